@@ -1,4 +1,4 @@
-"""What the cluster's NodeMetric definition knows of ours: Koordinator's own has no predictPolicy and no conditions."""
+"""Which fields the cluster's NodeMetric definition knows: Koordinator's has no predictPolicy and no conditions."""
 
 import re
 from collections.abc import Mapping
@@ -8,14 +8,14 @@ from typing import Any, Final
 Json = dict[str, Any]
 
 PROBE_SECONDS: Final = 600.0
-"""How often one node tries again whether a field is known meanwhile. [s]"""
+"""How often one node probes whether a field is known meanwhile. [s]"""
 _UNDECLARED: Final = re.compile(r"\.([A-Za-z0-9_.]+)[^:\s]*: field not declared in schema")
 
 
 def undeclared_field(message: str) -> str | None:
     """The field that a server refuses to apply because the definition does not know it, such as `spec.predictPolicy`.
 
-    It says so with status 500 and this sentence alone; `None` when the message is about something else.
+    The server reports it with status 500 and this sentence alone; `None` for another message.
     """
     found = _UNDECLARED.search(message)
     return found.group(1) if found else None
@@ -23,20 +23,20 @@ def undeclared_field(message: str) -> str | None:
 
 @dataclass(slots=True)
 class DefinitionFields:
-    """Remembers which fields the definition does not know, so that they are not sent for ever; a probe now and then."""
+    """The fields that the definition does not know: they are left out, and probed now and then."""
 
     _probe_at: dict[str, float] = field(default_factory=dict)
 
     @property
     def unknown(self) -> frozenset[str]:
-        """The fields that are dropped, such as `spec.predictPolicy`."""
+        """The unknown fields, such as `spec.predictPolicy`."""
         return frozenset(self._probe_at)
 
     def omitted(self, part: str, now: float) -> frozenset[str]:
-        """The fields of a part to leave out of what is written now; one that is due is tried by whoever asks first.
+        """The fields below a path to leave out of this write; a field that is due for a probe is kept once.
 
         Args:
-            part: what they begin with, such as `spec` or `status.conditions`.
+            part: the path, such as `spec` or `status.conditions`.
             now: a clock that never jumps. [s]
         """
         here = {path: when for path, when in self._probe_at.items() if f"{path}.".startswith(f"{part}.")}
@@ -46,13 +46,13 @@ class DefinitionFields:
         return frozenset(here.keys() - due)
 
     def mark_unknown(self, path: str, now: float) -> bool:
-        """Learn that a field is dropped; whether that is news."""
+        """Record that a field is unknown; whether that is new."""
         news = path not in self._probe_at
         self._probe_at[path] = now + PROBE_SECONDS
         return news
 
     def mark_known(self, body: Mapping[str, Any]) -> list[str]:
-        """Learn that a body was taken whole; the fields of it that were dropped before."""
+        """Record that a body was applied whole; the fields of it that were unknown before."""
         back = [path for path in self._probe_at if _has(body, path)]
         for path in back:
             del self._probe_at[path]
@@ -65,7 +65,7 @@ def _has(body: Any, path: str) -> bool:  # noqa: ANN401 - any JSON
 
 
 def without_field(body: Mapping[str, Any], path: str) -> Json:
-    """The body without a field; a part that has nothing else goes too."""
+    """The body without a field; a parent that becomes empty is removed, too."""
     head, _, rest = path.partition(".")
     copy = dict(body)
     if not rest:

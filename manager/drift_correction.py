@@ -1,4 +1,4 @@
-"""How often a NodeMetric may be set right again, where somebody else writes the same fields. Pure."""
+"""Rate limit for correcting a NodeMetric whose fields another writer changes. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,17 +7,17 @@ from typing import Any, Final
 from headroom.runtime.token_bucket import TokenBucket
 
 BURST: Final = 5
-"""So many corrections may follow one another at once."""
+"""How many corrections may follow one another at once."""
 REFILL_SECONDS: Final = 60.0
 """Then one more may follow after this long. [s]"""
 
 
 @dataclass(slots=True)
 class DriftCorrection:
-    """Of one node. What is wanted anew, because the configuration changed, is never held back."""
+    """Drift correction of one node. A new desired state, after a change of configuration, is never delayed."""
 
     reported: bool = False
-    """Whether people were told that somebody else writes too."""
+    """Whether an event reported another writer."""
     _wanted: int = 0
     _tokens: TokenBucket = field(default_factory=TokenBucket)
 
@@ -28,7 +28,7 @@ class DriftCorrection:
         return self._tokens.wait(BURST, REFILL_SECONDS, now)
 
     def applied(self, wanted: Mapping[str, Any], now: float) -> None:
-        """Remember that this was applied."""
+        """Record that this was applied."""
         fingerprint = hash(str(wanted))
         if fingerprint != self._wanted:
             self._wanted, self._tokens, self.reported = fingerprint, TokenBucket(), False

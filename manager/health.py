@@ -1,4 +1,4 @@
-"""How the manager is: what /healthz, /readyz, /livez and ?verbose answer, asked by a thread of their own."""
+"""The manager's health: the answers of /healthz, /readyz, /livez and ?verbose, read by a thread of their own."""
 
 import time
 from collections.abc import Callable
@@ -13,24 +13,24 @@ _LATE_HEARTBEAT_SECONDS: Final = 30.0
 
 @dataclass(slots=True)
 class Progress:
-    """How far the manager has come. Written by the event loop, read by anybody."""
+    """Progress of the manager. Written by the event loop, read by any thread."""
 
     heartbeat: float = field(default_factory=time.monotonic)
     """When the event loop last turned. [monotonic s]"""
     config_read: bool = False
-    """Whether it is known what the ConfigMap says, or that there is none."""
+    """Whether the ConfigMap has been read, or is known to be absent."""
     nodes_listed: bool = False
     """Whether all Nodes have been listed once."""
     node_metrics: WatchHealth = field(default_factory=WatchHealth)
-    """How the watch of NodeMetrics goes."""
+    """Health of the watch of NodeMetrics."""
     pods: WatchHealth = field(default_factory=WatchHealth)
-    """How the watch of pods goes."""
+    """Health of the watch of pods."""
     trouble: str = ""
-    """What keeps the manager from going on; empty when nothing does."""
+    """What blocks the manager; empty when nothing does."""
     leadership: Callable[[], str] = lambda: "has not started"
-    """Whether this replica leads, in words."""
+    """The role of this replica, for people."""
     further: dict[str, Check] = field(default_factory=dict)
-    """What else must hold for /readyz, by name."""
+    """Further checks of /readyz, by name."""
 
     def alive(self) -> str:
         """Why a restart would help; empty when it would not."""
@@ -38,7 +38,7 @@ class Progress:
         return f"the event loop has been stuck for {late:.0f} s" if late > _LATE_HEARTBEAT_SECONDS else ""
 
     def health(self) -> Health:
-        """What the pages answer from. A standby is ready, too: it can take over."""
+        """The checks of the pages. A standby is ready, too: it can take over."""
 
         def check(problem: str, *, done: bool) -> str:
             return "" if done else f"{problem}; {self.trouble}" if self.trouble else problem

@@ -31,11 +31,11 @@ def parse_address(text: str, flag: str = "--listen") -> tuple[str, int]:
 
 
 class HttpServer:
-    """Serves pages to clients of which nobody knows who they are.
+    """Serves pages to unauthenticated clients.
 
     Args:
         address: host:port; port 0 takes a free one.
-        pages: what answers, in the server's own thread.
+        pages: the handlers, called in the server's own thread.
         flag: where the address was given.
 
     Raises:
@@ -46,11 +46,11 @@ class HttpServer:
         host, port = parse_address(address, flag)
         self._pages = pages
         try:
-            self._door = http.bind(host, port)
-            self._door.listen()  # from now on the address is taken, and who comes early is answered when it starts
+            self._socket = http.bind(host, port)
+            self._socket.listen()  # the address is taken from now on; early clients are answered after the start
         except OSError as error:
             raise ListenError(f"{flag} {address}: {error.strerror or error}; choose a free address") from None
-        self.port = int(self._door.getsockname()[1])
+        self.port = int(self._socket.getsockname()[1])
         """The port in use."""
         self.served: http.Served | None = None
         """The listener, once it has started."""
@@ -59,23 +59,23 @@ class HttpServer:
         self._thread = threading.Thread(target=self._run, name=flag, daemon=True)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start serving."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop answering and free the port; one that was never started is closed alone."""
+        """Stop serving and free the port; a server that was never started only closes its socket."""
         if self._thread.ident is not None:
             self._loop.call_soon_threadsafe(self._ends.set)
             self._thread.join(2 * _STOP_SECONDS)
         else:
             self._loop.close()
-        self._door.close()
+        self._socket.close()
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        self.served = await http.listen(self._pages, self._door, limits=http.OPEN)
+        self.served = await http.listen(self._pages, self._socket, limits=http.OPEN)
         await self._ends.wait()
         await self.served.close(_STOP_SECONDS)

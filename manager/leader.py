@@ -1,7 +1,7 @@
 """One replica writes at a time: leader election on a Lease.
 
-A replica that was stopped for a while (SIGSTOP, a frozen virtual machine) must not write when it goes on. So it asks
-right before each write whether its Lease is surely still its own, and each write must end before another's can begin.
+A replica that was stopped for a while (SIGSTOP, a frozen virtual machine) must not write when it resumes. So it checks
+right before each write that it still holds the Lease, and each write must end before another replica can begin one.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class NotLeading(ApiUnavailable):
 class LeaderElector:
     """Holds or awaits the Lease.
 
-    Somebody else's Lease is judged by our own clock, from the moment we saw it change, so that clocks need not agree.
+    Another replica's Lease expires by the own clock, counted from its last observed change: clocks need not agree.
 
     Args:
         api: the session.
@@ -35,9 +35,9 @@ class LeaderElector:
         identity: name of this replica.
         settings: times.
         clock: a clock that never jumps. [s]
-        on_change: called each time this replica becomes the leader, also when another one led for a moment that was not
-            seen, and when another one has taken its place.
-        own_clock: by what our own Lease expires; `None`: by `clock`. [s]
+        on_change: called each time this replica becomes the leader, also when another one led unnoticed in between, and
+            when another one has taken over.
+        own_clock: the clock by which the own Lease expires; `None`: `clock`. [s]
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class LeaderElector:
         self._holder = ""
         self._held: Json | None = None
         self.term = ""
-        """When this replica took the Lease, as it stands there: another text means that another one led in between."""
+        """`acquireTime` of the Lease when this replica took it: another value means that another one led in between."""
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica may write now: always without an election, else while its Lease is surely its own."""
+        """Whether this replica may write now: always without an election, else while it certainly holds the Lease."""
         if not self._settings.enabled:
             return True
         return self._renewed_at is not None and (
@@ -77,12 +77,12 @@ class LeaderElector:
 
     @property
     def is_standby(self) -> bool:
-        """Whether another replica may be at work; a leader that could not renew its Lease in time does not stand by."""
+        """Whether another replica may be writing; a leader that could not renew its Lease in time is no standby."""
         return self._settings.enabled and self._renewed_at is None
 
     @property
     def description(self) -> str:
-        """What this replica does, for people."""
+        """The role of this replica, for people."""
         if self.is_leader:
             return "leads" if self._settings.enabled else "leads: there is no election"
         return f"stands by for {self._holder}" if self._holder else "waits for the Lease"
@@ -100,7 +100,7 @@ class LeaderElector:
         return self._renewed_at + self._settings.lease_seconds - self._own_clock()
 
     async def run(self) -> None:
-        """Get the Lease and keep it, for ever."""
+        """Acquire the Lease and renew it, forever."""
         if not self._settings.enabled:
             self._on_change()
             await asyncio.Event().wait()
@@ -121,14 +121,14 @@ class LeaderElector:
             elif led and not self.is_leader:
                 _LOG.warning("No longer leading: this replica (%s) writes no more", self._identity)
             led = self.is_leader
-            if ours and self._renewed_at is None:  # while nobody can say whose it is, nothing that is known is dropped
+            if ours and self._renewed_at is None:  # while the holder is unknown, no state is dropped
                 self._on_change()
             ours = self._renewed_at is not None
             pause = self._settings.retry_seconds * random.uniform(1, 1 + _JITTER)  # noqa: S311 - it spreads replicas
             await asyncio.sleep(pause)
 
     async def release(self) -> None:
-        """Give the Lease back, so that another replica need not wait for it to expire."""
+        """Release the Lease, so that another replica need not wait for it to expire."""
         if not self._settings.enabled or self._renewed_at is None:
             return
         self._renewed_at = self._held = None
@@ -137,7 +137,7 @@ class LeaderElector:
             if lease.get("spec", {}).get("holderIdentity") == self._identity:
                 await self._write(lease, {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()})
         except (ApiError, ApiUnavailable) as error:
-            _LOG.warning("The Lease %s could not be given back; it expires by itself: %s", self._path, error)
+            _LOG.warning("The Lease %s could not be released; it expires by itself: %s", self._path, error)
 
     async def _attempt(self) -> None:
         if await self._renew():
@@ -159,14 +159,14 @@ class LeaderElector:
                 self._holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
                 return
         except ApiError as error:
-            if error.conflict:  # somebody was faster
+            if error.conflict:  # another replica was faster
                 self._renewed_at = None
                 return
             raise
         self._renewed_at, self.term = started, str(self._held["spec"].get("acquireTime", ""))
 
     async def _renew(self) -> bool:
-        """Write the Lease again without reading it, unless somebody else has: a slow server is asked once."""
+        """Renew the Lease without reading it, unless another replica took it: a slow server gets one request."""
         lease, self._held = self._held, None
         if lease is None:
             return False
@@ -219,7 +219,7 @@ class LeaderElector:
         return await self._api.create(self._collection, body)
 
     async def _write(self, lease: Json, spec: Json) -> Json:
-        # The version makes the server refuse when another replica wrote in between.
+        # The version makes the server refuse if another replica wrote in between.
         version = lease["metadata"]["resourceVersion"]
         return await self._api.patch(self._path, {"metadata": {"resourceVersion": version}, "spec": spec})
 

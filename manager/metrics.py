@@ -25,7 +25,7 @@ class ManagerMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        """What /metrics shows."""
+        """The registry of /metrics."""
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -50,8 +50,8 @@ class ManagerMetrics:
         """Faults in entries of `nodeConfigs`."""
         self.queue = self._gauge("queue_nodes", "Nodes that wait to be reconciled")
         """Length of the queue."""
-        self.known = self._gauge("known_objects", "Objects remembered", ["kind"])
-        """How many objects are remembered."""
+        self.known = self._gauge("known_objects", "Cached objects", ["kind"])
+        """How many objects are cached."""
         self.writes = Counter(
             f"{PREFIX}_writes", "Writes to the API server", ["what", "result"], registry=self.registry
         )
@@ -63,7 +63,7 @@ class ManagerMetrics:
         self._groups: dict[Any, Any] = {}
 
     def of(self, kind: Callable[[CollectorRegistry], _Metrics]) -> _Metrics:
-        """Metrics of a part of the manager: one object, made with the registry when first asked for."""
+        """Metrics of one part of the manager: one object of its class, made at first use."""
         known = self._groups.get(kind)
         if known is None:
             known = self._groups[kind] = kind(self.registry)
@@ -74,7 +74,7 @@ class ManagerMetrics:
         return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
 
     def show(self, node: str, result: Result) -> None:
-        """Show what was found out about a node."""
+        """Set the metrics of a node."""
         for resource in Resource:
             self._calculated.labels(node, resource.value).set(result.calculated[resource])
             self._published.labels(node, resource.value).set(result.desired[resource] if result.desired else 0)
@@ -89,7 +89,7 @@ class ManagerMetrics:
         self._reason[node] = reason
 
     def forget(self, node: str) -> None:
-        """Show nothing more about a node."""
+        """Drop the metrics of a node."""
         if node not in self._reason:
             return
         for resource in Resource:
@@ -101,12 +101,12 @@ class ManagerMetrics:
 
 
 class MetricsServer(HttpServer):
-    """Serves /metrics, /healthz, /readyz and /livez; the first two of the health pages say more with `?verbose`.
+    """Serves /metrics, /healthz, /readyz and /livez; /healthz and /readyz list their checks with `?verbose`.
 
     Args:
         address: host:port; port 0 takes a free one.
-        telemetry: what to show.
-        health: what the health pages answer from. Called in the server's thread, for each request.
+        metrics: the metrics to serve.
+        health: returns the checks of the health pages. Called in the server's thread, for each request.
 
     Raises:
         ListenError: the address is not free, or not one.

@@ -1,4 +1,4 @@
-"""Server-side apply under our name; what the cluster's definition does not know is left out, and that is said once."""
+"""Server-side apply as headroom-manager; fields unknown to the cluster's CRD are left out, and that is logged once."""
 
 import logging
 from typing import Any, Final
@@ -19,14 +19,14 @@ async def apply(run: Run, path: str, body: Json) -> Json | None:
     Args:
         run: the run.
         path: the object, or its `/status`.
-        body: apiVersion, kind, metadata.name, and the fields that are to be ours.
+        body: apiVersion, kind, metadata.name, and the fields to own.
 
     Returns:
-        The object as it is then; `None` when the definition knows none of the fields, so that nothing was applied.
+        The object afterwards; `None` when the definition knows none of the fields, so that nothing was applied.
 
     Raises:
         ApiError: the API server refuses.
-        ApiUnavailable: it is away.
+        ApiUnavailable: the API server is unavailable.
     """
     definition = run.context.state_of(DefinitionFields)
     while True:

@@ -1,4 +1,4 @@
-"""Reads and writes the accounts of shadow mode in the ConfigMaps that hold them."""
+"""Reads and writes the accounts of shadow mode in their ConfigMaps."""
 
 import asyncio
 import logging
@@ -16,15 +16,15 @@ _LOG: Final = logging.getLogger(__name__)
 PAUSE_SECONDS: Final = 5.0
 """Many nodes may begin at once: one ConfigMap is written at most this often, and less while that fails. [s]"""
 FORBIDDEN_SECONDS: Final = 300.0
-"""A right that is missing is asked for again after this long: some node's turn finds that it has come. [s]"""
+"""After a refusal for lack of rights, writing is tried again after this long. [s]"""
 _FORBIDDEN: Final = 403
 _MOST_DOUBLINGS: Final = 10
-"""The pause doubles with each failure: all nodes of a ConfigMap wait for it, and each looks again after it."""
+"""The pause doubles with each failure: all nodes of a ConfigMap wait for it."""
 
 
 @dataclass(slots=True)
 class ShadowStore:
-    """What is known of the ConfigMaps; each is read when the first of its nodes is looked at."""
+    """The ConfigMaps as last read; each is read when the first of its nodes is reconciled."""
 
     _read: dict[str, dict[str, Kept | None]] = field(default_factory=dict)
     _reading: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
@@ -34,12 +34,12 @@ class ShadowStore:
     _failure_logged: bool = False
 
     def clear(self) -> None:
-        """Forget everything: another replica may write now."""
+        """Drop everything: another replica may write now."""
         self._read.clear()
         self._retry_at.clear()
 
     async def of(self, run: Run, node: str) -> Mapping[str, Kept | None] | None:
-        """The accounts in the ConfigMap that a node's is in, by name of the node; `None` while the right is missing.
+        """The accounts in a node's ConfigMap, by name of the node; `None` while the right is missing.
 
         Raises:
             ApiError: the API server refuses for another reason than a missing right.
@@ -58,7 +58,7 @@ class ShadowStore:
         return self._read[name]
 
     def forbidden(self, now: float) -> bool:
-        """Whether the API server said lately that the right is missing."""
+        """Whether the API server refused lately for lack of rights."""
         return now < self._forbidden_until
 
     def wait(self, node: str, now: float) -> float:
@@ -66,12 +66,12 @@ class ShadowStore:
         return max(self._retry_at.get(shadow_accounts.name_of(node), now) - now, 0.0)
 
     async def write(self, run: Run, node: str, accounts: Mapping[str, Kept | None]) -> bool:
-        """Write accounts of one ConfigMap; those of nodes that are not in the cluster any more go with that.
+        """Write accounts of one ConfigMap; those of nodes that are gone are removed.
 
         Args:
             run: the run.
             node: a node whose account is in it.
-            accounts: name of a node -> its account, `None` to take it away.
+            accounts: name of a node -> its account, `None` to remove it.
 
         Returns:
             Whether they were written; they are not while the right is missing.
@@ -100,7 +100,7 @@ class ShadowStore:
         return True
 
     def _forbid(self, error: ApiError, now: float) -> None:
-        """Leave the ConfigMaps alone for a while, and say so once; any other refusal is the caller's."""
+        """Stop writing for a while, and log it once; any other refusal is the caller's."""
         if error.status != _FORBIDDEN:
             raise error
         self._forbidden_until = now + FORBIDDEN_SECONDS
@@ -108,7 +108,7 @@ class ShadowStore:
         if not self._failure_logged:
             self._failure_logged = True
             _LOG.warning(
-                "The accounts of shadow mode cannot be kept, all else goes on: %s. Is the manager's role older than "
+                "The accounts of shadow mode cannot be stored, all else works: %s. Is the manager's role older than "
                 "the manager? Upgrade the Helm release as a whole.",
                 error,
             )
@@ -124,7 +124,7 @@ async def _get(run: Run, name: str) -> dict[str, object] | None:
 
 
 async def _put(run: Run, name: str, data: Mapping[str, str | None]) -> None:
-    """Merge into a ConfigMap; make it where there is none."""
+    """Merge into a ConfigMap; create it where there is none."""
     namespace = run.context.settings.namespace
     try:
         await run.api.patch(paths.config_map(namespace, name), {"data": data})

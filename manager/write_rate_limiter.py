@@ -1,8 +1,8 @@
 """How often one node may be written to. Pure; the clock is an argument.
 
-The write decision alone could write for ever where somebody else changes the same numbers all the time: a kubelet that
-rewrites its Node's status, another manager. A node gets a few writes at once and then one from time to time. What makes
-a node offer less than was last written is never held back.
+Without a limit the manager and another writer of the same amounts (a kubelet that rewrites its Node's status, another
+manager) could overwrite each other forever. A node gets a burst of writes and then one from time to time. A decrease
+of what was last written is never delayed.
 """
 
 from collections.abc import Mapping
@@ -14,20 +14,20 @@ from headroom.runtime.token_bucket import TokenBucket
 from manager.inputs import Resource
 
 Writes = Mapping[Resource, int | None]
-"""Numbers to write; `None` removes a resource. [milli-cores, bytes]"""
+"""Amounts to write; `None` removes a resource. [milli-cores, bytes]"""
 
 
 class WriteKind(StrEnum):
-    """What a write does to what was last written."""
+    """How a write changes what was last written."""
 
     FIRST = "first"
     """Nothing was written yet."""
     DECREASE = "less"
-    """A resource falls, or goes."""
+    """A resource decreases, or is removed."""
     INCREASE = "more"
-    """A resource rises, or comes back."""
+    """A resource increases, or returns."""
     REPEAT = "again"
-    """The same numbers as last time: somebody else has changed them."""
+    """The same amounts as last time: another writer has changed them."""
 
 
 NOTICE_BURST: Final = 10
@@ -36,41 +36,41 @@ NOTICE_REFILL_SECONDS: Final = 60.0
 
 @dataclass(slots=True)
 class ReportRateLimiter:
-    """What one node's state is told with: events, and conditions that are written.
+    """Rate limits of the events and of the condition writes about one node.
 
-    A report that says another thing each time would otherwise be a write each time. What is held back is the state at
-    that moment, never the last one: that is told when there is a token again.
+    A report that differs each time would otherwise cause a write each time. Intermediate states are skipped, never the
+    last one: it is reported when there is a token again.
     """
 
     events: TokenBucket = field(default_factory=TokenBucket)
-    """What events about it take."""
+    """Tokens of events."""
     conditions: TokenBucket = field(default_factory=TokenBucket)
-    """What writes of its conditions take."""
+    """Tokens of condition writes."""
 
     @staticmethod
     def wait(tokens: TokenBucket, now: float) -> float:
-        """How long the next one must wait; 0.0 means now. [s]"""
+        """How long the next report must wait; 0.0 means now. [s]"""
         return tokens.wait(NOTICE_BURST, NOTICE_REFILL_SECONDS, now)
 
     @staticmethod
     def take(tokens: TokenBucket, now: float) -> None:
-        """Count one."""
+        """Take a token."""
         tokens.take(NOTICE_REFILL_SECONDS, now)
 
 
 @dataclass(slots=True)
 class WriteRateLimiter:
-    """The budget of one node."""
+    """The rate limiter of one node."""
 
     written: dict[Resource, int | None] = field(default_factory=dict)
     """What was last written of each resource."""
     reported: bool = False
-    """Whether people were told that somebody else changes the numbers."""
+    """Whether an event reported another writer."""
     tokens: TokenBucket = field(default_factory=TokenBucket)
-    """What its writes take."""
+    """Tokens of writes."""
 
     def write_kind(self, writes: Writes) -> WriteKind:
-        """What these writes would do."""
+        """How these writes would change what was last written."""
         known = [(number, self.written[each]) for each, number in writes.items() if each in self.written]
         if not known:
             return WriteKind.FIRST
@@ -82,7 +82,7 @@ class WriteRateLimiter:
         """How long to wait before these writes; 0.0 means now. [s]
 
         Args:
-            writes: what would be written.
+            writes: the amounts to write.
             burst: how many writes may follow one another at once.
             refill_seconds: after how long one more may follow. [s]
             now: a clock that never jumps. [s]
@@ -92,6 +92,6 @@ class WriteRateLimiter:
         return self.tokens.wait(burst, refill_seconds, now)
 
     def record(self, writes: Writes, refill_seconds: float, now: float) -> None:
-        """Remember what was written."""
+        """Record a write."""
         self.tokens.take(refill_seconds, now)
         self.written.update(writes)

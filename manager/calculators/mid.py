@@ -180,8 +180,8 @@ class _ResourceFormula:
     def _mid(self) -> Term:
         """Min(4000 + 50 % of 6000, 12000, 15000) = 7000, limited by what is reclaimable and unallocated."""
         percent = self.inputs.strategy.unallocated_percent
-        offered = self.reclaimable.value + percent_of(self.unallocated.value, percent)
-        value = min(offered, self.unused.value, self.threshold.value)
+        supply = self.reclaimable.value + percent_of(self.unallocated.value, percent)
+        value = min(supply, self.unused.value, self.threshold.value)
         inputs = {
             "Reclaimable": self.reclaimable.value,
             "unallocated": self.unallocated.value,
@@ -189,10 +189,10 @@ class _ResourceFormula:
             "unused": self.unused.value,
             "threshold": self.threshold.value,
         }
-        return Term("mid", self.resource, _MID["reclaimable"], value, inputs, self._limit(offered, value))
+        return Term("mid", self.resource, _MID["reclaimable"], value, inputs, self._limit(supply, value))
 
-    def _limit(self, offered: int, value: int) -> str:
-        if value < offered:
+    def _limit(self, supply: int, value: int) -> str:
+        if value < supply:
             name = "unused" if self.unused.value == value else "threshold"
             return f"limited by {name}"
         if value == 0 and self.inputs.strategy.unallocated_percent == 0:
@@ -230,7 +230,7 @@ def degraded(inputs: NodeInputs) -> Degraded | None:
     """
     if not inputs.strategy.enabled:
         return Degraded(
-            "ColocationDisabled", "colocation is disabled for this node: set enable to true to sell Mid resources"
+            "ColocationDisabled", "colocation is disabled for this node: set enable to true to publish Mid resources"
         )
     missing = [each.value for each in Resource if inputs.allocatable[each] is None]
     if missing:
@@ -249,7 +249,7 @@ def _expired(what: str, age: float | None, limit: int) -> Degraded | None:
     stated = "has no time" if age is None else f"is {short_age(age)} old"
     allowed = f"more than degradeTimeMinutes ({limit // 60}) allows"
     return Degraded(
-        f"{what}Expired", f"the NodeMetric's {what.lower()} {stated}, {allowed}: look at the agent on this node"
+        f"{what}Expired", f"the NodeMetric's {what.lower()} {stated}, {allowed}: check the agent on this node"
     )
 
 
@@ -301,13 +301,13 @@ def _within(value: int, allocatable: int) -> int:
     return min(max(value, 0), allocatable)
 
 
-def _desired(inputs: NodeInputs, sold: Amounts | None) -> Amounts | None:
+def _desired(inputs: NodeInputs, calculated: Amounts | None) -> Amounts | None:
     """What the Node should offer: what is sold, but not below what running Mid pods request, as far as it has that."""
     allocated = inputs.mid_requests
     if not inputs.strategy.floor or not allocated:
-        return sold
-    sold = sold or Amounts()
-    return Amounts(*(max(sold[each], min(allocated[each], _available(inputs, each))) for each in Resource))
+        return calculated
+    calculated = calculated or Amounts()
+    return Amounts(*(max(calculated[each], min(allocated[each], _available(inputs, each))) for each in Resource))
 
 
 def _available(inputs: NodeInputs, resource: Resource) -> int:

@@ -37,7 +37,7 @@ def take(run: Run, name: str, obj: dict[str, Any], *, listed: bool) -> bool:
     return bool(context.unreadable_node_metrics.attempt(name, obj, put))
 
 
-async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> float | None:
+async def ensure(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> float | None:
     """Create a node's NodeMetric, or correct what we apply to it: the spec, and that it goes with its Node.
 
     Args:

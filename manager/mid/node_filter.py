@@ -1,4 +1,4 @@
-"""Nodes that are none of our business, such as virtual ones: chosen by labels, as kubectl writes selectors. Pure."""
+"""Nodes that take no part, such as virtual ones: a label selector as of kubectl. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from manager.calculators.base import Degraded, Result
 DEFAULT: Final = "type=virtual-kubelet"
 """The label of the Virtual Kubelet project."""
 REASON: Final = "NodeExcluded"
-"""Why nothing is sold on such a node."""
+"""Reason for publishing nothing on such a node."""
 
 _KEY = r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9](?:[-\w.]*[A-Za-z0-9])?"
 _VALUE = r"(?:[A-Za-z0-9](?:[-\w.]*[A-Za-z0-9])?)?"
@@ -28,7 +28,7 @@ def parse(text: str) -> dict[str, Any] | None:
         `None` for an empty text: it selects nothing.
 
     Raises:
-        ValueError: it is not a selector; one line that says which part.
+        ValueError: it is not a selector; one line that names the part.
     """
     if not text.strip():
         return None
@@ -51,10 +51,10 @@ def _requirement(text: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class NodeFilter:
-    """Which nodes are excluded."""
+    """A selector of nodes to exclude."""
 
     text: str = DEFAULT
-    """The selector as written; empty excludes none."""
+    """The selector as written; empty excludes no node."""
     selector: Mapping[str, Any] | None = field(default_factory=lambda: parse(DEFAULT))
     """The same, parsed."""
 
@@ -71,12 +71,12 @@ class NodeFilter:
         """Whether a node with these labels is excluded."""
         return matches(self.selector, labels)
 
-    def explain(self, result: Result) -> Result:
-        """What was calculated for an excluded node as if colocation were disabled, with the reason that applies."""
+    def excluded_result(self, result: Result) -> Result:
+        """The result of an excluded node, calculated as if colocation were disabled, with the reason that applies."""
         why = Degraded(
             REASON,
             f"this node's labels match --exclude-nodes {self.text!r} of headroom-manager: "
-            "it gets no NodeMetric and sells nothing",
+            "it gets no NodeMetric and publishes nothing",
         )
         others = [note for note in result.notes if result.degraded is None or note != result.degraded.message]
         return replace(result, outcome=why, notes=(why.message, *others))

@@ -1,4 +1,4 @@
-"""What to write to a Node, and when: current against desired. Pure; the clock is an argument."""
+"""The publish decision: which Mid resources to write to a Node, and when. Pure; the clock is an argument."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from manager.inputs.reading import get_path
 Json = dict[str, Any]
 
 HELD: Final = "Held"
-"""Reason of condition MidPublished while what comes back has not held yet."""
+"""Reason of condition MidPublished while an increase after expired reports has not held yet."""
 SMALLEST_STEP: Final = Amounts(cpu=10, memory=16 * 1024 * 1024)
 """A decrease below this is never urgent. [milli-cores, bytes]"""
 _URGENT_PERCENT: Final = 1
@@ -21,52 +21,52 @@ _URGENT_PERCENT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class PublishedAmount:
-    """What a Node offers of one Mid resource now."""
+    """The amount of one Mid resource on a Node."""
 
     amount: int | None
-    """The number, of two that differ the larger; `None` when it is not there, -1 unreadable. [milli-cores, bytes]"""
+    """The amount, of two that differ the larger; `None` when absent, -1 unreadable. [milli-cores, bytes]"""
     consistent: bool = True
-    """Whether capacity and allocatable say the same."""
+    """Whether capacity and allocatable are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingIncrease:
-    """An increase, or a part of one, that waits until it has held long enough."""
+    """An increase, or a part of one, that has not held long enough yet."""
 
     since: float
     """Since when at least `lowest` has been desired without a break. [s]"""
     lowest: int
-    """The lowest number desired since then: what really has held. [milli-cores, bytes]"""
+    """The lowest amount desired since then. [milli-cores, bytes]"""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishState:
-    """What the writer remembers of one node between two decisions."""
+    """The state of one node between two decisions."""
 
     written_at: float | None = None
-    """When it last wrote to this node; `None` counts as long ago. [s]"""
-    rises: Mapping[Resource, tuple[PendingIncrease, ...]] = field(default_factory=dict)
-    """Increases that wait, per resource: the lower the part, the longer it has held."""
+    """When the Node was last written; `None` counts as long ago. [s]"""
+    pending_increases: Mapping[Resource, tuple[PendingIncrease, ...]] = field(default_factory=dict)
+    """Pending increases per resource: the lower the part, the longer it has held."""
     withdrawn: bool = False
-    """Whether reports that were too old have taken the resources away: then their return is an increase."""
+    """Whether the resources were removed because reports expired: then their return is an increase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do about one node."""
+    """The decision about one node."""
 
     writes: Mapping[Resource, int | None]
-    """Numbers to write now; `None` removes the resource; empty: write nothing. [milli-cores, bytes]"""
-    memory: PublishState
-    """What to remember until the writes have succeeded, and if they fail; then what `state_after_writes` says."""
+    """Amounts to write now; `None` removes the resource; empty: write nothing. [milli-cores, bytes]"""
+    state: PublishState
+    """The state until the writes have succeeded, and if they fail; then that of `state_after_writes`."""
     requeue_at: float | None = None
-    """When a difference that waits falls due. [s]"""
+    """When a pending difference falls due. [s]"""
     returned: bool = False
-    """Whether these writes bring back all that was taken away because reports were too old."""
+    """Whether these writes restore all that was removed because reports expired."""
 
 
 def published_amounts(node: Mapping[str, Any]) -> dict[Resource, PublishedAmount]:
-    """What a Node offers of each Mid resource; an unreadable number counts as a difference."""
+    """The amounts of the Mid resources on a Node; an unreadable amount counts as a difference."""
     lists = [get_path(node, "status", name) for name in ("capacity", "allocatable")]
     found = {}
     for resource in Resource:
@@ -88,65 +88,67 @@ def decide(
     current: Mapping[Resource, PublishedAmount],
     desired: Amounts | None,
     strategy: StrategyInputs,
-    memory: PublishState,
+    state: PublishState,
     now: float,
     allocated: Amounts = NOTHING,
     *,
     expired: bool = False,
 ) -> Decision:
-    """Which resources to write now, and when to look again.
+    """Which resources to write now, and when to reconcile again.
 
-    At once: a resource appears or disappears; it falls by more than 1 % and at least 10m / 16Mi; it is below what
-    running Mid pods bought, up to that (under `midShrinkPolicy: floor`; it sells nothing); capacity and allocatable
-    disagree: both get the larger number, or the desired one if that is below it. After it has held
-    `midIncreaseHoldSeconds`: an increase above `resourceDiffThreshold`, and what comes back after reports were too
-    old; what is written is the lowest number of that time. After `updateTimeThresholdSeconds` without a write: any
-    difference, of an increase what has held. Never without a difference.
+    At once: a resource appears or disappears; it falls by more than 1 % and at least 10m / 16Mi; it is below the
+    requests of running Mid pods, up to these (under `midShrinkPolicy: floor`; nothing more is published); capacity and
+    allocatable differ: both get the larger amount, or the desired one if that is below it. After it has held
+    `midIncreaseHoldSeconds`: an increase above `resourceDiffThreshold`, and the return after reports expired; the
+    lowest amount of that time is written. After `updateTimeThresholdSeconds` without a write: any difference, of an
+    increase the part that has held. Never without a difference.
 
     Args:
-        current: what the Node offers.
-        desired: what it should offer; `None` takes the resources away.
+        current: the amounts on the Node.
+        desired: the amounts to publish; `None` removes the resources.
         strategy: thresholds and times.
-        memory: what the last decision left behind.
+        state: the state after the last decision.
         now: a clock that never jumps, so that nothing has held longer when the wall clock is set. [s]
-        allocated: what running Mid pods request.
-        expired: whether reports are too old.
+        allocated: requests of running Mid pods.
+        expired: whether reports have expired.
     """
-    returns = memory.withdrawn and not expired
+    returns = state.withdrawn and not expired
     writes: dict[Resource, int | None] = {}
-    rises: dict[Resource, tuple[PendingIncrease, ...]] = {}
+    pending_increases: dict[Resource, tuple[PendingIncrease, ...]] = {}
     due: list[float] = []
     for resource in Resource:
-        offer, wanted = current[resource], None if desired is None else desired[resource]
-        if offer.amount == wanted and offer.consistent:
+        published, target = current[resource], None if desired is None else desired[resource]
+        if published.amount == target and published.consistent:
             continue
-        if returns and offer.amount is None and wanted:
-            offer = PublishedAmount(0)
-        if offer.amount is None or offer.amount < 0 or wanted is None:
-            writes[resource] = wanted
-        elif wanted > offer.amount:
-            kept = min(allocated[resource], wanted) if strategy.floor else 0
-            rising = _increase(offer, wanted, memory.rises.get(resource, ()), strategy, memory, now, kept)
-            writes |= {} if rising.write is None else {resource: rising.write}
-            rises[resource] = rising.parts
-            due += rising.due
-        elif not offer.consistent:
-            writes[resource] = wanted
+        if returns and published.amount is None and target:
+            published = PublishedAmount(0)
+        if published.amount is None or published.amount < 0 or target is None:
+            writes[resource] = target
+        elif target > published.amount:
+            floor = min(allocated[resource], target) if strategy.floor else 0
+            increase = _increase(
+                published, target, state.pending_increases.get(resource, ()), strategy, state, now, floor
+            )
+            writes |= {} if increase.write is None else {resource: increase.write}
+            pending_increases[resource] = increase.parts
+            due += increase.due
+        elif not published.consistent:
+            writes[resource] = target
         else:
-            when = now if is_urgent(offer.amount, wanted, resource) else _calm_due(strategy, memory)
+            when = now if is_urgent(published.amount, target, resource) else _refresh_due(strategy, state)
             if when <= now:
-                writes[resource] = wanted
+                writes[resource] = target
             else:
                 due.append(when)
-    away = [] if desired is None else [each for each in Resource if current[each].amount is None]
-    remembered = replace(memory, rises=rises, withdrawn=expired or (returns and bool(away)))
-    returned = bool(away) and not expired and all(each in writes for each in away)
+    removed = [] if desired is None else [each for each in Resource if current[each].amount is None]
+    remembered = replace(state, pending_increases=pending_increases, withdrawn=expired or (returns and bool(removed)))
+    returned = bool(removed) and not expired and all(each in writes for each in removed)
     return Decision(writes, remembered, min(due, default=None), returned)
 
 
 @dataclass(frozen=True, slots=True)
-class _Rising:
-    """What becomes of an increase: what to write now, which parts wait, and until when."""
+class _Increase:
+    """An increase: what to write now, which parts are pending, and until when."""
 
     write: int | None
     parts: tuple[PendingIncrease, ...]
@@ -154,25 +156,25 @@ class _Rising:
 
 
 def _increase(
-    offer: PublishedAmount,
-    wanted: int,
+    published: PublishedAmount,
+    target: int,
     before: tuple[PendingIncrease, ...],
     strategy: StrategyInputs,
-    memory: PublishState,
+    state: PublishState,
     now: float,
-    kept: int,
-) -> _Rising:
-    """An increase from what is offered; `kept` is written whatever has held."""
-    offered = offer.amount or 0
-    parts = _rises(before, offered, wanted, now, strategy.increase_hold_seconds)
+    floor: int,
+) -> _Increase:
+    """An increase from the published amount; `floor` is written at once."""
+    amount = published.amount or 0
+    parts = _pending_increases(before, amount, target, now, strategy.increase_hold_seconds)
     first = parts[0]
-    if _increase_due(offered, first, strategy, memory) <= now:
-        after = replace(memory, written_at=now)
+    if _increase_due(amount, first, strategy, state) <= now:
+        after = replace(state, written_at=now)
         waiting = [_increase_due(first.lowest, each, strategy, after) for each in parts[1:]]
-        return _Rising(first.lowest, parts, waiting)
-    waiting = [_increase_due(offered, each, strategy, memory) for each in parts]
-    mended = kept > offered or not offer.consistent
-    return _Rising(max(offered, kept) if mended else None, parts, waiting)
+        return _Increase(first.lowest, parts, waiting)
+    waiting = [_increase_due(amount, each, strategy, state) for each in parts]
+    mended = floor > amount or not published.consistent
+    return _Increase(max(amount, floor) if mended else None, parts, waiting)
 
 
 def is_urgent(old: int, new: int, resource: Resource) -> bool:
@@ -186,47 +188,47 @@ def exceeds(old: int, new: int, strategy: StrategyInputs) -> bool:
     return new - old > old * strategy.diff_threshold
 
 
-def _rises(
-    before: tuple[PendingIncrease, ...], offered: int, wanted: int, now: float, hold: float
+def _pending_increases(
+    before: tuple[PendingIncrease, ...], amount: int, target: int, now: float, hold: float
 ) -> tuple[PendingIncrease, ...]:
     """The parts of an increase, lowest first; of those that have held long enough, the highest alone."""
-    since = next((each.since for each in before if each.lowest >= wanted), now)
-    parts = (*(each for each in before if offered < each.lowest < wanted), PendingIncrease(since, wanted))
+    since = next((each.since for each in before if each.lowest >= target), now)
+    parts = (*(each for each in before if amount < each.lowest < target), PendingIncrease(since, target))
     held = [index for index, each in enumerate(parts) if each.since + hold <= now]
     return parts[held[-1] :] if held else parts
 
 
-def _increase_due(offered: int, rise: PendingIncrease, strategy: StrategyInputs, memory: PublishState) -> float:
-    """An increase always holds first; one within the threshold waits for the calm deadline too."""
-    held = rise.since + strategy.increase_hold_seconds
-    return held if exceeds(offered, rise.lowest, strategy) else max(held, _calm_due(strategy, memory))
+def _increase_due(amount: int, increase: PendingIncrease, strategy: StrategyInputs, state: PublishState) -> float:
+    """An increase always holds first; one within the threshold waits for `updateTimeThresholdSeconds` too."""
+    held = increase.since + strategy.increase_hold_seconds
+    return held if exceeds(amount, increase.lowest, strategy) else max(held, _refresh_due(strategy, state))
 
 
-def _calm_due(strategy: StrategyInputs, memory: PublishState) -> float:
-    return float("-inf") if memory.written_at is None else memory.written_at + strategy.update_seconds
+def _refresh_due(strategy: StrategyInputs, state: PublishState) -> float:
+    return float("-inf") if state.written_at is None else state.written_at + strategy.update_seconds
 
 
 def status_patch(writes: Mapping[Resource, int | None]) -> Json:
     """The smallest merge patch of a Node's status: the same numbers in capacity and allocatable, null removes.
 
-    kubelet copies capacity to allocatable at its next sync, and leaves allocatable standing when only capacity goes.
+    kubelet copies capacity to allocatable at its next sync, and keeps allocatable when only capacity is removed.
     """
     amounts = {each.mid_name: None if number is None else str(number) for each, number in writes.items()}
     return {"status": {"capacity": dict(amounts), "allocatable": dict(amounts)}}
 
 
 def was_withdrawn(reason: str | None) -> bool:
-    """Whether a reason of condition MidPublished says that the resources were taken away for old reports."""
+    """Whether a reason of condition MidPublished means that the resources were removed because reports expired."""
     return reason == HELD or reason in EXPIRED
 
 
 def state_after_writes(decision: Decision, now: float) -> PublishState:
-    """What to remember after the writes of a decision: of an increase only the part that still waits."""
+    """The state after the writes of a decision: of an increase only the pending part."""
     written = {each: number or 0 for each, number in decision.writes.items()}
-    rises = {
+    pending_increases = {
         each: tuple(part for part in parts if part.lowest > written.get(each, -1))
-        for each, parts in decision.memory.rises.items()
+        for each, parts in decision.state.pending_increases.items()
     }
-    waiting = {each: parts for each, parts in rises.items() if parts}
-    withdrawn = decision.memory.withdrawn and not decision.returned
-    return PublishState(written_at=now, rises=waiting, withdrawn=withdrawn)
+    waiting = {each: parts for each, parts in pending_increases.items() if parts}
+    withdrawn = decision.state.withdrawn and not decision.returned
+    return PublishState(written_at=now, pending_increases=waiting, withdrawn=withdrawn)

@@ -136,7 +136,7 @@ class ShadowSimulation:
         decision = publish.decide(
             self._offers, active.desired, inputs.strategy, self._writer, now, active.requested, expired=active.expired
         )
-        self._writer = decision.memory
+        self._writer = decision.state
         if decision.writes:
             self._writer = publish.state_after_writes(decision, now)
             self._offers.update({each: publish.PublishedAmount(amount) for each, amount in decision.writes.items()})

@@ -1,4 +1,4 @@
-"""One look at one node: its NodeMetric is kept, its Mid resources are calculated, and the Node is patched."""
+"""Reconciles one node: its NodeMetric is applied, its Mid resources are calculated, and the Node is patched."""
 
 import logging
 import math
@@ -21,15 +21,15 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 async def reconcile(run: Run, name: str) -> None:
-    """Bring everything about one node up to date, and plan when to look again.
+    """Reconcile one node, and requeue it for its next deadline.
 
-    What the node sells comes first. When something else fails, such as a write to its NodeMetric that a webhook
-    refuses, the rest happens all the same, and then the failure is passed on.
+    Mid resources are published first. When another part fails, such as a write to the NodeMetric that a webhook
+    refuses, the rest happens all the same, and then the first failure is raised.
 
     Raises:
         ApiError: the API server refuses a write.
-        ApiUnavailable: it is away.
-        NotLeading: nobody can say now whether this replica leads.
+        ApiUnavailable: the API server is unavailable.
+        NotLeading: it is unknown whether this replica leads.
     """
     context, cluster = run.context, run.context.cluster
     if run.leader.is_standby:
@@ -37,13 +37,13 @@ async def reconcile(run: Run, name: str) -> None:
         return
     if not run.leader.is_leader:
         raise NotLeading("this replica does not know whether it leads")
-    _begin(run, name)
+    _begin_term(run, name)
     if name not in cluster.nodes:
         await node_metric.remove(run, name)
-        _end(run, name)
+        _drop(run, name)
         return
     metadata = cluster.nodes[name]["metadata"]
-    _recognise(run, name, metadata["uid"])
+    _check_identity(run, name, metadata["uid"])
     effective = effective_strategy(context.in_force.config, metadata["labels"], metadata["annotations"])
     excluded = context.settings.exclude_nodes.excludes(metadata["labels"])
     undefined = context.progress.node_metrics.not_found  # without its definition no NodeMetric can be written
@@ -52,40 +52,40 @@ async def reconcile(run: Run, name: str) -> None:
     reconciled, waits = None, list[float]()
     if cluster.pods_synced:
         with failures:
-            reconciled, waits = await _sell(run, name, effective, excluded=excluded)
+            reconciled, waits = await _publish(run, name, effective, excluded=excluded)
     with failures:
         if excluded:
             await node_metric.remove_ours(run, name)
         elif name in cluster.nodes and not undefined:
-            wait = await node_metric.keep(run, name, metadata["uid"], effective.strategy)
+            wait = await node_metric.ensure(run, name, metadata["uid"], effective.strategy)
             waits += [] if wait is None else [wait]
     if reconciled is not None:
         for step in POST_RECONCILE_STEPS:
             with failures:
                 wait = await step.execute(run, reconciled)
                 waits += [] if wait is None else [wait]
-        _plan(run, name, waits)
-    failures.pass_on()
+        _requeue_after(run, name, waits)
+    failures.raise_first()
 
 
 @dataclass(slots=True)
-class _Subject:
-    """Whom a memory is about."""
+class _Identity:
+    """Which Node of a name a state belongs to."""
 
     uid: str = ""
 
 
-def _recognise(run: Run, name: str, uid: str) -> None:
-    """Forget what is remembered of a Node of the same name that was deleted and made anew."""
-    known = run.context.node_state(name).state_of(_Subject)
+def _check_identity(run: Run, name: str, uid: str) -> None:
+    """Drop the state of a Node of the same name that was deleted and created anew."""
+    known = run.context.node_state(name).state_of(_Identity)
     if known.uid not in ("", uid):
         _forget(run, name)
         del run.context.node_states[name]
-    run.context.node_state(name).state_of(_Subject).uid = uid
+    run.context.node_state(name).state_of(_Identity).uid = uid
 
 
 class _Failures:
-    """Lets what comes next happen, and remembers what failed."""
+    """Collects failures, so that the parts after a failed one run."""
 
     def __init__(self, *, but_not_found: bool) -> None:
         self._but_not_found = but_not_found
@@ -95,90 +95,90 @@ class _Failures:
         """Begin a part that may fail."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        """End it; whether an error was taken."""
+        """End it; whether an error was collected."""
         if isinstance(error, ApiError | ApiUnavailable):
             if not (self._but_not_found and isinstance(error, ApiError) and error.not_found):
                 self._found.append(error)
             return True
         return False
 
-    def pass_on(self) -> None:
-        """Raise the first failure, if there is one; the others follow from it, or come again."""
+    def raise_first(self) -> None:
+        """Raise the first failure, if any; the others follow from it, or occur again."""
         if self._found:
             raise self._found[0]
 
 
-async def _sell(
+async def _publish(
     run: Run, name: str, effective: EffectiveStrategy, *, excluded: bool
 ) -> tuple[ReconcileResult, list[float]]:
-    """Calculate what a node may sell and patch the Node; what was found, and when to look again. [s from now]"""
+    """Calculate Mid resources and patch the Node; the result, and in how many seconds to reconcile again."""
     context, cluster = run.context, run.context.cluster
     if excluded:
         effective = replace(effective, strategy=replace(effective.strategy, enable=False))
     inputs = _facts(run, name, effective)
     result = calculate(inputs)
     if excluded:
-        result = context.settings.exclude_nodes.explain(result)
+        result = context.settings.exclude_nodes.excluded_result(result)
     context.metrics.show(name, result)
-    memory = context.node_state(name)
-    offers = publish.published_amounts(cluster.nodes[name])
-    offered = any(offer.amount for offer in offers.values())
-    if memory.publish_state == publish.PublishState():
-        memory.publish_state = publish.PublishState(withdrawn=_withdrawn(run, name))
+    state = context.node_state(name)
+    published = publish.published_amounts(cluster.nodes[name])
+    published_before = any(each.amount for each in published.values())
+    if state.publish_state == publish.PublishState():
+        state.publish_state = publish.PublishState(withdrawn=_withdrawn(run, name))
     decision = publish.decide(
-        offers,
+        published,
         result.desired,
         inputs.strategy,
-        memory.publish_state,
+        state.publish_state,
         context.steady(),
         result.requested,
         expired=result.expired,
     )
-    memory.publish_state = decision.memory
+    state.publish_state = decision.state
     waits = _deadlines(run, decision, inputs)
     if decision.writes:
-        held_back = await _held_back(run, name, decision, memory.state_of(WriteRateLimiter))
+        held_back = await _held_back(run, name, decision, state.state_of(WriteRateLimiter))
         if held_back:
             waits.append(held_back)
         else:
-            await _write(run, name, decision, memory)
-    return ReconcileResult(name, effective, inputs, result, offered), waits
+            await _write(run, name, decision, state)
+    return ReconcileResult(name, effective, inputs, result, published_before), waits
 
 
 def _withdrawn(run: Run, name: str) -> bool:
-    """Whether an earlier run, or another replica, took the resources away because reports were too old."""
+    """Whether an earlier run, or another replica, removed the resources because reports expired."""
     known = run.context.cluster.node_metrics.get(name)
     published = known.conditions.get(CONDITION_MID_PUBLISHED) if known else None
     return published is not None and publish.was_withdrawn(published.reason)
 
 
 def _stand_by(run: Run, name: str) -> None:
-    """Another replica acts now: nothing has been seen to hold meanwhile, and a node that is gone leaves nothing."""
+    """Another replica leads: increases have not been observed to hold, and a node that is gone leaves nothing."""
     _forget(run, name)
     if name in run.context.cluster.nodes:
         run.context.node_state(name).publish_state = publish.PublishState()
     else:
-        _end(run, name)
+        _drop(run, name)
 
 
-def _begin(run: Run, name: str) -> None:
-    """What was seen to hold before another replica led holds no more, even if nobody noticed that it did."""
-    memory = run.context.node_state(name)
-    if memory.term != run.leader.term:
-        if memory.term:
+def _begin_term(run: Run, name: str) -> None:
+    """Drop what was observed to hold before another replica led, even if that went unnoticed."""
+    state = run.context.node_state(name)
+    if state.term != run.leader.term:
+        if state.term:
             _stand_by(run, name)
         run.context.node_state(name).term = run.leader.term
     _resync_within(run, name, math.inf)
 
 
 def _resync_within(run: Run, name: str, degrade_seconds: float) -> None:
-    """The node is looked at again within half of its degrade time, whatever becomes of this turn and of the plan."""
+    """Reconcile the node again within half of its degrade time, whatever else is scheduled."""
     wait = min(degrade_seconds / 2, run.context.settings.timing.resync_seconds)
     run.context.node_state(name).resync_at = run.context.steady() + wait
 
 
-def _end(run: Run, name: str) -> None:
-    """Remember nothing of a node that is gone; one of its name that has come meanwhile is in the queue, and stays."""
+def _drop(run: Run, name: str) -> None:
+    """Drop the state of a node that is gone; a new Node of its name is in the queue, and stays."""
     _forget(run, name)
     run.context.node_states.pop(name, None)
     run.queue.add_at(name, None)
@@ -194,7 +194,7 @@ def _facts(run: Run, name: str, effective: EffectiveStrategy) -> NodeInputs:
     cluster, now = run.context.cluster, run.context.wall()
     known = cluster.node_metrics.get(name)
     if known is not None and known.managed_fields.belongs_to_other_node(cluster.nodes[name]["metadata"]["uid"]):
-        known = None  # what it reports is about a machine that is gone
+        known = None  # it reports about a machine that is gone
     return from_objects(
         cluster.nodes[name],
         known.report if known else None,
@@ -206,7 +206,7 @@ def _facts(run: Run, name: str, effective: EffectiveStrategy) -> NodeInputs:
 
 
 async def _held_back(run: Run, name: str, decision: publish.Decision, limiter: WriteRateLimiter) -> float:
-    """How long a write must wait because there were many; people are told when somebody else writes the numbers. [s]"""
+    """How long a write must wait because there were many; another writer of the amounts is reported. [s]"""
     timing = run.context.settings.timing
     wait = limiter.wait(decision.writes, timing.write_burst, timing.write_refill_seconds, run.context.steady())
     contested = wait > 0 and limiter.write_kind(decision.writes) is WriteKind.REPEAT
@@ -214,8 +214,8 @@ async def _held_back(run: Run, name: str, decision: publish.Decision, limiter: W
         run.context.metrics.writes.labels("node", "delayed").inc()
     if contested and not limiter.reported:
         note = (
-            f"somebody else changes the Mid resources of this Node; what is right ({_words(decision)}) is written only "
-            f"every {timing.write_refill_seconds:.0f} s. Is another manager at work?"
+            f"another writer changes the Mid resources of this Node; they are corrected ({_described(decision)}) only "
+            f"every {timing.write_refill_seconds:.0f} s. Is another manager running?"
         )
         _LOG.warning("Node %s: %s", name, note)
         await run.events.record(run.context.cluster.reference(name), "Warning", "MidContested", "PublishMid", note)
@@ -225,27 +225,27 @@ async def _held_back(run: Run, name: str, decision: publish.Decision, limiter: W
     return wait
 
 
-async def _write(run: Run, name: str, decision: publish.Decision, memory: NodeState) -> None:
+async def _write(run: Run, name: str, decision: publish.Decision, state: NodeState) -> None:
     patch = publish.status_patch(decision.writes)
     try:
         written = await run.api.patch(paths.status(paths.node(name)), patch)
     except ApiError as error:
         if not error.not_found:
             raise
-        run.context.cluster.drop_node(name, memory.state_of(_Subject).uid)  # its deletion was not seen
+        run.context.cluster.drop_node(name, state.state_of(_Identity).uid)  # its deletion was not observed
         run.queue.add(name)
         return
     run.context.metrics.writes.labels("node", "patched").inc()
-    _LOG.info("Node %s: offers %s", name, _words(decision))
-    memory.publish_state = publish.state_after_writes(decision, run.context.steady())
+    _LOG.info("Node %s: published %s", name, _described(decision))
+    state.publish_state = publish.state_after_writes(decision, run.context.steady())
     timing = run.context.settings.timing
-    memory.state_of(WriteRateLimiter).record(decision.writes, timing.write_refill_seconds, run.context.steady())
-    # A Node whose deletion was told before the answer came is not brought back.
+    state.state_of(WriteRateLimiter).record(decision.writes, timing.write_refill_seconds, run.context.steady())
+    # A Node whose deletion was observed before the answer came is not brought back.
     if name in run.context.cluster.nodes and run.context.cluster.put_written_node(written):
         run.queue.add(name)
 
 
-def _words(decision: publish.Decision) -> str:
+def _described(decision: publish.Decision) -> str:
     return ", ".join(
         f"no {each.mid_name}" if amount is None else f"{each.mid_name} {amount}"
         for each, amount in decision.writes.items()
@@ -253,11 +253,11 @@ def _words(decision: publish.Decision) -> str:
 
 
 def _deadlines(run: Run, decision: publish.Decision, inputs: NodeInputs) -> list[float]:
-    """When a waiting difference falls due, and when the report expires if nothing new arrives. [s from now]"""
+    """When a pending difference falls due, and when the report expires if no new one arrives. [s from now]"""
     expires = deadline(inputs)
     waits = [] if expires is None else [max(expires, 0.0) + 1.0]
     return waits if decision.requeue_at is None else [*waits, decision.requeue_at - run.context.steady()]
 
 
-def _plan(run: Run, name: str, waits: list[float]) -> None:
+def _requeue_after(run: Run, name: str, waits: list[float]) -> None:
     run.queue.add_at(name, run.context.steady() + max(min(waits), 0.0) if waits else None)

@@ -1,19 +1,19 @@
-"""Which nodes need work: each name once, however often it is added, and never by two workers at the same time."""
+"""The work queue of nodes: each name once, however often it is added, and never with two workers at a time."""
 
 import asyncio
 import heapq
 from collections.abc import Callable, Iterable
 from typing import Final
 
-_STALE_PLANS: Final = 1000
-"""So many plans that were replaced may be kept beside as many as there are nodes."""
+_MOST_STALE: Final = 1000
+"""How many replaced deadlines the heap may hold beside two per node."""
 
 
 class NodeQueue:
     """Names of nodes that changed, and names that become due later.
 
     Args:
-        coalesce_seconds: a name is handed out this long after it was added, so that many changes are one. [s]
+        coalesce_seconds: a name is handed out this long after it was added, which coalesces changes. [s]
         clock: a clock that never jumps. [s]
     """
 
@@ -35,7 +35,7 @@ class NodeQueue:
         return len(self._pending) + len(self._dirty)
 
     def add(self, name: str) -> None:
-        """Ask for work on a node soon."""
+        """Queue a node."""
         if name in self._busy:
             self._dirty.add(name)
         elif name not in self._pending:
@@ -43,28 +43,28 @@ class NodeQueue:
             self._changed.set()
 
     def add_all(self, names: Iterable[str]) -> None:
-        """Ask for work on many nodes."""
+        """Queue many nodes."""
         for name in names:
             self.add(name)
 
     def add_at(self, name: str, when: float | None) -> None:
-        """Ask for work at a moment of the clock, in place of an earlier request of this kind; `None` takes it back."""
+        """Queue a node at a time of the clock, in place of an earlier deadline; `None` cancels it."""
         if when is None:
             self._later.pop(name, None)
         elif self._later.get(name) != when:
             self._later[name] = when
             heapq.heappush(self._heap, (when, name))
-            if len(self._heap) > 2 * len(self._later) + _STALE_PLANS:
-                # Each look plans anew, and a plan may be for next week: what was replaced must not pile up until then.
+            if len(self._heap) > 2 * len(self._later) + _MOST_STALE:
+                # Each reconciliation sets a new deadline, perhaps in a week: replaced ones must not pile up until then.
                 self._heap = [(due, each) for each, due in self._later.items()]
                 heapq.heapify(self._heap)
 
     def planned(self, name: str) -> float | None:
-        """The moment that work on a node was last asked for; `None` where there is none to come. [s]"""
+        """The deadline of a node; `None` without one. [s]"""
         return self._later.get(name)
 
     def release_due(self) -> None:
-        """Add the nodes whose moment has come."""
+        """Queue the nodes whose deadline has passed."""
         now = self._clock()
         while self._heap and self._heap[0][0] <= now:
             when, name = heapq.heappop(self._heap)
@@ -73,21 +73,21 @@ class NodeQueue:
                 self.add(name)
 
     def holds(self, name: str) -> bool:
-        """Whether a node is worked on, or will be soon."""
+        """Whether a node is queued or being reconciled."""
         return name in self._pending or name in self._busy
 
     def close(self) -> None:
-        """Hand out nothing any more."""
+        """Stop handing out nodes."""
         self._closed = True
 
     async def idle(self) -> None:
-        """Wait until nothing that was handed out is worked on."""
+        """Wait until no node is being reconciled."""
         await self._idle.wait()
 
     async def take(self) -> str:
         """Wait for the next node; `done` must follow."""
-        async with self._turn:  # one waits for the next name, the others for their turn: no change wakes them all
-            await asyncio.sleep(0)  # one name each pass of the event loop: a backlog of short work must not hold it
+        async with self._turn:  # one waits for the next name, the others for the lock
+            await asyncio.sleep(0)  # one name per pass of the event loop, so that a backlog does not block it
             while True:
                 if self._closed or not self._pending:
                     self._changed.clear()
@@ -104,7 +104,7 @@ class NodeQueue:
                 return name
 
     def done(self, name: str) -> None:
-        """Say that the work on a node has ended; what changed meanwhile is handed out again."""
+        """Mark a node as reconciled; one that changed meanwhile is queued again."""
         self._busy.discard(name)
         if not self._busy:
             self._idle.set()

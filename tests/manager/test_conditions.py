@@ -32,7 +32,7 @@ def test_published_has_numbers() -> None:
     """A node that sells says how much could be sold when it began."""
     state = published(calculate(node_inputs(node(), report())), shadow=False)
     assert (state.status, state.reason) == ("True", "Published")
-    assert state.message.startswith("4000m CPU and 10240Mi memory could be sold when this began")
+    assert state.message.startswith("4000m CPU and 10240Mi memory could be published when this began")
 
 
 def test_degraded_has_its_reason() -> None:
@@ -55,14 +55,14 @@ def test_shadow_is_a_reason() -> None:
 def test_kept_floor_is_told() -> None:
     """When the Node goes on offering what Mid pods bought, the condition says how much."""
     state = published(calculate(node_inputs(node(), None, mid_pod("m"))), shadow=False)
-    assert "goes on offering the 3000m CPU and 2048Mi memory" in state.message
+    assert "keeps the 3000m CPU and 2048Mi memory" in state.message
 
 
 def test_deficit_has_numbers() -> None:
     """A deficit says what was bought, by how much it is too much, and how it ends."""
     state = deficit(calculate(node_inputs(node(), report(reclaimable=("1", "10Gi")), mid_pod("m"))))
     assert (state.status, state.reason) == ("True", "Deficit")
-    assert "bought 3000m CPU and 2048Mi memory, 2000m CPU and 0Mi memory more than may be sold" in state.message
+    assert "requested 3000m CPU and 2048Mi memory, 2000m CPU and 0Mi memory more than may be published" in state.message
     assert "midEviction" in state.message
     assert deficit(calculate(node_inputs(node(), report()))).reason == "NoDeficit"
 
@@ -162,11 +162,11 @@ async def test_foreign_definition_gets_no_conditions(world: World) -> None:
 
 async def test_deficit_begins_and_ends(world: World) -> None:
     """The deficit of running Mid pods is a condition for as long as it lasts."""
-    bought = PodInputs.from_object(mid_pod("m", cpu="5000"))
-    world.run.context.cluster.put_pod(bought)
+    mid = PodInputs.from_object(mid_pod("m", cpu="5000"))
+    world.run.context.cluster.put_pod(mid)
     await world.reconcile()
     assert _conditions(world)[names.CONDITION_MID_DEFICIT]["status"] == "True"
-    world.run.context.cluster.drop_pod(bought.uid)
+    world.run.context.cluster.drop_pod(mid.uid)
     await world.reconcile()
     assert _conditions(world)[names.CONDITION_MID_DEFICIT]["status"] == "False"
 

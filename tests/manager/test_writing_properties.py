@@ -39,7 +39,7 @@ class Writer:
     in_force: StrategyInputs
     now: float = 0.0
     offered: dict[Resource, int | None] = field(default_factory=lambda: dict.fromkeys(Resource))
-    memory: PublishState = field(default_factory=PublishState)
+    state: PublishState = field(default_factory=PublishState)
     requeue_at: float | None = None
     desired: list[tuple[float, Amounts | None]] = field(default_factory=list)
 
@@ -47,9 +47,9 @@ class Writer:
         """Decide and write; what was written, as (before, after)."""
         self.desired.append((self.now, desired))
         current = {each: PublishedAmount(self.offered[each]) for each in Resource}
-        decision = decide(current, desired, self.in_force, self.memory, self.now)
+        decision = decide(current, desired, self.in_force, self.state, self.now)
         written = {each: (self.offered[each], number) for each, number in decision.writes.items()}
-        self.memory = state_after_writes(decision, self.now) if written else decision.memory
+        self.state = state_after_writes(decision, self.now) if written else decision.state
         self.offered |= decision.writes
         self.requeue_at = decision.requeue_at
         return written

@@ -148,7 +148,7 @@ class Seller:
             result.requested,
             expired=result.expired,
         )
-        self._memory = decision.memory
+        self._memory = decision.state
         ends = deadline(facts)
         waits = [] if ends is None else [now + max(ends, 0.0) + _AFTER_DEADLINE_SECONDS]
         if decision.requeue_at is not None:

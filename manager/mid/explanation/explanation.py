@@ -164,7 +164,7 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
     here = [pod if isinstance(pod, PodInputs) else PodInputs.from_object(pod) for pod in seen.pods]
     observed_at = seen.observed_at or managed_fields.observed_at(node_metric)
     facts = from_objects(seen.node, node_metric, here, view.strategy, seen.now, observed_at)
-    result = seen.exclusion.explain(calculate(facts)) if excluded else calculate(facts)
+    result = seen.exclusion.excluded_result(calculate(facts)) if excluded else calculate(facts)
     would_be, unless = _otherwise(facts, result)
     report = read(node_metric, seen.now) if node_metric else Report()
     status = {} if report.problem else (node_metric or {}).get("status") or {}

@@ -80,7 +80,7 @@ def steps(
         # The other resource is taken for right, so that the answer is about this one.
         current = {each: offers[each] if each is resource else PublishedAmount(wanted[each]) for each in Resource}
         decision = decide(current, result.desired, strategy, memory, now, result.requested, expired=result.expired)
-        waits = resource in decision.memory.rises and decision.writes.get(resource) != wanted[resource]
+        waits = resource in decision.state.pending_increases and decision.writes.get(resource) != wanted[resource]
         within: float | None = None
         if resource in decision.writes and not (waits and offers[resource].consistent):
             action, within = Action.WRITE, _SOON_SECONDS

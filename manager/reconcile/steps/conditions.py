@@ -1,7 +1,7 @@
-"""Two conditions on the NodeMetric: whether the Node offers what the formula allows, and whether too much was bought.
+"""Two conditions on the NodeMetric: MidPublished and MidDeficit.
 
-They are applied under our name, so the agent's conditions beside them are never touched; and only when a status or a
-reason changes, so their numbers are those of that moment.
+They are applied under the manager's field manager, so the agent's conditions are never touched; and only when a status
+or a reason changes, so their numbers are those of that moment.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,23 +25,23 @@ from manager.write_rate_limiter import ReportRateLimiter
 Json = dict[str, Any]
 
 SHADOW: Final = "Shadow"
-"""Reason for publishing nothing: that is what `mode: shadow` asks for."""
+"""Reason for publishing nothing: `mode: shadow`."""
 _FIELD: Final = "status.conditions"
 _MEBIBYTE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionState:
-    """The state of one condition."""
+    """One condition as it should be."""
 
     type: str
-    """What it is about."""
+    """Type of the condition."""
     holds: bool
     """Whether it is true."""
     reason: str
     """One CamelCase word for programs."""
     message: str
-    """A sentence for people, with the way out."""
+    """A sentence for people, with the remedy."""
 
     @property
     def status(self) -> str:
@@ -50,43 +50,41 @@ class ConditionState:
 
 
 def published(result: Result, *, shadow: bool, held: bool = False) -> ConditionState:
-    """Whether the Node offers what the formula allows.
+    """Whether the Node has the Mid resources that the formula allows.
 
     Args:
-        result: what it says.
+        result: what the formula calculated.
         shadow: whether nothing is written to the Node.
-        held: whether what may be sold waits, because reports were too old before.
+        held: whether publishing waits because reports were too old before.
     """
     name = names.CONDITION_MID_PUBLISHED
-    kept = f" The Node goes on offering the {_words(result.desired)} that running Mid pods bought." * bool(
-        result.desired
-    )
+    kept = f" The Node keeps the {_words(result.desired)} that running Mid pods requested." * bool(result.desired)
     if result.degraded is not None:
         return ConditionState(name, False, result.degraded.reason, f"{_sentence(result.degraded.message)}{kept}")
     if shadow:
         message = (
-            f"mode is shadow: {_words(result.calculated)} could be sold, and nothing is written to the Node; "
-            "`kubectl headroom shadow` shows the account. Set mode to active to sell them."
+            f"mode is shadow: {_words(result.calculated)} could be published, and nothing is written to the Node; "
+            "`kubectl headroom shadow` shows the account. Set mode to active to publish them."
         )
         return ConditionState(name, False, SHADOW, f"{_sentence(message)}{kept}")
     if held:
         message = (
-            f"reports have come back: {_words(result.calculated)} could be sold, and are offered when that has held "
+            f"reports are back: {_words(result.calculated)} could be published, and are once that has held "
             "midIncreaseHoldSeconds."
         )
         return ConditionState(name, False, HELD, _sentence(message))
-    could = f"{_words(result.calculated)} could be sold when this began"
-    message = f"{could}; `kubectl headroom explain node` says how much it is now."
+    could = f"{_words(result.calculated)} could be published when this began"
+    message = f"{could}; `kubectl headroom explain node` shows the current amount."
     return ConditionState(name, True, "Published", message)
 
 
 def deficit(result: Result) -> ConditionState:
-    """Whether running Mid pods bought more than may be sold."""
+    """Whether running Mid pods requested more than may be published."""
     name = names.CONDITION_MID_DEFICIT
     if not result.deficit:
-        return ConditionState(name, False, "NoDeficit", "Running Mid pods bought no more than may be sold.")
+        return ConditionState(name, False, "NoDeficit", "Running Mid pods requested no more than may be published.")
     message = (
-        f"Running Mid pods bought {_words(result.requested)}, {_words(result.deficit)} more than may be sold. "
+        f"Running Mid pods requested {_words(result.requested)}, {_words(result.deficit)} more than may be published. "
         "No further ones are placed here; it ends when some of them end, when Prod pods use less, or by eviction "
         "(midEviction in the colocation config)."
     )
@@ -105,15 +103,15 @@ def _sentence(text: str) -> str:
 def as_json(
     states: Sequence[ConditionState],
     known: Mapping[str, CachedCondition],
-    seen: Mapping[str, CachedCondition],
+    last: Mapping[str, CachedCondition],
     now: float,
 ) -> list[Json] | None:
     """The conditions to apply; `None` when all are there with the same status and reason.
 
     Args:
-        states: what is the case.
+        states: the conditions as they should be.
         known: our conditions as they stand.
-        seen: as they last were, also those that are not there any more; one whose status stays keeps its time.
+        last: as they last were, also those that are gone; a condition whose status stays keeps its time.
         now: the time. [unix s]
     """
     before = {each.type: known.get(each.type) for each in states}
@@ -122,7 +120,7 @@ def as_json(
     moment = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     found = []
     for each in states:
-        old = seen.get(each.type)
+        old = last.get(each.type)
         since = old.since if old and old.status == each.status and old.since else moment
         found.append(
             {
@@ -138,7 +136,7 @@ def as_json(
 
 @dataclass(frozen=True, slots=True)
 class NodeMetricConditions:
-    """Keeps `MidPublished` and `MidDeficit` right."""
+    """Writes `MidPublished` and `MidDeficit`."""
 
     async def execute(self, run: Run, reconciled: ReconcileResult) -> float | None:
         """Apply both conditions if one has changed."""
@@ -165,11 +163,11 @@ class NodeMetricConditions:
         except ApiError as error:
             if not error.not_found:
                 raise
-            return None  # it was deleted meanwhile; the next look makes it again
+            return None  # it was deleted meanwhile; the next reconciliation creates it again
         if answer is None:
             return None
         context.metrics.writes.labels("conditions", "patched").inc()
-        # One whose deletion was told before the answer came is not brought back.
+        # A NodeMetric whose deletion was observed before the answer came is not brought back.
         if reconciled.name in context.cluster.node_metrics and context.cluster.put_written_node_metric(
             answer, context.steady()
         ):
@@ -177,4 +175,4 @@ class NodeMetricConditions:
         return None
 
     def forget(self, context: Context, name: str) -> None:
-        """What the conditions say is on the NodeMetric."""
+        """Nothing to drop: conditions are on the NodeMetric."""

@@ -14,28 +14,28 @@ from manager.write_rate_limiter import ReportRateLimiter
 
 @dataclass(slots=True)
 class ReportedState:
-    """What events have said about a node."""
+    """What events about a node have reported."""
 
     degraded: str | None = None
-    """Reason last seen for selling nothing; empty when something may be sold, `None` before the first look."""
+    """Last reason for publishing nothing; empty when Mid is calculated, `None` before the first reconciliation."""
     reported_degraded: bool = False
-    """Whether an event said that Mid is degraded, so that one may say that it is restored."""
+    """Whether an event reported that Mid is degraded, so that another may report that it is restored."""
     deficit: bool = False
-    """Whether an event told of the deficit."""
+    """Whether an event reported the deficit."""
     findings: tuple[str, ...] = ()
-    """Faults of annotations and labels that an event told of."""
+    """Faults of annotations and labels that an event reported."""
     effective: EffectiveStrategy | None = None
-    """The strategy last seen; `None` before the first look."""
+    """The last strategy; `None` before the first reconciliation."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEvents:
-    """Tells of Mid that is degraded or restored, of a deficit, of another strategy, and of what of it is ignored."""
+    """Reports that Mid is degraded or restored, a deficit, a new strategy, and the parts of it that are ignored."""
 
     async def execute(self, run: Run, reconciled: ReconcileResult) -> float | None:
-        """Tell what has changed."""
-        memory = run.context.node_state(reconciled.name)
-        reported, limiter = memory.state_of(ReportedState), memory.state_of(ReportRateLimiter)
+        """Record an event for each change."""
+        state = run.context.node_state(reconciled.name)
+        reported, limiter = state.state_of(ReportedState), state.state_of(ReportRateLimiter)
         wait = limiter.wait(limiter.events, run.context.steady())
         if wait:
             return wait
@@ -45,7 +45,7 @@ class NodeEvents:
         if result.deficit and not reported.deficit:
             note = (
                 f"running Mid pods requested {result.requested.cpu}m CPU and {result.requested.memory} bytes, "
-                f"but only {result.calculated.cpu}m and {result.calculated.memory} may be sold"
+                f"but only {result.calculated.cpu}m and {result.calculated.memory} may be published"
             )
             await self._event(run, reconciled.name, "Warning", "MidDeficit", note)
         reported.deficit = bool(result.deficit)
@@ -59,7 +59,7 @@ class NodeEvents:
         return None
 
     def forget(self, context: Context, name: str) -> None:
-        """Events need no taking back."""
+        """Nothing to drop: events stay."""
 
     async def _strategy(self, run: Run, reconciled: ReconcileResult, reported: ReportedState) -> None:
         if reconciled.result.degraded is not None and reconciled.result.degraded.reason == node_filter.REASON:
@@ -77,7 +77,7 @@ class NodeEvents:
         reason = result.degraded.reason if result.degraded else ""
         before, reported.degraded = reported.degraded, reason
         if before is None and reconciled.published_before:
-            before = ""  # an earlier run, or another replica, found that something may be sold
+            before = ""  # an earlier run, or another replica, published Mid
         if result.degraded and before == "":
             reported.reported_degraded = True
             wanted = result.degraded.reason in {"ColocationDisabled", node_filter.REASON}

@@ -7,20 +7,20 @@ from manager.metrics import PREFIX
 
 
 class EvictionMetrics:
-    """What was evicted, what would be, what was not and why, and for how long nodes were short.
+    """Evictions, pods that would be evicted, pods that were skipped and why, and how long nodes were short.
 
     Args:
-        registry: where they are shown.
+        registry: where they are registered.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.requested = Counter(
+        self.evictions = Counter(
             f"{PREFIX}_mid_evictions", "Evictions of Mid pods that were requested", ["result"], registry=registry
         )
-        """Evictions by what came of them."""
+        """Evictions by result."""
         self.skipped = Counter(
             f"{PREFIX}_mid_evictions_skipped",
-            "Mid pods whose turn it was, but that were left alone",
+            "Mid pods that were next in order, but were not evicted",
             ["reason"],
             registry=registry,
         )
@@ -37,20 +37,20 @@ class EvictionMetrics:
         self._nodes: set[str] = set()
 
     def would_evict(self, node: str, count: int) -> None:
-        """Show how many pods a dry run names."""
+        """Set how many pods a dry run names."""
         if count or node in self._nodes:
             self._nodes.add(node)
             self._would.labels(node).set(count)
 
     def short_for(self, node: str, deficit: Amounts, seconds: float) -> None:
-        """Account for a time in which a node had this deficit. [s]"""
+        """Count a time in which a node had this deficit. [s]"""
         for resource in Resource:
             if deficit[resource]:
                 self._nodes.add(node)
                 self._deficit_seconds.labels(node, resource.value).inc(max(seconds, 0.0))
 
     def forget(self, node: str) -> None:
-        """Show nothing more about a node."""
+        """Drop the metrics of a node."""
         if node not in self._nodes:
             return
         self._nodes.discard(node)

@@ -1,4 +1,4 @@
-"""One eviction at the API server: looked at once more, then asked for, never forced."""
+"""One eviction at the API server: the pod is read once more, then its eviction is requested, never forced."""
 
 from enum import StrEnum
 from http import HTTPStatus
@@ -8,31 +8,31 @@ from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from manager.inputs import PodInputs
 
 _ATTEMPTS: Final = 3
-"""How often a pod that changes meanwhile is asked to go."""
+"""How often the eviction of a pod that changes meanwhile is requested."""
 
 
 class EvictionOutcome(StrEnum):
-    """What came of asking for an eviction; the values are those of the metric's label."""
+    """Result of an eviction request; the values are those of the metric's label."""
 
     EVICTED = "evicted"
-    """It goes."""
+    """It is evicted."""
     GONE = "gone"
-    """It had gone already, or is on its way out, or is another pod now."""
+    """It is gone, terminating, or another pod now."""
     BUDGET = "refused-by-budget"
     """A PodDisruptionBudget forbids it now."""
     REFUSED = "refused"
-    """Something else forbids it: an admission webhook, missing rights, or what the pod is by now."""
+    """Something else forbids it: an admission webhook, missing rights, or the pod as it is now."""
 
 
 async def recheck(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str] | None:
-    """Read a pod just before its eviction: `None` if it is still the one that was chosen and still where it was.
+    """Read a pod just before its eviction: `None` if it is still the selected pod on the same node.
 
     Returns:
-        Otherwise what became of it, and why it stays if it does.
+        Otherwise the result, and why the pod stays if it does.
 
     Raises:
         ApiError: it cannot be read.
-        ApiUnavailable: the API server is away, or asks to be left alone.
+        ApiUnavailable: the API server is unavailable or overloaded.
     """
     try:
         fresh = PodInputs.from_object(await api.get(_path(pod)))
@@ -48,14 +48,14 @@ async def recheck(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str]
 
 
 async def request(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str]:
-    """Ask for the eviction of this very pod. Never a plain deletion, which would pass by PodDisruptionBudgets.
+    """Request the eviction of this very pod. Never a plain deletion, which would ignore PodDisruptionBudgets.
 
     Returns:
-        What came of it, and why if it stays.
+        The result, and why the pod stays if it does.
 
     Raises:
-        ApiError: it has changed meanwhile, and cannot be read.
-        ApiUnavailable: the API server is away, or asks to be left alone; it may have taken the eviction all the same.
+        ApiError: the pod has changed meanwhile, and cannot be read.
+        ApiUnavailable: the API server is unavailable or overloaded; it may have accepted the eviction all the same.
     """
     for _ in range(_ATTEMPTS):
         answer = await _once(api, pod) or await recheck(api, pod)
@@ -65,7 +65,7 @@ async def request(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str]
 
 
 async def _once(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str] | None:
-    """Ask once; `None`: it is another pod by now, or has just changed, which a conflict does not tell apart."""
+    """Request once; `None`: the pod was replaced or has just changed, between which a conflict does not distinguish."""
     namespace, _, name = pod.key.partition("/")
     try:
         await api.create(f"{_path(pod)}/eviction", _eviction(namespace, name, pod.uid))
@@ -84,7 +84,7 @@ async def _once(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str] |
 
 
 def is_refusal(error: ApiError | ApiUnavailable) -> bool:
-    """Whether an error of `request` says that nothing was taken; a lost answer and a broken server leave it open."""
+    """Whether an error of `request` means that nothing was evicted; a lost answer and a broken server leave it open."""
     return isinstance(error, ApiError) or error.status == HTTPStatus.TOO_MANY_REQUESTS
 
 
@@ -103,6 +103,6 @@ def _eviction(namespace: str, name: str, uid: str) -> dict[str, Any]:
 
 
 def _by_budget(error: ApiUnavailable) -> bool:
-    """Whether a budget refuses (429, or 500 where two budgets hold one pod), and not a server that is overloaded."""
+    """Whether a budget refuses (429, or 500 where two budgets match one pod), and not an overloaded server."""
     words = str(error).lower()
     return "disruption budget" in words or "poddisruptionbudget" in words

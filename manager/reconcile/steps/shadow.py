@@ -1,4 +1,4 @@
-"""Shadow mode: keeps the account of what a node would have sold, in a ConfigMap of our own and in metrics."""
+"""Shadow mode: the account of what a node would have published, in a ConfigMap of the manager and in metrics."""
 
 import zlib
 from dataclasses import dataclass, replace
@@ -18,51 +18,51 @@ from manager.shadow_store import ShadowStore
 WRITE_SECONDS: Final = 600
 """The account is written at most this often, once it is twice as old. [s]"""
 _FIRST_WRITE_SECONDS: Final = 60
-"""A young account is written each time it has doubled, but at most this often, so that one sees it grow. [s]"""
+"""A young account is written each time it has doubled, but at most this often. [s]"""
 _SPREAD_SECONDS: Final = 300
 """Nodes that entered shadow mode together write within this time of one another. [s]"""
 
 
 @dataclass(slots=True)
 class ShadowState:
-    """What is remembered of a node in shadow mode."""
+    """State of a node in shadow mode."""
 
     simulation: ShadowSimulation | None = None
-    """What it would do; `None` while it is not in shadow mode."""
+    """The simulation; `None` while the node is not in shadow mode."""
     node_uid: str = ""
     """Which Node of that name."""
     written_at: float | None = None
     """When the account was last written. [s]"""
     unread: bool = False
-    """Whether it began while nobody could tell what was written of it before."""
+    """Whether the simulation began while its stored account could not be read."""
 
     def clear(self) -> None:
-        """Forget it; what was written can be read again."""
+        """Drop it; the stored account can be read again."""
         self.simulation, self.node_uid, self.written_at, self.unread = None, "", None, False
 
 
 @dataclass(frozen=True, slots=True)
 class ShadowAccounts:
-    """Accounts for nodes in shadow mode; for others it takes the account away."""
+    """Keeps accounts of nodes in shadow mode; removes those of other nodes."""
 
     async def execute(self, run: Run, reconciled: ReconcileResult) -> float | None:
-        """Bring the account up to date."""
+        """Update the account."""
         context, inputs = run.context, reconciled.inputs
-        memory = context.node_state(reconciled.name).state_of(ShadowState)
+        state = context.node_state(reconciled.name).state_of(ShadowState)
         if not (inputs.strategy.shadow and inputs.strategy.enabled):
-            await self._end(run, reconciled.name, memory)
+            await self._end(run, reconciled.name, state)
             return None
-        simulation = await self._rehearsal(run, reconciled.name, memory)
+        simulation = await self._rehearsal(run, reconciled.name, state)
         active = calculate(replace(inputs, strategy=replace(inputs.strategy, shadow=False)))
         stated = reconciled.effective.strategy.metric_aggregate_duration_seconds
         window = stated or DEFAULTS.metric_aggregate_duration_seconds or 0
         wait = simulation.observe(inputs, active, window, context.steady())
         context.metrics.of(ShadowMetrics).show(reconciled.name, simulation.account, simulation.offered)
-        pause = await self._write(run, reconciled.name, memory, simulation)
+        pause = await self._write(run, reconciled.name, state, simulation)
         return min((each for each in (wait, pause) if each is not None), default=None)
 
     def forget(self, context: Context, name: str) -> None:
-        """Show nothing more about a node; another replica, or a later look, reads what was written."""
+        """Drop the metrics of a node; another replica, or a later reconciliation, reads the stored account."""
         context.metrics.of(ShadowMetrics).forget(name)
         if name in context.cluster.nodes:
             context.state_of(ShadowStore).clear()
@@ -70,17 +70,17 @@ class ShadowAccounts:
             context.node_states[name].state_of(ShadowState).clear()
 
     @staticmethod
-    async def _rehearsal(run: Run, name: str, memory: ShadowState) -> ShadowSimulation:
-        """The one under way, else the one that was written, else a new one."""
+    async def _rehearsal(run: Run, name: str, state: ShadowState) -> ShadowSimulation:
+        """The running simulation, else one from the stored account, else a new one."""
         context = run.context
         kept = await context.state_of(ShadowStore).of(run, name)
         written = None if kept is None else kept.get(name)
-        uid = context.cluster.nodes[name]["metadata"]["uid"] if name in context.cluster.nodes else memory.node_uid
-        if memory.simulation is not None and memory.node_uid == uid:
-            found_after_all = memory.unread and written is not None and written.node_uid == uid
-            memory.unread = memory.unread and kept is None
+        uid = context.cluster.nodes[name]["metadata"]["uid"] if name in context.cluster.nodes else state.node_uid
+        if state.simulation is not None and state.node_uid == uid:
+            found_after_all = state.unread and written is not None and written.node_uid == uid
+            state.unread = state.unread and kept is None
             if not found_after_all:
-                return memory.simulation
+                return state.simulation
         known = context.cluster.node_metrics.get(name)
         if written is not None:
             stored = StoredAccount.of(written.account) if written.node_uid == uid else None
@@ -91,30 +91,30 @@ class ShadowAccounts:
                 else None
             )
         now, wall = context.steady(), context.wall()
-        memory.clear()
-        memory.node_uid, memory.unread = uid, kept is None
-        memory.simulation = ShadowSimulation(Account(wall), None, now)
+        state.clear()
+        state.node_uid, state.unread = uid, kept is None
+        state.simulation = ShadowSimulation(Account(wall), None, now)
         if stored is not None:
-            memory.simulation = ShadowSimulation(stored.account, stored.offered, now)
-            memory.written_at = None if written is None else now - max(wall - stored.written_at, 0.0)
-        return memory.simulation
+            state.simulation = ShadowSimulation(stored.account, stored.offered, now)
+            state.written_at = None if written is None else now - max(wall - stored.written_at, 0.0)
+        return state.simulation
 
     @staticmethod
-    async def _write(run: Run, name: str, memory: ShadowState, simulation: ShadowSimulation) -> float | None:
-        """Write the account when it is time, and with it those that are in the same ConfigMap.
+    async def _write(run: Run, name: str, state: ShadowState, simulation: ShadowSimulation) -> float | None:
+        """Write the account when it is due, and with it those in the same ConfigMap.
 
         Returns:
-            In how many seconds to look again, where it is time and the ConfigMap may not be written yet. [s]
+            In how many seconds to reconcile again, where it is due and the ConfigMap may not be written yet. [s]
         """
         context = run.context
         now, age = context.steady(), context.wall() - simulation.account.since
         longest = WRITE_SECONDS + zlib.crc32(name.encode()) % _SPREAD_SECONDS
         pause = min(longest, max(age / 2, _FIRST_WRITE_SECONDS))
-        if memory.written_at is not None and now - memory.written_at < pause:
+        if state.written_at is not None and now - state.written_at < pause:
             return None
         store = context.state_of(ShadowStore)
         if store.forbidden(now):
-            return None  # some look after this finds out that it may be written again
+            return None  # a later reconciliation finds that it may be written again
         held_back = store.wait(name, now)
         if held_back:
             return held_back
@@ -136,8 +136,8 @@ class ShadowAccounts:
         return None
 
     @staticmethod
-    async def _end(run: Run, name: str, memory: ShadowState) -> None:
-        memory.clear()
+    async def _end(run: Run, name: str, state: ShadowState) -> None:
+        state.clear()
         run.context.metrics.of(ShadowMetrics).forget(name)
         store = run.context.state_of(ShadowStore)
         if name in (await store.of(run, name) or ()):
@@ -146,7 +146,7 @@ class ShadowAccounts:
 
 
 async def _remove_from_status(run: Run, name: str) -> None:
-    """Take away an account that a manager of before has written to the NodeMetric."""
+    """Remove an account that an earlier version wrote to the NodeMetric."""
     known = run.context.cluster.node_metrics.get(name)
     if known is None or known.shadow is None:
         return

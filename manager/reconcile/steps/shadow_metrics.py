@@ -14,7 +14,7 @@ _MILLI: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What a node adds to the totals."""
+    """What a node contributes to the totals."""
 
     offered: Amounts
     mean: Amounts
@@ -23,13 +23,13 @@ class _Shown:
 
 
 class ShadowMetrics:
-    """Gauges, because an account is taken up again after a restart and ends when its node leaves shadow mode."""
+    """Gauges, because an account continues after a restart and ends when its node leaves shadow mode."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"{PREFIX}_shadow_{name}", text, labels, registry=registry)
 
-        what = "what the node would offer [milli-cores, bytes]"
+        what = "amount that the node would publish [milli-cores, bytes]"
         self._offered = gauge("offered", f"In shadow mode: {what}", "node", "resource")
         self._mean = gauge("mean", "Mean of what it would have published [milli-cores, bytes]", "node", "resource")
         self._observed = gauge("observed_seconds", "For how long reports could judge [s]", "node")
@@ -44,7 +44,7 @@ class ShadowMetrics:
         self._totals = _Shown(Amounts(), Amounts(), Amounts(), 0)
 
     def show(self, node: str, account: Account, offered: Amounts | None) -> None:
-        """Show a node's account."""
+        """Set the metrics of a node's account."""
         shown = _Shown(offered or Amounts(), account.mean, account.too_much, account.observed)
         self._observed.labels(node).set(account.observed / _MILLI)
         for each in Resource:
@@ -55,7 +55,7 @@ class ShadowMetrics:
         self._total(node, shown)
 
     def forget(self, node: str) -> None:
-        """Show nothing more about a node."""
+        """Drop the metrics of a node."""
         if node not in self._shown:
             return
         self._observed.remove(node)
@@ -65,7 +65,7 @@ class ShadowMetrics:
         self._total(node, None)
 
     def _total(self, node: str, shown: _Shown | None) -> None:
-        """Replace what a node adds to the totals."""
+        """Replace a node's contribution to the totals."""
         nothing = _Shown(Amounts(), Amounts(), Amounts(), 0)
         before, now, totals = self._shown.pop(node, nothing), shown or nothing, self._totals
         if shown is not None:

@@ -94,7 +94,7 @@ def _waiting_mid(**conditions: tuple[str, str]) -> FakeApi:
     return api
 
 
-DISABLED = "Colocation is disabled for this node: set enable to true to sell Mid resources."
+DISABLED = "Colocation is disabled for this node: set enable to true to publish Mid resources."
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ DISABLED = "Colocation is disabled for this node: set enable to true to sell Mid
             {"n1": ("NoReport", ""), "n3": ("ColocationDisabled", DISABLED), "n2": ("ColocationDisabled", DISABLED)},
             (
                 "No node of 3 offers Mid resources. The commonest reason (2 of 3) is ColocationDisabled: Colocation is "
-                "disabled for this node: set enable to true to sell Mid resources. `kubectl headroom explain node n2` "
-                "says more."
+                "disabled for this node: set enable to true to publish Mid resources. `kubectl headroom explain "
+                "node n2` says more."
             ),
         ),
         (

@@ -87,17 +87,17 @@ def test_increase_must_hold() -> None:
     first = _decide(10000, 20000)
     assert first.writes == {}
     assert first.requeue_at == NOW + 120
-    dip = _decide(10000, 14000, first.memory, NOW + 60)
-    assert dip.memory.rises[CPU] == (PendingIncrease(NOW, 14000),)
-    held = _decide(10000, 30000, dip.memory, NOW + 120)
+    dip = _decide(10000, 14000, first.state, NOW + 60)
+    assert dip.state.pending_increases[CPU] == (PendingIncrease(NOW, 14000),)
+    held = _decide(10000, 30000, dip.state, NOW + 120)
     assert held.writes == {CPU: 14000}
-    assert state_after_writes(held, NOW + 120).rises == {CPU: (PendingIncrease(NOW + 120, 30000),)}
+    assert state_after_writes(held, NOW + 120).pending_increases == {CPU: (PendingIncrease(NOW + 120, 30000),)}
 
 
 def test_rest_of_increase_is_planned() -> None:
     """When the lower part of an increase has held, the rest begins to hold, without waiting for anything to happen."""
-    dip = _decide(10000, 14000, _decide(10000, 20000).memory, NOW + 60)
-    held = _decide(10000, 20000, dip.memory, NOW + 120)
+    dip = _decide(10000, 14000, _decide(10000, 20000).state, NOW + 60)
+    held = _decide(10000, 20000, dip.state, NOW + 120)
     assert held.writes == {CPU: 14000}
     assert held.requeue_at == NOW + 240
     rest = _decide(14000, 20000, state_after_writes(held, NOW + 120), NOW + 240)
@@ -107,10 +107,10 @@ def test_rest_of_increase_is_planned() -> None:
 def test_small_increase_does_not_hold_up_a_large_one() -> None:
     """A large increase is written when it has held, although a small one before it still waits for calm."""
     small = _decide(10000, 10200)
-    large = _decide(10000, 13000, small.memory, NOW + 60)
+    large = _decide(10000, 13000, small.state, NOW + 60)
     assert large.requeue_at == NOW + 180
-    assert _decide(10000, 13000, large.memory, NOW + 179).writes == {}
-    held = _decide(10000, 13000, large.memory, NOW + 180)
+    assert _decide(10000, 13000, large.state, NOW + 179).writes == {}
+    held = _decide(10000, 13000, large.state, NOW + 180)
     assert held.writes == {CPU: 13000}
     assert held.requeue_at is None
 
@@ -118,8 +118,8 @@ def test_small_increase_does_not_hold_up_a_large_one() -> None:
 def test_each_part_of_an_increase_holds_for_itself() -> None:
     """What was desired while a lower part held has not held less because of it."""
     low = _decide(10000, 12000)
-    high = _decide(10000, 15000, low.memory, NOW + 30)
-    first = _decide(10000, 15000, high.memory, NOW + 120)
+    high = _decide(10000, 15000, low.state, NOW + 30)
+    first = _decide(10000, 15000, high.state, NOW + 120)
     assert first.writes == {CPU: 12000}
     assert first.requeue_at == NOW + 150
     rest = _decide(12000, 15000, state_after_writes(first, NOW + 120), NOW + 150)
@@ -128,18 +128,18 @@ def test_each_part_of_an_increase_holds_for_itself() -> None:
 
 def test_write_that_fails_is_made_up_for() -> None:
     """An increase that has held is written as soon as the API server takes it; once there, it has held no longer."""
-    held = _decide(10000, 20000, _decide(10000, 20000).memory, NOW + 120)
+    held = _decide(10000, 20000, _decide(10000, 20000).state, NOW + 120)
     assert held.writes == {CPU: 20000}
-    assert _decide(10000, 20000, held.memory, NOW + 130).writes == {CPU: 20000}
+    assert _decide(10000, 20000, held.state, NOW + 130).writes == {CPU: 20000}
     assert _decide(10000, 20000, state_after_writes(held, NOW + 120), NOW + 500).writes == {}
 
 
 def test_interrupted_increase_begins_anew() -> None:
     """A rise that falls back to what the Node offers starts to hold again from its next beginning."""
     first = _decide(10000, 20000)
-    back = _decide(10000, 10000, first.memory, NOW + 100)
-    assert back.memory.rises == {}
-    again = _decide(10000, 20000, back.memory, NOW + 110)
+    back = _decide(10000, 10000, first.state, NOW + 100)
+    assert back.state.pending_increases == {}
+    again = _decide(10000, 20000, back.state, NOW + 110)
     assert again.requeue_at == NOW + 230
 
 
@@ -147,8 +147,8 @@ def test_small_increase_waits_longer() -> None:
     """An increase within the threshold is written after updateTimeThresholdSeconds, if it held."""
     first = _decide(10000, 10900)
     assert first.requeue_at == NOW + 300
-    assert _decide(10000, 10900, first.memory, NOW + 299).writes == {}
-    assert _decide(10000, 10900, first.memory, NOW + 300).writes == {CPU: 10900}
+    assert _decide(10000, 10900, first.state, NOW + 299).writes == {}
+    assert _decide(10000, 10900, first.state, NOW + 300).writes == {CPU: 10900}
 
 
 def test_increase_holds_after_long_quiet() -> None:
@@ -212,7 +212,7 @@ def test_what_runs_is_restored_at_once() -> None:
         {CPU: PublishedAmount(3000), MEMORY: PublishedAmount(1000)},
         Amounts(5000, 1000),
         STRATEGY,
-        first.memory,
+        first.state,
         NOW + 120,
     )
     assert rest.writes == {CPU: 5000}
@@ -269,15 +269,15 @@ def test_what_comes_back_must_hold() -> None:
     gone = decide(
         {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True
     )
-    back = _decide(None, 5000, gone.memory, NOW + 10)
+    back = _decide(None, 5000, gone.state, NOW + 10)
     assert back.writes == {}
     assert back.requeue_at == NOW + 130
-    dip = _decide(None, 4000, back.memory, NOW + 60)
+    dip = _decide(None, 4000, back.state, NOW + 60)
     assert dip.writes == {}
-    held = _decide(None, 6000, dip.memory, NOW + 130)
+    held = _decide(None, 6000, dip.state, NOW + 130)
     assert held.writes == {CPU: 4000, MEMORY: 1000}
     assert not state_after_writes(held, NOW + 130).withdrawn
-    again = _decide(None, 9000, held.memory, NOW + 131)  # the write failed, and now more could be sold
+    again = _decide(None, 9000, held.state, NOW + 131)  # the write failed, and now more could be sold
     assert again.writes == {CPU: 4000, MEMORY: 1000}
 
 
@@ -286,8 +286,8 @@ def test_disabled_and_enabled_again_is_no_return() -> None:
     gone = decide(
         {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True
     )
-    disabled = _decide(None, None, gone.memory, NOW + 10)
-    assert _decide(None, 5000, disabled.memory, NOW + 20).writes == {CPU: 5000, MEMORY: 1000}
+    disabled = _decide(None, None, gone.state, NOW + 10)
+    assert _decide(None, 5000, disabled.state, NOW + 20).writes == {CPU: 5000, MEMORY: 1000}
 
 
 def test_floor_comes_back_at_once() -> None:
@@ -296,5 +296,5 @@ def test_floor_comes_back_at_once() -> None:
         {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True
     )
     current = {CPU: PublishedAmount(None), MEMORY: PublishedAmount(1000)}
-    back = decide(current, Amounts(9000, 1000), STRATEGY, gone.memory, NOW + 5, Amounts(2000, 0))
+    back = decide(current, Amounts(9000, 1000), STRATEGY, gone.state, NOW + 5, Amounts(2000, 0))
     assert back.writes == {CPU: 2000}

@@ -326,7 +326,7 @@ async def test_missing_right_stops_nothing_else(mode: str, verb: str, caplog: py
     for _ in range(30):
         await world.minute(reclaimable="5")
     assert world.offered() == ({} if mode == "shadow" else {"cpu": "5000", "memory": str(10 * GI)})
-    warned = [each for each in caplog.messages if "accounts of shadow mode cannot be kept" in each]
+    warned = [each for each in caplog.messages if "accounts of shadow mode cannot be stored" in each]
     needed = mode == "shadow" or verb in {"GET", ""}
     assert len(warned) == (1 if needed else 0)
     asked = [each for each in world.api.calls if "/configmaps" in each[1]]

@@ -153,7 +153,7 @@ async def test_kubelet_wipes_status(caplog: pytest.LogCaptureFixture) -> None:
     expected = timing.write_burst + 120.0 / timing.write_refill_seconds
     assert expected - 2 <= crowd.attempts("a") <= expected + 2
     assert crowd.told().count("MidContested") == 1
-    assert len([line for line in caplog.records if "somebody else changes" in line.message]) == 1
+    assert len([line for line in caplog.records if "another writer changes" in line.message]) == 1
     await crowd.work(60.0)
     assert crowd.offering() == {"a"}
 

@@ -134,7 +134,7 @@ class Stage:
         """Names of the pods that evictions were asked for."""
         return [body["metadata"]["name"] for body in self.api.written("POST", "/eviction")]
 
-    def told(self, reason: str = "") -> list[str]:
+    def reported(self, reason: str = "") -> list[str]:
         """Notes of the events about the node."""
         events = self.api.written("POST", "/namespaces/default/events")
         return [body["note"] for body in events if reason in body["reason"]]

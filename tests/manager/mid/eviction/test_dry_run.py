@@ -17,7 +17,7 @@ async def test_dry_run_names_them_once() -> None:
     stage.report()
     await stage.reconcile()
     assert stage.evicted() == []
-    (note,) = stage.told("MidEvictionDryRun")
+    (note,) = stage.reported("MidEvictionDryRun")
     assert note == (
         "Would evict 3 pods (midEviction.mode is dry-run): Mid pods on the node requested 6000m CPU, 1000m CPU may be "
         "sold: short by 5000m CPU for 301 s. First to go: shop/young (priority 7000, requested 2000m CPU), "
@@ -27,7 +27,7 @@ async def test_dry_run_names_them_once() -> None:
     stage.cpu = "3"
     stage.report()
     await stage.reconcile()
-    assert len(stage.told("MidEvictionDryRun")) == 2
+    assert len(stage.reported("MidEvictionDryRun")) == 2
     assert stage.metric("mid_would_evict", node="n1") == 2
     stage.cpu = "6"
     stage.report()
@@ -41,7 +41,7 @@ async def test_dry_run_is_default() -> None:
     stage.eviction = {}
     await stage.lasts()
     assert stage.evicted() == []
-    assert len(stage.told("MidEvictionDryRun")) == 1
+    assert len(stage.reported("MidEvictionDryRun")) == 1
 
 
 async def test_long_list_is_cut() -> None:
@@ -49,7 +49,7 @@ async def test_long_list_is_cut() -> None:
     pods = [mid(f"{'long-name-' * 6}{number:03}", 1000, age=number) for number in range(50)]
     stage = Stage(*pods, cpu="0", mode="dry-run")
     await stage.lasts()
-    (note,) = stage.told("MidEvictionDryRun")
+    (note,) = stage.reported("MidEvictionDryRun")
     assert note.endswith(" and 44 more")
     assert len(note.encode()) < 1024
 

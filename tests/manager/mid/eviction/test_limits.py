@@ -79,7 +79,7 @@ async def test_lost_answer_is_told(error: Exception, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(stage.api, "create", lost)
     await stage.lasts()
     assert stage.evicted() == ["young"]
-    assert [note for note in stage.told("MidPodEvicted") if "shop/young" in note]
+    assert [note for note in stage.reported("MidPodEvicted") if "shop/young" in note]
 
 
 def test_one_node_raises_no_limit() -> None:

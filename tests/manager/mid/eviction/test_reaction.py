@@ -32,7 +32,7 @@ async def test_arithmetic_is_told() -> None:
     """The Node and the pod get an event with what was requested, what may be sold, and what is short."""
     stage = Stage(*three())
     await stage.lasts()
-    (note,) = stage.told("MidPodEvicted")
+    (note,) = stage.reported("MidPodEvicted")
     assert note == (
         "Evicted Mid pod shop/young (priority 7000, requested 2000m CPU) from node n1: Mid pods on the node requested "
         "6000m CPU, 4000m CPU may be sold: short by 2000m CPU for 301 s"
@@ -87,7 +87,7 @@ async def test_no_fresh_report_no_eviction(strategy: Json) -> None:
         stage.wait(AFTER_SECONDS)
         await stage.reconcile()
     assert stage.evicted() == []
-    assert stage.told() == []
+    assert stage.reported() == []
 
 
 async def test_unproven_deficit_is_explained() -> None:
@@ -102,12 +102,12 @@ async def test_unproven_deficit_is_explained() -> None:
     begins = "No Mid pod is evicted for a deficit of 6000m CPU, as it follows from what is not known: "
     first = f"{begins}the prediction is not ready (condition PredictionReady)"
     second = f"{begins}the agent says that it does not measure this node (condition Collecting)"
-    told = stage.told()
-    assert [each.partition(". If it were proven, first to go: ")[0] for each in told] == [first, second]
-    assert all("first to go: shop/young (" in each for each in told)
+    reported = stage.reported()
+    assert [each.partition(". If it were proven, first to go: ")[0] for each in reported] == [first, second]
+    assert all("first to go: shop/young (" in each for each in reported)
     await stage.lasts()
     assert stage.evicted() == ["young", "old", "high"]
-    assert len(stage.told("MidEvictionWithheld")) == 2
+    assert len(stage.reported("MidEvictionWithheld")) == 2
 
 
 async def test_going_pods_count() -> None:
@@ -170,14 +170,14 @@ async def test_budget_sends_to_the_next() -> None:
     await stage.lasts()
     assert stage.evicted() == ["young", "old"]
     assert stage.metric("mid_evictions_total", result="refused-by-budget") == 1
-    assert "kept by its PodDisruptionBudget" in stage.told("MidEvictionRefused")[0]
+    assert "kept by its PodDisruptionBudget" in stage.reported("MidEvictionRefused")[0]
     stage = Stage(mid("only", 5000))
     stage.api.refused["only"] = BUDGET
     assert await stage.lasts() == pytest.approx(60)
     stage.wait(59)
     await stage.reconcile()
     assert stage.evicted() == ["only"]
-    assert "only is kept by its PodDisruptionBudget" in stage.told("MidEvictionImpossible")[0]
+    assert "only is kept by its PodDisruptionBudget" in stage.reported("MidEvictionImpossible")[0]
     stage.api.refused.clear()
     stage.wait(1)
     await stage.reconcile()
@@ -199,7 +199,7 @@ async def test_other_refusal_is_told() -> None:
     stage.api.refused["young"] = ApiError(403, "Forbidden", "webhook says no")
     await stage.lasts()
     assert stage.evicted() == ["young", "old"]
-    assert "webhook says no" in stage.told("MidEvictionRefused")[0]
+    assert "webhook says no" in stage.reported("MidEvictionRefused")[0]
 
 
 async def test_conflict_is_not_gone() -> None:
@@ -208,11 +208,11 @@ async def test_conflict_is_not_gone() -> None:
     stage.api.refused["young"] = conflict
     await stage.lasts()
     assert stage.evicted() == ["young", "young", "young", "old"]
-    assert "it has changed each of 3 times" in stage.told("MidEvictionRefused")[0]
+    assert "it has changed each of 3 times" in stage.reported("MidEvictionRefused")[0]
     stage = Stage(*three())
     stage.api.once["young"] = conflict
     await stage.lasts()
-    assert (stage.evicted()[:2], stage.told("MidEvictionRefused")) == (["young", "young"], [])
+    assert (stage.evicted()[:2], stage.reported("MidEvictionRefused")) == (["young", "young"], [])
 
 
 @pytest.mark.parametrize("error", [ApiUnavailable("overloaded", status=429), ApiUnavailable("away")])
@@ -284,7 +284,7 @@ async def test_replacement_is_left_alone() -> None:
     await stage.lasts(AFTER_SECONDS + 2)
     assert stage.evicted() == ["first"]
     assert stage.metric("mid_evictions_skipped_total", reason="loop-guard") == 1
-    assert "may replace a pod of shop/Job/report" in stage.told("MidEvictionImpossible")[0]
+    assert "may replace a pod of shop/Job/report" in stage.reported("MidEvictionImpossible")[0]
     stage.add(mid("sibling", 5000, age=900, owner=job))
     stage.report()
     await stage.reconcile()
@@ -303,7 +303,7 @@ async def test_who_comes_back_stays() -> None:
     )
     await stage.lasts()
     assert stage.evicted() == []
-    (note,) = stage.told("MidEvictionImpossible")
+    (note,) = stage.reported("MidEvictionImpossible")
     assert "shop/daemon is of a DaemonSet" in note
     assert "shop/static is a static pod" in note
     assert "shop/prod has a priority above Mid" in note
@@ -321,7 +321,7 @@ async def test_off_says_nothing() -> None:
     """Mode off: nothing is asked, told or counted, but the time of the deficit."""
     stage = Stage(*three(), mode="off")
     await stage.lasts()
-    assert (stage.evicted(), stage.told()) == ([], [])
+    assert (stage.evicted(), stage.reported()) == ([], [])
     assert stage.metric("mid_deficit_seconds_total", node="n1", resource="cpu") == pytest.approx(AFTER_SECONDS + 1)
     assert stage.metric("mid_deficit_seconds_total", node="n1", resource="memory") == 0
 

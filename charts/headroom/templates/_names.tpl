@@ -36,7 +36,7 @@ patch where none is given (--kube-version 1.33).
 {{- if not (regexMatch "(@sha256:|:[^/]*$)" $image) }}:{{ with semver (include "headroom.kubeVersion" .) }}v{{ .Major }}.{{ .Minor }}.{{ .Patch }}{{ end }}{{ end }}
 {{- end }}
 
-{{/* Labels of the pods of a part: more from the values, but never others in place of ours. Call with the root context and the part's values and name. */}}
+{{/* Labels of the pods of a part: more from the values, but never others in place of Headroom's. Call with the root context and the part's values and name. */}}
 {{- define "headroom.podLabels" -}}
 {{- $ours := dict "app.kubernetes.io/name" (index . 2) | merge (include "headroom.labels" (index . 0) | fromYaml) }}
 {{- merge $ours (index . 1).labels | toYaml }}
@@ -80,7 +80,7 @@ seccompProfile:
   type: RuntimeDefault
 {{- end }}
 
-{{/* What every container of ours has in common: no capability, no way to gain one, nothing to write on. */}}
+{{/* What every container of Headroom has in common: no capability, no way to gain one, nothing to write on. */}}
 {{- define "headroom.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true

@@ -78,7 +78,7 @@ def test_notes_follow_the_values(cluster: Cluster) -> None:
     text = notes(cluster, "default", "scheduler.enabled=false", "colocationConfig.enable=true")
     assert "schedulerName" not in text
     assert "Mid resources are published on Nodes" in text
-    assert "sells nothing" not in text
+    assert "publishes nothing" not in text
     assert "edit configmap" not in notes(cluster, "default", "manager.enabled=false")
 
 
@@ -108,4 +108,4 @@ def test_config_that_is_there_is_kept(cluster: Cluster, koordinator: str) -> Non
     )
     text = notes(cluster, koordinator)
     assert "ConfigMap slo-controller-config was left as it is" in text
-    assert "sells nothing" not in text
+    assert "publishes nothing" not in text

@@ -1,4 +1,4 @@
-"""For each alert what makes it fire, what it says then, and what does not."""
+"""For each alert what makes it fire, its summary then, and what does not."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -149,12 +149,12 @@ MANAGER: Final[Mapping[str, Case]] = {
     "HeadroomManyNodesDegraded": Case(
         {_NODES: "3x240", _degraded("n1", "ReportExpired"): "1x240"},
         {_NODES: "5x240", _degraded("n1", "ReportExpired"): "1x240", _degraded("n2", "ColocationDisabled"): "1x240"},
-        "1 nodes sell nothing because of missing data",
+        "1 nodes publish nothing because of missing data",
     ),
     "HeadroomMidDeficit": Case(
         {_of_node("headroom_manager_mid_deficit", ',resource="memory"'): "1000x240"},
         {_of_node("headroom_manager_mid_deficit", ',resource="memory"'): "0x220 1000x20"},
-        "Mid pods on n1 hold more memory than may be sold, for half an hour",
+        "Mid pods on n1 hold more memory than may be published, for half an hour",
         {"node": "n1", "resource": "memory"},
     ),
     "HeadroomEvictionsRefused": Case(
@@ -223,7 +223,7 @@ SCHEDULER: Final[Mapping[str, Case]] = {
     "HeadroomWakePatchesRefused": Case(
         {'headroom_scheduler_wake_patches_total{result="forbidden"}': "0+1x240"},
         {'headroom_scheduler_wake_patches_total{result="ok"}': "0+1x240"},
-        "Pods that could run are not woken: the API server says forbidden",
+        "Pods that could run are not requeued: the API server answers forbidden",
         {"result": "forbidden"},
     ),
     "HeadroomProviderSilent": Case(
@@ -252,7 +252,7 @@ SCHEDULER: Final[Mapping[str, Case]] = {
     "HeadroomReclaimStuck": Case(
         {"headroom_scheduler_reclaim_pending_pods": "3x240"},
         {"headroom_scheduler_reclaim_pending_pods": "3x225 0x1 3x14"},
-        "For half an hour at least 3 pods with a quota have found no node, and nobody is evicted for them",
+        "For half an hour at least 3 pods with a quota have found no node, and no pod is evicted for them",
     ),
 }
 """Of the scheduler and quotas."""

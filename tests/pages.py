@@ -1,13 +1,13 @@
 """Pages of documentation: how their fenced blocks are marked, and how the commands in them are run.
 
-Everything that a reader may type or see stands in a fenced block, and its info string says what it is:
+Everything that a reader may type or see stands in a fenced block, and its info string states what it is:
 
 - ``sh``: run by a test, one block after another in one shell. A ``text`` block after it in the same section, with no
   other block between, is what it prints; without one it prints nothing. In it ``…`` stands for anything within a
   line, a line ``…`` for any lines, and any number of blanks for any other.
 - ``sh again``: likewise, and repeated until it prints that, as a reader would repeat it.
 - ``sh prints``: run, and it prints something that is not compared.
-- ``sh elsewhere``: shown, not run. It needs what a dev cluster does not have, and the line above it says what that is.
+- ``sh elsewhere``: shown, not run. It needs what a dev cluster does not have, and the line above it names what that is.
 - one of `SHOWN`: shown.
 
 Commands in indented blocks are refused, so that none is left out by accident.
@@ -38,7 +38,7 @@ _INDENT: Final = 4
 
 
 class PageError(AssertionError):
-    """A page says what is not so, or not in the form above."""
+    """A page shows what is not so, or not in the form above."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Block:
     commands: str
     """What a reader pastes into a shell."""
     expected: str = ""
-    """What the page says is printed."""
+    """What the page shows is printed."""
     again: bool = False
     """Whether they are repeated until that is printed."""
     compared: bool = True
@@ -121,7 +121,7 @@ def _of_fences(fences: list[Fence]) -> Iterator[str]:
             allowed = ", ".join((*COMMANDS, *SHOWN))
             yield f"line {fence.line}: a block marked {fence.info or 'with nothing'}; it is one of {allowed}"
         if fence.info == COMMANDS[-1] and not _is_sentence(fence.above):
-            yield f"line {fence.line}: the line above `sh elsewhere` says what its commands need"
+            yield f"line {fence.line}: the line above `sh elsewhere` names what its commands need"
 
 
 def _is_sentence(line: str) -> bool:
@@ -179,7 +179,7 @@ def _of_line(words: list[str]) -> str:
 
 
 class Reader:
-    """Somebody who pastes block after block into one shell, where functions and exported variables live on.
+    """A reader who pastes block after block into one shell, where functions and exported variables live on.
 
     Args:
         folder: where the shell works, and where it keeps what lives on.
@@ -196,7 +196,7 @@ class Reader:
         """Run a page, and return how many blocks it has.
 
         Raises:
-            PageError: a block fails, or prints something else than the page says; with its line and both outputs.
+            PageError: a block fails, or prints something else than the page shows; with its line and both outputs.
         """
         count = 0
         for block in blocks(page.read_text(encoding="utf-8")):
@@ -214,8 +214,8 @@ class Reader:
                 break
             time.sleep(PAUSE_SECONDS)
         promised = block.expected if block.compared else "something\n"
-        said = f"{block.commands}--- the page says\n{promised}--- it prints\n{output}--- exit code {code}"
-        raise PageError(f"{name}, line {block.line}:\n{said}")
+        report = f"{block.commands}--- the page shows\n{promised}--- it prints\n{output}--- exit code {code}"
+        raise PageError(f"{name}, line {block.line}:\n{report}")
 
     def _paste(self, commands: str) -> tuple[int, str]:
         restored = f". {self._kept}\n" if self._kept.exists() else ""

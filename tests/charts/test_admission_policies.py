@@ -1,4 +1,4 @@
-"""The admission policies of the chart, judged without a cluster: their CEL is evaluated as the API server does it.
+"""The admission policies of the chart, evaluated without a cluster: their CEL is evaluated as the API server does it.
 
 What the API server itself makes of them is tried on a real one (`test_api_server.py`).
 """
@@ -41,7 +41,7 @@ NODE: Final[Json] = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of the API server."""
+    """A request to the API server."""
 
     user: str
     kind: tuple[str, str]
@@ -60,7 +60,7 @@ class Policy:
     policy: Json
     binding: Json
 
-    def refuses(self, asked: Request) -> bool:
+    def refuses(self, request: Request) -> bool:
         """Whether the API server refuses a request for it."""
         spec, binding = self.policy["spec"], self.binding["spec"]
         bound = binding["policyName"] == self.policy["metadata"]["name"] and "Deny" in binding["validationActions"]
@@ -70,26 +70,26 @@ class Policy:
         if (
             not bound
             or narrowed
-            or not any(_matches(rule, asked) for rule in spec["matchConstraints"]["resourceRules"])
+            or not any(_matches(rule, request) for rule in spec["matchConstraints"]["resourceRules"])
         ):
             return False
         try:
-            return self._judged(spec, asked)
+            return self._evaluated(spec, request)
         except ArithmeticError:
             return bool(spec["failurePolicy"] == "Fail")
 
-    def _judged(self, spec: Json, asked: Request) -> bool:
+    def _evaluated(self, spec: Json, request: Request) -> bool:
         username = (
-            f"system:serviceaccount:{NAMESPACE}:{asked.user}" if asked.user.startswith("headroom") else asked.user
+            f"system:serviceaccount:{NAMESPACE}:{request.user}" if request.user.startswith("headroom") else request.user
         )
         about: Json = {
             "request": {
-                "userInfo": {"username": username, **({"extra": dict(asked.extra)} if asked.extra else {})},
-                "operation": asked.operation,
-                "name": asked.name,
+                "userInfo": {"username": username, **({"extra": dict(request.extra)} if request.extra else {})},
+                "operation": request.operation,
+                "name": request.name,
             },
-            "object": asked.new,
-            "oldObject": asked.old,
+            "object": request.new,
+            "oldObject": request.old,
             "variables": {},
         }
         if not all(_value(each["expression"], about) for each in spec.get("matchConditions", ())):
@@ -99,12 +99,12 @@ class Policy:
         return not all(_value(each["expression"], about) for each in spec["validations"])
 
 
-def _matches(rule: Json, asked: Request) -> bool:
-    group, resource = asked.kind
+def _matches(rule: Json, request: Request) -> bool:
+    group, resource = request.kind
     return (
         group in rule["apiGroups"]
         and "*" in rule["apiVersions"]
-        and asked.operation in rule["operations"]
+        and request.operation in rule["operations"]
         and resource in rule["resources"]
         and rule.keys() == {"apiGroups", "apiVersions", "operations", "resources"}
     )
@@ -164,7 +164,7 @@ AGENT: Final[list[tuple[Request, bool]]] = [
     (Request("headroom-manager", ("slo.koordinator.sh", "nodemetrics"), "CREATE", "other"), False),
     (Request("admin", ("slo.koordinator.sh", "nodemetrics"), "DELETE", "other"), False),
 ]
-"""What is asked, and whether the agents' policy refuses it."""
+"""What is requested, and whether the agents' policy refuses it."""
 
 
 def _patched(user: str, patch: Json, resource: str) -> Request:
@@ -200,7 +200,9 @@ CASES: Final = {OWN_NODE: AGENT, NODE_STATUS: NODE_WRITES}
 
 def _wrong(template: str, policy: Policy) -> list[int]:
     """Which cases a policy judges otherwise than it should."""
-    return [number for number, (asked, refused) in enumerate(CASES[template]) if policy.refuses(asked) is not refused]
+    return [
+        number for number, (request, refused) in enumerate(CASES[template]) if policy.refuses(request) is not refused
+    ]
 
 
 @pytest.mark.parametrize("template", CASES)
@@ -212,7 +214,7 @@ def test_policy_refuses_what_it_should(template: str) -> None:
 
 @pytest.mark.parametrize("template", CASES)
 def test_refusals_are_explained(template: str) -> None:
-    """Every refusal is a 403 that says why."""
+    """Every refusal is a 403 with the reason."""
     for each in _chart_policy(template).policy["spec"]["validations"]:
         assert each["reason"] == "Forbidden"
         about = {"request": {"name": "b"}, "variables": {"node": "a"}, "object": None, "oldObject": None}
@@ -239,8 +241,8 @@ def _mutants(template: str) -> dict[str, Mutant]:
         "bound to another": lambda _, binding: binding.update(policyName="headroom-other"),
         "of some namespaces": lambda _, binding: binding.update(matchResources={"namespaceSelector": {}}),
         "about nothing": lambda policy, _: policy["matchConstraints"].update(resourceRules=[]),
-        "about nobody": lambda policy, _: policy["matchConditions"][0].update(expression="false"),
-        "about everybody": lambda policy, _: policy.update(matchConditions=[]),
+        "about no account": lambda policy, _: policy["matchConditions"][0].update(expression="false"),
+        "about all accounts": lambda policy, _: policy.update(matchConditions=[]),
         "refuses all": lambda policy, _: policy.update(validations=[{"expression": "false"}]),
     }
     for number in range(len(spec["validations"])):
@@ -258,7 +260,7 @@ def _mutants(template: str) -> dict[str, Mutant]:
 
 @pytest.mark.parametrize(("template", "mutant"), [(one, name) for one in CASES for name in _mutants(one)])
 def test_slips_are_noticed(template: str, mutant: str) -> None:
-    """A policy that lets through more than it should, or refuses more, is told from the chart's."""
+    """A policy that lets through more than it should, or refuses more, is found to differ from the chart's."""
     policy = copy.deepcopy(_chart_policy(template))
     _mutants(template)[mutant](policy.policy["spec"], policy.binding["spec"])
     assert _wrong(template, policy)

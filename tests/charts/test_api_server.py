@@ -28,7 +28,7 @@ METRIC: Final = ("slo.koordinator.sh", "nodemetrics")
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API server said."""
+    """The API server's answer."""
 
     status: int
     """HTTP status."""
@@ -40,7 +40,7 @@ class Answer:
 
 @pytest.fixture(scope="module")
 def installed(cluster: Cluster) -> Iterator[Cluster]:
-    """A cluster with the chart and a NodeMetric for each of its nodes; nobody runs."""
+    """A cluster with the chart and a NodeMetric for each of its nodes; no pod runs."""
     sets = [flag for setting in SETTINGS for flag in ("--set", setting)]
     cluster.helm("install", "headroom", str(CHART), "-n", NAMESPACE, "--create-namespace", *sets)
     for node in cluster.kwok.names:
@@ -76,9 +76,9 @@ def _ask(cluster: Cluster, token: str, method: str, path: str, body: Any = None)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/merge-patch+json"}
         connection.request(method, path, json.dumps(body) if body else None, headers)
         answer = connection.getresponse()
-        said = json.loads(answer.read())
+        parsed = json.loads(answer.read())
         schema = answer.getheader("X-Kubernetes-PF-FlowSchema-UID", "")
-        return Answer(answer.status, str(said.get("message", "")), schema)
+        return Answer(answer.status, str(parsed.get("message", "")), schema)
     finally:
         connection.close()
 
@@ -97,11 +97,11 @@ def test_agent_writes_its_own_node_alone(installed: Cluster) -> None:
     """An agent's report about its own node is stored; about another, or with a token of no pod, it is refused."""
     own, other = installed.kwok.names[:2]
     token = _token(installed, own)
-    told = f"the agent of node {own} may not write the NodeMetric of {other}"
+    reason = f"the agent of node {own} may not write the NodeMetric of {other}"
     # Until the API server knows the account's role, it refuses for want of that.
-    eventually(lambda: told in _report(installed, token, other, EARLY).message, "the policy is in force")
+    eventually(lambda: reason in _report(installed, token, other, EARLY).message, "the policy is in force")
     refused = _report(installed, token, other)
-    assert (refused.status, told in refused.message) == (403, True)
+    assert (refused.status, reason in refused.message) == (403, True)
     assert _report(installed, token, own) == Answer(200, "", refused.flow_schema)
     assert installed.api.get(f"{METRICS}/{own}")["status"]["updateTime"] == LATE
     assert installed.api.get(f"{METRICS}/{other}").get("status", {}).get("updateTime") != LATE
@@ -166,18 +166,21 @@ def test_nodes_keep_all_but_mid(installed: Cluster, account: str) -> None:
 
 
 def test_others_write_as_before(installed: Cluster) -> None:
-    """The policy is about agents alone: whoever else has the right writes any NodeMetric."""
-    body = {"metadata": {"labels": {"edited-by": "somebody-else"}}}
+    """The policy is about agents alone: every other account with the right writes any NodeMetric."""
+    body = {"metadata": {"labels": {"edited-by": "another-writer"}}}
     assert installed.api.merge(f"{METRICS}/{installed.kwok.names[0]}", body)["metadata"]["labels"]
 
 
 def test_agents_queue_by_themselves(installed: Cluster) -> None:
-    """The API server puts what agents ask into their own flow, and what others ask into another."""
+    """The API server puts agents' requests into their own flow, and other requests into another."""
     flows = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
     ours = installed.api.get(f"{flows}/headroom-agents")["metadata"]["uid"]
     agent = installed.kubectl("-n", NAMESPACE, "create", "token", "headroom-agent").strip()
     path = f"{METRICS}/{installed.kwok.names[0]}"
-    eventually(lambda: _ask(installed, agent, "GET", path).flow_schema == ours, "the agents' requests are told apart")
+    eventually(
+        lambda: _ask(installed, agent, "GET", path).flow_schema == ours,
+        "the agents' requests are in a flow of their own",
+    )
     manager = installed.kubectl("-n", NAMESPACE, "create", "token", "headroom-manager").strip()
     assert _ask(installed, manager, "GET", path).flow_schema not in {ours, ""}
 
@@ -198,7 +201,7 @@ def _may(cluster: Cluster, user: str, verb: str, kind: tuple[str, str], namespac
 
 
 def test_people_have_rights(installed: Cluster) -> None:
-    """Whoever may view a namespace reads its quotas, whom somebody chose writes them, and not every admin does."""
+    """A user who may view a namespace reads its quotas, a user with the role writes them, and not every admin does."""
     for role in ("view", "edit", "admin"):
         binding = (f"{role}-user", f"--clusterrole={role}", f"--user={role}-user")
         installed.kubectl("-n", NAMESPACE, "create", "rolebinding", *binding)

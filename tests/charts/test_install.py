@@ -28,7 +28,7 @@ SETTINGS: Final = (
 
 @pytest.fixture
 def installed(cluster: Cluster) -> Iterator[Cluster]:
-    """A cluster with the chart installed; nobody runs, because no replica is asked for and no node is selected."""
+    """A cluster with the chart installed; no pod runs, because no replica is requested and no node is selected."""
     cluster.helm("install", "headroom", str(CHART), "-n", NAMESPACE, "--create-namespace", *SETTINGS)
     yield cluster
     if "headroom" in cluster.helm("list", "-q", "-n", NAMESPACE):
@@ -55,7 +55,7 @@ def may(cluster: Cluster, account: str, *request: str) -> bool:
     groups = ("--as-group=system:serviceaccounts", "--as-group=system:authenticated")
     try:
         return cluster.kubectl("auth", "can-i", user, *groups, *request).strip() == "yes"
-    except CommandError as error:  # kubectl says "no" with exit code 1, and whatever it warns about on the other stream
+    except CommandError as error:  # kubectl answers "no" with exit code 1, and its warnings on the other stream
         if error.returncode == 1:
             return False
         raise
@@ -87,7 +87,7 @@ def test_edits_survive(installed: Cluster) -> None:
 
 
 def test_deleted_config_comes_back(installed: Cluster) -> None:
-    """An upgrade creates the ConfigMap again where somebody deleted it."""
+    """An upgrade creates the ConfigMap again where it was deleted."""
     installed.kubectl("-n", NAMESPACE, "delete", "configmap", CONFIG_MAP_NAME)
     installed.helm("upgrade", "headroom", str(CHART), "-n", NAMESPACE, *SETTINGS)
     assert json.loads(config(installed)) == {"enable": False}
@@ -119,20 +119,20 @@ def test_classes_that_preempt_are_told(installed: Cluster) -> None:
 
 
 def test_missing_definition_is_told(installed: Cluster) -> None:
-    """An upgrade of a release from before there were quotas says that their CRD is not there, and what to do."""
+    """An upgrade of a release from before there were quotas reports that their CRD is not there, and what to do."""
     flags = ("upgrade", "headroom", str(CHART), "-n", NAMESPACE, *SETTINGS)
-    told = "This cluster does not know ElasticQuotas yet"
-    assert told not in installed.helm(*flags)
+    warning = "This cluster does not know ElasticQuotas yet"
+    assert warning not in installed.helm(*flags)
     installed.kubectl("delete", "crd", "elasticquotas.scheduling.x-k8s.io")
     try:
         notes = ""
 
-        def is_told() -> bool:  # what kinds there are the API server says some time after a definition is gone
+        def is_reported() -> bool:  # the API server lists the kinds some time after a definition is gone
             nonlocal notes
             notes = installed.helm(*flags)
-            return told in notes
+            return warning in notes
 
-        eventually(is_told, lambda: f"{told} in {notes}")
+        eventually(is_reported, lambda: f"{warning} in {notes}")
         assert "kubectl apply --server-side --force-conflicts -f CHART/crds" in notes
     finally:
         installed.define(CHART / "crds" / "elastic_quota.yaml")

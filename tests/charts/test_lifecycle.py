@@ -32,7 +32,7 @@ def _history() -> bytes | None:
 
 
 def _files(package: bytes, folder: str) -> dict[str, Any]:
-    """Name -> content; helm writes Chart.yaml anew, so of it what it says."""
+    """Name -> content; helm writes Chart.yaml anew, so of it the parsed content."""
     found: dict[str, Any] = {}
     with tarfile.open(fileobj=BytesIO(package)) as archive:
         for member in archive.getmembers():
@@ -42,7 +42,7 @@ def _files(package: bytes, folder: str) -> dict[str, Any]:
 
 
 def test_previous_chart_is_historys() -> None:
-    """The packaged chart is, file for file, the one of the commit that it is said to be of."""
+    """The packaged chart is, file for file, the one of the commit that it names."""
     history = _history()
     if history is None:
         pytest.skip("this checkout has no history: the packaged chart cannot be compared with it")

@@ -82,7 +82,7 @@ def test_definitions_only_grow(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ({"properties": {}}, ".a: is gone"),
         ({"required": ["a"]}, ".a: must be given now"),
@@ -92,10 +92,10 @@ def test_definitions_only_grow(name: str) -> None:
         ({"x-kubernetes-validations": [{"rule": "self.a > 1"}]}, ": self.a > 1"),
     ],
 )
-def test_tightening_is_found(change: Json, told: str) -> None:
+def test_tightening_is_found(change: Json, reported: str) -> None:
     """Each kind of change that an older service or object would stumble over is found."""
     old = {"type": "object", "properties": {"a": {"type": "integer", "maximum": 9}}}
-    assert told in list(tightened(old, {**old, **change}))
+    assert reported in list(tightened(old, {**old, **change}))
     assert list(tightened(old, old)) == []
 
 

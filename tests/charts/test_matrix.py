@@ -1,4 +1,4 @@
-"""The chart with many different values, each rendering judged by a real API server."""
+"""The chart with many different values, each rendering validated by a real API server."""
 
 import json
 import os
@@ -74,11 +74,11 @@ def test_api_server_takes_it(cluster: Cluster, accepted: set[str], case: str) ->
     """The API server would store every object as it is rendered: no unknown field, no value that cannot be."""
     rendered = {_in_default(each) for each in render(cluster.helm, *MATRIX[case]).objects}
     assert rendered
-    asked = sorted(rendered - accepted)
-    if asked:
+    unknown = sorted(rendered - accepted)
+    if unknown:
         dry_run = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-", "-o", "name")
-        taken = cluster.kubectl(*dry_run, stdin="---\n".join(f"{each}\n" for each in asked))
-        assert len(taken.splitlines()) == len(asked)
+        taken = cluster.kubectl(*dry_run, stdin="---\n".join(f"{each}\n" for each in unknown))
+        assert len(taken.splitlines()) == len(unknown)
     accepted |= rendered
 
 
@@ -121,7 +121,7 @@ def test_any_way_to_write_a_version(cluster: Cluster, version: str, tag: str) ->
 
 
 def test_only_prod_preempts(cluster: Cluster) -> None:
-    """Whoever may make pods may name a class, so pods of none but Prod have others evicted."""
+    """Every user who may create pods may name a class, so only Prod pods preempt others."""
     classes = render(cluster.helm).of_kind("PriorityClass")
     never = dict.fromkeys(("koord-mid", "koord-batch", "koord-free"), "Never")
     wanted = {"koord-prod": "PreemptLowerPriority", **never}

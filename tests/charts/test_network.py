@@ -1,6 +1,6 @@
 """Who reaches which port of our pods, by the chart's NetworkPolicies.
 
-The dev cluster's network obeys no policies, so what Kubernetes says they mean is worked out here; that an API server
+The dev cluster's network obeys no policies, so their meaning in Kubernetes is worked out here; that an API server
 takes them is in test_matrix.py.
 """
 
@@ -21,7 +21,7 @@ METRICS: Final = "scheduler.metrics.enabled=true"
 
 @dataclass(frozen=True)
 class Source:
-    """Who asks: a pod, or with an address somebody outside of the cluster."""
+    """The client: a pod, or with an address one outside of the cluster."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     """Of the pod."""
@@ -69,7 +69,7 @@ def pods(chart: Rendered) -> dict[str, dict[str, Any]]:
 
 
 def reached(chart: Rendered, source: Source) -> dict[str, set[str]]:
-    """Names of the ports of each pod that a source may ask. Policies add up; a pod that none selects is open."""
+    """Names of the ports of each pod that a client may reach. Policies add up; a pod that none selects is open."""
     found = {}
     for name, pod in pods(chart).items():
         labels = pod["metadata"]["labels"]
@@ -88,7 +88,7 @@ def reached(chart: Rendered, source: Source) -> dict[str, set[str]]:
 
 
 def test_strangers_reach_nothing(cluster: Cluster) -> None:
-    """A pod of somebody else reaches no port of ours, nor does another pod of our own namespace."""
+    """A foreign pod reaches no port of Headroom, nor does another pod of its namespace."""
     chart = render(cluster.helm, METRICS, "scheduler.watcher.enabled=true", "networkPolicy.watcherFrom=null")
     assert len(pods(chart)) == 5
     assert reached(chart, STRANGER) == {}
@@ -96,7 +96,7 @@ def test_strangers_reach_nothing(cluster: Cluster) -> None:
 
 
 def test_prometheus_reaches_metrics(cluster: Cluster) -> None:
-    """What says so in namespace `monitoring` reads the metrics of every part, and nothing else; elsewhere nothing."""
+    """What is labelled so in namespace `monitoring` reads the metrics of every part, and nothing else."""
     metrics = {
         "headroom-agent": {"metrics"},
         "headroom-manager": {"metrics"},
@@ -108,7 +108,7 @@ def test_prometheus_reaches_metrics(cluster: Cluster) -> None:
 
 
 def test_metrics_may_be_for_one_namespace(cluster: Cluster) -> None:
-    """Values name another namespace of scrapers, or nobody."""
+    """Values name another namespace of scrapers, or none."""
     path = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name"
     chart = render(cluster.helm, f"{path}=shop")
     assert "headroom-agent" in reached(chart, Source(PROMETHEUS.labels, "shop"))
@@ -162,7 +162,7 @@ def _ways_out(chart: Rendered, pod: str) -> list[Any]:
 
 
 def test_ways_out_can_be_closed(cluster: Cluster) -> None:
-    """With egress closed pods reach API servers, an agent that asks its kubelet that, a scheduler where it is told."""
+    """With egress closed pods reach API servers, an agent its kubelet, a scheduler where it is configured."""
     egress, to = "networkPolicy.egress", "networkPolicy.egress.schedulerTo[0].to[0].podSelector.matchLabels.app"
     chart = render(
         cluster.helm,

@@ -1,4 +1,4 @@
-"""What helm says after an install: the next three commands, and who else is at work in the cluster."""
+"""What helm prints after an install: the next three commands, and who else is at work in the cluster."""
 
 import json
 import re
@@ -20,8 +20,8 @@ KOORDINATOR: Final = "koordinator-system"
 def notes(cluster: Cluster, namespace: str, *settings: str) -> str:
     """The notes of an install that is not made."""
     flags = [flag for setting in settings for flag in ("--set", setting)]
-    said = cluster.helm("install", "headroom", str(CHART), "-n", namespace, "--dry-run=server", *flags)
-    return said.partition("NOTES:\n")[2]
+    printed = cluster.helm("install", "headroom", str(CHART), "-n", namespace, "--dry-run=server", *flags)
+    return printed.partition("NOTES:\n")[2]
 
 
 def commands(text: str) -> list[str]:
@@ -67,8 +67,8 @@ def test_next_commands_are_named(cluster: Cluster) -> None:
 
 def test_commands_are_understood(cluster: Cluster) -> None:
     """Every command of ours in the notes is one that kubectl-headroom takes, with another ConfigMap's name too."""
-    said = commands(notes(cluster, "default", "configMap.name=mine"))
-    ours = [shlex.split(each)[2:] for each in said if each.startswith("kubectl headroom ")]
+    printed = commands(notes(cluster, "default", "configMap.name=mine"))
+    ours = [shlex.split(each)[2:] for each in printed if each.startswith("kubectl headroom ")]
     assert [arguments.parser().parse_args(each).command for each in ours] == ["doctor", "top", "explain"]
     assert {"--config-name", "mine"} <= set(ours[0])
 
@@ -95,14 +95,14 @@ def test_koordinator_is_named(cluster: Cluster, koordinator: str) -> None:
 
 
 def test_nobody_else_is_named(cluster: Cluster) -> None:
-    """Without Koordinator nothing is said about it."""
+    """Without Koordinator the notes do not mention it."""
     text = notes(cluster, "default")
     assert "WARNING" not in text
     assert "koord" not in text
 
 
 def test_config_that_is_there_is_kept(cluster: Cluster, koordinator: str) -> None:
-    """In Koordinator's namespace its ConfigMap is used as it is, and the notes say so."""
+    """In Koordinator's namespace its ConfigMap is used as it is, and the notes state it."""
     cluster.kubectl(
         "-n", koordinator, "create", "configmap", "slo-controller-config", "--from-literal=colocation-config={}"
     )

@@ -144,7 +144,7 @@ def test_config_map_has_the_chosen_name(cluster: Cluster) -> None:
 
 
 def test_tokens_are_where_they_are_needed(chart: Rendered) -> None:
-    """Only containers that ask the API server hold a token: one for that server alone, which ends after an hour."""
+    """Only containers that use the API server hold a token: one for that server alone, which ends after an hour."""
     assert all(each["automountServiceAccountToken"] is False for each in chart.of_kind("ServiceAccount"))
     for owner, pod in chart.pods():
         assert pod["automountServiceAccountToken"] is False, owner
@@ -157,9 +157,9 @@ def test_tokens_are_where_they_are_needed(chart: Rendered) -> None:
         for path, container in chart.containers()
         if any(mount["mountPath"] == where for mount in container.get("volumeMounts", ()))
     }
-    asking = {"agent/agent", "manager/manager", "scheduler/kube-scheduler", "scheduler/extender"}
-    asking |= {"uninstall/uninstall", "doctor/doctor"}
-    assert holders == {f"headroom-{path}" for path in asking}
+    users = {"agent/agent", "manager/manager", "scheduler/kube-scheduler", "scheduler/extender"}
+    users |= {"uninstall/uninstall", "doctor/doctor"}
+    assert holders == {f"headroom-{path}" for path in users}
 
 
 def test_agents_have_a_queue(chart: Rendered) -> None:

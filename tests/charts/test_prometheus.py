@@ -52,7 +52,7 @@ def test_rules_are_the_plain_file(cluster: Cluster, value: str, file: str) -> No
 
 @pytest.mark.parametrize("part", ["agent", "manager", "scheduler"])
 def test_parts_that_are_off_are_not_missed(cluster: Cluster, part: str) -> None:
-    """Without the manager nobody is told for ever that no manager leads; what the others are told stays."""
+    """Without the manager no alert fires for ever that no manager leads; the others' alerts stay."""
     groups = []
     for settings in (["prometheus.alerts=true"], ["prometheus.alerts=true", f"{part}.enabled=false"]):
         (made,) = render(cluster.helm, *settings).of_kind("PrometheusRule")
@@ -114,7 +114,7 @@ def test_one_kind_of_monitor(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("value", ["prometheus.podMonitor", "prometheus.serviceMonitor", "scheduler.metrics.enabled"])
 def test_extender_listens_where_it_is_scraped(cluster: Cluster, value: str) -> None:
-    """The extender has a port for metrics where somebody is to read them; its flags name the same one."""
+    """The extender has a port for metrics where a Prometheus is to read them; its flags name the same one."""
     chart = render(cluster.helm, f"{value}=true")
     port = _ports(chart, "headroom-scheduler")["metrics"]
     args = chart.container("headroom-scheduler/extender")["args"]
@@ -133,7 +133,7 @@ def test_what_is_switched_off_is_not_scraped(cluster: Cluster) -> None:
 
 
 def test_dashboards_are_the_files(cluster: Cluster) -> None:
-    """Each dashboard is a ConfigMap with the label that Grafana's sidecar looks for, and says what its file says."""
+    """Each dashboard is a ConfigMap with the label that Grafana's sidecar selects, and holds what its file holds."""
     chart = render(cluster.helm)
     made = {
         key: (each, json.loads(text))

@@ -34,7 +34,7 @@ def chart(cluster: Cluster) -> Rendered:
 
 
 def test_lint_is_clean(cluster: Cluster) -> None:
-    """`helm lint --strict` has nothing to say."""
+    """`helm lint --strict` has no complaints."""
     assert "0 chart(s) failed" in cluster.helm("lint", "--strict", str(CHART))
 
 
@@ -95,7 +95,7 @@ def test_services_are_probed(chart: Rendered) -> None:
 
 @pytest.mark.parametrize(("status", "exit_code"), [(200, 0), (503, 1), (None, 1)])
 def test_extender_probe_tells(chart: Rendered, status: int | None, exit_code: int) -> None:
-    """The probe inside the pod passes when the extender answers 200, and else says why in one line."""
+    """The probe inside the pod passes when the extender answers 200, and else prints why in one line."""
 
     class Extender(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -158,7 +158,7 @@ def test_agent_may_ask_kubelet_instead(cluster: Cluster) -> None:
 
 
 def test_kubelets_may_have_an_authority(cluster: Cluster) -> None:
-    """The kubelets' own authority is a ConfigMap, mounted where the flag says."""
+    """The kubelets' own authority is a ConfigMap, mounted where the flag names it."""
     chart = render(cluster.helm, "agent.podsFrom=kubelet", "agent.kubeletCA=kubelet-serving-ca")
     container = chart.container("headroom-agent/agent")
     (flag,) = [one for one in container["args"] if one.startswith("--kubelet-ca=")]
@@ -358,7 +358,7 @@ def test_priority_classes_match_bands(chart: Rendered) -> None:
 
 
 def test_config_map_from_values(cluster: Cluster) -> None:
-    """The ConfigMap is the values' object as JSON; null leaves it to somebody else."""
+    """The ConfigMap is the values' object as JSON; null leaves it to another."""
     rendered = render(cluster.helm, "colocationConfig.enable=true", "colocationConfig.degradeTimeMinutes=5")
     assert rendered.config(CONFIG_MAP_NAME, "colocation-config") == {"enable": True, "degradeTimeMinutes": 5}
     without = render(cluster.helm, "colocationConfig=null")

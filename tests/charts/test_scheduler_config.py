@@ -1,4 +1,4 @@
-"""kube-scheduler's configuration in the chart, judged by kube-scheduler itself."""
+"""kube-scheduler's configuration in the chart, validated by kube-scheduler itself."""
 
 import subprocess
 from pathlib import Path

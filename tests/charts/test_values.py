@@ -80,5 +80,5 @@ def test_page_without_marks_is_refused() -> None:
 
 
 def test_nothing_is_sold_by_default() -> None:
-    """A fresh install measures and predicts; it sells nothing until somebody enables it."""
+    """A fresh install measures and predicts; it publishes nothing until it is enabled."""
     assert VALUES["colocationConfig"] == {"enable": False}

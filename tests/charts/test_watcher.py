@@ -9,7 +9,7 @@ pytestmark = pytest.mark.cluster
 
 
 def test_off_by_default(cluster: Cluster) -> None:
-    """Nothing of a pod is reached from outside unless somebody asks for it."""
+    """Nothing of a pod is reached from outside unless it is enabled."""
     chart = render(cluster.helm)
     assert [one["metadata"]["name"] for one in chart.of_kind("Service") if "watcher" in one["metadata"]["name"]] == []
     assert "ports" not in chart.container("headroom-scheduler/extender")

@@ -41,7 +41,7 @@ def may(chart: Rendered) -> set[tuple[str, str, str, str]]:
 
 
 def test_only_our_config_is_asked_about(cluster: Cluster) -> None:
-    """API servers ask about writes to our one ConfigMap, wait 5 s at most, and go on without an answer."""
+    """API servers send writes to the one ConfigMap for review, wait 5 s at most, and go on without an answer."""
     found = hook(render(cluster.helm))
     (rule,) = found["rules"]
     assert (rule["operations"], rule["resources"]) == (["CREATE", "UPDATE"], ["configmaps"])

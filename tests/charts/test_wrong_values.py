@@ -76,7 +76,7 @@ WRONG: Final[dict[str, tuple[str, Any, str]]] = {
 
 @pytest.fixture(scope="module")
 def complaints(cluster: Cluster) -> str:
-    """What helm says to all of these at once."""
+    """Helm's answer to all of these at once."""
     settings = [flag for path, value, _ in WRONG.values() for flag in ("--set-json", f"{path}={json.dumps(value)}")]
     with pytest.raises(CommandError) as refused:
         cluster.helm("template", "headroom", str(CHART), *settings)
@@ -91,11 +91,11 @@ def test_wrong_value_is_refused(complaints: str, case: str) -> None:
 
 def test_nothing_else_is_refused(complaints: str) -> None:
     """Each complaint is about one of the wrong values, or about what contains it."""
-    told = set(re.findall(r"at '([^']*)'", complaints))
+    named = set(re.findall(r"at '([^']*)'", complaints))
     wrong = [f"/{path.replace('.', '/')}" for path, _, _ in WRONG.values()]
-    assert len(told) > len(WRONG) / 2
+    assert len(named) > len(WRONG) / 2
     assert [
-        path for path in told if not any(f"{path}/".startswith(f"{one}/") or one.startswith(path) for one in wrong)
+        path for path in named if not any(f"{path}/".startswith(f"{one}/") or one.startswith(path) for one in wrong)
     ] == []
 
 
@@ -128,7 +128,7 @@ def test_values_of_an_earlier_chart_are_refused(cluster: Cluster, group: str) ->
     ],
 )
 def test_what_others_live_from_is_refused(cluster: Cluster, setting: str, path: str) -> None:
-    """Directories of the system, which would be given to the agent's uid, and objects that somebody else writes."""
+    """Directories of the system, which would be given to the agent's uid, and objects that another component writes."""
     with pytest.raises(CommandError, match=path):
         render(cluster.helm, setting)
 

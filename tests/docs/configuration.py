@@ -14,7 +14,7 @@ _PREDICT: Final = "nodePredictPolicy"
 _PLACE: Final = re.compile(r"(?P<begin><!-- fields: (?P<group>\w+) -->\n).*?(?P<end><!-- end -->\n)", re.DOTALL)
 _HEAD: Final = "| field | default | allowed | meaning |\n|---|---|---|---|\n"
 _OF_RESOURCES: Final = (f"{_PREDICT}.cpu", f"{_PREDICT}.memory")
-"""What is told in a sentence: the same fields once more, for one resource."""
+"""What is described in a sentence: the same fields once more, for one resource."""
 
 
 def rewritten(text: str) -> str:

@@ -21,7 +21,7 @@ _HEADING: Final = re.compile(r"#{1,6} +(.*)")
 
 
 def text_of(page: str) -> str:
-    """What a page says."""
+    """The text of a page."""
     return (ROOT / page).read_text(encoding="utf-8")
 
 

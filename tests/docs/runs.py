@@ -26,7 +26,7 @@ def runnable() -> tuple[str, ...]:
 def _is_run(page: str) -> bool:
     try:
         return any(True for _ in blocks(text_of(page)))
-    except PageError:  # tests/docs/test_form.py says so
+    except PageError:  # tests/docs/test_form.py reports it
         return False
 
 

@@ -5,16 +5,16 @@ from tests.docs.configuration import PAGE, groups, rewritten
 
 
 def test_page_is_made_from_types() -> None:
-    """The page's tables have what the types say; `make docs` writes them."""
+    """The page's tables have what the types have; `make docs` writes them."""
     text = PAGE.read_text(encoding="utf-8")
     assert rewritten(text) == text
 
 
 def test_every_field_has_its_place() -> None:
-    """The page has a part for each group of fields, and every field is told there or is told by its own parts."""
-    text, told = PAGE.read_text(encoding="utf-8"), groups()
-    assert all(text.count(f"<!-- fields: {group} -->\n") == 1 for group in told)
-    listed = {field.path for fields in told.values() for field in fields}
+    """The page has a part for each group of fields, and every field is listed there or by its own parts."""
+    text, listed_groups = PAGE.read_text(encoding="utf-8"), groups()
+    assert all(text.count(f"<!-- fields: {group} -->\n") == 1 for group in listed_groups)
+    listed = {field.path for fields in listed_groups.values() for field in fields}
     rest = {field.path for field in every_field()} - listed
     assert {path for path in rest if not path.startswith(("nodePredictPolicy.cpu", "nodePredictPolicy.memory"))} == {
         "metricAggregatePolicy",
@@ -25,7 +25,7 @@ def test_every_field_has_its_place() -> None:
 
 
 def test_stale_table_is_found() -> None:
-    """A page whose table says something else is written anew."""
+    """A page whose table differs is written anew."""
     stale = "before\n<!-- fields: evicting -->\n| `midEviction.mode` | on |\n<!-- end -->\nafter\n"
     made = rewritten(stale)
     assert made.startswith("before\n<!-- fields: evicting -->\n| field | default | allowed | meaning |\n")

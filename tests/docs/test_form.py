@@ -8,7 +8,7 @@ from tests.pages import faults
 
 @pytest.mark.parametrize("page", PAGES)
 def test_blocks_are_marked(page: str) -> None:
-    """Each block says whether it is run, and no command stands outside of one."""
+    """Each block states whether it is run, and no command stands outside of one."""
     assert faults(text_of(page)) == []
 
 
@@ -19,7 +19,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reported"),
     [
         ("Do this:\n\n    kubectl get nodes\n", "line 3: an indented block"),
         ("- Do this:\n\n      kubectl get nodes\n", "line 3: an indented block"),
@@ -32,9 +32,9 @@ def test_links_lead_somewhere(page: str) -> None:
         ("```sh\nls\n", "line 1: a block that is not closed"),
     ],
 )
-def test_faults_are_found(text: str, said: str) -> None:
+def test_faults_are_found(text: str, reported: str) -> None:
     """Whatever could hide a command from the tests is a fault, with its line."""
-    assert [fault[: len(said)] for fault in faults(text)][:1] == [said]
+    assert [fault[: len(reported)] for fault in faults(text)][:1] == [reported]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_headings_are_named() -> None:
 
 
 def test_broken_links_are_found() -> None:
-    """A link to a file or a heading that is not there is told with its line; code and other sites are left alone."""
+    """A link to a file or a heading that is not there is reported with its line; code and other sites are ignored."""
     text = (
         "# A\n[x](#a) [x](https://example.org/x) `[x](y)`\n[x](nowhere.md) [x](#b)\n[x](../README.md#no-such-heading)\n"
     )

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 @pytest.mark.parametrize("page", ON_CONTROL_PLANE)
 def test_page_is_true(page: str, tmp_path: Path) -> None:
-    """Whoever pastes a page's commands into an empty cluster sees what the page shows, to the last digit."""
+    """A reader who pastes a page's commands into an empty cluster sees what the page shows, to the last digit."""
     for name in FOLDERS:
         (tmp_path / name).symlink_to(ROOT / name)
     with Cluster(kwok_nodes=0) as cluster:

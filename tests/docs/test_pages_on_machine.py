@@ -18,7 +18,7 @@ AGENT: Final = "docs/agent.md"
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
-    """A reader who has followed the agent's page, which leaves a database behind that others look into."""
+    """A reader who has followed the agent's page, which leaves a database behind that others read."""
     folder = tmp_path_factory.mktemp("machine")
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     modules = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -30,5 +30,5 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
 
 @pytest.mark.parametrize("page", [page for page in ON_MACHINE if page != AGENT])
 def test_page_is_true(reader: Reader, page: str) -> None:
-    """Whoever pastes a page's commands sees what the page shows."""
+    """A reader who pastes a page's commands sees what the page shows."""
     assert reader.follow(ROOT / page) >= 1

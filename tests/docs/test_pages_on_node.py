@@ -22,12 +22,12 @@ pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
 PAUSE: Final = "localhost/pause:dev"
 MID_CPU: Final = "0"
-"""What the quick start's Mid pod buys of CPU: other tests keep the machine busy, and then none is sold. The demo's pod
-buys some, and its test waits until there is."""
+"""What the quick start's Mid pod requests of CPU: other tests keep the machine busy, and then none is published.
+The demo's pod requests some, and its test waits until there is."""
 
 
 def _values(story: Story) -> str:
-    """What a user's own values.yaml says: here which images, and that one node has no room for two of each."""
+    """What a user's own values.yaml sets: here which images, and that one node cannot hold two of each."""
     return yaml.safe_dump(
         {
             "manager": {"replicas": 1},
@@ -82,11 +82,11 @@ def beginning(
 
 
 def test_quick_start_is_true(beginning: Beginning) -> None:
-    """Whoever pastes the quick start's commands into an empty cluster sees what it shows, until a Mid pod runs."""
+    """A reader who pastes the quick start's commands into an empty cluster sees what it shows, until a Mid pod runs."""
     assert not beginning.fault, beginning.fault
 
 
 @pytest.mark.parametrize("page", ON_NODE)
 def test_page_is_true(beginning: Beginning, page: str) -> None:
-    """Whoever pastes a page's commands, with Headroom installed as in the quick start, sees what the page shows."""
+    """A reader who pastes a page's commands, with Headroom installed, sees what the page shows."""
     assert beginning.reader.follow(ROOT / page) >= 1

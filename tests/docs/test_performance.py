@@ -18,7 +18,7 @@ def _record(busy: float | None = None, **machine: str | float) -> Record:
 
 
 def test_page_has_the_results() -> None:
-    """What the page says is what was measured: `python -m tools.bench.page` would change nothing."""
+    """What the page shows is what was measured: `python -m tools.bench.page` would change nothing."""
     text = page.PAGE.read_text()
     assert page.rewritten(text, Results.load(page.RESULTS)) == text
 
@@ -50,7 +50,7 @@ def test_place_is_filled() -> None:
 
 
 def test_machines_are_told_apart() -> None:
-    """Each machine is described once; parts refer to it, and say when it was busy."""
+    """Each machine is described once; parts refer to it, and state when it was busy."""
     text = "<!-- measured: summary -->\n<!-- end -->\n<!-- measured: week -->\n<!-- end -->\n"
     parts = {"week": _record(120.0, cpus=8), "tick": _record(3.0)}
     found = page.rewritten(text, Results(parts))
@@ -60,7 +60,7 @@ def test_machines_are_told_apart() -> None:
 
 
 def test_missing_part_is_said() -> None:
-    """A part that was never measured says so, and what it would take."""
+    """A part that was never measured is shown as such, with what it would take."""
     found = page.rewritten("<!-- measured: week -->\n<!-- end -->\n", Results())
     assert "`week` was not measured yet: a simulated week, about 3 min." in found
 

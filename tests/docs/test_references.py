@@ -42,7 +42,7 @@ def test_commands_are_understood(page: str) -> None:
     text = text_of(page)
     wrong = [(line, fault(words)) for line, words in commands(text)]
     wrong += [(line, fault(words, whole=False)) for line, words in quoted(text)]
-    assert [(line, said) for line, said in wrong if said] == []
+    assert [(line, complaint) for line, complaint in wrong if complaint] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -63,7 +63,7 @@ def test_metrics_are_documented(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "complaint"),
     [
         ("kubectl headroom explain node NAME --configuration FILE", "kubectl headroom"),
         ("kubectl headroom describe node NAME", "kubectl headroom"),
@@ -75,15 +75,15 @@ def test_metrics_are_documented(page: str) -> None:
         ("helm install headroom charts/headroom --set scheduler.ignorant=true", "scheduler.ignorant"),
     ],
 )
-def test_wrong_commands_are_found(line: str, said: str) -> None:
-    """A command with a name that is not known is told, wherever it stands in a line."""
+def test_wrong_commands_are_found(line: str, complaint: str) -> None:
+    """A command with a name that is not known is reported, wherever it stands in a line."""
     page = f"It needs a cluster:\n\n```sh elsewhere\nexport A=1 && A=2 {line} | head   # so\n```\n"
     (found,) = [fault(words) for _, words in commands(page) if fault(words)]
-    assert said in found
+    assert complaint in found
 
 
 def test_wrong_names_are_found() -> None:
-    """A file, a test or a value that is not there is told; placeholders and other words are not."""
+    """A file, a test or a value that is not there is reported; placeholders and other words are not."""
     wrong = ["agent/collectors/nothing.py", "scheduler.ignorant: true", "tests/agent/test_pods.py::test_nothing"]
     assert all(_is_missing(code) for code in wrong[:2])
     assert not _is_test(wrong[2])
@@ -100,8 +100,12 @@ def fault(words: list[str], *, whole: bool = True) -> str:
     """
     program, *rest = words
     if program == "kubectl" and rest[:1] == ["headroom"]:
-        said = _refused(_plugin(), rest[1:], " ".join(words))
-        return said if whole or not re.search(r"arguments .* (is|are) required|arguments are required", said) else ""
+        complaint = _refused(_plugin(), rest[1:], " ".join(words))
+        return (
+            complaint
+            if whole or not re.search(r"arguments .* (is|are) required|arguments are required", complaint)
+            else ""
+        )
     if program == "make":
         return "" if not rest or "=" in rest[0] or rest[0] in _targets() else f"make {rest[0]}: no such target"
     if program.startswith("python") and rest[:1] == ["-m"]:
@@ -117,12 +121,12 @@ def fault(words: list[str], *, whole: bool = True) -> str:
 def _refused(known: Any, words: list[str], shown: str) -> str:  # noqa: ANN401 - parsers of two kinds
     if {"-h", "--help"} & set(words) or not words:
         return ""
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
             known.parse_args([word.strip("[]") for word in words if not word.startswith("${@")])
     except (Exception, SystemExit) as error:  # noqa: BLE001 - parsers of ours raise what their programs print
-        return f"{shown}: {said.getvalue().strip() or error}"
+        return f"{shown}: {output.getvalue().strip() or error}"
     return ""
 
 

@@ -88,31 +88,31 @@ def test_blocks_are_found() -> None:
 
 
 def test_page_is_followed(reader: Reader, tmp_path: Path) -> None:
-    """Variables and functions live on from block to block, and a block is repeated where the page says so."""
+    """Variables and functions live on from block to block, and a block is repeated where the page marks it so."""
     assert reader.follow(written(tmp_path, PAGE)) == 4
     assert (tmp_path / "counted").read_text() == ".x\n" * 3
 
 
 @pytest.mark.parametrize(
-    ("block", "said"),
+    ("block", "reported"),
     [
         ("```sh\necho hello\n```\n\n```text\ngoodbye\n```\n", "it prints\nhello"),
         ("```sh\necho hello\n```\n", "it prints\nhello"),  # it shows no output, so there must be none
-        ("```sh\ntrue\n```\n\n```text\nhello\n```\n", "the page says\nhello"),
+        ("```sh\ntrue\n```\n\n```text\nhello\n```\n", "the page shows\nhello"),
         ("```sh\nfalse\n```\n", "exit code 1"),
         ("```sh\nfalse | true\n```\n", "exit code 1"),
         ("```sh\necho $NOBODY_SET_THIS\n```\n", "unbound variable"),
-        ("```sh prints\ntrue\n```\n", "the page says\nsomething"),
+        ("```sh prints\ntrue\n```\n", "the page shows\nsomething"),
         ("```sh prints\necho hello; false\n```\n", "exit code 1"),
         ("```sh\necho lost >&2; false\n```\n\n```text\nlost\n```\n", "exit code 1"),
     ],
 )
-def test_wrong_page_fails(reader: Reader, tmp_path: Path, block: str, said: str) -> None:
+def test_wrong_page_fails(reader: Reader, tmp_path: Path, block: str, reported: str) -> None:
     """A page whose block fails or prints something else fails, with the line, both outputs and the exit code."""
     page = written(tmp_path, f"text\n\n{block}")
     with pytest.raises(PageError, match=r"page\.md, line 3") as caught:
         reader.follow(page)
-    assert said in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_output_belongs_to_its_section() -> None:

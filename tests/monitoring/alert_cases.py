@@ -7,13 +7,13 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Series as promtool writes them, a value each minute, for four hours; the alert is judged at their end."""
+    """Series as promtool writes them, a value each minute, for four hours; the alert is evaluated at their end."""
 
     bad: Mapping[str, str]
     """With these the alert fires, once."""
     good: Mapping[str, str]
     """With these it does not."""
-    says: str
+    summary: str
     """Its summary."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Its labels, but for the name and the severity."""

@@ -14,7 +14,7 @@ from tests.monitoring.promql import Need, needs
 TARGET: Final = frozenset({"job", "instance", "namespace", "pod", "container", "endpoint"})
 """Labels that Prometheus gives what it scrapes."""
 AGENT: Final = frozenset({"node"})
-"""Those that it gives an agent's metrics besides: the chart's monitors and the page's configuration say so."""
+"""Those that it gives an agent's metrics besides: by the chart's monitors and the page's configuration."""
 OF_PROMETHEUS: Final[dict[str, frozenset[str]]] = {"ALERTS": frozenset({"alertname", "alertstate", "severity"})}
 """What it makes itself."""
 
@@ -25,10 +25,10 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> dict[str, frozenset[str]]:
         (metric._name, metric._type, frozenset(metric._labelnames) | AGENT)
         for metric in _wrappers(Metrics("a").registry)
     ]
-    for told in (test_manager_page._exported(), test_scheduler_metrics._exported(monkeypatch)):
+    for exported in (test_manager_page._exported(), test_scheduler_metrics._exported(monkeypatch)):
         families += [
             (name.removesuffix("_total") if kind == "counter" else name, kind, frozenset(labels))
-            for name, (kind, labels) in told.items()
+            for name, (kind, labels) in exported.items()
         ]
     for family in ProcessCollector(registry=CollectorRegistry()).collect():
         families.append((family.name, family.type, frozenset()))
@@ -49,12 +49,12 @@ def _series(name: str, kind: str, labels: frozenset[str]) -> list[tuple[str, fro
 
 
 def missing(expression: str, known: Mapping[str, frozenset[str]]) -> list[str]:
-    """What a query asks for that nobody exports, in words."""
+    """What a query needs that no service exports, in words."""
     return [complaint for need in needs(expression) if (complaint := _complaint(need, known))]
 
 
 def _complaint(need: Need, known: Mapping[str, frozenset[str]]) -> str:
     if need.metric not in known:
-        return f"nobody exports {need.metric}"
+        return f"no service exports {need.metric}"
     unknown = need.labels - known[need.metric]
     return f"{need.metric} has no label {', '.join(sorted(unknown))}" if unknown else ""

@@ -1,4 +1,4 @@
-"""Reads out of PromQL for which metrics it asks, and which labels they must have. promtool says if it is PromQL."""
+"""Reads from PromQL which metrics it queries, and which labels they must have. promtool checks that it is PromQL."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _OPERATORS: Final = frozenset({"and", "or", "unless", "bool", "offset", "inf", "
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A metric that a query asks for."""
+    """A metric that a query selects."""
 
     metric: str
     """Its name."""

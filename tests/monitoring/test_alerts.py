@@ -1,4 +1,4 @@
-"""Every alert fires when it should and not otherwise, asks for what is there, and says what to do."""
+"""Every alert fires when it should and not otherwise, queries what is there, and states what to do."""
 
 import re
 import subprocess
@@ -43,7 +43,7 @@ def test_alerts_ask_for_what_is_exported(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_alert_leads_to_its_runbook(name: str) -> None:
-    """An alert has a severity, says what it means, and links to a section of its own that says what to do."""
+    """An alert has a severity, states what it means, and links to a section of its own on what to do."""
     rule = BY_NAME[name]
     notes = rule["annotations"]
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
@@ -65,7 +65,7 @@ def _test(name: str, case: Case, *, bad: bool) -> dict[str, Any]:
     rule = BY_NAME[name]
     expected = {
         "exp_labels": {**case.labels, **rule["labels"]},
-        "exp_annotations": {**rule["annotations"], "summary": case.says},
+        "exp_annotations": {**rule["annotations"], "summary": case.summary},
     }
     series = case.bad if bad else case.good
     return {
@@ -78,8 +78,10 @@ def _test(name: str, case: Case, *, bad: bool) -> dict[str, Any]:
     }
 
 
-def _judge(programs: Prometheus, folder: Path, name: str, *tests: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-    """What promtool says of tests of one alert; with the others beside it, it would take a minute."""
+def _run_promtool(
+    programs: Prometheus, folder: Path, name: str, *tests: dict[str, Any]
+) -> subprocess.CompletedProcess[str]:
+    """Promtool's verdict on tests of one alert; with the others beside it, it would take a minute."""
     rules, path = folder / "rules.yaml", folder / "tests.yaml"
     rules.write_text(yaml.safe_dump({"groups": [{"name": "one", "rules": [BY_NAME[name]]}]}))
     path.write_text(
@@ -93,7 +95,7 @@ def _judge(programs: Prometheus, folder: Path, name: str, *tests: dict[str, Any]
 def test_alert_fires_when_it_should(name: str, prometheus_programs: Prometheus, tmp_path: Path) -> None:
     """With what is bad it fires once, with the labels and words of its case; with what is good it does not."""
     case = CASES[name]
-    done = _judge(prometheus_programs, tmp_path, name, *(_test(name, case, bad=bad) for bad in (True, False)))
+    done = _run_promtool(prometheus_programs, tmp_path, name, *(_test(name, case, bad=bad) for bad in (True, False)))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -102,7 +104,7 @@ def test_wrong_case_is_noticed(prometheus_programs: Prometheus, tmp_path: Path) 
     """A case whose words are not those of the alert fails, and so does one that fires where it should not."""
     name = "HeadroomNoManagerLeads"
     case = CASES[name]
-    for wrong, bad in ((Case(case.bad, case.good, "Something else"), True), (Case({}, case.bad, case.says), False)):
-        done = _judge(prometheus_programs, tmp_path, name, _test(name, wrong, bad=bad))
+    for wrong, bad in ((Case(case.bad, case.good, "Something else"), True), (Case({}, case.bad, case.summary), False)):
+        done = _run_promtool(prometheus_programs, tmp_path, name, _test(name, wrong, bad=bad))
         assert done.returncode == 1
         assert name in done.stdout + done.stderr

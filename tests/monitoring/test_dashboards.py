@@ -1,4 +1,4 @@
-"""Every dashboard is what its source makes, asks for what is there, and can be read."""
+"""Every dashboard is what its source makes, queries what is there, and can be read."""
 
 import json
 import subprocess
@@ -71,9 +71,9 @@ def _plain(query: str) -> str:
 
 def test_excuses_are_of_queries() -> None:
     """The end-to-end test of all panels excuses none that is not there any more, and most are not excused."""
-    asked = [query for _, query in queries("n")]
-    assert [part for part in NOTHING_TO_SHOW if not any(part in query for query in asked)] == []
-    assert sum(map(must_show, asked)) > 0.7 * len(asked)
+    used = [query for _, query in queries("n")]
+    assert [part for part in NOTHING_TO_SHOW if not any(part in query for query in used)] == []
+    assert sum(map(must_show, used)) > 0.7 * len(used)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -94,7 +94,7 @@ def test_panels_have_places(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_panels_explain_themselves(name: str) -> None:
-    """Every panel has a title of its own and a sentence that says what it tells; every line and column has a name."""
+    """Every panel has a title of its own and a sentence that explains it; every line and column has a name."""
     dashboard = ALL[name]
     titles = Counter(panel.title for panel in dashboard.panels)
     assert max(titles.values()) == 1
@@ -105,12 +105,12 @@ def test_panels_explain_themselves(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_data_source_is_chosen(name: str) -> None:
-    """No dashboard is tied to one Prometheus: whoever reads it chooses, and everything asks the one that is chosen."""
+    """No dashboard is tied to one Prometheus: its reader chooses, and every query goes to the one that is chosen."""
     made = ALL[name].to_json()
     assert made["templating"]["list"][0]["type"] == "datasource"
-    asked = [panel["datasource"]["uid"] for panel in _panels(ALL[name])]
-    asked += [target["datasource"]["uid"] for panel in _panels(ALL[name]) for target in panel["targets"]]
-    assert set(asked) == {"${datasource}"}
+    used = [panel["datasource"]["uid"] for panel in _panels(ALL[name])]
+    used += [target["datasource"]["uid"] for panel in _panels(ALL[name]) for target in panel["targets"]]
+    assert set(used) == {"${datasource}"}
 
 
 def test_dashboards_find_each_other() -> None:
@@ -156,5 +156,5 @@ def test_columns_have_their_names() -> None:
 
 
 def test_text_is_json() -> None:
-    """A file is JSON that says what the source says."""
+    """A file is JSON with the content of the source."""
     assert json.loads(ALL["cluster"].text()) == ALL["cluster"].to_json()

@@ -1,4 +1,4 @@
-"""Pod Security Admission, judged by a real API server: every pod of ours but the agent's meets `restricted`."""
+"""Pod Security Admission, checked by a real API server: every pod of Headroom but the agent's meets `restricted`."""
 
 import re
 import uuid
@@ -46,13 +46,13 @@ def _pods(chart: Rendered) -> dict[str, Json]:
 
 @pytest.fixture(scope="module", params=[(), EVERYTHING], ids=["default values", "everything on"])
 def pods(request: pytest.FixtureRequest, cluster: Cluster) -> dict[str, Json]:
-    """What each pod asks for."""
+    """What each pod requests."""
     return _pods(render(cluster.helm, *request.param))
 
 
 @pytest.fixture(scope="module")
 def admit(cluster: Cluster) -> Iterator[Admit]:
-    """Asks the API server whether it would run a pod in a namespace of a level; what it says against it, or nothing."""
+    """The API server's objection to a pod in a namespace of a level, or nothing."""
     names = {level: f"psa-{level}-{uuid.uuid4().hex[:6]}" for level in ("privileged", "baseline", "restricted")}
     accounts: set[tuple[str, str]] = set()
     for level, name in names.items():
@@ -91,10 +91,10 @@ def test_restricted_is_enough(pods: dict[str, Json], admit: Admit) -> None:
 @pytest.mark.parametrize("level", EXCEPTIONS)
 def test_exceptions_of_the_agent(pods: dict[str, Json], admit: Admit, level: str) -> None:
     """The agent is refused for what is listed and for nothing else, and runs where `privileged` pods may."""
-    said = admit(level, pods["headroom-agent"])
-    assert f'violates PodSecurity "{level}:latest"' in said
+    objection = admit(level, pods["headroom-agent"])
+    assert f'violates PodSecurity "{level}:latest"' in objection
     # Reasons are separated by commas outside of parentheses, each with its details in a pair of them.
-    reasons = re.sub(r"\([^()]*\)", "", said.partition(':latest": ')[2])
+    reasons = re.sub(r"\([^()]*\)", "", objection.partition(':latest": ')[2])
     assert sorted(one.strip() for one in reasons.split(",")) == sorted(EXCEPTIONS[level])
     assert admit("privileged", pods["headroom-agent"]) == ""
 
@@ -107,7 +107,7 @@ def test_admission_is_at_work(pods: dict[str, Json], admit: Admit) -> None:
 
 
 def test_tokens_are_bound(pods: dict[str, Json]) -> None:
-    """No pod gets a token that does not end; the containers that ask nobody get none."""
+    """No pod gets a token that does not end; containers that do not use the API get none."""
     for name, spec in pods.items():
         assert spec["automountServiceAccountToken"] is False, name
         sources = [one for volume in spec["volumes"] for one in volume.get("projected", {}).get("sources", ())]

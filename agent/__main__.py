@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     except Exception:
-        logging.getLogger("agent").exception("the agent ends because of an error that nobody foresaw; please report it")
+        logging.getLogger("agent").exception("the agent ends because of an unexpected error; please report it")
         return RUNTIME_ERROR
 
 

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         try:
             code = run(database, given)
             sys.stdout.flush()
-        except BrokenPipeError:  # whoever reads has enough
+        except BrokenPipeError:  # the reader has enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         if database.unreadable:
@@ -126,8 +126,8 @@ def _stats(database: DatabaseReader, given: argparse.Namespace) -> int:
     if given.output == "json":
         _print_json(_camel(dataclasses.asdict(found)) | {"resolutions": [_camel(row) for row in _resolutions(found)]})
         return 0
-    _say(f"{found.path}: {found.file_bytes / _MIB:.1f} MiB, log {found.log_bytes / _MIB:.1f} MiB, in use {found.used_bytes / _MIB:.1f} MiB, schema {found.schema}")  # fmt: skip # noqa: E501
-    _say(
+    _print_line(f"{found.path}: {found.file_bytes / _MIB:.1f} MiB, log {found.log_bytes / _MIB:.1f} MiB, in use {found.used_bytes / _MIB:.1f} MiB, schema {found.schema}")  # fmt: skip # noqa: E501
+    _print_line(
         f"{found.series} series; what was learned: {found.checkpoints} parts, {found.checkpoint_bytes / 1024:.0f} KiB\n"
     )
     _print_table(
@@ -196,10 +196,10 @@ def _check_metric(database: DatabaseReader, metric: str) -> None:
 
 
 def _entities(database: DatabaseReader, given: argparse.Namespace) -> list[str]:
-    """Whose series were asked for, those that have nothing in the window left out; complains about one that is not."""
+    """The selected entities that have samples in the window; an error for one that does not exist."""
     if not given.container:
         _check_metric(database, given.metric)
-    if given.entity and not database.queries.knows(given.metric, given.entity, given.container):
+    if given.entity and not database.queries.has_series(given.metric, given.entity, given.container):
         of = f" of container {given.container!r}" if given.container else ""
         raise WrongSetting(f"there is no {given.metric}{of} of {given.entity!r}; `db series` lists all series")
     if given.entity:
@@ -276,14 +276,14 @@ def _verify(database: DatabaseReader, given: argparse.Namespace) -> int:
         _print_json({**_camel(dataclasses.asdict(found)), "sound": found.is_sound})
     else:
         for finding in found.findings:
-            _say(finding)
+            _print_line(finding)
         state = "sound" if found.is_sound else f"{len(found.findings)} findings"
-        _say(f"{database.path}: {state}: {found.blocks} blocks, {found.chunks} chunks, {found.samples} samples")
+        _print_line(f"{database.path}: {state}: {found.blocks} blocks, {found.chunks} chunks, {found.samples} samples")
     return 0 if found.is_sound else _FAILED
 
 
 def _window(database: DatabaseReader, given: argparse.Namespace) -> tuple[float, float]:
-    """The window that was asked for. [seconds since 1970]"""
+    """The requested window. [seconds since 1970]"""
     text = given.window
     try:
         seconds = float(text[:-1]) * _DAY if text.endswith("d") else parse_duration(text)
@@ -339,7 +339,7 @@ def _print_json_rows(rows: Iterable[Row]) -> None:
         text = json.dumps(_camel(row), indent=2, ensure_ascii=False)
         sys.stdout.write(before + textwrap.indent(text, "  "))
         before = ",\n"
-    _say("[]" if before == "[\n" else "\n]")
+    _print_line("[]" if before == "[\n" else "\n]")
 
 
 def _print_table(rows: Callable[[], Iterable[Row]]) -> None:
@@ -349,22 +349,22 @@ def _print_table(rows: Callable[[], Iterable[Row]]) -> None:
         for name in row:
             widths[name] = max(widths.get(name, len(name)), len(str(row[name])))
     if not widths:
-        _say("nothing")
+        _print_line("nothing")
         return
-    _say("  ".join(name.ljust(width) for name, width in widths.items()).rstrip())
+    _print_line("  ".join(name.ljust(width) for name, width in widths.items()).rstrip())
     for row in rows():
         cells = ((str(row.get(name, "")), width) for name, width in widths.items())
-        _say(
+        _print_line(
             "  ".join(text.rjust(width) if text[:1].isdigit() else text.ljust(width) for text, width in cells).rstrip()
         )
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 
 def _print_json(content: object) -> None:
-    _say(json.dumps(content, indent=2, ensure_ascii=False))
+    _print_line(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 def _shown(value: object) -> str:

@@ -25,7 +25,7 @@ def system(collected: CollectionResult, now: float) -> CollectionResult:
 
     Returns:
         At most two samples; a resource of which the node or any pod is missing is missing too, and so are both when
-        it is not known which pods there are. A pod that vanished since the last tick used CPU that nobody can tell from
+        it is not known which pods there are. A pod that vanished since the last tick used CPU that cannot be told from
         the system's, and holds no memory any more.
     """
     derived = CollectionResult()

@@ -1,4 +1,4 @@
-"""How the agent is: what /healthz, /readyz and ?verbose answer. Every answer is asked for when it is needed."""
+"""The agent's health checks behind /healthz, /readyz and ?verbose; each is evaluated on request."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class AgentHealth:
         on without it, and a restart would not bring it back.
 
         Args:
-            facts: What ``?verbose`` tells, by name.
+            facts: What ``?verbose`` shows, by name.
         """
         ready: dict[str, Check] = {"node": self.node, "pods": self.pods, "store": self.store}
         return Health(healthy={"ticks": self.ticks}, ready=ready, facts=facts)

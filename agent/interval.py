@@ -1,4 +1,4 @@
-"""The beat: a tick every CollectInterval by the monotonic clock, each with one wall clock time."""
+"""The ticker: a tick every CollectInterval by the monotonic clock, each with one wall clock time."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ Clock = Callable[[], float]
 
 
 class TickerMetrics(Protocol):
-    """Where the beat counts."""
+    """Counts late ticks and clock jumps."""
 
     def late(self, ticks: int) -> None:
         """So many ticks were left out, because an earlier one took too long or the program did not run."""
@@ -78,7 +78,7 @@ async def run_ticker(
     """Tick for ever.
 
     A tick that comes too late is left out and counted, not made up for. The wall clock may be set in either direction
-    and the machine may sleep: that is said and counted, and the beat goes on.
+    and the machine may sleep: that is logged and counted, and the ticker goes on.
 
     Args:
         interval: Time between two ticks. [s]

@@ -47,7 +47,7 @@ class Pipeline:
             collectors: By name, in the order in which they run.
             pods: The pods on this node.
             failover: Opens the database, or a store in memory until that is possible.
-            make_trainer: Makes the learner of an open store.
+            make_trainer: Makes the trainer of an open store.
             metrics: Where to count.
             clock: Answers with a time that only runs forward. [s]
 
@@ -65,7 +65,7 @@ class Pipeline:
         self.training = make_trainer(self.store)
         """What was learned."""
         self.failing: dict[str, str] = {}
-        """Steps whose last run failed, and why; what the condition Collecting tells."""
+        """Steps whose last run failed, and why; what the condition Collecting reports."""
         self.missing: list[Missing] = []
         """What the last tick should have had and has not."""
         self.last_tick: float | None = None

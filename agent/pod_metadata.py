@@ -1,6 +1,6 @@
 """Whose the series in the database are: the name, class, workload, requests and limits of each pod, kept with them.
 
-A backtest on the database needs them, and after a pod has ended nobody else knows them any more.
+A backtest on the database needs them, and after a pod has ended they are known nowhere else.
 """
 
 import re
@@ -53,7 +53,7 @@ class PodMetadata:
     limits: Resources
     """What it may use at most. [milli-cores, bytes]"""
     ended: float | None = None
-    """Since when it is no longer listed; None while it is. [s of the roster's clock]"""
+    """Since when it is no longer listed; None while it is. [s of the index's clock]"""
 
 
 _FIELDS: Final = tuple(field.name for field in fields(PodMetadata))
@@ -62,11 +62,11 @@ _FIELDS: Final = tuple(field.name for field in fields(PodMetadata))
 class PodMetadataStore:
     """The pods of this node, those that ended lately included.
 
-    Its times are of the roster's clock, which takes no part in jumps of the machine's: one makes no name be forgotten.
+    Its times are of the index's clock, which takes no part in jumps of the machine's: one makes no name be forgotten.
     """
 
     def __init__(self, node: str = "") -> None:
-        """Knows nobody yet.
+        """Empty.
 
         Args:
             node: Name of this node.
@@ -83,7 +83,7 @@ class PodMetadataStore:
         """Take in which pods are here now.
 
         Args:
-            now: The time. [s of the roster's clock]
+            now: The time. [s of the index's clock]
             pods: The pods on this node.
         """
         listed = tuple(pods)
@@ -98,7 +98,7 @@ class PodMetadataStore:
         self._forget(now)
 
     def checkpoint(self) -> dict[str, bytes]:
-        """Everybody as bytes by name: the same objects as before where nothing changed."""
+        """All pods as bytes by name: the same objects as before where nothing changed."""
         if self._packed is None:
             self._packed = self._bytes_of(self.pods)
         return {NAME: self._packed, **{f"{_PACK}{number}": data for number, (_, data) in self._packs.items()}}
@@ -114,7 +114,7 @@ class PodMetadataStore:
         """Take over what `checkpoint` gave; the name of this node stays, where there is one. Others are left alone.
 
         Raises:
-            CheckpointError: It cannot be used; nobody is known then.
+            CheckpointError: It cannot be used; no pod is known then.
         """
         if NAME not in content:
             return
@@ -171,7 +171,7 @@ def _unpacked(data: bytes) -> tuple[dict[str, PodMetadata], str]:
 
 
 def _last(pods: Mapping[str, PodMetadata]) -> float:
-    """When the last of some pods ended. [s of the roster's clock]"""
+    """When the last of some pods ended. [s of the index's clock]"""
     return max((one.ended or 0.0 for one in pods.values()), default=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Pods on this node as the other stages need them: who they are, what they asked for, where their cgroup is."""
+"""Pods on this node as the other stages need them: names, requests and cgroups."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ _COUNTED: Final = ("cpu", "memory")
 _LONGEST_NAME: Final = 160  # of a pod in a message
 
 Resources = Mapping[str, int]
-"""Amounts by resource name: ``cpu`` in milli-cores, ``memory`` in bytes. What was not asked for is absent."""
+"""Amounts by resource name: ``cpu`` in milli-cores, ``memory`` in bytes. What is not requested is absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def pod_of_cgroup(cgroup: PodCgroup) -> PodRef:
 def unlisted_pod(cgroup: PodCgroup, now: float) -> PodRef:
     """A pod that runs and is on no list: force-deleted, or a static one whose mirror was refused.
 
-    Nobody knows its tier, so it counts to the highest, and requests nothing: what it uses can only lower what is left.
+    Its tier is unknown, so it counts to the highest, and requests nothing: what it uses can only lower what is left.
 
     Args:
         cgroup: its cgroup.

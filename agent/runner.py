@@ -34,7 +34,7 @@ class Reporting:
     """How reports leave the agent."""
 
     run: Coroutine[Any, Any, None]
-    """Reports, until cancelled; ends only with ``--once``, or when nobody looks any more."""
+    """Reports, until cancelled; ends only with ``--once``, or when its output is closed."""
     problem: Callable[[], str]
     """Why the last report was not taken; empty when it was."""
     pages: Mapping[str, Page]
@@ -111,7 +111,7 @@ async def _serve(
 
 
 async def _wait_for_first(work: set[asyncio.Task[None]], watches: set[asyncio.Task[None]]) -> None:
-    """Wait until the work is over: asked to stop, reported once, or a task broke (then its error is raised).
+    """Wait until the work is over: stopped, reported once, or a task failed (then its error is raised).
 
     A watch that has nothing to follow may end.
     """
@@ -128,7 +128,7 @@ async def _until(stop: asyncio.Event) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _TickerMetrics:
-    """The beat's counts as metrics."""
+    """The ticker's counts as metrics."""
 
     metrics: Metrics
 

@@ -18,7 +18,7 @@ CPU_THROTTLED: Final = "cpu_throttled"
 """Share of the quota periods in which the pod was held back. [0..1]"""
 
 PSI_RESOURCES: Final = ("cpu", "memory", "io")
-"""What tasks may wait for, as the kernel's pressure stall information tells."""
+"""Resources in the kernel's pressure stall information."""
 SOME: Final = "some"
 """Some of the tasks waited."""
 PSI_KINDS: Final = (SOME, "full")

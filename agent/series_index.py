@@ -42,7 +42,7 @@ class SeriesEntry:
     workload: str | None = None
     """A pod's workload, which inherits the row when the pod ends."""
     ended_at: float | None = None
-    """Since when a pod is no longer listed, or its workload has none on this node. [s of the roster's clock]"""
+    """Since when a pod is no longer listed, or its workload has none on this node. [s of the index's clock]"""
 
     @property
     def here(self) -> bool:
@@ -87,13 +87,13 @@ class SeriesIndex:
     """Owners and their rows. The tables with those rows are changed through the two functions it is given.
 
     Its clock stands still while the agent is away and takes no part in jumps of the machine's: a wrong clock does not
-    make anybody be forgotten.
+    evict any series.
     """
 
     def __init__(
         self, limits: SeriesIndexLimits, clear: Callable[[int], None], copy: Callable[[int, int], None]
     ) -> None:
-        """Make a roster.
+        """Create an index.
 
         Args:
             limits: how long and how many.
@@ -164,7 +164,7 @@ class SeriesIndex:
         return self._measured
 
     def to_json(self) -> dict[str, Any]:
-        """Everyone, in an order that a checkpoint's rows can follow."""
+        """All series, in the order of a checkpoint's rows."""
         entries = {
             entity: [entry.history_number, entry.class_name, entry.workload, entry.ended_at]
             for entity, entry in self.entries.items()
@@ -178,7 +178,7 @@ class SeriesIndex:
         }
 
     def from_json(self, measured: Mapping[str, Any]) -> None:
-        """Take over everyone of `to_json`, rows numbered in its order.
+        """Restore the series of `to_json`, rows numbered in its order.
 
         Raises:
             KeyError, TypeError, ValueError: it does not begin with the fixed entities, or an entry is malformed.

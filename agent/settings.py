@@ -74,7 +74,7 @@ class CollectSettings:
     collectors: tuple[str, ...] = setting(tuple(COLLECTORS), flag="collectors", kind=names(tuple(COLLECTORS)))
     """Which collectors run, separated by commas."""
     pods_from: str = setting("api", flag="pods-from", kind=choice("api", "kubelet", "cgroups", metavar="SOURCE"))
-    """Where the pods come from: ``api`` (a watch), ``kubelet`` (asked every few seconds) or ``cgroups`` (the tree
+    """Where the pods come from: ``api`` (a watch), ``kubelet`` (polled every few seconds) or ``cgroups`` (the tree
     alone; always so when standalone)."""
     host_root: Path = setting(Path("/"), flag="host-root", kind=FOLDER)
     """Where the machine's /proc and /sys are: a mount of the host, or a recorded machine that moves."""
@@ -163,7 +163,7 @@ class DisplaySettings:
     """Without a cluster."""
 
     standalone: bool = setting(False, flag="standalone", kind=SWITCH)
-    """No API server: show what this machine and its pods use, what is predicted, and what could be resold."""
+    """No API server: show what this machine and its pods use, what is predicted, and what would be reclaimable."""
     once: bool = setting(False, flag="once", kind=SWITCH)
     """With --standalone: stop after the first report; nothing is served."""
     output: str = setting("table", flag="output", kind=choice("table", "json", "yaml", metavar="FORMAT"), letter="o")
@@ -252,7 +252,7 @@ def state_dir(environment: Mapping[str, str]) -> Path:
 
 
 def _check(settings: AgentSettings) -> None:
-    """What no field can tell alone."""
+    """Checks across fields."""
     display = settings.display
     if display.once and not display.standalone:
         raise WrongSetting(f"{_name(DisplaySettings, 'once')} stops after what --standalone shows: give both")

@@ -16,7 +16,7 @@ from agent.tsdb.schema import StoreError, StoreNewer
 from agent.tsdb.tsdb import Tsdb
 
 RETRY_SECONDS: Final = 10.0
-"""Time between two tries to open the database, where nobody says another. [s]"""
+"""Default time between two attempts to open the database. [s]"""
 _COPIED_PER_STEP_SECONDS: Final = 120.0
 
 Opener = Callable[[], Tsdb]
@@ -154,7 +154,7 @@ def in_background(work: Opener) -> Future[Tsdb]:
             result.set_result(work())
         except StoreError as error:
             result.set_exception(error)
-        except Exception as error:  # noqa: BLE001 - the outer runner of this thread: whoever asks for the result gets it
+        except Exception as error:  # noqa: BLE001 - the outer runner of this thread: the caller of result() gets it
             result.set_exception(StoreError(f"cannot open the database: {type(error).__name__}: {error}"))
 
     threading.Thread(target=run, name="open-database", daemon=True).start()

@@ -1,4 +1,4 @@
-"""The learner's place in the tick: train when it is time, save what was learned, restore it at the start."""
+"""The training step of a tick: train on schedule, save checkpoints, restore them at the start."""
 
 import logging
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class CheckpointedTrainer:
-    """A learner whose knowledge lives in the store."""
+    """A trainer whose checkpoints are in the store."""
 
     def __init__(self, store: Tsdb, settings: TrainSettings, metrics: Metrics | None = None, node: str = "") -> None:
         """Restores what was saved; what cannot be used is left out with one line in the log.

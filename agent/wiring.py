@@ -100,7 +100,7 @@ def build(settings: AgentSettings, api: kube.ApiServer | None) -> AgentComponent
 def health_details(
     settings: AgentSettings, components: AgentComponents, report_problem: Callable[[], str]
 ) -> Mapping[str, Callable[[], str]]:
-    """What /healthz?verbose tells: what was detected, and how it goes."""
+    """What /healthz?verbose shows: what was detected, and the current state."""
     pipeline, cgroups = components.pipeline, components.cgroups
     return {
         "node": lambda: settings.node_name,
@@ -172,7 +172,7 @@ def _log_layout(settings: AgentSettings, cgroups: CgroupTree) -> None:
     found = ", ".join(f"{top.path} ({top.driver} driver)" for top in cgroups.kubepods) or "no kubepods folder yet"
     log.info("node %s: %s; %s", settings.node_name, cgroups.layout.description, found)
     if cgroups.layout.memory is None:
-        log.warning("the kernel has no memory controller: pods' memory cannot be measured, and no Mid can be sold")
+        log.warning("the kernel has no memory controller: pods' memory cannot be measured, and no Mid can be published")
 
 
 def _allow_many_files() -> None:

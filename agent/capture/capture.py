@@ -41,7 +41,7 @@ _COLD: Final = (
     "memory.limit_in_bytes", "memory.max_usage_in_bytes", "memory.use_hierarchy",
     "pids.current", "pids.peak", "pids.max",
 )  # fmt: skip
-"""What the agent reads (hot), and what tells why it read that. Nothing of processes but the kernel's sums."""
+"""What the agent reads (hot), and what explains it. Nothing of processes but the kernel's sums."""
 
 
 def plan(seconds: int) -> list[int]:
@@ -245,7 +245,7 @@ class Timing:
 
 
 def capture(
-    paths: HostPaths, folder: Path, seconds: int, say: Callable[[str], None], timing: Timing = Timing()
+    paths: HostPaths, folder: Path, seconds: int, progress: Callable[[str], None], timing: Timing = Timing()
 ) -> None:
     """Record a machine.
 
@@ -253,7 +253,7 @@ def capture(
         paths: Its files.
         folder: A new or empty folder.
         seconds: How long.
-        say: Told of each instant.
+        progress: Called for each instant.
         timing: How to wait for the next.
 
     Raises:
@@ -274,7 +274,9 @@ def capture(
             files, errors = recorder.take(f"t{second:03d}")
         except OSError as error:
             raise _unwritable(folder, error) from error
-        say(f"t{second:03d} of t{seconds:03d}: {files} files" + (f", {errors} could not be read" if errors else ""))
+        progress(
+            f"t{second:03d} of t{seconds:03d}: {files} files" + (f", {errors} could not be read" if errors else "")
+        )
 
 
 def _unwritable(folder: Path, error: OSError) -> CannotCapture:
@@ -305,12 +307,12 @@ def main(arguments: Sequence[str]) -> int:
     usual = HostPaths.under(options.host_root or "/")
     paths = HostPaths(Path(options.proc or usual.proc), Path(options.cgroup_root or usual.cgroup))
     folder = options.directory
-    capture(paths, folder, int(options.seconds), _say)
+    capture(paths, folder, int(options.seconds), _print_line)
     where = folder.resolve()
     sys.stdout.write(f"Recorded in {folder}. To pack it: tar -C {where.parent} -cJf {where.name}.tar.xz {where.name}\n")
     return 0
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

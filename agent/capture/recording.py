@@ -22,7 +22,7 @@ _NANO: Final = 1e9
 _TICKS_PER_SECOND: Final = 100.0
 
 
-class NotRecorded(OSError):  # noqa: N818 - what the folder is
+class NotARecording(OSError):  # noqa: N818 - what the folder is
     """A folder that cannot be replayed; one line that names it and says what is missing."""
 
 
@@ -55,16 +55,16 @@ def find(folder: Path) -> tuple[list[Instant], list[str]]:
         The instants, and one sentence for each thing in them that cannot be used.
 
     Raises:
-        NotRecorded: The folder is no recording, or has fewer than two instants.
+        NotARecording: The folder is no recording, or has fewer than two instants.
     """
     names = _names(folder)
     if not names:  # an archive may hold them in a folder of its own
         inner = [(one, found) for one in sorted(folder.iterdir()) if one.is_dir() and (found := _names(one))]
         folder, names = inner[0] if len(inner) == 1 else (folder, [])
     if not names:
-        raise NotRecorded(f"{folder} holds no instants (folders t000, t001 …): give the folder that holds them")
+        raise NotARecording(f"{folder} holds no instants (folders t000, t001 …): give the folder that holds them")
     if len(names) == 1:
-        raise NotRecorded(f"{folder} has one instant only ({names[0][1]}): CPU is what was used between two")
+        raise NotARecording(f"{folder} has one instant only ({names[0][1]}): CPU is what was used between two")
     problems: list[str] = []
     return [_instant(folder / name, problems) for _, name in names], problems
 
@@ -74,11 +74,11 @@ def _names(folder: Path) -> list[tuple[int, str]]:
     try:
         names = [(int(found[1]), name) for name in os.listdir(folder) if (found := _NAME.fullmatch(name))]  # noqa: PTH208
     except NotADirectoryError:
-        raise NotRecorded(
+        raise NotARecording(
             f"{folder} is a file: unpack it (tar xf), and give the folder that holds t000, t001 …"
         ) from None
     except OSError as error:
-        raise NotRecorded(f"cannot read {folder}: {error.strerror}") from error
+        raise NotARecording(f"cannot read {folder}: {error.strerror}") from error
     return sorted((number, name) for number, name in names if (folder / name).is_dir())
 
 
@@ -164,12 +164,12 @@ class RecordedMachine:
         """A stage in a temporary folder.
 
         Raises:
-            NotRecorded: There is no room for one.
+            NotARecording: There is no room for one.
         """
         try:
             recorded = tempfile.TemporaryDirectory(prefix="headroom-replay-")
         except OSError as error:
-            raise NotRecorded(f"{error.strerror}; set TMPDIR to a folder that can be written") from error
+            raise NotARecording(f"{error.strerror}; set TMPDIR to a folder that can be written") from error
         with recorded as folder:
             yield cls(Path(folder) / "now")
 
@@ -205,7 +205,7 @@ class RecordedMachine:
         return at
 
     def identity(self, folder: str) -> int:
-        """Tells cgroups apart that had the same path.
+        """Distinguishes cgroups that had the same path.
 
         By the number of their folder where it was recorded. Else a cgroup is another one when any of its counters fell:
         that one of them rose is no proof that it is the same.

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from agent import derived
 from agent.capture import recording
-from agent.capture.recording import Instant, NotRecorded, RecordedMachine
+from agent.capture.recording import Instant, NotARecording, RecordedMachine
 from agent.collectors.base import Collector, Machine, Tick, resolve
 from agent.host.cgroup import CgroupTree, Layout, NoCgroups, detect
 from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, REASONS, SYS, CollectionResult
@@ -54,7 +54,7 @@ def replay(folder: Path) -> Replay:
     """Drive a recording through the collectors.
 
     Raises:
-        NotRecorded: The folder is no recording, has fewer than two instants, or there is no room for a temporary link.
+        NotARecording: No recording, fewer than two instants, or no room for a temporary link.
     """
     instants, problems = recording.find(folder)
     found = Replay(problems=problems)
@@ -92,7 +92,7 @@ def _layout(recorded: RecordedMachine, instants: Sequence[Instant]) -> Layout:
             return detect(recorded.paths.cgroup)
         except NoCgroups as error:
             problem = problem or str(error).replace(str(recorded.root), str(instant.folder)).partition(";")[0]
-    raise NotRecorded(f"no instant can be used: {problem}")
+    raise NotARecording(f"no instant can be used: {problem}")
 
 
 def _collect(collectors: Mapping[str, Collector], instant: Instant, problems: list[str]) -> CollectionResult:
@@ -188,7 +188,7 @@ def main(arguments: Sequence[str]) -> int:
 
     Raises:
         WrongSetting: The command line is wrong.
-        NotRecorded: The folder cannot be replayed.
+        NotARecording: The folder cannot be replayed.
     """
     parser = Parser(prog="headroom-agent replay", description=__doc__, allow_abbrev=False)
     parser.add_argument("directory", metavar="DIR", type=Path, help="a recording: a folder with t000, t001 …")

@@ -68,7 +68,7 @@ class Tick:
         """The pods by the uid in their cgroup's name.
 
         Of several under the same one the pod whose own uid it is goes first, then one that runs, then one that has not
-        ended: what somebody who was let in by no kubelet says of himself takes no other pod's samples.
+        ended: a pod that no kubelet admitted cannot take another pod's samples.
         """
         known: dict[str, PodRef] = {}
         for pod in self.pods:

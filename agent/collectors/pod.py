@@ -33,7 +33,7 @@ _ALL = (CPU, MEMORY, MEMORY_WITH_PAGE_CACHE)
 
 
 class PodCollector:
-    """Reads every pod in the cgroup tree; one that the API server has not told of yet goes by its cgroup's uid.
+    """Reads every pod in the cgroup tree; one that is not listed yet has its cgroup's uid.
 
     Those count too: what they use is not the system's. A running pod without a cgroup is a gap.
     """
@@ -109,11 +109,11 @@ class PodCollector:
                 files.close()
             files = self._files[cgroup.uid] = PodFiles(cgroup, self._cgroups.layout, entity, self._machine.open)
         files.entity = entity
-        cores, held_back = files.cpu(self._rates, cgroup.uid, slept=slept, highest_cores=self._most_cores)
+        cores, throttled = files.cpu(self._rates, cgroup.uid, slept=slept, highest_cores=self._most_cores)
         memory = files.memory()
         values: list[tuple[str, float | Gap]] = [(CPU, cores)]
-        if held_back is not None:
-            values.append((CPU_THROTTLED, held_back))
+        if throttled is not None:
+            values.append((CPU_THROTTLED, throttled))
         if isinstance(memory, Gap):
             values += [(MEMORY, memory), (MEMORY_WITH_PAGE_CACHE, memory)]
         else:
@@ -135,7 +135,7 @@ def _missing(pods: Iterable[PodFiles], metrics: Iterable[str], reason: str) -> I
 
 
 def _without_cgroup(known: Mapping[str, PodRef], seen: set[str]) -> Iterator[Missing]:
-    """Running pods whose cgroup nobody has ever seen; one that was seen to go uses nothing."""
+    """Running pods whose cgroup was never seen; one whose cgroup was removed uses nothing."""
     for uid, pod in known.items():
         if uid not in seen and pod.running and not pod.terminal:
             yield Missing(CPU, pod.uid, NO_CGROUP)

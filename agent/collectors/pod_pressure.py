@@ -21,7 +21,7 @@ class PodPressureCollector:
     """Series ``psi_<resource>_some`` of each pod: the share of time in which some of its tasks waited, 0 to 1.
 
     A tenth of the pods is read each tick: the counters are totals, so that nothing is lost between two readings, and a
-    value is the exact mean of the time between them. ``full`` is measured for the node alone: it tells little more of
+    value is the exact mean of the time between them. ``full`` is measured for the node alone: it adds little about
     a pod, and would double the series.
     """
 

@@ -148,7 +148,7 @@ class CgroupTree:
         A uid that has two folders (one was left behind when the driver changed) goes with the one that has containers.
 
         Raises:
-            Unreadable: A folder may not be listed, so that nobody knows which pods there are.
+            Unreadable: A folder may not be listed, so it is unknown which pods there are.
         """
         found: dict[str, PodCgroup] = {}
         for top in self.kubepods:
@@ -236,7 +236,7 @@ def _has_memory(root: Path) -> bool:
     """Whether a version 2 hierarchy has the memory controller; its root has no memory.current to look for."""
     try:
         return "memory" in (root / "cgroup.controllers").read_text(encoding="ascii", errors="replace").split()
-    except OSError:  # the cgroups themselves will tell
+    except OSError:  # reading the cgroups themselves will show it
         return True
 
 

@@ -80,7 +80,7 @@ class PodFiles:
         identity = self._usage.identity
         rate = rates.rate(key, nanoseconds, self._usage.at, identity=identity, slept=slept, highest=highest_cores * 1e9)
         cores = rate if isinstance(rate, Gap) else cgroup_files.cpu_cores(rate, 1.0)
-        return cores, self._held_back(counted)
+        return cores, self._throttled_share(counted)
 
     def memory(self) -> MemoryStat | Gap:
         """Memory now."""
@@ -104,7 +104,7 @@ class PodFiles:
             return cgroup_files.cpu_usage_nanoseconds(text, 1), None
         return cgroup_files.cpu_counters(text)
 
-    def _held_back(self, now: Throttling | None) -> float | Gap | None:
+    def _throttled_share(self, now: Throttling | None) -> float | Gap | None:
         file = self._usage if self._throttling is None else self._throttling
         before, self._periods = self._periods, None
         try:

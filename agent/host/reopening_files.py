@@ -68,7 +68,7 @@ class ReopeningFile:
         """
         try:
             content, seconds = self._timed()
-            if seconds > _SLOW_SECONDS:  # held up on the way: nobody knows what moment the content is of
+            if seconds > _SLOW_SECONDS:  # held up: the time of the content is unknown
                 content, _ = self._timed()
         except OSError as error:
             self.close()

@@ -20,7 +20,7 @@ PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 
 class NoSamplesError(ValueError):
-    """A statistic of nothing was asked for; only `count` has an answer then."""
+    """A statistic of no samples; only `count` is defined then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Highest 5-minute averages: each entity's own, and of several together at the same time.
 
-    C = max over time of the sum of the averages of the entities asked for       (their highest coincident usage)
+    C = max over time of the sum of the averages of the selected entities       (their highest coincident usage)
     S = sum of each one's own highest average                                    C <= S
 
-The averages are kept in a ring of slots, so that any subset can be asked for at any time: what departed pods used does
+The averages are kept in a ring of slots, so that any subset can be queried at any time: what departed pods used does
 not linger in the answer for those present. Every column of the ring knows which slot of the calendar it holds, so a
 clock that jumps ahead and back loses nothing: what is out of reach by the clock stays until its column is needed.
 """
@@ -31,7 +31,7 @@ class PeakWindows:
         self._before: SingleArray = np.full(rows, np.nan, dtype=np.float32)  # of this slot, when it began again
         self.slot = _UNKNOWN
         self.changed: set[int] = set()
-        """Slots written since somebody emptied this set: what a checkpoint has to write."""
+        """Slots written since this set was cleared: what the next checkpoint writes."""
 
     @property
     def slots(self) -> int:
@@ -145,7 +145,7 @@ class PeakWindows:
         highest: FloatArray = np.fmax.reduce(recent, axis=1, initial=np.nan).astype(np.float64)
         return highest
 
-    def coincident(self, rows: IntArray, window_seconds: float) -> float:
+    def coincident_max(self, rows: IntArray, window_seconds: float) -> float:
         """Highest sum of the averages of these rows in one slot of the window; 0 when there is none."""
         recent = self.recent(rows, window_seconds)
         sums = np.where(np.isnan(recent), np.float32(0.0), recent).sum(axis=0, dtype=np.float64)

@@ -12,7 +12,7 @@ pod that came after a prediction does not count against it, and one that left us
 An excess is (usage - predicted) / predicted. Answers are about the predictions whose horizon ended in the last 24
 hours: for 5m those of today, for 24h those of yesterday, once half of their 24 hours was measured. A slot in which a
 pod of the set was not measured says nothing about that set, and one without system usage, which takes every pod's,
-says nothing about any: nobody knows what a pod used that left while the agent was away. Nothing is counted for a node
+says nothing about any: it is unknown what a pod used that left while the agent was away. Nothing is counted for a node
 without Prod pods.
 
 Slots are numbered by how they follow one another: after a clock that was set back, or on by more than a day, the next
@@ -202,7 +202,7 @@ def _usage(trainer: Trainer, resource: str, uids: Sequence[str], slot: int, here
     gone = np.array([uid not in here for uid in uids], dtype=np.bool_)
     system = trainer.row(SYS)
     if system is not None and np.isnan(windows.read(np.array([system]), np.array([slot]))).all():
-        gone[:] = False  # nobody was measured: the agent was away, or could not tell the pods apart
+        gone[:] = False  # no pod was measured: the agent was away, or could not tell the pods apart
     found: FloatArray = np.where(np.isnan(averages) & gone, 0.0, averages)
     return found
 

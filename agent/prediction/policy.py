@@ -1,4 +1,4 @@
-"""Which prediction policy is in force: the one asked for when it can be followed, else the last good one."""
+"""Which prediction policy is in force: the requested one when it can be followed, else the last good one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ PATH: Final = "spec.predictPolicy"
 
 @dataclass(frozen=True, slots=True)
 class ResourceModel:
-    """The model of one resource with what it needs to be asked."""
+    """The model of one resource with its arguments."""
 
     name: str
     """Its name in the policy."""
@@ -47,9 +47,9 @@ class Policy:
     cold_start_seconds: float
     """A pod with less evidence counts at its request. [s]"""
     reclaim_ratio: float
-    """Share of the warm Prod pods' requests that may be resold, 0..1."""
+    """Share of the warm Prod pods' requests that is reclaimable, 0..1."""
     problem: str = ""
-    """Why the policy asked for is not the one in force; empty when it is."""
+    """Why the requested policy is not the one in force; empty when it is."""
 
     @property
     def window_days(self) -> float:
@@ -58,7 +58,7 @@ class Policy:
 
 
 def in_force(requested: PredictPolicy | None, last_good: PredictPolicy | None) -> Policy:
-    """The policy asked for, else with others in place of models that are no more, else the last good or default one.
+    """The requested policy, else with others in place of removed models, else the last good or default one.
 
     Args:
         requested: what the spec says; None is the default policy.

@@ -1,4 +1,4 @@
-"""From what was learned to what can be resold: peaks by class, and Reclaimable. No clocks, no I/O.
+"""From trained history to peaks by class and Reclaimable. No clocks, no I/O.
 
 Per resource, with m = 1 + safety margin on what was measured (models apply it themselves):
 
@@ -36,7 +36,7 @@ from agent.trainer.trainer import Trainer
 from crds.predict_policy import PredictPolicy
 
 PROD: Final = "prod"
-"""The class whose requests are resold."""
+"""The class whose requests are reclaimed."""
 UNITS: Final[Mapping[str, int]] = {CPU: 1000, MEMORY: 1}
 """What a history's unit has of the unit of amounts: milli-cores per core, bytes per byte."""
 _ROUNDING: Final = 1e-6
@@ -44,7 +44,7 @@ _ROUNDING: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class NodeResources:
-    """What the node has. A resource that is absent is unknown, and then nothing of it can be resold."""
+    """What the node has. A resource that is absent is unknown, and then nothing of it is reclaimable."""
 
     allocatable: Resources = field(default_factory=dict)
     """What pods may request: annotation raw-allocatable, else status.allocatable. [milli-cores, bytes]"""
@@ -93,7 +93,7 @@ class NodePrediction:
     readiness: Readiness
     """Whether it can be relied upon, and what to do if not."""
     problem: str = ""
-    """Why the policy asked for is not the one in force; empty when it is."""
+    """Why the requested policy is not the one in force; empty when it is."""
     window_days: float = 0.0
     """How far back the models in force look at 5-minute averages. [days]"""
 
@@ -132,9 +132,9 @@ def predict(
         trainer: what was learned.
         pods: the pods on this node; terminal ones are left out.
         node: what the node has.
-        policy: what the spec asks for; None is the default policy.
-        previous: the last prediction: its policy stays in force when the one asked for cannot be followed. After a
-            restart it is the one that the learner remembers.
+        policy: what the spec requests; None is the default policy.
+        previous: the last prediction: its policy stays in force when the requested one cannot be followed. After a
+            restart it is the one in the trainer's checkpoint.
         present: averages of the last five minutes by resource and class, as far as they are known. [cores, bytes]
     """
     chosen = in_force(policy, previous.policy if previous is not None else trainer.policy)
@@ -183,7 +183,7 @@ def listed_once(pods: Sequence[PodRef]) -> list[PodRef]:
 
 
 class ModelRunner:
-    """Asks models, which may be anybody's, and remembers those that failed."""
+    """Calls models, third-party ones included, and remembers those that failed."""
 
     def __init__(self) -> None:
         self.failures: list[str] = []
@@ -204,7 +204,7 @@ class ModelRunner:
     def estimate_reclaimable(
         self, rule: ReclaimableModel, model: ResourceModel, prod: ProdView, ratio: float
     ) -> ReclaimableEstimate:
-        """What the model's own rule says; nothing to resell and an infinite peak when it fails."""
+        """The estimate of the model's own rule; 0 reclaimable and an infinite peak when it fails."""
         try:
             found = rule.estimate_reclaimable(prod, model.margin, ratio)
             if 0.0 <= found.reclaimable < math.inf and 0.0 <= found.peak < math.inf:
@@ -230,7 +230,7 @@ def class_peak(
         cold: what each cold pod counts with, shape (C,).
         model: the model and its margin.
         capacity: what the machine has; where nothing is known of the warm pods, they are expected to use all of it.
-        models: who asks the model.
+        models: calls the model.
     """
     warm = 0.0
     if view.pods.size:

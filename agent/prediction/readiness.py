@@ -15,13 +15,13 @@ from crds.duration import format_duration
 READY: Final = "Ready"
 """Prod pods are predicted from history."""
 NO_PROD_PODS: Final = "NoProdPods"
-"""There is nothing to resell."""
+"""There is nothing to reclaim."""
 COLLECTING_HISTORY: Final = "CollectingHistory"
 """No Prod pod has been observed for long enough."""
 POLICY_REJECTED: Final = "PolicyRejected"
-"""The policy asked for cannot be followed; another one is in force."""
+"""The requested policy cannot be followed; another one is in force."""
 MEMORY_CONTROLLER_MISSING: Final = "MemoryControllerMissing"
-"""Memory of pods cannot be read, so no memory can be resold, and Mid needs both."""
+"""Memory of pods cannot be read, so no memory is reclaimable, and Mid needs both."""
 MODEL_FAILED: Final = "ModelFailed"
 """A model raised an error or answered what is no amount; it is taken to expect the whole machine."""
 NO_MEASUREMENTS: Final = "NoMeasurements"
@@ -64,7 +64,7 @@ def evaluate_readiness(
     if missing is not None:
         return missing
     if failures:
-        message = f"{'; '.join(failures)}. Until it works, or another model is chosen, nothing is resold."
+        message = f"{'; '.join(failures)}. Until it works, or another model is chosen, nothing is reclaimable."
         return Readiness(ready=False, reason=MODEL_FAILED, message=message)
     prod = [(pod, bool(is_warm)) for pod, is_warm in zip(pods, warm, strict=True) if CLASS_NAMES[pod.band] == "prod"]
     cold = [pod for pod, is_warm in prod if not is_warm]
@@ -75,7 +75,7 @@ def evaluate_readiness(
         return Readiness(ready=True, reason=POLICY_REJECTED, message=f"{policy.problem}. Model {model} stays in force.")
     if not prod:
         return Readiness(
-            ready=True, reason=NO_PROD_PODS, message="No Prod pod runs here, so there is nothing to resell."
+            ready=True, reason=NO_PROD_PODS, message="No Prod pod runs here, so there is nothing to reclaim."
         )
     message = f"{len(prod) - len(cold)} of {len(prod)} Prod pods are predicted from history"
     return Readiness(
@@ -94,7 +94,7 @@ def _what_is_missing(trainer: Trainer, judged: Collection[str]) -> Readiness | N
         return None
     if unknown == [MEMORY] and not _measured(trainer, MEMORY, "sys"):
         message = (
-            "Memory of pods cannot be read, so no memory can be resold: boot the node with the memory cgroup "
+            "Memory of pods cannot be read, so no memory is reclaimable: boot the node with the memory cgroup "
             "controller (cgroup_enable=memory), or look at the agent's log if it is there."
         )
         return Readiness(ready=False, reason=MEMORY_CONTROLLER_MISSING, message=message)

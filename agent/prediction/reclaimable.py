@@ -1,4 +1,4 @@
-"""What can be resold of one resource: the common formula, or a model's own rule. No clocks, no I/O."""
+"""What is reclaimable of one resource: the common formula, or a model's own rule. No clocks, no I/O."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class ReclaimableTerms:
     slack: float
     """What no Prod pod requested; it pays for the system's extra first."""
     reclaimable: float
-    """What can be resold."""
+    """What is reclaimable."""
     by_model: bool = False
     """Whether it is the answer of the model's own rule; the two terms are then only for those who look."""
 
@@ -39,7 +39,7 @@ def reclaimable_terms(
         cold_requests: requests of the cold Prod pods.
         prod_peak: Peak[Prod].
         system_peak: Peak[sys], margin included.
-        ratio: share of the warm requests that may be resold, 0..1.
+        ratio: share of the warm requests that is reclaimable, 0..1.
     """
     extra = max(0.0, system_peak - reserved)
     slack = max(0.0, allocatable - warm_requests - cold_requests)

@@ -39,7 +39,7 @@ class PolicyError(ValueError):
 
 
 def build(policy: ResourcePolicy, path: str = "predictPolicy") -> Model:
-    """The model that a policy asks for.
+    """The model that a policy requests.
 
     Args:
         policy: the policy of one resource.

@@ -14,7 +14,7 @@ DAY_SECONDS: Final = 86400.0
 WEEK_DAYS: Final = 7.0
 """How far back window averages are always kept. [days]"""
 LONGEST_WINDOW_DAYS: Final = 30.0
-"""The longest window that a policy may ask for. [days]"""
+"""The longest window that a policy may request. [days]"""
 MODEL_FAILURES: Final = (
     ArithmeticError,
     AssertionError,
@@ -27,7 +27,7 @@ MODEL_FAILURES: Final = (
     TypeError,
     ValueError,
 )
-"""What a model that somebody else wrote may raise without harm: it then counts as one that knows nothing."""
+"""What a third-party model may raise: its answer is then unknown."""
 _ENOUGH: Final = 0.5
 _SHOWN: Final = 80  # of a value in a message
 
@@ -48,11 +48,11 @@ class Windows(Protocol):
         """How much of the window each pod was observed, shape (..., P). [s]"""
 
     @property
-    def total(self) -> Amount:
+    def sum_of_max(self) -> Amount:
         """S: the sum over the pods of their own highest, shape (...)."""
 
     @property
-    def coincident(self) -> Amount:
+    def coincident_max(self) -> Amount:
         """C: the highest sum of the pods' averages at one time, and what stands in for the others, shape (...)."""
 
     def percentiles(self, percent: float) -> FloatArray:
@@ -123,12 +123,12 @@ class PodWindows:
     """How much of the window each pod was observed, shape (P,). [s]"""
 
     @property
-    def total(self) -> float:
+    def sum_of_max(self) -> float:
         """S."""
         return float(self.highest.sum())
 
     @property
-    def coincident(self) -> float:
+    def coincident_max(self) -> float:
         """C."""
         own = self.averages[~self.sparse]
         sums = np.where(np.isnan(own), np.float32(0.0), own).sum(axis=0, dtype=np.float64)
@@ -256,7 +256,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProdView:
-    """One resource of all Prod pods and of the system, for a model that has a rule of its own for what can be resold.
+    """One resource of all Prod pods and of the system, for a model that has its own rule for Reclaimable.
 
     Amounts are in the history's unit. [cores or bytes]
     """
@@ -286,22 +286,22 @@ class ReclaimableEstimate:
     """What a rule of its own says, in the history's unit."""
 
     reclaimable: float
-    """What can be resold."""
+    """What is reclaimable."""
     peak: float
     """What the Prod pods and the system will reach, margin included."""
 
 
 @runtime_checkable
 class ReclaimableModel(Protocol):
-    """A model that also says what can be resold, in place of the common formula."""
+    """A model that also estimates Reclaimable, in place of the common formula."""
 
     def estimate_reclaimable(self, prod: ProdView, margin: float, ratio: float) -> ReclaimableEstimate:
-        """What can be resold of the Prod pods' requests. Called at every report; the system was measured.
+        """What is reclaimable of the Prod pods' requests. Called at every report; the system was measured.
 
         Args:
             prod: the Prod pods.
             margin: factor for what was measured.
-            ratio: share of the requests that may be resold, 0..1.
+            ratio: share of the requests that is reclaimable, 0..1.
         """
 
 
@@ -342,4 +342,4 @@ def window_days(model: Model) -> float:
 
 def capped(peak: Amount, view: View, *, cap: bool) -> Amount:
     """A peak of a class series that is not above S, so that pods that departed do not linger in it."""
-    return np.minimum(peak, view.windows().total) if cap else peak
+    return np.minimum(peak, view.windows().sum_of_max) if cap else peak

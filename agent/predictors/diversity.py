@@ -38,11 +38,13 @@ class Diversity:
     def peak(self, view: View, margin: float) -> Amount:
         """C + lambda * (S - C), times the margin."""
         windows = view.windows(self.window_days)
-        together, apart = windows.coincident, windows.total
+        together, apart = windows.coincident_max, windows.sum_of_max
         return margin * (together + self._lambda(windows) * np.maximum(apart - together, 0.0))
 
     def _lambda(self, windows: Windows) -> FloatArray:
         share = np.minimum(windows.evidence_seconds / (self.window_days * DAY_SECONDS), 1.0)
         own = 1.0 - (1.0 - self.lambda_min) * share
         weighted: FloatArray = (own * windows.highest).sum(axis=-1)
-        return weighted / np.where(windows.total > 0.0, windows.total, 1.0)  # of idle pods S is 0, and so is C
+        return weighted / np.where(
+            windows.sum_of_max > 0.0, windows.sum_of_max, 1.0
+        )  # of idle pods S is 0, and so is C

@@ -28,7 +28,7 @@ class PercentileEstimate:
     """What one way of looking says, in whole milli-cores or bytes; None where it cannot say anything."""
 
     reclaimable: float | None
-    """What can be resold."""
+    """What is reclaimable."""
     peak: float | None
     """What the Prod pods will reach."""
 
@@ -38,7 +38,7 @@ class ProdPods:
     """Prod pods for the rule, in whole milli-cores or bytes; shape (P,) each."""
 
     requests: FloatArray
-    """What each may have resold of what it requests."""
+    """The reclaimable share of each one's request."""
     counted: FloatArray
     """What each counts with while it has no usable history."""
     percentiles: FloatArray
@@ -52,7 +52,7 @@ class ProdPods:
 
     @property
     def refused(self) -> BoolArray:
-        """Which should have a history and have none: nothing of their requests is resold."""
+        """Which should have a history and have none: nothing of their requests is reclaimable."""
         return ~self.cold & ~self.terminating & ~self.known
 
 
@@ -109,7 +109,7 @@ class Percentile:
     """Koordinator's rule, which brings its own Reclaimable.
 
     Allocatable 3 cores; a warm pod requests 2 and has p95 0.5, a cold one requests 1; p95 of the system 0.3, of Prod 1.
-    Per pod: 2 - 0.55 = 1.45 cores; per class: 3 - 1.43 = 1.57; so 1.45 cores can be resold.
+    Per pod: 2 - 0.55 = 1.45 cores; per class: 3 - 1.43 = 1.57; so 1.45 cores are reclaimable.
     """
 
     percentile: float | None = None

@@ -22,4 +22,4 @@ class RecentMax:
 
     def peak(self, view: View, margin: float) -> Amount:
         """C, times the margin."""
-        return margin * view.windows(self.window_days).coincident
+        return margin * view.windows(self.window_days).coincident_max

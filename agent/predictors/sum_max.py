@@ -22,4 +22,4 @@ class SumMax:
 
     def peak(self, view: View, margin: float) -> Amount:
         """S, times the margin."""
-        return margin * view.windows(self.window_days).total
+        return margin * view.windows(self.window_days).sum_of_max

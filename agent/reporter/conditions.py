@@ -55,7 +55,7 @@ class CollectionStatus:
 
 @dataclass(frozen=True, slots=True)
 class ConditionContext:
-    """What was told before, and of which version of the spec we speak."""
+    """The conditions as reported before, and the observed generation."""
 
     previous: Sequence[Condition] = ()
     """The conditions as last reported: one whose status stays keeps its time."""
@@ -91,7 +91,7 @@ def conditions(
         readiness: whether the prediction can be relied upon.
         present: the pods on this node, without terminal ones.
         collection: what went wrong lately.
-        context: what was told before.
+        context: what was reported before.
     """
     ready = ConditionState(readiness.ready, readiness.reason, readiness.message)
     return (
@@ -109,7 +109,7 @@ def condition(now: float, name: str, state: ConditionState, context: ConditionCo
 
 
 def _collecting(now: float, usages: Usages, present: Sequence[PodRef], collection: CollectionStatus) -> ConditionState:
-    """The worst of what is wrong gives the reason; everything else that is wrong is told beside it."""
+    """The worst of what is wrong gives the reason; everything else that is wrong is added to the message."""
     found = [
         *_node(usages),
         *_store(collection.failing),
@@ -160,7 +160,7 @@ def _memory_controller(missing: Sequence[Missing]) -> list[ConditionState]:
 
 
 def _pods_unknown(why: str) -> list[ConditionState]:
-    message = f"{why[:1].upper()}{why[1:]}. Until then nothing can be resold."
+    message = f"{why[:1].upper()}{why[1:]}. Until then nothing is reclaimable."
     return [ConditionState(ok=False, reason=PODS_UNKNOWN, message=message)] if why else []
 
 

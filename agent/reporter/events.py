@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 from crds.node_metric import NodeMetric
 
 POLICY_REJECTED: Final = "PolicyRejected"
-"""The policy asked for cannot be followed; the note names the field and what is in force instead."""
+"""The requested policy cannot be followed; the note names the field and what is in force instead."""
 POLICY_OBEYED: Final = "PolicyObeyed"
 """A policy is followed again."""
 FIELDS_DROPPED: Final = "ReportFieldsDropped"
@@ -36,10 +36,10 @@ class NodeMetricEvents:
     _dropped: str = ""
 
     async def record_policy(self, node_metric: Mapping[str, Any], problem: str, model: str) -> None:
-        """Tell about the policy.
+        """Record whether the policy is in force.
 
         Args:
-            node_metric: the object that asks for it.
+            node_metric: the NodeMetric that requests it.
             problem: why it is not in force; empty when it is.
             model: the model that is.
         """
@@ -54,7 +54,7 @@ class NodeMetricEvents:
             )
 
     async def record_dropped(self, node_metric: Mapping[str, Any], problem: str) -> None:
-        """Tell about parts of the report that nobody gets to see; an empty text when there are none."""
+        """Record that parts of the report are dropped; an empty text when none are."""
         before, self._dropped = self._dropped, problem
         if problem and problem != before:
             await self._record(node_metric, "Warning", FIELDS_DROPPED, f"{problem[:1].upper()}{problem[1:]}.")

@@ -1,4 +1,4 @@
-"""Whether somebody else reports on this node too: a second agent, or Koordinator's koordlet beside ours.
+"""Whether another program reports on this node too: a second agent, or Koordinator's koordlet beside ours.
 
 Both write the same status, and each undoes what the other wrote. It shows in the times of the reports, which nobody
 else has a reason to write: times that stand there and that we did not send are another's.
@@ -12,7 +12,7 @@ from typing import Any, Final
 REMEMBERED_SECONDS: Final = 600.0
 """How long another's report is remembered. [s]"""
 CHECK_SECONDS: Final = 60.0
-"""An object that somebody has written is read at most this often to learn whether it was a report. [s]"""
+"""A changed object is read at most this often to find out whether the change was a report. [s]"""
 TEXT: Final = (
     "another program reports in this NodeMetric too, such as a second agent or Koordinator's koordlet on this node: "
     "each undoes the other's report; leave one of them"

@@ -10,9 +10,9 @@ from agent.reporter.usage import UsageStore
 from agent.samples import CPU_THROTTLED, NODE, PSI_KINDS, PSI_RESOURCES, SOME, psi
 
 MOST_PODS: Final = 10
-"""So many pods are told of in a report, those that waited most."""
+"""A report lists at most so many pods, those that waited most."""
 LEAST: Final = 0.05
-"""A pod that waited for less than this share of the time is not told of."""
+"""A pod that waited for less than this share of the time is not reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def measure_pressure(now: float, store: UsageStore, uids: Collection[str], windo
 def extensions(pressure: Pressure) -> dict[str, dict[str, Any]]:
     """`podsMetric[].extensions` of the pods that waited most, by uid, in whole percent; of at most `MOST_PODS` pods.
 
-    A report is kept in etcd and sent to every watcher, so that it names those alone that somebody would look for.
+    A report is kept in etcd and sent to every watcher, so it lists only the pods with the most pressure.
     """
     everything = [pressure.throttled, *pressure.pods.values()]
     worst = {uid: max(one.get(uid, 0.0) for one in everything) for uid in set().union(*everything)}

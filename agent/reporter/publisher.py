@@ -57,7 +57,7 @@ class Publisher:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits that many seconds."""
     spec: SpecInForce = field(default_factory=specs.default)
-    """What the manager asks for, as last seen."""
+    """The spec that the manager wrote, as last seen."""
     report_status: ReportStatus = field(init=False)
     """How it goes."""
     _backoff: Backoff = field(init=False)
@@ -105,7 +105,7 @@ class Publisher:
             try:
                 if not self._remote.known:
                     self._update_remote(await self.api.get(self.path))
-            finally:  # also when nobody takes it: /metrics shows what it says
+            finally:  # also when it cannot be sent: /metrics shows it
                 report = self.report_builder.full(self.wall(), self.spec, self._remote.conditions, self._problems())
             await self._send("full", report, FULL_KEYS)
         except (kube.ApiError, kube.ApiUnavailable) as error:
@@ -115,7 +115,7 @@ class Publisher:
         return wait
 
     async def check(self) -> float:
-        """Look what is asked for, and send a fast report if the prediction has moved or the last one is too old.
+        """Check the spec, and send a fast report if the prediction has changed or the last one is too old.
 
         Returns:
             How long to wait for the next full report; 0 to leave it when it was. [s]
@@ -183,7 +183,7 @@ class Publisher:
         """Send a report.
 
         A merge patch replaces the list of conditions, those of others with it. So it is sent only when ours differ, and
-        only for the object as we know it: when somebody has written since, the report is made for what stands there.
+        only for the object as we know it: after a conflict, the report is built again for the current object.
 
         Returns:
             What was sent, the status it was meant to lead to, and whether another object has taken the old one's place.
@@ -266,5 +266,5 @@ def _dropped_text(pruned: list[str]) -> str:
     named = ", ".join(pruned[:4]) + (" …" if len(pruned) > 4 else "")  # noqa: PLR2004 - enough to recognise it
     return (
         f"the cluster's NodeMetric definition drops {named}: install Headroom's (crds/node_metric.yaml); "
-        "until then nobody sees that part of the report"
+        "until then that part of the report is lost"
     )

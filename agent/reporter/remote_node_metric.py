@@ -26,7 +26,7 @@ class RemoteNodeMetric:
 
     @property
     def spec(self) -> Json:
-        """What is asked for."""
+        """The requested spec."""
         return _mapping(self.object.get("spec"))
 
     @property
@@ -60,7 +60,7 @@ class RemoteNodeMetric:
             try:
                 found.append(from_json(Condition, one))
             except CodecError:
-                continue  # written by somebody else, and replaced by this report
+                continue  # written by another program, and replaced by this report
         return tuple(found)
 
     def update(self, node_metric: Json) -> bool:
@@ -75,7 +75,7 @@ class RemoteNodeMetric:
         return all(metadata.get(key) == value for key, value in self.identity.items())
 
     def with_foreign_conditions(self, status: Mapping[str, Any]) -> Json:
-        """A status of ours with the conditions that somebody else wrote."""
+        """Our status with the conditions that other programs wrote."""
         others = [one for one in self._conditions() if one.get("type") not in _OUR_CONDITIONS]
         return {**status, "conditions": others + list(status.get("conditions") or ())}
 

@@ -1,4 +1,4 @@
-"""What a publisher sends, and whom it asks for it."""
+"""What a publisher sends, and the interface that builds it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -41,7 +41,7 @@ class ReportBuilder:
     """Makes reports of what the pipeline stored and learned.
 
     A report bears the time of the measurements that it rests on, not of its making: numbers of a machine that could
-    not be measured lately grow old in the eyes of whoever reads them, however often they are sent.
+    not be measured lately age for every reader, however often they are sent.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ReportBuilder:
             pods: The pods on this node.
             node: What the node has.
             metrics: Where to show it.
-            default_policy: The prediction policy while no spec asks for one; None is the built-in one.
+            default_policy: The prediction policy while no spec requests one; None is the built-in one.
         """
         self._pipeline = pipeline
         self._pods = pods
@@ -72,8 +72,8 @@ class ReportBuilder:
     def predict(self, now: float, spec: SpecInForce) -> NodePrediction:
         """The prediction of the moment. A policy that cannot be followed leaves the last good one in force.
 
-        So does a spec without one, as another program leaves behind that replaces the whole spec: the policy last asked
-        for holds on, over restarts too. An empty one asks for the agent's own default.
+        So does a spec without one, as another program leaves behind that replaces the whole spec: the policy last
+        requested stays in force, over restarts too. An empty one requests the agent's own default.
         """
         training, pods = self._pipeline.training, self._pods.pods()
         trainer, requested_policy = training.trainer, spec.spec.predict_policy
@@ -100,7 +100,7 @@ class ReportBuilder:
 
         Args:
             now: The time. [seconds since 1970]
-            spec: What the manager asks for.
+            spec: The requested spec.
             previous: The conditions as the server has them.
             problems: What is wrong with reporting, for the condition Collecting.
 

@@ -1,4 +1,4 @@
-"""When to report: each node at a moment of its own, and ever more rarely while nobody listens. Pure."""
+"""When to report: each node at its own phase of the interval, with backoff after failures. Pure."""
 
 import hashlib
 import random
@@ -8,7 +8,7 @@ from typing import Final
 FIRST_BACKOFF_SECONDS: Final = 1.0
 """The wait after a first failure; it doubles with each further one. [s]"""
 LONGEST_OBEYED_SECONDS: Final = 300.0
-"""A server that asks for a longer silence (Retry-After) is asked again after this. [s]"""
+"""The longest Retry-After of a server that is respected. [s]"""
 _MOST_DOUBLINGS: Final = 16
 
 
@@ -39,7 +39,7 @@ class Backoff:
     """Growing waits between tries that fail."""
 
     longest_seconds: float
-    """The longest wait that nobody asked for. [s]"""
+    """The longest wait, unless the server requests a longer one. [s]"""
     jitter: float
     """Each wait is longer or shorter by up to this share."""
     rng: random.Random = field(default_factory=random.Random)
@@ -51,7 +51,7 @@ class Backoff:
         """The wait after one more failure. [s]
 
         Args:
-            retry_after_seconds: what the server asks for; it is never asked again earlier. [s]
+            retry_after_seconds: what the server requests; the next attempt is never earlier. [s]
         """
         wait = min(FIRST_BACKOFF_SECONDS * 2.0 ** min(self.failures, _MOST_DOUBLINGS), self.longest_seconds)
         self.failures += 1

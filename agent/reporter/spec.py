@@ -1,4 +1,4 @@
-"""What the manager asks of this agent: the NodeMetric's spec, checked, with defaults filled in. Pure."""
+"""The NodeMetric's spec as the manager writes it: validated, with defaults. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

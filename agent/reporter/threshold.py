@@ -1,4 +1,4 @@
-"""Whether a prediction has moved enough to be told at once. Pure."""
+"""Whether a prediction has changed enough to be reported before the next full report. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,7 +12,7 @@ SMALLEST_CHANGE: Final[Mapping[str, int]] = {"cpu": 10, "memory": 16 << 20}
 
 
 def is_due(sent: NodePrediction, sent_seconds_ago: float, now: NodePrediction) -> bool:
-    """Whether a prediction must be told before the next full report.
+    """Whether a prediction must be reported before the next full report.
 
     Args:
         sent: the prediction last sent.

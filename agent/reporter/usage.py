@@ -51,7 +51,7 @@ class PointsLike(Protocol):
 
 
 class UsageStore(Protocol):
-    """What reporting asks of the store."""
+    """What the reporter needs of the store."""
 
     def windows(self, metric: str, start: float, end: float) -> Mapping[str, SeriesLike]:
         """Raw samples with start < time <= end, by entity."""
@@ -165,7 +165,7 @@ def class_means(
     Args:
         ticks: which ticks count, shape (T,).
         values: usage of each pod, shape (P, T), NaN where it has no sample.
-        classes: class of each pod, P of them; None for one that nobody knows.
+        classes: class of each pod, P of them; None when unknown.
         names: the classes to answer for; without pods their mean is 0.
     """
     sums = np.nansum(values[:, ticks], axis=1)

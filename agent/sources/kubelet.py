@@ -59,7 +59,7 @@ def login_to(address: Address, kubeconfig: str | None = None, authority: Path | 
         tls = tls_context(authority_file=authority)
     if tls is None or tls.verify_mode is not ssl.CERT_REQUIRED:
         raise kube.LoginError(
-            f"{found.origin} does not verify servers, and a kubelet is never asked unverified: give --kubelet-ca FILE"
+            f"{found.origin} does not verify servers; an unverified kubelet is never contacted: give --kubelet-ca FILE"
         )
     return replace(
         found,
@@ -83,7 +83,7 @@ class _Listed:
 
 
 class KubeletPods:
-    """The pods on this node as its kubelet lists them, asked every few seconds.
+    """The pods on this node as its kubelet lists them, polled every few seconds.
 
     An error keeps the pods that were known. So does a list that lacks all pods of one source (the API server, static
     files), as kubelet gives just after its start, before that source has spoken: each pod that still has a cgroup
@@ -98,7 +98,7 @@ class KubeletPods:
         cgroups: CgroupTree,
         rng: random.Random | None = None,
     ) -> None:
-        """Nothing is asked yet.
+        """Sends no request yet.
 
         Args:
             settings: Address, intervals.
@@ -119,9 +119,9 @@ class KubeletPods:
         self.problem = ""
         """Why the list is not current; empty while it is, and before the first attempt."""
         self.on_rejected: Callable[[str], object] = lambda _what: None
-        """Is told of each object that could not be used, by its kind."""
+        """Called for each object that could not be used, with its kind."""
         self.on_request: Callable[[str, float], object] = lambda _code, _seconds: None
-        """Is told of each request: the HTTP status ("none" without an answer), and how long it took. [s]"""
+        """Called for each request: the HTTP status ("none" without an answer), and how long it took. [s]"""
 
     def pods(self) -> Sequence[PodRef]:
         """All of them, ended ones too."""
@@ -133,7 +133,7 @@ class KubeletPods:
         return self._synced
 
     async def run(self) -> None:
-        """Ask for ever; a kubelet that moves to another address is followed."""
+        """Poll for ever; a kubelet that moves to another address is followed."""
         while True:
             address = self._address()
             if address is None:

@@ -31,7 +31,7 @@ class ApiNode:
         self.health = kube.WatchHealth()
         """When the watch last heard from the server."""
         self.on_rejected: Callable[[str], object] = lambda _what: None
-        """Is told of each object that could not be used, by its kind."""
+        """Called for each object that could not be used, with its kind."""
         self._resources = NodeResources()
         self._problems: tuple[str, ...] = ()
         self._missing = False
@@ -108,7 +108,7 @@ def node_resources(node: Mapping[str, Any]) -> tuple[NodeResources, tuple[str, .
 
 
 def kubelet_address(node: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Host and port of a Node's kubelet: its first InternalIP, as the API server is told to prefer it.
+    """Host and port of a Node's kubelet: its first InternalIP, as the API server prefers it by default.
 
     Args:
         node: Kubernetes JSON.

@@ -42,7 +42,7 @@ class ApiPods:
         self.health = kube.WatchHealth()
         """When the watch last heard from the server."""
         self.on_rejected: Callable[[str], object] = lambda _what: None
-        """Is told of each object that could not be used, by its kind."""
+        """Called for each object that could not be used, with its kind."""
 
     def pods(self) -> Sequence[PodRef]:
         """All of them, ended ones too."""
@@ -116,7 +116,7 @@ class CgroupPods:
 class ListedAndCgroupPods:
     """The pods of a list, and those that have a cgroup and are on no list: everything that is measured has an owner.
 
-    Before the list has come nobody can tell which those are, so there are none.
+    Before the first list it is unknown which those are, so there are none.
     """
 
     def __init__(self, listed: PodSource, cgroups: CgroupTree, wall: Callable[[], float] = time.time) -> None:

@@ -65,7 +65,7 @@ class Display:
     _full_due: float = 0.0
 
     async def run(self) -> None:
-        """Show for ever, once, or until nobody reads it any more."""
+        """Show for ever, once, or until its output is closed."""
         screen = Screen(self.out)
         screen.live = screen.live and self.settings.output == "table" and not self.settings.once
         try:
@@ -157,7 +157,7 @@ def _amount(words: Callable[[float], str], view: Overview, metric: str, unit: st
 
 
 def _with_unknown_requests(status: Json, sources: Sources) -> list[Json]:
-    """The conditions, with why nothing is sold where pods run whose requests nobody knows."""
+    """The conditions; where requests are unknown, with the reason why nothing is reclaimable."""
     conditions = [dict(one) for one in status.get("conditions") or []]
     unknown = any(not pod.terminal and not pod.requests for pod in sources.pods)
     for one in conditions:

@@ -1,4 +1,4 @@
-"""A machine at a glance: what is used, the predicted peak, what could be resold, and why something is cold."""
+"""A machine at a glance: what is used, the predicted peak, what is reclaimable, and why something is cold."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,10 +25,9 @@ Amounts = Mapping[str, float]
 NO_REQUESTS: Final = "RequestsUnknown"
 """Reason of the condition PredictionReady without a cluster."""
 NOTHING_RECLAIMABLE: Final = (
-    "Without a cluster nobody knows what the pods requested, and what was not requested cannot be resold: "
-    "reclaimable is 0."
+    "Without a cluster the pods' requests are unknown, and only requested resources can be reclaimed: reclaimable is 0."
 )
-"""Why a machine without a cluster sells nothing."""
+"""Why nothing is reclaimable without a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Row:
     peak: Amounts
     """Predicted peak, margin included; of a cold pod what it counts with."""
     reclaimable: Amounts
-    """What of its requests may be resold."""
+    """What of its requests is reclaimable."""
     history: str
     """How much is known: ``warm``, or how far it is from it."""
 

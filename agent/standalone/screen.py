@@ -51,7 +51,7 @@ class Screen:
         """Show lines: in place of the last ones on a terminal, after an empty line on a stream.
 
         Raises:
-            OSError: Nobody reads it any more.
+            OSError: The reader has closed it.
         """
         lines = [printable(line) for line in lines]
         if not self.live:

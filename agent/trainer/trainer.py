@@ -53,7 +53,7 @@ _NOTHING: Final = _Nothing()
 
 
 class TrainingStore(Protocol):
-    """What learning asks of the store."""
+    """What the trainer needs of the store."""
 
     def windows(self, metric: str, start: float, end: float) -> Mapping[str, SeriesLike]:
         """Raw samples with start < time <= end, by entity."""
@@ -84,7 +84,7 @@ class Trainer:
         self.policy: PredictPolicy | None = None
         """The prediction policy last in force, so that a restart does not fall back to the default one."""
         self.requested_policy: PredictPolicy | None = None
-        """The one that a spec asked for last and that could be followed: it holds when the spec loses the field."""
+        """The last valid policy that a spec requested: it stays in force when the spec loses the field."""
         self._tick_seconds = 1.0
         self._last_tick: dict[str, float] = {}
         self._windows_known = False
@@ -166,7 +166,7 @@ class Trainer:
 
     @property
     def clock(self) -> float:
-        """The roster's clock, which takes no part in jumps of the machine's. [s]"""
+        """The index's clock, which takes no part in jumps of the machine's. [s]"""
         return self._index.clock
 
     @property
@@ -205,7 +205,7 @@ class Trainer:
         """Take over what `checkpoints` gave; other names are left alone, and nothing to restore is fine.
 
         Raises:
-            CheckpointError: they are damaged or incomplete. The learner is empty then, as a new one.
+            CheckpointError: they are damaged or incomplete. The trainer is empty then, as a new one.
         """
         own = {name.removeprefix(_PREFIX): data for name, data in checkpoints.items() if name.startswith(_PREFIX)}
         if not own:
@@ -214,9 +214,9 @@ class Trainer:
         try:
             fresh._restore(own)
         except KeyError as error:
-            raise CheckpointError(f"the learner's checkpoint {error} is missing") from error
+            raise CheckpointError(f"the trainer's checkpoint {error} is missing") from error
         except (TypeError, ValueError) as error:
-            raise CheckpointError(f"the learner's checkpoint cannot be used: {error}") from error
+            raise CheckpointError(f"the trainer's checkpoint cannot be used: {error}") from error
         fresh._index.bind(self._clear_row, self._copy_row)
         vars(self).update(vars(fresh))
 

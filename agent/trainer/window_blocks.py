@@ -1,8 +1,8 @@
-"""The 5-minute averages of everyone as checkpoint content: an hour at a time, each written once.
+"""The 5-minute averages of all series as checkpoint content: an hour at a time, each written once.
 
 A week of averages is far too much to be written every minute, but of past hours nothing changes. So every hour is a
 block of its own, and what a pod inherits from its workload is another one; `content` gives the very same bytes object
-for what did not change, and the store writes only what did. Everyone's averages are kept under the number of their
+for what did not change, and the store writes only what did. Averages are kept under the number of their
 history (`SeriesEntry.history_number`), because rows are given to others.
 """
 
@@ -34,7 +34,7 @@ class WindowBlocks:
         self._successors.add(row)
 
     def clear(self, row: int) -> None:
-        """A row was given to somebody new."""
+        """A row was given to a new series."""
         self._successors.discard(row)
 
     def content(self, histories: Mapping[str, ResourceHistory], entries: Iterable[SeriesEntry]) -> dict[str, bytes]:
@@ -42,7 +42,7 @@ class WindowBlocks:
 
         Args:
             histories: by resource, all with rings of the same length.
-            entries: everyone who has a row.
+            entries: all series that have a row.
         """
         listed = list(entries)
         changed = {slot // _BLOCK_SLOTS for history in histories.values() for slot in history.windows.changed}
@@ -63,12 +63,12 @@ class WindowBlocks:
     def restore(
         self, content: Mapping[str, bytes], histories: Mapping[str, ResourceHistory], entries: Iterable[SeriesEntry]
     ) -> bool:
-        """Put everyone's averages back.
+        """Restore the averages.
 
         Args:
             content: what `content` gave.
-            histories: with everyone's rows, the rings at the slot where they stood.
-            entries: everyone who has a row.
+            histories: with all rows, the rings at the slot where they stood.
+            entries: all series that have a row.
 
         Returns:
             Whether there were any.
@@ -79,14 +79,14 @@ class WindowBlocks:
         rows = {entry.history_number: entry.row for entry in entries}
         self._inherited = _numbered(content, _INHERITED)
         self._blocks = _numbered(content, _BLOCK)
-        for data in (*self._inherited.values(), *self._blocks.values()):  # what somebody lived through comes last
+        for data in (*self._inherited.values(), *self._blocks.values()):  # a pod's own measurements come last
             _unpacked(data, histories, rows)
         for history in histories.values():
             history.windows.changed.clear()
         return bool(self._blocks)
 
     def _inherit(self, histories: Mapping[str, ResourceHistory], entries: Iterable[SeriesEntry]) -> None:
-        """Pack the past of new heirs, and drop what nobody needs any more."""
+        """Pack the history of new successors, and drop that of series without a row."""
         for entry in entries:
             if entry.row in self._successors:
                 self._inherited[entry.history_number] = _packed(histories, [entry], _held(histories))

@@ -2,7 +2,7 @@
 
 A block is written a few chunks at a time while it is STAGED, counts at once and as a whole when it becomes LIVE, and is
 deleted a few chunks at a time when it is DEAD. So no step between two ticks is long, and a crash in the middle leaves
-only what nobody reads.
+only what is never read.
 """
 
 import sqlite3
@@ -25,7 +25,7 @@ WHOLE_BLOCK: Final = -1
 
 _BATCH = 100
 _MANY = 500
-"""Series from which on a block is read through instead of being asked for each."""
+"""Series from which on a block is read through instead of queried one by one."""
 _CHUNKS = (
     "SELECT blocks.id, blocks.run, blocks.times, chunks.series, series.entity, chunks.data FROM blocks "
     "CROSS JOIN chunks ON chunks.block = blocks.id CROSS JOIN series ON series.id = chunks.series "
@@ -34,7 +34,7 @@ _CHUNKS = (
 )
 
 OnDamaged: TypeAlias = Callable[[int, int, CodecError], None]
-"""Told of a chunk that cannot be read: block, series, why."""
+"""Called for a chunk that cannot be read: block, series, why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class BlockRange:
     tier: int
     """RAW or MINUTES."""
     level: int
-    """How often it was merged; 0 as first sealed."""
+    """How often it was merged; 0 as first flushed."""
     segment: int
     """The run that it belongs to."""
     times_ms: Integers
@@ -169,7 +169,7 @@ def read_raw(
         selector: Which series.
         start_ms: Excluded. [milliseconds]
         end_ms: Included. [milliseconds]
-        damaged: Told of chunks that cannot be read, which are left out.
+        damaged: Called for chunks that cannot be read, which are left out.
     """
     scale = steps_per_unit(selector.metric)
     for chunk in _read(connection, RAW, selector, start_ms, end_ms, damaged):
@@ -214,7 +214,7 @@ class _Chunk:
 def _series_condition(connection: sqlite3.Connection, selector: SeriesSelector) -> str | None:
     """The condition that picks the series of a block; None when there are none.
 
-    A few are asked for by their numbers, so that nothing else of a block is read. Of everybody's only a block knows
+    A few are queried by their numbers, so that nothing else of a block is read. For all series only a block knows
     which are in it, however many the file has: it is read through.
     """
     names = selector.entities

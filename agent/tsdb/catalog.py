@@ -26,12 +26,12 @@ def labels(sample: Sample) -> Labels:
 
 @dataclass(frozen=True, slots=True)
 class SeriesSelector:
-    """Which series are asked for."""
+    """Selects series."""
 
     metric: str
     """Their metric."""
     entities: Collection[str] | None = None
-    """Whose they are; None for everybody's."""
+    """Whose they are; None for all."""
     container: str = ""
     """Their container; empty for whole entities."""
 
@@ -79,7 +79,7 @@ class Catalog:
         return {metric for metric, _, _ in self._numbers}
 
     def matching(self, selector: SeriesSelector) -> dict[int, str]:
-        """The entities of the series that are asked for, by number."""
+        """The entities of the selected series, by number."""
         if selector.entities is not None:
             numbers = {self._numbers.get((selector.metric, one, selector.container)): one for one in selector.entities}
             return {number: one for number, one in numbers.items() if number is not None}

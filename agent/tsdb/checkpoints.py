@@ -1,4 +1,4 @@
-"""What the learner remembers, kept in the same file as the samples it learnt from."""
+"""Checkpoints of the trainer, kept in the same file as the samples."""
 
 import contextlib
 import sqlite3
@@ -35,7 +35,7 @@ def load(connection: sqlite3.Connection) -> dict[str, bytes]:
 def load_read_only(path: Path) -> dict[str, bytes]:
     """The checkpoints of a database that can be read, though not written; empty when it cannot, or there is none.
 
-    Read-only, then as a file that nobody changes: on a read-only disk a log cannot be opened, and after a clean stop
+    Read-only, then as an immutable file: on a read-only disk a log cannot be opened, and after a clean stop
     there is none.
     """
     for how in ("mode=ro", "mode=ro&immutable=1"):

@@ -1,6 +1,6 @@
 """Turning recent ticks into compressed blocks, and small blocks into larger ones: in small steps, between ticks.
 
-The generators here work on one series between two yields. Whoever drives them holds a transaction meanwhile, and may
+The generators here work on one series between two yields. The caller holds a transaction meanwhile, and may
 commit at every yield: a block that is not finished counts for nothing. What they yield, if anything, is to be called
 when that is committed.
 """
@@ -36,7 +36,7 @@ def ticks_to_flush(head: Head, block_ticks: int) -> int:
     """How many of the oldest ticks to seal now; 0 while there are fewer than two blocks of them.
 
     A block ends with a full five minutes where it can, so that averages of five minutes are whole. The ticks of a run
-    that is over are sealed at once.
+    that is over are flushed at once.
     """
     if not len(head):
         return 0
@@ -53,7 +53,7 @@ def ticks_to_flush(head: Head, block_ticks: int) -> int:
 def flush_block(connection: sqlite3.Connection, head: Head, rows: int, scale: Scale) -> Steps:
     """Write the oldest ticks as a block, and their 1-minute points.
 
-    Ticks appended meanwhile stay as they are. The sealed ones are dropped at the end.
+    Ticks appended meanwhile stay as they are. The flushed ones are dropped at the end.
 
     Args:
         connection: The open database.
@@ -134,7 +134,7 @@ def merge(connection: sqlite3.Connection) -> Steps:
 def _times(encoded: bytes) -> Integers | None:
     try:
         return codec.decode_times(encoded)
-    except CodecError:  # already said by whoever read it; the rest of the run goes on without
+    except CodecError:  # already logged by the reader; the rest of the segment goes on without
         return None
 
 

@@ -97,11 +97,11 @@ def _spans(
 ) -> Iterator[tuple[float, float]]:
     """The window in slices, of which each begins where a period does, as far as anything was recorded."""
     raw = period_seconds == RAW_SECONDS
-    reach = database.queries.reach(RAW if raw else MINUTES)
-    if reach is None:
+    recorded = database.queries.time_range(RAW if raw else MINUTES)
+    if recorded is None:
         return
     length = times * (_RAW_SLICE_SECONDS if raw else max(_SLICE_SECONDS, period_seconds))
-    begin, end = max(start, reach[0]), min(end, reach[1])
+    begin, end = max(start, recorded[0]), min(end, recorded[1])
     while begin < end:
         after = min((begin // length + 1) * length, end)
         yield begin, after
@@ -117,8 +117,8 @@ def pods(entities: Iterable[str]) -> list[str]:
 class MetricExport:
     """One metric of a window, as it is to be written.
 
-    It is read a slice of time after the other, once for the names of its columns and once for its lines: whoever
-    exports does so inside the agent's container, whose memory the agent needs, and a window may be of weeks.
+    It is read a slice of time after the other, once for the names of its columns and once for its lines: an
+    export runs inside the agent's container, whose memory the agent needs, and a window may be weeks long.
     """
 
     database: DatabaseReader

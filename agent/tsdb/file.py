@@ -32,12 +32,12 @@ class DatabaseFile:
         self.file: sqlite3.Connection | None = None
         """Open for writing; None while that is not possible."""
         self.is_lost = False
-        """Whether the open file is no longer the one of this name: somebody deleted or replaced it."""
+        """Whether the open file is no longer the one of this name: it was deleted or replaced."""
         self.set_aside = 0
         """Files that were set aside."""
         self._settings = settings
         self._lock: IO[str] | None = None
-        self._guard = threading.Lock()  # between `checkpoint` in its thread and whoever opens and closes
+        self._guard = threading.Lock()  # between `checkpoint` in its thread and `open` and `close`
         self._writing = threading.Lock()
         self._log = path.with_name(path.name + "-wal")
         self._inode = 0

@@ -103,7 +103,7 @@ class DatabaseReader:
         """Open a database, which may be in use.
 
         Raises:
-            StoreError: There is none, it is damaged or somebody else's, or of another version. One line.
+            StoreError: There is none, it is damaged or another program's, or of another version. One line.
         """
         connection = opening.connect_to_read(path)
         try:

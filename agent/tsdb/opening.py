@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 BUSY_SECONDS: Final = 1.0
 BUSY_MS: Final = 50
-"""A tick never waits longer for somebody else's transaction. [milliseconds]"""
+"""A tick never waits longer for another program's transaction. [milliseconds]"""
 _SHORTEST_BYTES: Final = 512
 _MAY_COME_BACK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ENOMEM, errno.ESTALE}
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -36,7 +36,7 @@ def connect(path: Path, settings: StoreSettings, *, check: bool = True) -> sqlit
 
     Raises:
         StoreUnavailable: The disk cannot be written now.
-        StoreCorrupt: It is damaged, no database at all, or somebody else's. It is as it was.
+        StoreCorrupt: It is damaged, no database at all, or another program's. It is unchanged.
         StoreError: It is newer than this program, or may not be opened.
     """
     if path.is_dir():
@@ -63,7 +63,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
     Raises:
         StoreUnavailable: It cannot be read now.
-        StoreCorrupt: It is damaged, no database at all, or somebody else's.
+        StoreCorrupt: It is damaged, no database at all, or another program's.
         StoreError: There is none, or another version of this program is needed.
     """
     try:
@@ -78,7 +78,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         raise StoreError(f"cannot read {path}: {os.strerror(errno.EACCES)}")
     try:
         return _opened_to_read(path, "mode=ro")
-    except StoreUnavailable:  # its side files cannot be made: then nobody writes, and no lock is needed
+    except StoreUnavailable:  # its side files cannot be made: then there is no writer, and no lock is needed
         return _opened_to_read(path, "mode=ro&immutable=1")
 
 
@@ -136,7 +136,7 @@ def lock(path: Path) -> IO[str]:
 def set_aside(path: Path, reason: StoreCorrupt) -> Path:
     """Move what cannot be used out of the way under a new name, and say so in one line.
 
-    Of damaged databases the last one is kept; what was somebody else's is never deleted.
+    Of damaged databases the last one is kept; another program's file is never deleted.
 
     Args:
         path: The file (or folder); it must not be open here.

@@ -73,7 +73,7 @@ def load(connection: sqlite3.Connection) -> Recent:
 
 
 def load_unflushed(connection: sqlite3.Connection, before: int) -> tuple[Head, Catalog]:
-    """Ticks of the file that memory had to let go before they were sealed, and their series.
+    """Ticks of the file that memory dropped before they were flushed, and their series.
 
     Args:
         connection: The open file.

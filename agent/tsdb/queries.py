@@ -37,8 +37,8 @@ class Queries:
             catalog: The series.
             head: The recent ticks.
             connection: The file; None without one.
-            read: Told that the file was read, or why it could not be; answers whether it may be read again.
-            damaged: Told of chunks that cannot be read, which are left out.
+            read: Called when the file was read, or with the error; returns whether it may be read again.
+            damaged: Called for chunks that cannot be read, which are left out.
         """
         self._catalog = catalog
         self._head = head
@@ -75,7 +75,7 @@ class Queries:
             metric: Which metric.
             start: [seconds since 1970]
             end: [seconds since 1970]
-            entities: Whose; None for everybody's.
+            entities: Whose; None for all.
         """
         return self._minutes(SeriesSelector(metric, entities), round(start * 1000), round(end * 1000))
 
@@ -96,7 +96,7 @@ class Queries:
         known = {row[0] for row in self._read(lambda file: file.execute("SELECT DISTINCT metric FROM series"))}
         return sorted(known | self._catalog.metrics())
 
-    def reach(self, tier: int) -> tuple[float, float] | None:
+    def time_range(self, tier: int) -> tuple[float, float] | None:
         """A window that has all that was recorded; None when nothing was. [seconds since 1970]
 
         Args:
@@ -108,7 +108,7 @@ class Queries:
         first, last = min(start for start, _ in found), max(end for _, end in found)
         return (first // MINUTE_MS * MINUTE_MS - 1) / 1000.0, (last // MINUTE_MS + 1) * MINUTE_MS / 1000.0
 
-    def knows(self, metric: str, entity: str, container: str = "") -> bool:
+    def has_series(self, metric: str, entity: str, container: str = "") -> bool:
         """Whether there is such a series."""
         query = "SELECT 1 FROM series WHERE metric = ? AND entity = ? AND container = ? LIMIT 1"
         labels = metric, entity, container
@@ -180,10 +180,10 @@ class Queries:
             self._extents[tier] = dict(self._read(lambda file: iter(blocks.extents(file, tier).items())))
         return self._extents[tier]
 
-    def _read(self, ask: Callable[[sqlite3.Connection], Iterator[_Row]]) -> Iterator[_Row]:
+    def _read(self, query: Callable[[sqlite3.Connection], Iterator[_Row]]) -> Iterator[_Row]:
         if self._connection is not None:
             try:
-                yield from ask(self._connection)
+                yield from query(self._connection)
             except sqlite3.Error as error:
                 if not self._was_read(error):
                     self._connection = None

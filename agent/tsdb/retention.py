@@ -21,7 +21,7 @@ DAY_MS: Final = 86_400_000
 TRUST_MS: Final = DAY_MS
 """How much must have been recorded under a clock before it may age minutes. [milliseconds]"""
 REPORTED_MS: Final = 3_600_000
-"""How much of what was recorded last reports may ask for sample by sample, twice over. [milliseconds]"""
+"""Twice the longest window of raw samples that reports read. [milliseconds]"""
 _PAGES_PER_STEP = 32
 _KEEP_FREE_PAGES = 256
 _ORPHANS_PER_STEP = 256

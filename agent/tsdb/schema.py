@@ -15,7 +15,7 @@ MINUTES: Final = 1
 """Tier of the 1-minute points: average, highest, count."""
 
 STAGED: Final = 0
-"""State of a block that is being written, a few series at a time: nobody reads it yet."""
+"""State of a block that is being written, a few series at a time: it is not read yet."""
 LIVE: Final = 1
 """State of a block that counts."""
 DEAD: Final = 2
@@ -33,7 +33,7 @@ class StoreError(RuntimeError):
 
 
 class StoreCorrupt(StoreError):  # noqa: N818 - a state, and the name that handlers read best
-    """The file is damaged, or somebody else's: it must be set aside."""
+    """The file is damaged, or another program's: it must be set aside."""
 
 
 class StoreNewer(StoreError):  # noqa: N818 - a state

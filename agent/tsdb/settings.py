@@ -16,7 +16,7 @@ class StoreSettings:
     raw_seconds: int = setting(4 * 3600, flag="store-raw", kind=duration(1, 7 * _DAY, whole=True))
     """How much of what was recorded is kept sample by sample. [s] Windows need 30 minutes; the rest is to look back."""
     minute_days: int = setting(8, flag="store-minute-days", kind=whole(1, 366))
-    """How long 1-minute points are kept at least. [days] A prediction policy may ask for more: windowDays + 1."""
+    """How long 1-minute points are kept at least. [days] A prediction policy may need more: windowDays + 1."""
     max_bytes: int = setting(256 * _MIB, flag="store-max-mib", kind=mebibytes(32, 1 << 20))
     """Hard bound of the database and its log. [bytes; the flag: MiB] The oldest samples go first when it is reached."""
     block_ticks: int = setting(600, flag="store-block-ticks", kind=whole(10, 3600))

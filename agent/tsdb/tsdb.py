@@ -359,7 +359,7 @@ class Tsdb:
         return time_ms is not None and (self._retry_ms is None or abs(time_ms - self._retry_ms) >= _RETRY_MS)
 
     def _bound_memory(self) -> None:
-        """Let the oldest ticks go when the disk has been away for too long; those in the file are sealed from there."""
+        """Drop the oldest ticks when the disk is away for too long; those in the file are flushed from there."""
         head, most = self._recent.head, self._settings.memory_ticks
         beyond = len(head) - (most if self.problem else 2 * most)
         if beyond > 0:

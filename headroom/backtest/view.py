@@ -146,13 +146,13 @@ class SegmentWindows:
         return np.minimum(self._covered, self._observed)
 
     @cached_property
-    def total(self) -> FloatArray:
+    def sum_of_max(self) -> FloatArray:
         """S, shape (N,)."""
         total: FloatArray = self.highest.sum(axis=-1)
         return total
 
     @cached_property
-    def coincident(self) -> FloatArray:
+    def coincident_max(self) -> FloatArray:
         """C, shape (N,)."""
         low, high = self.view.start - self.steps + 1, self.view.end
 
@@ -283,14 +283,14 @@ class MomentWindows:
         return own
 
     @property
-    def total(self) -> float:
+    def sum_of_max(self) -> float:
         """S."""
-        return float(self.windows.total[self.step])
+        return float(self.windows.sum_of_max[self.step])
 
     @property
-    def coincident(self) -> float:
+    def coincident_max(self) -> float:
         """C."""
-        return float(self.windows.coincident[self.step])
+        return float(self.windows.coincident_max[self.step])
 
     def percentiles(self, percent: float) -> FloatArray:
         """Each pod's percentile, shape (P,)."""

@@ -100,7 +100,7 @@ def pod(
 
 @dataclass(slots=True)
 class Machine:
-    """A node that goes through training rounds: usage in, learner up to date."""
+    """A node that goes through training rounds: usage in, trainer up to date."""
 
     trainer: Trainer
     store: MadeStore
@@ -124,9 +124,9 @@ class Machine:
             system: what runs outside of pods.
             memory: whether memory is measured too.
         """
-        everyone = {**usage, SYS: system, NODE: system + sum(usage.values())}
+        values_of_all = {**usage, SYS: system, NODE: system + sum(usage.values())}
         for _ in range(count):
-            for entity, cores in everyone.items():
+            for entity, cores in values_of_all.items():
                 self.store.put(CPU, entity, self.now, [cores] * int(INTERVAL))
                 if memory:
                     self.store.put(MEMORY, entity, self.now, [cores * GIB] * int(INTERVAL))
@@ -176,11 +176,11 @@ class LongRun:
 
     def slot(self, usage: Mapping[str, float], pods: Sequence[PodRef], system: float = 0.0) -> None:
         """One slot of constant usage: that many cores, and as many GiB, by pod."""
-        everyone = {**usage, SYS: system, NODE: system + sum(usage.values())}
+        values_of_all = {**usage, SYS: system, NODE: system + sum(usage.values())}
         times = self.now + np.arange(30.0, SLOT, 60.0)
         for metric, scale in ((CPU, 1.0), (MEMORY, float(GIB))):
             self.store.content[metric] = {
-                entity: Series(times, np.full(len(times), cores * scale)) for entity, cores in everyone.items()
+                entity: Series(times, np.full(len(times), cores * scale)) for entity, cores in values_of_all.items()
             }
         self.now += SLOT
         self.trainer.train(self.now, self.store, pods)

@@ -31,7 +31,7 @@ def _pods(slot: int) -> list[PodRef]:
 def _run(slots: range, node: LongRun) -> LongRun:
     random = np.random.default_rng(7)
     for number in range(slots.stop):
-        usage = random.uniform(0.0, 3.0, 3)  # the same for a slot, whoever begins where
+        usage = random.uniform(0.0, 3.0, 3)  # the same for a slot, in any order
         if number in slots:
             pods = _pods(number)
             node.slot({one.uid: float(cores) for one, cores in zip(pods, usage, strict=False)}, pods, system=0.2)
@@ -43,16 +43,16 @@ def _policies() -> list[PredictPolicy]:
     return [PredictPolicy(model=name, of=of if name == "max" else None) for name in PREDICTORS]
 
 
-def _assert_same(left: Trainer, right: Trainer, *, roster: bool = True) -> None:
+def _assert_same(left: Trainer, right: Trainer, *, index: bool = True) -> None:
     """Everything that two learners know is the same, to the last bit; only the numbers of the rows may differ."""
     found, expected = left.checkpoints(), right.checkpoints()
-    names = SUMS if roster else SUMS - {"training/roster"}
+    names = SUMS if index else SUMS - {"training/roster"}
     assert {name: found[name] for name in names} == {name: expected[name] for name in names}
-    everyone = list(unpack(found["training/roster"])[0]["everyone"]["members"])
+    entities = list(unpack(found["training/roster"])[0]["everyone"]["members"])
     for metric, history in left.histories.items():
         ours, theirs = history.windows, right.histories[metric].windows
         np.testing.assert_array_equal(ours.held, theirs.held)
-        rows, others = ([trainer.row(one) for one in everyone] for trainer in (left, right))
+        rows, others = ([trainer.row(one) for one in entities] for trainer in (left, right))
         np.testing.assert_array_equal(
             ours.read(np.array(rows, dtype=np.intp), ours.held), theirs.read(np.array(others, dtype=np.intp), ours.held)
         )
@@ -77,7 +77,7 @@ def test_cut_run_equals_uncut(cut: int) -> None:
 
 
 def test_restored_windows_are_whole() -> None:
-    """A restored learner has every average of everyone, inherited ones and those of ended workloads included."""
+    """A restored trainer has every average of all series, inherited ones and those of ended workloads included."""
     node = _run(range(SLOTS), LongRun())
     again = Trainer(node.trainer.settings)
     again.restore(node.trainer.checkpoints())
@@ -137,4 +137,4 @@ def test_killed_agent_learns_the_rest(tmp_path: Path) -> None:
         again.train(now, reopened, pods)
         trainer.train(now, reopened, pods)
     assert _predictions(again, now, pods) == _predictions(trainer, now, pods)
-    _assert_same(again, trainer, roster=False)  # which was looked through at other moments
+    _assert_same(again, trainer, index=False)  # evicted at other moments

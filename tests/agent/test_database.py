@@ -352,7 +352,7 @@ def _somebody_elses(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda _: None, "there is no database at"),
         (lambda path: path.write_text("something else" * 500), "is damaged: file is not a database"),
@@ -361,12 +361,12 @@ def _somebody_elses(path: Path) -> None:
         (_somebody_elses, "database of something else"),
     ],
 )
-def test_no_database_is_one_line(tmp_path: Path, make: Callable[[Path], object], told: str) -> None:
-    """A database that is not there, damaged, empty or somebody else's is one line, and is left as it is."""
+def test_no_database_is_one_line(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:
+    """A database that is not there, damaged, empty or another program's is one line, and is left as it is."""
     path = tmp_path / "agent.db"
     make(path)
     before = path.read_bytes() if path.is_file() else None
-    with pytest.raises(StoreError, match=told) as caught:
+    with pytest.raises(StoreError, match=message) as caught:
         database.main(["stats", "--data-dir", str(tmp_path)])
     assert "\n" not in str(caught.value)
     assert before is None or path.read_bytes() == before

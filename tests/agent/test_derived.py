@@ -41,7 +41,7 @@ def test_vanished_pod_holds_no_memory() -> None:
 
 
 def test_unknown_pods_leave_gap() -> None:
-    """When nobody knows which pods there are, the node's usage is not the system's."""
+    """When it is unknown which pods there are, the node's usage is not the system's."""
     collected = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0))
     collected.pods_listed = False
     found = derived.system(collected, NOW)

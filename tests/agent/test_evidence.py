@@ -40,7 +40,7 @@ def _prod(
 
 @pytest.mark.parametrize("model", ["nsigma-v2", "percentile", "diversity", "borg-default", "resource-central"])
 def test_empty_node(model: str) -> None:
-    """No pods at all: Prod's peak is 0, nothing is resold, and the system is known: 0.3 * 1.1 = 0.33 cores."""
+    """No pods at all: Prod's peak is 0, nothing is reclaimable, and the system is known: 0.3 * 1.1 = 0.33 cores."""
     node = LongRun()
     node.hours(2.2, {}, [], system=0.3)
     found = _predicted(node, [], model)
@@ -52,7 +52,7 @@ def test_empty_node(model: str) -> None:
 
 
 def test_no_prod_pods() -> None:
-    """A Batch pod uses 2 of its 4 cores: its peak is told, and nothing of it is resold."""
+    """A Batch pod uses 2 of its 4 cores: its peak is reported, and nothing of it is reclaimable."""
     node, pods = LongRun(), [_prod("b", 4.0, band=PriorityBand.BATCH)]
     node.hours(2.2, {"b": 2.0}, pods)
     found = _predicted(node, pods)
@@ -88,7 +88,7 @@ def test_cold_pod_counts_at(request_cores: float, limit_cores: float, used: floa
 
 
 def test_margin_on_measured_only() -> None:
-    """Warm 1 core measured, cold 3 requested: 1.1 * 1 + 3 = 4.1 cores; 4 + 3 - 4.1 = 2.9 can be resold."""
+    """Warm 1 core measured, cold 3 requested: 1.1 * 1 + 3 = 4.1 cores; 4 + 3 - 4.1 = 2.9 are reclaimable."""
     node, pods = LongRun(), [_prod("a", 4.0), _prod("b", 3.0)]
     node.hours(2.2, {"a": 1.0}, pods[:1])
     node.hours(0.25, {"a": 1.0, "b": 0.1}, pods)
@@ -184,7 +184,7 @@ def test_nightly_peak() -> None:
 
 
 def test_system_above_reservation() -> None:
-    """System 1.1 with margin, reserved 0.5: the extra 0.6 falls on 1.5 unrequested cores first, then on what is resold.
+    """System 1.1 with margin, reserved 0.5: the extra 0.6 falls on 1.5 unrequested cores first, then on Reclaimable.
 
     14 cores requested: slack 1.5, nothing charged, 14 - 1.1 = 12.9. All 15.5 requested: 15.5 - 1.1 - 0.6 = 13.8.
     """

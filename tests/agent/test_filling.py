@@ -1,4 +1,4 @@
-"""Averages of the past, which the learner takes from the store after a start, after hours away, or for a policy."""
+"""Averages of the past, which the trainer takes from the store after a start, after hours away, or for a policy."""
 
 from collections.abc import Collection, Mapping
 
@@ -83,7 +83,7 @@ def test_restart_goes_on_filling(days: int | None) -> None:
 
 
 def test_windows_are_filled_in_small_parts() -> None:
-    """After hours away no tick reads more than a day of one resource, and of nobody but who is here."""
+    """After hours away no tick reads more than a day of one resource, and only of present pods."""
     node, pods = machine(), [pod("a")]
     node.rounds(3, {"a": 1.0}, pods)
     while node.trainer.fill(node.store):

@@ -1,6 +1,6 @@
 """A gap sells less, never more: whatever was not measured, no more is reclaimable than had it been measured and quiet.
 
-What a gap hides nobody can know: a burst that was never measured is in no number. So what is compared with is the
+What a gap hides is unknown: a burst that was never measured is in no number. So what is compared with is the
 least that can have happened, nothing used; and, where the gap hides no peak, the very same usage measured.
 
 A pod that a gap makes cold counts at its request, or at the highest it was seen to use: without margin and ratio, and
@@ -54,11 +54,11 @@ def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef], now: fl
     names = [SYS, *(each.uid for each in pods)]
     for values, known in zip(usage.T, there.T, strict=True):
         times = now + np.arange(30.0, SLOT, 60.0)
-        everyone = {name: value for name, value, is_it in zip(names, values, known, strict=True) if is_it}
+        values_of_all = {name: value for name, value, is_it in zip(names, values, known, strict=True) if is_it}
         for metric, scale in ((CPU, 1.0), (MEMORY, float(GIB))):
             store.content[metric] = {
                 name: Series(times, np.full(len(times), value * scale))
-                for name, value in {**everyone, NODE: float(values.sum())}.items()
+                for name, value in {**values_of_all, NODE: float(values.sum())}.items()
             }
         now += SLOT
         trainer.train(now, store, pods)

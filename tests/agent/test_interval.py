@@ -1,4 +1,4 @@
-"""The beat: by the monotonic clock, whatever the wall clock does."""
+"""The ticker: by the monotonic clock, whatever the wall clock does."""
 
 import pytest
 
@@ -98,7 +98,7 @@ async def test_suspension_is_told(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize(("step", "kind"), [(-7200.0, BACK), (86400.0, FORWARD)])
 async def test_set_clock_is_told(step: float, kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A wall clock that is set does not move the beat; the ticks bear the new time."""
+    """A wall clock that is set does not move the ticker; the ticks bear the new time."""
     world = World(3)
     tick = world.tick
 
@@ -107,14 +107,14 @@ async def test_set_clock_is_told(step: float, kind: str, caplog: pytest.LogCaptu
         if len(world.times) == 1:
             world.wall += step
 
-    world.tick = tick_and_set  # type: ignore[method-assign] # somebody sets the clock during the first tick
+    world.tick = tick_and_set  # type: ignore[method-assign] # the clock is set during the first tick
     assert await world.run_ticker() == pytest.approx([0.0, 1.0 + step, 2.0 + step])
     assert (world.jumps, world.skipped) == ([kind], 0)
     assert f"set {kind} by {abs(step):.0f} s" in caplog.text
 
 
 def test_slow_drift_adds_up() -> None:
-    """Clocks that part slowly are told once they are a second apart, and then anew."""
+    """Clocks that diverge slowly are reported once they are a second apart, and then anew."""
     world = World(0)
     clocks = world.clocks
     found = []
@@ -122,8 +122,8 @@ def test_slow_drift_adds_up() -> None:
         found.append(clocks.jump())
         world.run(1.0)
         world.wall += 0.1
-    told = [one for one in found if one is not None]
-    assert [kind for kind, _ in told] == [FORWARD, FORWARD]
+    reported = [one for one in found if one is not None]
+    assert [kind for kind, _ in reported] == [FORWARD, FORWARD]
     assert found[0] is None
 
 

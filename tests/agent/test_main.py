@@ -115,10 +115,10 @@ def test_commands_exist(capsys: pytest.CaptureFixture[str]) -> None:
     """Each command is a function, and the help says what it is for."""
     with pytest.raises(SystemExit):
         main(["--help"])
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name, target in COMMANDS.items():
         assert callable(pkgutil.resolve_name(target))
-        assert re.search(rf"headroom-agent {name} +\w", told)
+        assert re.search(rf"headroom-agent {name} +\w", output)
 
 
 def test_command_decides_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,9 +159,9 @@ def test_missing_disk_comes_back(tmp_path: Path, recorded: Callable[[str], Recor
     flags = ("--standalone", f"--host-root={machine.live}", f"--data-dir={place / 'data'}", "--store-retry=200ms")
     with running(*flags, *QUICK) as agent:
         address = agent.address()
-        told = agent.event("database failed")
-        assert str(place / "data") in told["message"]
-        assert "--data-dir" in told["message"]
+        output = agent.event("database failed")
+        assert str(place / "data") in output["message"]
+        assert "--data-dir" in output["message"]
         eventually(lambda: get(f"{address}/readyz")[0] == 200, "the agent does without its disk")
         conditions = {one["type"]: one for one in json.loads(get(f"{address}/nodemetric")[1])["status"]["conditions"]}
         assert conditions["Collecting"]["reason"] == "StoreFailing"
@@ -178,7 +178,7 @@ def test_missing_disk_comes_back(tmp_path: Path, recorded: Callable[[str], Recor
 
 
 def test_port_in_use_is_one_line(tmp_path: Path, recorded: Callable[[str], RecordedMachine]) -> None:
-    """A port that somebody has is named with the way out."""
+    """A port in use is named with the way out."""
     machine = recorded("v2-cgroupfs")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -27,15 +27,15 @@ def _exported() -> dict[str, tuple[str, tuple[str, ...]]]:
 def test_every_metric_is_explained() -> None:
     """The table in the docs names every metric, with its type and labels, and no other."""
     rows = ROW.findall(TABLE.read_text(encoding="utf-8").partition("# Metrics of the manager")[0])
-    told = {name: (kind, tuple(filter(None, labels.strip().split(", ")))) for name, kind, labels, _ in rows}
-    detected = told.pop("headroom_agent_detected")
-    assert told == _exported()
+    documented = {name: (kind, tuple(filter(None, labels.strip().split(", ")))) for name, kind, labels, _ in rows}
+    detected = documented.pop("headroom_agent_detected")
+    assert documented == _exported()
     assert detected == ("gauge", ("cgroup", "driver", "memory", "pods_in"))
-    assert len(rows) == len(told) + 1
+    assert len(rows) == len(documented) + 1
 
 
 def test_names_have_our_prefix() -> None:
-    """Nothing is exported under a name that could be somebody else's."""
+    """Nothing is exported under a name that could be another program's."""
     assert all(name.startswith("headroom_agent_") for name in _exported())
 
 

@@ -225,7 +225,7 @@ def test_rejected_policy_is_told(stage: Stage) -> None:
     _until(lambda: stage.status()["prediction"]["policy"]["model"] == "sum-max", "the new model")
     _until(lambda: stage.notes("PolicyObeyed"), "the event of its end")
     _until(lambda: "crystal-ball" not in stage.condition("PredictionReady").get("message", "crystal-ball"), "its end")
-    due = 1 + (time.monotonic() - began) / 30  # fast reports told all that: no more full ones than those by the clock
+    due = 1 + (time.monotonic() - began) / 30  # fast reports had all that: no more full ones than those by the clock
     assert stage.metric('reports_total{kind="full",result="taken"}') <= full + due
 
 

@@ -34,7 +34,7 @@ class Steady:
 
 
 class Failing:
-    """Raises what it is told to (fake)."""
+    """Raises the given error (fake)."""
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors = list(errors)
@@ -176,7 +176,7 @@ def test_bad_checkpoint_begins_anew(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 @pytest.mark.parametrize("step", [-7200.0, -40.0, 86400.0])
 def test_set_clock_stops_nothing(tmp_path: Path, step: float) -> None:
-    """A wall clock that is set in either direction neither stalls the learner nor leaves a window empty."""
+    """A wall clock that is set in either direction neither stalls the trainer nor leaves a window empty."""
     pipeline = _pipeline(tmp_path, _collectors())
     for number in range(120):
         pipeline.run_once(START + number)

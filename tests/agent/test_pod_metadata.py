@@ -132,7 +132,7 @@ def test_set_clock_forgets_nobody(jump: float) -> None:
 
 
 def test_other_clock_is_none_of_ours() -> None:
-    """Times of an older version, or of a clock that began anew since, count as now: nobody is kept for ever."""
+    """Times of an older version, or of a clock that began anew since, count as now: no pod is kept for ever."""
     before = PodMetadataStore()
     before.update(START, [pod("a"), pod("b")])
     before.update(START + 30, [pod("a")])

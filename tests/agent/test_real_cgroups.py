@@ -276,7 +276,7 @@ def test_real_capture_is_replayed(busy_pod: BusyPod, tmp_path: Path) -> None:
 
 
 def test_nobody_can_capture(busy_pod: BusyPod) -> None:
-    """A user without any right records the machine, too: its files are for everyone to read."""
+    """A user without any right records the machine, too: its files are world-readable."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
         child = os.fork()

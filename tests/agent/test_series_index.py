@@ -24,22 +24,22 @@ class Table:
         return self.known.get(row, 0.0)
 
 
-def roster() -> tuple[SeriesIndex, Table]:
-    """A roster with its table."""
+def new_index() -> tuple[SeriesIndex, Table]:
+    """A series index with its table."""
     table = Table()
     return SeriesIndex(LIMITS, table.clear, table.copy), table
 
 
 def test_fixed_entities_come_first() -> None:
     """Node, system and the classes have rows 0 to 5, with or without pods."""
-    found, _ = roster()
+    found, _ = new_index()
     assert [found.row(name) for name in FIXED] == [0, 1, 2, 3, 4, 5]
     assert found.rows == 6
 
 
 def test_rows_are_reused() -> None:
     """The row of a forgotten pod goes to the next one, cleared."""
-    found, table = roster()
+    found, table = new_index()
     found.update(START, [pod("a")], table.evidence)
     table.known[6] = 5.0
     for seconds in (1.0, 200.0):
@@ -51,7 +51,7 @@ def test_rows_are_reused() -> None:
 
 def test_band_is_followed() -> None:
     """A pod whose band changes counts to its new class from then on."""
-    found, table = roster()
+    found, table = new_index()
     for band, name in ((PriorityBand.PROD, "prod"), (PriorityBand.MID, "mid"), (PriorityBand.NONE, "prod")):
         found.update(START, [pod("a", band=band)], table.evidence)
         assert found.entries["a"].class_name == name
@@ -60,7 +60,7 @@ def test_band_is_followed() -> None:
 def test_late_workload_is_followed() -> None:
     """A pod that was here before it was listed continues its workload's history all the same, unless it knows more."""
     for own, kept in ((1.0, 5.0), (9.0, 9.0)):
-        found, table = roster()
+        found, table = new_index()
         found.update(START, [pod("old", workload="shop/ReplicaSet/cart"), pod("new")], table.evidence)
         old, new = found.row("old"), found.row("new")
         assert old is not None
@@ -72,7 +72,7 @@ def test_late_workload_is_followed() -> None:
 
 def test_richest_relative_is_followed() -> None:
     """Of several pods of a workload a new one continues the one that knows most."""
-    found, table = roster()
+    found, table = new_index()
     found.update(START, [pod("a", workload="w"), pod("b", workload="w"), pod("c", workload="other")], table.evidence)
     table.known.update({6: 1.0, 7: 3.0, 8: 9.0})
     found.update(START + 1.0, [pod("b", workload="w"), pod("d", workload="w")], table.evidence)
@@ -81,7 +81,7 @@ def test_richest_relative_is_followed() -> None:
 
 def test_workload_keeps_richer_history() -> None:
     """A pod that ends replaces what its workload knew only when it knew more."""
-    found, table = roster()
+    found, table = new_index()
     for name, known in (("a", 5.0), ("b", 2.0), ("c", 7.0)):
         found.update(START, [pod(name, workload="w")], table.evidence)
         table.known[found.row(name) or 0] = known
@@ -94,7 +94,7 @@ def test_workload_keeps_richer_history() -> None:
 
 def test_workloads_are_bounded() -> None:
     """Only so many workloads are remembered, the latest ones, and only for so long."""
-    found, table = roster()
+    found, table = new_index()
     for number in range(4):
         now = START + 10.0 * number
         found.update(now, [pod(str(number), workload=f"w{number}")], table.evidence)
@@ -109,7 +109,7 @@ def test_workloads_are_bounded() -> None:
 
 def test_pod_that_learned_nothing_leaves_nothing() -> None:
     """A pod that was never measured leaves no history to its workload."""
-    found, table = roster()
+    found, table = new_index()
     found.update(START, [pod("a", workload="w")], table.evidence)
     found.update(START, [], table.evidence)
     found.update(START + 200.0, [], table.evidence)
@@ -117,11 +117,11 @@ def test_pod_that_learned_nothing_leaves_nothing() -> None:
 
 
 def test_json_round_trip() -> None:
-    """Everyone comes back, rows numbered anew in the same order."""
-    found, table = roster()
+    """All series come back, rows numbered anew in the same order."""
+    found, table = new_index()
     found.update(START, [pod("a", workload="w"), pod("b")], table.evidence)
     found.update(START + 1.0, [pod("b")], table.evidence)
-    again, _ = roster()
+    again, _ = new_index()
     again.from_json(found.to_json())
     assert again.entries == found.entries
     assert again.rows == 8

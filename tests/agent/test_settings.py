@@ -106,10 +106,10 @@ def test_help_tells_all(capsys: pytest.CaptureFixture[str]) -> None:
     """The help has every flag with the docstring under its field, and the default."""
     text = _help(capsys)
     for stage in options.stages(AgentSettings):
-        told = options.docstrings(stage)
+        documented = options.docstrings(stage)
         for name, one in options.flags_of(stage).items():
             assert f"--{one.flag}" in text
-            assert told[name].replace("``", "") in text, one.flag
+            assert documented[name].replace("``", "") in text, one.flag
     assert "(default: 4h)" in text
     assert "$NODE_NAME, else the host's name" in text
 
@@ -171,7 +171,7 @@ def test_kubelet_address(text: str, address: tuple[str, int]) -> None:
 
 
 def test_standalone_needs_no_rights() -> None:
-    """Without a cluster the data goes where a person's programs keep theirs, unless told otherwise."""
+    """Without a cluster the data goes where a person's programs keep theirs, unless set otherwise."""
     home = {"HOME": "/home/somebody"}
     assert load(["--standalone"], home).data_dir == Path("/home/somebody/.local/state/headroom")
     assert load(["--standalone"], {**home, "XDG_STATE_HOME": "/x"}).data_dir == Path("/x/headroom")

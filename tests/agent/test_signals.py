@@ -32,7 +32,7 @@ Make = Callable[[str], RecordedMachine]
 
 @pytest.fixture
 def silent_server() -> Iterator[tuple[str, threading.Event]]:
-    """An API server that takes connections and never answers: its URL, and whether somebody asked."""
+    """An API server that takes connections and never answers: its URL, and whether a request came."""
     asked = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
         held = []

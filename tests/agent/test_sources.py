@@ -15,7 +15,7 @@ from crds.priority import PriorityBand
 from headroom import kube
 from tests.agent.recorded import RecordedMachine
 
-NOBODY: Any = None  # no server is asked in these tests
+NO_SERVER: Any = None  # no request is sent in these tests
 
 
 def _pod(uid: str, phase: str = "Running") -> dict[str, Any]:
@@ -28,7 +28,7 @@ def _pod(uid: str, phase: str = "Running") -> dict[str, Any]:
 
 def test_watch_keeps_pods_current() -> None:
     """A list replaces everything, changes add, replace and remove."""
-    source = ApiPods(NOBODY, "worker")
+    source = ApiPods(NO_SERVER, "worker")
     assert not source.synced
     source.apply(kube.Relisted([_pod("a"), _pod("b")]))
     source.apply(kube.Changed("ADDED", _pod("c", "Pending")))
@@ -62,7 +62,7 @@ def _kept_from_us(*_: object) -> None:
 
 def test_problem_of_the_watch() -> None:
     """While the watch is not up, the source says why; the pods stay."""
-    source = ApiPods(NOBODY, "worker")
+    source = ApiPods(NO_SERVER, "worker")
     source.apply(kube.Relisted([_pod("a")]))
     assert source.problem == ""
     source.health.problem = "pods is forbidden"
@@ -72,7 +72,7 @@ def test_problem_of_the_watch() -> None:
 
 def test_bad_pod_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     """One pod that cannot be read is said in one line, and the others are kept."""
-    source = ApiPods(NOBODY, "worker")
+    source = ApiPods(NO_SERVER, "worker")
     bad = _pod("bad")
     bad["spec"]["containers"] = [{"resources": {"requests": {"cpu": "lots"}}}]
     source.apply(kube.Relisted([bad, _pod("good")]))
@@ -96,9 +96,9 @@ def test_unlisted_pods_are_prod(recorded: Callable[[str], RecordedMachine]) -> N
     tree = CgroupTree(detect(machine.live / "sys/fs/cgroup"))
     tree.locate()
     uids = sorted(tree.pods())
-    listed, now = ApiPods(NOBODY, "worker"), 100.0
+    listed, now = ApiPods(NO_SERVER, "worker"), 100.0
     source = ListedAndCgroupPods(listed, tree, lambda: now)
-    assert list(source.pods()) == []  # nobody knows yet
+    assert list(source.pods()) == []  # unknown yet
     listed.health.synced = True
     listed.apply(kube.Relisted([_pod(uid, "Succeeded" if uid == uids[2] else "Running") for uid in uids[2:]]))
     known = source.pods()
@@ -189,7 +189,7 @@ def test_node_states_kubelet(caplog: pytest.LogCaptureFixture) -> None:
     assert kubelet_address({"status": {"addresses": addresses, "daemonEndpoints": port}}) == ("10.0.0.7", 1234)
     assert kubelet_address({"status": {"addresses": addresses[:1]}}) is None
     assert kubelet_address({}) is None
-    source = ApiNode(NOBODY, "worker")
+    source = ApiNode(NO_SERVER, "worker")
     source.apply(kube.Relisted([{"status": {"addresses": addresses}}]))
     source.apply(kube.Relisted([]))  # a Node that registers anew is where it was
     assert source.kubelet == ("10.0.0.7", 10250)
@@ -198,7 +198,7 @@ def test_node_states_kubelet(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_node_watch(caplog: pytest.LogCaptureFixture) -> None:
     """The node's facts follow its watch; a name that does not exist is said once."""
-    source = ApiNode(NOBODY, "worker")
+    source = ApiNode(NO_SERVER, "worker")
     assert source.resources.capacity == {}
     source.apply(kube.Relisted([]))
     source.apply(kube.Relisted([]))

@@ -54,7 +54,7 @@ async def _until(probe: Callable[[], object], what: str) -> None:
 
 
 async def test_only_own_pods(cluster: Cluster, pods: Callable[[str, str], None]) -> None:
-    """A node's agent is told of that node's pods alone, of each change, and of what the Node has."""
+    """A node's agent receives that node's pods alone, of each change, and of what the Node has."""
     ours, others = cluster.kwok.names[:2]
     await asyncio.to_thread(pods, "before", ours)
     await asyncio.to_thread(pods, "elsewhere", others)

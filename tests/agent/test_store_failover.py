@@ -224,7 +224,7 @@ def test_clock_set_back_stops_nothing(disk: Disk) -> None:
 
 
 def test_opening_is_off_the_tick() -> None:
-    """A disk that does not answer holds up a thread, not the tick; what goes wrong there is told here."""
+    """A disk that does not answer holds up a thread, not the tick; its errors are reported here."""
     asked, go = threading.Event(), threading.Event()
 
     def hang() -> Tsdb:

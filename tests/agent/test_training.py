@@ -1,4 +1,4 @@
-"""The learner's place in the tick."""
+"""The training step of a tick."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def test_restart_keeps_long_windows(tmp_path: Path) -> None:
 
 
 def test_short_pod_is_charged(tmp_path: Path) -> None:
-    """A pod that came and went between two training rounds was used by its class, not by nobody."""
+    """A pod that came and went between two training rounds was used by its class, not lost."""
     with Tsdb.open(tmp_path / "t.db") as store:
         learning = CheckpointedTrainer(store, TrainSettings(interval_seconds=30.0))
         always, short = pod("a"), pod("short")

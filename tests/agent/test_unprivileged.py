@@ -55,7 +55,7 @@ def ground() -> Iterator[Path]:
 
 
 def _confined(ground: Path) -> list[str]:
-    """What runs Python without rights; skips the test where nobody may give them up."""
+    """What runs Python without rights; skips the test where rights cannot be dropped."""
     command = ["unshare", "--mount", "--propagation=private", "sh", "-c", CONFINE, "sh", str(ground)]
     if os.getuid() != 0 or not all(map(shutil.which, ("unshare", "setpriv"))):
         pytest.skip("only root, with unshare and setpriv, can run a program as another user")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from agent.capture.recording import NotRecorded
+from agent.capture.recording import NotARecording
 from agent.capture.replay import as_json, as_table, replay
 from agent.samples import REASONS
 from tests.fuzz.inputs import any_json, damaged, kernel_texts
@@ -63,7 +63,7 @@ def test_recording(folder: Callable[[], Path], accidents: list[tuple[str, str, s
             (root / instant / name).unlink(missing_ok=True)
         else:
             (root / instant / name).write_text(content, encoding="utf-8", errors="replace")
-    found = answer_or_refusal(lambda: replay(root), NotRecorded, str(root))
+    found = answer_or_refusal(lambda: replay(root), NotARecording, str(root))
     if found is None:
         return
     assert all(len(problem) <= LONGEST_LINE and "\n" not in problem for problem in found.problems)
@@ -80,5 +80,5 @@ def test_no_temporary_folder_is_one_line(folder: Callable[[], Path], monkeypatch
     """Where nothing can be written, as in a container, the way out is named."""
     root = folder()
     monkeypatch.setattr("tempfile.tempdir", str(root / "none"))
-    with pytest.raises(NotRecorded, match="TMPDIR"):
+    with pytest.raises(NotARecording, match="TMPDIR"):
         replay(root)

@@ -119,7 +119,7 @@ def test_unreadable_files_are_listed(recorded: Make, tmp_path: Path) -> None:
 def test_command_says_how_it_goes(
     recorded: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each instant is told as it comes, and in the end how to pack them; the agent's own variables name the host."""
+    """Each instant is reported as it comes, and finally how to pack them; the agent's own variables name the host."""
     machine, folder = recorded("v2-cgroupfs-nomem"), tmp_path / "new/capture"
     monkeypatch.setenv("HEADROOM_AGENT_HOST_ROOT", str(machine.live))
     assert capture.main([str(folder), "--seconds", "1"]) == 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.capture import replay
-from agent.capture.recording import NotRecorded
+from agent.capture.recording import NotARecording
 from headroom.runtime.options import WrongSetting
 from tests.agent.made_recording import A, B, Made, gaps, shown
 from tests.agent.recorded import KINDS
@@ -219,7 +219,7 @@ def test_instants_in_folder_of_their_own(made: Made, tmp_path: Path) -> None:
     (outer / "notes").mkdir()
     assert shown(outer) == shown(made.folder)
     shutil.copytree(made.folder, outer / "other")
-    with pytest.raises(NotRecorded, match="holds no instants"):
+    with pytest.raises(NotARecording, match="holds no instants"):
         shown(outer)
 
 
@@ -345,16 +345,16 @@ def test_no_recording_is_one_line(names: list[str], message: str, tmp_path: Path
     """A folder that is no recording says what is missing."""
     for name in names:
         (tmp_path / name).mkdir()
-    with pytest.raises(NotRecorded, match=message):
+    with pytest.raises(NotARecording, match=message):
         replay.replay(tmp_path)
 
 
 def test_no_folder_is_one_line(tmp_path: Path) -> None:
     """A folder that is not there, and an archive that was not unpacked, are named."""
-    with pytest.raises(NotRecorded, match=r"cannot read .*nowhere: No such file"):
+    with pytest.raises(NotARecording, match=r"cannot read .*nowhere: No such file"):
         replay.replay(tmp_path / "nowhere")
     (tmp_path / "x.tar.xz").touch()
-    with pytest.raises(NotRecorded, match="is a file: unpack it"):
+    with pytest.raises(NotARecording, match="is a file: unpack it"):
         replay.replay(tmp_path / "x.tar.xz")
 
 

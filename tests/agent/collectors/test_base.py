@@ -82,7 +82,7 @@ def test_torn_pod_file_is_gap(recorded: Make, content: str | None, reason: str) 
 
 
 def test_unlisted_pods_are_gaps(recorded: Make) -> None:
-    """When the cgroup file system is gone, every pod is a gap, and nobody claims to know which there are."""
+    """When the cgroup file system is gone, every pod is a gap, and it is unknown which there are."""
     machine = recorded("v2-cgroupfs")
     collector = resolve(["pod"], machine.machine())["pod"]
     assert collector.collect(Tick(0.0, ())).pods_listed
@@ -122,5 +122,5 @@ def test_every_reason_is_documented() -> None:
 def test_reasons_are_in_docs() -> None:
     """The user's table of reasons is that of the code."""
     lines = (Path(__file__).parents[3] / "docs/capture.md").read_text().splitlines()
-    told = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.count("|") == 3]
-    assert [row for row in told if row[1].endswith(".")] == list(REASONS.items())
+    documented = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.count("|") == 3]
+    assert [row for row in documented if row[1].endswith(".")] == list(REASONS.items())

@@ -151,7 +151,7 @@ def test_lost_mount_is_unreadable(tmp_path: Path) -> None:
 
 
 def test_folder_that_is_no_folder(tmp_path: Path) -> None:
-    """Where listing fails for another reason than that it is gone, nobody knows which pods there are."""
+    """Where listing fails for another reason than that it is gone, it is unknown which pods there are."""
     tree = CgroupTree(detect(_make(tmp_path, "cgroup.controllers", "kubepods/poda/cpu.stat")))
     tree.locate()
     loop = tmp_path / "kubepods/burstable"

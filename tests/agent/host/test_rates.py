@@ -23,7 +23,7 @@ def _twice(first: tuple[float, float, int], second: tuple[float, float, int], hi
         ((100, 10.0, 1), (50, 11.0, 2), Gap.RECREATED),
         ((100, 10.0, 1), (150, 10.0, 1), Gap.TOO_SOON),
         ((100, 10.0, 1), (150, 9.0, 1), Gap.CLOCK),  # a clock that goes back
-        ((100, 10.0, 1), (150, float("nan"), 1), Gap.CLOCK),  # nobody knows when
+        ((100, 10.0, 1), (150, float("nan"), 1), Gap.CLOCK),  # time unknown
         ((100, float("nan"), 1), (150, 10.0, 1), Gap.CLOCK),
         ((100, 10.0, 1), (150, 10.001, 2), Gap.RECREATED),  # another one, however soon
         ((100, 10.0, 1), (150, 100.0, 1), Gap.PAUSED),  # the agent was held up

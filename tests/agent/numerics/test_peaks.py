@@ -28,20 +28,20 @@ def windows(averages: list[list[float]]) -> PeakWindows:
 def test_coincident_below_sum() -> None:
     """Two pods that alternate between 3 and 1 cores: together never above 4 (C), apart 6 (S)."""
     found = windows([[3.0, 1.0], [1.0, 3.0]])
-    assert found.coincident(ROWS, DAY) == 4.0
+    assert found.coincident_max(ROWS, DAY) == 4.0
     assert found.highest(ROWS, DAY).tolist() == [3.0, 3.0]
 
 
 def test_departed_pods_do_not_linger() -> None:
     """The highest usage of the pods asked for does not hold what others used."""
     found = windows([[1.0, 50.0], [2.0, math.nan]])
-    assert found.coincident(np.array([0]), DAY) == 2.0
+    assert found.coincident_max(np.array([0]), DAY) == 2.0
 
 
 def test_window_looks_back() -> None:
     """A window of one slot sees the current slot, of two also the one before."""
     found = windows([[9.0, 9.0], [2.0, 2.0], [1.0, 1.0]])
-    assert [found.coincident(ROWS, seconds) for seconds in (300.0, 600.0, 900.0)] == [2.0, 4.0, 18.0]
+    assert [found.coincident_max(ROWS, seconds) for seconds in (300.0, 600.0, 900.0)] == [2.0, 4.0, 18.0]
 
 
 def test_ring_forgets_oldest() -> None:
@@ -54,8 +54,8 @@ def test_slots_passed_over_are_empty() -> None:
     """After a pause the slots in between hold nothing, and those before stay."""
     found = windows([[4.0, 4.0]])
     found.add(ROWS, np.arange(START + 900.0, START + 1200.0, 60.0), np.ones((2, 5)), 60.0)
-    assert found.coincident(ROWS, 900.0) == 2.0
-    assert found.coincident(ROWS, DAY) == 8.0
+    assert found.coincident_max(ROWS, 900.0) == 2.0
+    assert found.coincident_max(ROWS, DAY) == 8.0
 
 
 def test_start_up_is_no_window() -> None:
@@ -81,7 +81,7 @@ def test_clock_set_back_goes_on() -> None:
     """A clock that jumps back begins its slot again."""
     found = windows([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
     found.add(ROWS, np.arange(START + 300.0, START + 600.0, 60.0), np.full((2, 5), 5.0), 60.0)
-    assert found.coincident(ROWS, 600.0) == 10.0
+    assert found.coincident_max(ROWS, 600.0) == 10.0
 
 
 @pytest.mark.parametrize("ticks", [1, 5])
@@ -116,8 +116,8 @@ def test_copy_continues_history() -> None:
 def test_empty_rows_answer() -> None:
     """No rows, or rows that saw nothing: 0 together, unknown each."""
     found = PeakWindows(rows=2, slots=8)
-    assert found.coincident(np.array([], dtype=np.intp), DAY) == 0.0
-    assert found.coincident(ROWS, DAY) == 0.0
+    assert found.coincident_max(np.array([], dtype=np.intp), DAY) == 0.0
+    assert found.coincident_max(ROWS, DAY) == 0.0
     assert np.isnan(found.highest(ROWS, DAY)).all()
 
 
@@ -125,11 +125,11 @@ def test_empty_rows_answer() -> None:
 def test_peaks_equal_plain_loops(table: list[list[float]]) -> None:
     """C and S are what plain loops over the averages find, and C is never above S."""
     found, rows = windows(table), np.arange(3)
-    coincident = max(sum(value for value in slot if not math.isnan(value)) for slot in table)
-    assert found.coincident(rows, DAY) == pytest.approx(coincident, rel=1e-6, abs=1e-30)
+    coincident_max = max(sum(value for value in slot if not math.isnan(value)) for slot in table)
+    assert found.coincident_max(rows, DAY) == pytest.approx(coincident_max, rel=1e-6, abs=1e-30)
     own = [[slot[row] for slot in table if not math.isnan(slot[row])] for row in range(3)]
     np.testing.assert_allclose(found.highest(rows, DAY), [max(seen, default=math.nan) for seen in own], 1e-6, 1e-30)
-    assert found.coincident(rows, DAY) <= np.nansum(found.highest(rows, DAY)) + 1e-9
+    assert found.coincident_max(rows, DAY) <= np.nansum(found.highest(rows, DAY)) + 1e-9
 
 
 def test_jump_ahead_and_back() -> None:
@@ -147,8 +147,8 @@ def test_set_back_keeps_what_was_ahead() -> None:
     """Slots dated ahead by less than the window were lived through: they count while the clock catches up."""
     found = windows([[1.0, 1.0], [2.0, 2.0], [9.0, 9.0]])
     found.add(ROWS, np.arange(START, START + 300.0, 60.0), np.full((2, 5), 1.0), 60.0)
-    assert found.coincident(ROWS, DAY) == 18.0
-    assert found.coincident(ROWS, 600.0) == 4.0
+    assert found.coincident_max(ROWS, DAY) == 18.0
+    assert found.coincident_max(ROWS, 600.0) == 4.0
 
 
 def test_resize_keeps_what_fits() -> None:

@@ -43,7 +43,7 @@ class Node:
     slot: int = FIRST
 
     def row(self, uid: str) -> int | None:
-        """As the learner."""
+        """As the trainer."""
         return self.rows.get(uid)
 
     def predict(self, pods: list[PodRef], cores: float | None, gib: float | None = None) -> bool:
@@ -101,7 +101,7 @@ def test_excess_is_counted() -> None:
 
 
 def test_outage_is_not_idle() -> None:
-    """While the agent is away nobody is measured: a pod that left in the meantime has not used nothing."""
+    """While the agent is away no pod is measured: a pod that left in the meantime has not used nothing."""
     node = Node()
     node.measure({"sys": 0.5}, 0.0)
     node.predict([A], 2.0)
@@ -164,7 +164,7 @@ def test_other_classes_do_not_count() -> None:
 
 
 def test_unknown_prediction_is_not_judged() -> None:
-    """Where no peak could be told, nothing can have exceeded it."""
+    """Where no peak could be predicted, nothing can have exceeded it."""
     node = Node()
     node.measure({}, 0.0)
     node.predict([A], None)

@@ -60,11 +60,11 @@ def _seconds(load: tuple[float, float, int]) -> list[float]:
     return [work] * seconds + [rest] * (int(INTERVAL) - seconds)
 
 
-def _lived(phases: Sequence[Phase], everyone: Mapping[str, PodRef]) -> tuple[float, Trainer, MadeStore, list[PodRef]]:
+def _lived(phases: Sequence[Phase], all_pods: Mapping[str, PodRef]) -> tuple[float, Trainer, MadeStore, list[PodRef]]:
     """A node that went through these phases; memory is as many GiB as cores."""
     trainer, store, now, here = Trainer(), MadeStore(), START, list[PodRef]()
     for phase in phases:
-        here = [everyone[uid] for uid in phase.pods]
+        here = [all_pods[uid] for uid in phase.pods]
         loads = {uid: _seconds(load) for uid, load in phase.pods.items()} | {SYS: _seconds(phase.system)}
         loads[NODE] = [sum(cores) for cores in zip(*loads.values(), strict=True)]
         if phase.hidden and phase.pods:
@@ -133,8 +133,8 @@ def test_numbers_agree(
     phases: list[Phase], kinds: list[tuple[PriorityBand, int]], policy: PredictPolicy, cores: int
 ) -> None:
     """A part's peak is not above the whole's, no peak below what is used now, no mean above its peak."""
-    everyone = {uid: pod(uid, cpu, cpu << 20, band=band) for uid, (band, cpu) in zip("abcd", kinds, strict=True)}
-    now, trainer, store, here = _lived(phases, everyone)
+    all_pods = {uid: pod(uid, cpu, cpu << 20, band=band) for uid, (band, cpu) in zip("abcd", kinds, strict=True)}
+    now, trainer, store, here = _lived(phases, all_pods)
     amounts = {CPU: cores * 1000, MEMORY: cores * GIB}
     facts = NodeResources({name: amount * 9 // 10 for name, amount in amounts.items()}, amounts)
 

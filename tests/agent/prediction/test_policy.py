@@ -99,7 +99,7 @@ def test_longest_window_is_found() -> None:
     ],
 )
 def test_retired_model_has_a_successor(asked: PredictPolicy, models: set[Model]) -> None:
-    """A policy that names a model that is no more keeps all else that it says, and is told what is in its place."""
+    """A policy that names a model that is no more keeps all else that it says, and reports what is in its place."""
     careful = replace(asked, reclaim_ratio_percent=50, cold_start_period_seconds=3600)
     found = in_force(careful, BORG)
     assert {model.model for model in found.models.values()} == models

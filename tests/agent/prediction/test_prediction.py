@@ -30,8 +30,8 @@ def predicted(
     return predict(node.now, node.trainer, pods, facts, policy)
 
 
-def test_warm_pod_is_resold() -> None:
-    """A pod that uses 1 of 4 cores: peak 1.1, so 4 - 1.1 = 2.9 cores can be resold."""
+def test_warm_pod_is_reclaimable() -> None:
+    """A pod that uses 1 of 4 cores: peak 1.1, so 4 - 1.1 = 2.9 cores are reclaimable."""
     node, pods = machine(), [pod("a", 4000, 4 * GIB)]
     node.rounds(20, {"a": 1.0}, pods)
     found = predicted(node, pods)
@@ -43,7 +43,7 @@ def test_warm_pod_is_resold() -> None:
 
 
 def test_cold_pod_counts_at_request() -> None:
-    """A cold pod adds its request to the peak, so nothing of it is resold and the warm one's room stays."""
+    """A cold pod adds its request to the peak, so nothing of it is reclaimable and the warm one's room stays."""
     node, pods = machine(), [pod("a", 4000), pod("b", 3000)]
     node.rounds(20, {"a": 1.0}, pods[:1])
     node.rounds(1, {"a": 1.0, "b": 0.1}, pods)
@@ -87,8 +87,8 @@ def test_terminal_pod_does_not_count() -> None:
     assert found.warm == 1
 
 
-def test_other_bands_are_not_resold() -> None:
-    """Requests of Mid and Batch pods are not resold, and their peaks are told apart."""
+def test_other_bands_are_not_reclaimable() -> None:
+    """Requests of Mid and Batch pods are not reclaimable, and their peaks are separate."""
     pods = [pod("a", 4000), pod("m", 2000, band=PriorityBand.MID), pod("b", 1000, band=PriorityBand.BATCH)]
     node = machine()
     node.rounds(20, {"a": 1.0, "m": 0.5, "b": 0.2}, pods)
@@ -98,7 +98,7 @@ def test_other_bands_are_not_resold() -> None:
 
 
 def test_system_beyond_reserve_is_charged() -> None:
-    """System peak 1.1 beyond the 0.5 reserved: with everything requested, 0.6 cores less can be resold."""
+    """System peak 1.1 beyond the 0.5 reserved: with everything requested, 0.6 cores less are reclaimable."""
     node, pods = machine(), [pod("a", 15_500)]
     node.rounds(20, {"a": 1.0}, pods, system=1.0)
     found = predicted(node, pods)
@@ -172,7 +172,7 @@ def test_restart_keeps_last_policy() -> None:
 
 
 def test_unknown_capacity_predicts_nothing() -> None:
-    """Without the Node object there is no peak and nothing to resell, and the reason says so."""
+    """Without the Node object there is no peak and nothing to reclaim, and the reason says so."""
     node, pods = machine(), [pod("a", 4000)]
     node.rounds(20, {"a": 1.0}, pods)
     found = predicted(node, pods, facts=NodeResources())
@@ -181,7 +181,7 @@ def test_unknown_capacity_predicts_nothing() -> None:
 
 
 def test_nothing_learned_predicts_nothing() -> None:
-    """A moment after the first start nothing is known, and nothing is resold."""
+    """A moment after the first start nothing is known, and nothing is reclaimable."""
     found = predicted(machine(), [pod("a")])
     assert found.reclaimable == {}
     assert (found.readiness.ready, found.readiness.reason) == (False, "NoMeasurements")
@@ -240,7 +240,7 @@ def test_percentile_is_bounded_by_class() -> None:
 
 
 def test_leaving_pod_under_percentile() -> None:
-    """Koordinator's rule resells nothing of a pod that is being deleted, the common formula until it has gone."""
+    """Koordinator's rule reclaims nothing of a pod that is being deleted, the common formula until it has gone."""
     node, pods = machine(), [pod("a", 2000)]
     node.rounds(20, {"a": 0.5}, pods)
     terminating = [replace(pods[0], terminating=True)]
@@ -285,7 +285,7 @@ class _Raising:
 
 
 def test_failing_model_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that raises expects the whole machine: nothing is resold, and the condition says which one and why."""
+    """A model that raises expects the whole machine: nothing is reclaimable, and the condition names it and why."""
     node, pods = machine(), [pod("a", 4000)]
     node.rounds(20, {"a": 1.0}, pods)
     monkeypatch.setattr("agent.prediction.policy.build", lambda *_: _Raising())

@@ -49,14 +49,14 @@ def test_all_cold_collects() -> None:
 
 
 def test_cold_pods_of_other_bands_do_not_matter() -> None:
-    """Only Prod pods are resold, so only they must be warm."""
+    """Only Prod pods are reclaimable, so only they must be warm."""
     node, mid = machine(), pod("m", band=PriorityBand.MID)
     node.rounds(10, {"a": 1.0}, PODS[:1])
     assert judged(node, [PODS[0], mid]).message == "1 of 1 Prod pods are predicted from history."
 
 
 def test_no_prod_pods_is_said() -> None:
-    """A node without Prod pods is ready: there is nothing to resell."""
+    """A node without Prod pods is ready: there is nothing to reclaim."""
     node = machine()
     node.rounds(10, {}, [])
     assert (judged(node, []).ready, judged(node, []).reason) == (True, "NoProdPods")

@@ -18,7 +18,7 @@ PARTS = (ModelChoice("diversity"), ModelChoice("borg-default"))
 MODELS = {name: build(ResourcePolicy(name, {}, PARTS if name in COMBINING else (), 0)) for name in PREDICTORS}
 CLASS_ALONE = {"nsigma-v1"}
 """Their peak is one of the class series alone: a pod that fills the valleys of the others lowers the deviation of the
-sum. With the series as it is they count a pod that is there as everybody does."""
+sum. With the series as it is they count a pod that is there as all do."""
 
 
 def seen(usage: FloatArray, days: FloatArray) -> ClassView:
@@ -31,11 +31,11 @@ def seen(usage: FloatArray, days: FloatArray) -> ClassView:
     history = cpu_history()
     rows = np.arange(len(usage) + 1)
     history.grow(len(rows))
-    everyone = np.vstack([usage.sum(axis=0), usage])
-    for slot, values in enumerate(everyone.T):
+    values_of_all = np.vstack([usage.sum(axis=0), usage])
+    for slot, values in enumerate(values_of_all.T):
         history.learn(rows, values, SLOT_SECONDS * (slot + 1), np.full(len(rows), SLOT_SECONDS))
     averages = np.zeros((len(rows), SLOTS), dtype=np.float32)
-    averages[:, -usage.shape[1] :] = everyone
+    averages[:, -usage.shape[1] :] = values_of_all
     history.windows.slot = SLOTS - 1
     history.windows.write(rows, np.arange(SLOTS), averages)
     history.observed[1:] = days * DAY

@@ -1,4 +1,4 @@
-"""A model that somebody else wrote, packaged, and installed beside the agent."""
+"""A third-party model, packaged, and installed beside the agent."""
 
 import json
 from pathlib import Path

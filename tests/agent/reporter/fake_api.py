@@ -26,7 +26,7 @@ class FakeApi:
         self.down: int = 0
         """HTTP status of every answer while it is not 0."""
         self.reason = "Reason"
-        """Why, in one word; empty as for a kind that nobody defined."""
+        """Why, in one word; empty as for an undefined kind."""
         self.retry_after: str | None = None
         """What it asks for while it is down. [s]"""
         self.token: str | None = None
@@ -49,7 +49,7 @@ class FakeApi:
         self.stored["metadata"]["generation"] += 1
 
     def tell(self, *conditions: Json) -> None:
-        """Write conditions as somebody else does: beside those that are there."""
+        """Write conditions as another program does: beside those that are there."""
         assert self.stored is not None
         status = self.stored.setdefault("status", {})
         names = {one["type"] for one in conditions}

@@ -40,7 +40,7 @@ class FakeReports:
     """Reports of a prediction that the test sets."""
 
     prediction: NodePrediction = PREDICTION
-    told: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     previous: tuple[Condition, ...] = ()
     generation: int | None = None
     broken: bool = False
@@ -77,7 +77,7 @@ class FakeReports:
         return Report(self._said(spec, previous, problems), prediction)
 
     def _said(self, spec: SpecInForce, previous: Sequence[Condition], problems: Sequence[str]) -> dict[str, Any]:
-        self.told, self.previous, self.generation = list(problems), tuple(previous), spec.generation
+        self.problems, self.previous, self.generation = list(problems), tuple(previous), spec.generation
         cpu = {"resource": {"resources": {"cpu": str(self.prediction.reclaimable["cpu"])}}}
         reason = self.prediction.readiness.reason
         return {

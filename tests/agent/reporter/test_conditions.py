@@ -69,7 +69,7 @@ def test_unlisted_pods_are_counted() -> None:
 
 
 def test_no_pod_measured_is_false() -> None:
-    """Where not one pod can be measured, nothing is collected that could be sold."""
+    """Where not one pod can be measured, nothing can be published."""
     assert outcome(collecting(pods={})) == ("False", "PodsNotMeasured")
     assert outcome(collecting(pods={}, present=[])) == ("True", "Measuring")
 
@@ -109,14 +109,14 @@ def test_memory_controller_is_named() -> None:
 
 
 def test_unknown_pods_are_false() -> None:
-    """Where nobody can tell which pods run, nothing can be sold, and the reason is told."""
+    """Where it is unknown which pods run, nothing can be published, and the reason is reported."""
     found = collecting(present=[], collection=CollectionStatus(pods_unknown="the kubelet refuses"))
     assert outcome(found) == ("False", "PodsUnknown")
-    assert found.message == "The kubelet refuses. Until then nothing can be resold."
+    assert found.message == "The kubelet refuses. Until then nothing is reclaimable."
 
 
 def test_failing_step_is_told() -> None:
-    """A part that fails without harm to measuring is told, and so is what is wrong with reporting."""
+    """A part that fails without harm to measuring is reported, and so is what is wrong with reporting."""
     found = collecting(collection=CollectionStatus({"pressure": "cannot read cpu"}, problems=["The spec is odd."]))
     assert outcome(found) == ("True", "StepFailing")
     assert found.message == "pressure fails: cannot read cpu. The spec is odd."

@@ -143,8 +143,8 @@ def test_summary_is_readable() -> None:
 def test_summary_says_what_is_unknown() -> None:
     """Where one resource cannot be judged, a dash stands for it; where neither can, there is no text."""
     found = replace(prediction(busy()), prod_peak={CPU: 1788}, reclaimable={})
-    told = _summary(fast(busy(), found))
-    assert (told.prod_peak, told.reclaimable) == ("1788m/-", None)
+    reported = _summary(fast(busy(), found))
+    assert (reported.prod_peak, reported.reclaimable) == ("1788m/-", None)
 
 
 def test_pods_are_sorted() -> None:

@@ -159,7 +159,7 @@ async def test_deleted_object_comes_back(stage: Stage, caplog: pytest.LogCapture
 
 
 async def test_unreachable_server_backs_off(caplog: pytest.LogCaptureFixture) -> None:
-    """A port where nobody listens is an outage like any other, said once."""
+    """A closed port is an outage like any other, said once."""
     async with kube.ApiServer(connection("http://127.0.0.1:9"), user_agent="test") as api:
         publisher = Publisher(api, NAME, FakeReports(), NO_JITTER, Metrics())
         assert [await publisher.report() for _ in range(3)] == [1, 2, 4]
@@ -168,7 +168,7 @@ async def test_unreachable_server_backs_off(caplog: pytest.LogCaptureFixture) ->
 
 
 async def test_expired_token_is_renewed(tmp_path: Path) -> None:
-    """A token that kubelet has renewed on disk is read anew when the old one is not accepted: nobody notices."""
+    """A token that kubelet has renewed on disk is read anew when the old one is not accepted: no report is lost."""
     token = tmp_path / "token"
     token.write_text("old")
     file = TokenFile(token)

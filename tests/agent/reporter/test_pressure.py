@@ -46,9 +46,9 @@ def test_means_of_the_window() -> None:
 def test_report_names_pods_that_waited() -> None:
     """A pod that waited has its percentages in its part of the report; one that hardly did has none."""
     node = busy()
-    told = extensions(measured(crowded()))
+    reported = extensions(measured(crowded()))
     found = to_json(
-        build_status(usages(node), prediction(node), PODS, as_of=START, predicted_as_of=START, extensions=told)
+        build_status(usages(node), prediction(node), PODS, as_of=START, predicted_as_of=START, extensions=reported)
     )
     assert {one["name"]: one.get("extensions") for one in found["podsMetric"]} == {
         "a": {"cpuThrottledPercent": 42, "pressurePercent": {"cpu": 31, "memory": 0}},

@@ -59,7 +59,7 @@ async def test_fast_report_has_prediction_alone(stage: Stage) -> None:
 
 
 async def test_fast_report_refreshes_conditions(stage: Stage) -> None:
-    """A condition that changed is told with the prediction, at once; the others' conditions stay."""
+    """A condition that changed is reported with the prediction, at once; the others' conditions stay."""
     assert stage.fake.stored is not None
     stage.fake.stored["status"] = {"conditions": [{"type": "Theirs", "status": "True"}]}
     await stage.publisher.report()
@@ -71,7 +71,7 @@ async def test_fast_report_refreshes_conditions(stage: Stage) -> None:
 
 
 async def test_conditions_of_others_are_safe(stage: Stage) -> None:
-    """A condition that somebody else writes between two reports is never set back, whether ours changed or not."""
+    """A condition that another program writes between two reports is never set back, whether ours changed or not."""
     theirs = {"type": "MidPublished", "status": "True"}
     stage.fake.tell(theirs)
     await stage.publisher.report()
@@ -194,7 +194,7 @@ async def test_refused_full_leaves_fast(stage: Stage) -> None:
 
 
 async def test_unmeasured_node_keeps_old_time(stage: Stage) -> None:
-    """A report without any measurement leaves updateTime as it was: it goes on ageing, and nobody believes it."""
+    """A report without any measurement leaves updateTime as it was: it goes on ageing, and no reader trusts it."""
     assert stage.fake.stored is not None
     stage.fake.stored["status"] = {"updateTime": "long ago"}
     stage.reports.measured = False
@@ -203,7 +203,7 @@ async def test_unmeasured_node_keeps_old_time(stage: Stage) -> None:
 
 
 async def test_garbage_spec_is_told(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """A spec that somebody broke keeps the last good one, in one log line and in the condition."""
+    """A broken spec keeps the last good one, in one log line and in the condition."""
     stage.fake.edit({"metricCollectPolicy": {"reportIntervalSeconds": 30}})
     stage.time[0] = moment(30)
     await stage.publisher.report()
@@ -211,8 +211,8 @@ async def test_garbage_spec_is_told(stage: Stage, caplog: pytest.LogCaptureFixtu
     for _ in range(3):
         assert await stage.publisher.report() == pytest.approx(30, abs=1e-3)
     assert caplog.text.count("reportIntervalSeconds") == 1
-    assert "reportIntervalSeconds" in stage.reports.told[0]
-    assert "last good value" in stage.reports.told[0]
+    assert "reportIntervalSeconds" in stage.reports.problems[0]
+    assert "last good value" in stage.reports.problems[0]
 
 
 async def test_rejected_policy_is_an_event(stage: Stage) -> None:
@@ -259,12 +259,12 @@ async def test_pruning_is_told(stage: Stage, caplog: pytest.LogCaptureFixture) -
         stage.reports.prediction = moved(5000)
         await stage.publisher.check()
     assert caplog.text.count("drops status.prediction") == 1
-    assert "install Headroom's" in stage.reports.told[0]
+    assert "install Headroom's" in stage.reports.problems[0]
     assert stage.metric("report_dropped_fields") == 1
     stage.fake.prunes = set()
     await stage.publisher.report()
     await stage.publisher.report()
-    assert stage.reports.told == []
+    assert stage.reports.problems == []
     assert [event["reason"] for event in stage.fake.events] == ["ReportFieldsDropped", "ReportFieldsKept"]
 
 
@@ -280,7 +280,7 @@ async def test_koordinators_definition_prunes_conditions(stage: Stage) -> None:
 
 
 async def test_odd_conditions_are_replaced(stage: Stage) -> None:
-    """Conditions that nobody can read do not stop a report."""
+    """Unreadable conditions do not stop a report."""
     assert stage.fake.stored is not None
     stage.fake.stored["status"] = {"conditions": [{"type": 7}, "text", {"type": "Collecting", "status": "True"}]}
     await stage.publisher.report()
@@ -297,7 +297,7 @@ async def test_broken_report_is_tried_again(stage: Stage, caplog: pytest.LogCapt
 
 
 async def _another_reports(stage: Stage, field: str, value: str) -> None:
-    """Somebody else's report, a minute later, and what ours makes of it at its next look."""
+    """Another program's report, a minute later, and what ours makes of it at its next check."""
     stage.time[0] += 61
     assert stage.fake.stored is not None
     stage.fake.tell()
@@ -319,7 +319,7 @@ async def test_second_reporter_is_told(
     await stage.publisher.report()
     await _another_reports(stage, field, "first")
     await stage.publisher.report()
-    assert stage.reports.told == []  # may be the last one of an agent that ours replaces
+    assert stage.reports.problems == []  # may be the last one of an agent that ours replaces
     if failing:
         stage.fake.down = 503
         await stage.publisher.report()
@@ -327,16 +327,16 @@ async def test_second_reporter_is_told(
         await stage.publisher.report()
     await _another_reports(stage, field, "second")
     await stage.publisher.report()
-    assert "second agent or Koordinator's koordlet" in stage.reports.told[0]
+    assert "second agent or Koordinator's koordlet" in stage.reports.problems[0]
     await _another_reports(stage, field, "third")
     assert caplog.text.count("another program reports in this NodeMetric") == 1
     stage.time[0] += 601
     await stage.publisher.report()
-    assert stage.reports.told == []
+    assert stage.reports.problems == []
 
 
 async def test_own_reports_are_no_second_reporter(stage: Stage) -> None:
-    """What we sent is ours, though the answer was lost, and so are the manager's conditions nobody's report."""
+    """What we sent is ours, though the answer was lost, and so are the manager's conditions no report."""
     take, lost = stage.publisher.api.patch, 0
 
     async def patch(path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -354,4 +354,4 @@ async def test_own_reports_are_no_second_reporter(stage: Stage) -> None:
         stage.fake.tell({"type": "MidPublished", "status": "True", "reason": "Published"})
         stage.reports.prediction = moved(1000 + 500 * (lost % 3))
         await stage.publisher.check()
-        assert stage.reports.told == []
+        assert stage.reports.problems == []

@@ -30,7 +30,7 @@ AWAY = ApiUnavailable("The API server at x cannot be reached: Connection refused
 def test_failure_has_a_meaning(
     failure: Failure, state: FailureKind, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Every kind of failure is told apart, and said once with what a person needs to know, however long it lasts."""
+    """Every kind of failure is distinguished, and logged once with what to do, however long it lasts."""
     assert kind_of(failure) is state
     reach = ReportStatus("worker")
     for second in range(100):

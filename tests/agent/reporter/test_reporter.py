@@ -81,10 +81,10 @@ def test_report_tells_what_waited(recorded: Make, tmp_path: Path) -> None:
     pipeline.store.append(
         now + 1, [Sample("psi_memory_some", uid, now + 1, 0.25), Sample("psi_cpu_some", NODE, now + 1, 0.5)]
     )
-    (told,) = (
+    (reported,) = (
         one["extensions"] for one in reports.full(now + 1, specs.default()).status["podsMetric"] if one["name"] == uid
     )
-    assert told["pressurePercent"] == {"memory": 25}
+    assert reported["pressurePercent"] == {"memory": 25}
     labels = {"node": "n1", "resource": "cpu", "kind": "some"}
     assert metrics.registry.get_sample_value("headroom_agent_node_pressure_ratio", labels) == 0.5
     pipeline.close(START)
@@ -109,7 +109,7 @@ def _time_of(found: Report) -> tuple[str | None, str | None]:
 
 
 def test_stuck_machine_grows_old(recorded: Make, tmp_path: Path) -> None:
-    """Without new measurements a report bears the time of the last ones, sent however often: nobody sells by it."""
+    """Without new measurements a report keeps the time of the last ones, however often it is sent."""
     machine = recorded("v2-systemd")
     reports, pipeline, _ = _reports(machine, tmp_path)
     ticked = START + machine.now
@@ -128,7 +128,7 @@ def test_stuck_machine_grows_old(recorded: Make, tmp_path: Path) -> None:
 
 
 def test_clock_set_back_is_told(recorded: Make, tmp_path: Path) -> None:
-    """After a clock that was an hour ahead, the time of the next measurement is told, though it is an earlier one."""
+    """After a clock that was an hour ahead, the time of the next measurement is reported, though it is earlier."""
     machine = recorded("v2-systemd")
     reports, pipeline, _ = _reports(machine, tmp_path)
     ahead = reports.full(START + machine.now, specs.default())
@@ -219,7 +219,7 @@ def _model(reports: ReportBuilder, spec: dict[str, Any]) -> tuple[str | None, bo
 def test_lost_policy_stays_in_force(tmp_path: Path) -> None:
     """A spec that is replaced by one without policy changes nothing, over a restart either; {} asks for the default."""
     first = _empty(tmp_path, MINE)[0]
-    assert _model(first, {}) == ("recent-max", False)  # nobody ever asked for one
+    assert _model(first, {}) == ("recent-max", False)  # no spec ever requested one
     assert _model(first, THEIRS) == ("sum-max", False)
     assert _model(first, {}) == ("sum-max", True)
     assert _model(first, {"predictPolicy": {"model": "nobodys"}}) == ("sum-max", False)
@@ -266,7 +266,7 @@ def test_listing_pods_is_awaited(tmp_path: Path) -> None:
         reports.full(START, specs.default())
     pods.problem = "the pods of this node cannot be watched: forbidden"
     message = reports.full(START, specs.default()).status["conditions"][0]["message"]
-    assert "cannot be watched: forbidden. Until then nothing can be resold." in message
+    assert "cannot be watched: forbidden. Until then nothing is reclaimable." in message
     reports._pipeline.close(START)
 
 

@@ -127,7 +127,7 @@ def test_empty_store_is_no_error() -> None:
 
 
 def test_measuring_time_is_the_older() -> None:
-    """The time of a measurement is that of the resource that is behind: an old number is never told as a new one."""
+    """The measurement time is that of the resource that is behind: no old number is reported as new."""
     assert measured(busy()).measured_at == START + 300
     stale = MadeStore()
     stale.put(CPU, NODE, START, [1.0] * 300)

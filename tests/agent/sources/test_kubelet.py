@@ -98,7 +98,7 @@ def _names(source: KubeletPods) -> list[str]:
 
 
 async def test_lists_pods(pki: Pki, kubeconfig: str, tree: Tree) -> None:
-    """What kubelet lists is taken over as it is, with the agent's token; ended pods are told as ended."""
+    """What kubelet lists is taken over as it is, with the agent's token; ended pods are reported as ended."""
     source = _source(tree, kubeconfig)
     async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         assert not source.synced
@@ -112,7 +112,7 @@ async def test_lists_pods(pki: Pki, kubeconfig: str, tree: Tree) -> None:
 
 
 async def test_static_pods_match_mirrors(pki: Pki, kubeconfig: str, tree: Tree) -> None:
-    """A static pod has the cgroup, workload and tier of its mirror in the API, though nobody gave it a priority."""
+    """A static pod has the cgroup, workload and tier of its mirror in the API, though it has no priority number."""
     mirror = _static(priority=5500, priorityClassName="koord-batch", nodeName="n")
     mirror["metadata"] |= {"uid": _uid(9), "ownerReferences": [{"kind": "Node", "name": "n", "controller": True}]}
     mirror["metadata"]["annotations"]["kubernetes.io/config.mirror"] = HASH
@@ -184,7 +184,7 @@ async def test_error_keeps_pods(pki: Pki, kubeconfig: str, tree: Tree, caplog: p
         kubelet.status = 500
         waits = [await source.poll(session) for _ in range(6)]
         assert _names(source) == ["pod-1", "pod-2", "pod-3"]
-        tree.has(_uid(1))  # pod-2 has ended, whoever says so
+        tree.has(_uid(1))  # pod-2 has ended
         await source.poll(session)
         assert _names(source) == ["pod-1", "pod-3"]
         tree.has()  # a tree that cannot be read tells nothing
@@ -259,7 +259,7 @@ async def test_certificate_is_verified(
     authority = pki if names else Pki(tmp_path / "own")
     async with serving(authority, names) as kubelet, _asking(kubelet, kubeconfig) as session:
         await source.poll(session)
-    assert kubelet.tokens == []  # the token was shown to nobody
+    assert kubelet.tokens == []  # the token was never sent
     for word in ("cannot be verified", "--kubelet-ca FILE", "serverTLSBootstrap"):
         assert word in source.problem
 
@@ -280,9 +280,9 @@ async def test_own_authority_can_be_given(pki: Pki, kubeconfig: str, tree: Tree,
 
 @pytest.mark.parametrize("cluster", [{"server": "https://x", "insecure-skip-tls-verify": True}, {"server": "http://x"}])
 def test_never_unverified(tmp_path: Path, pki: Pki, cluster: dict[str, Any]) -> None:
-    """A login that verifies nobody is not used for a kubelet unless an authority for it is given."""
+    """A login that verifies no server is not used for a kubelet unless an authority for it is given."""
     file = _kubeconfig(tmp_path / "careless", cluster)
-    with pytest.raises(kube.LoginError, match="never asked unverified: give --kubelet-ca FILE"):
+    with pytest.raises(kube.LoginError, match="never contacted: give --kubelet-ca FILE"):
         login_to(NOWHERE, file)
     login = login_to(NOWHERE, file, pki.ca)
     assert login.tls is not None

@@ -32,7 +32,7 @@ NO_COLD_START = {"predictPolicy": {"coldStartPeriodSeconds": 0}}
 
 
 class Closed(io.StringIO):
-    """Nobody reads it (fake)."""
+    """A closed output (fake)."""
 
     def write(self, _text: str) -> int:
         """Fail as a pipe does."""
@@ -121,13 +121,13 @@ async def test_documents_follow_each_other(display: Display) -> None:
 async def test_table_names_everything(
     display: Display, machine: RecordedMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The table has the node, the system, the classes and every pod, says why nothing is sold, and feeds /metrics."""
+    """The table has the node, the system, the classes and every pod, says why reclaimable is 0, and feeds /metrics."""
     full = Mock(wraps=display.report_builder.full)
     monkeypatch.setattr(display.report_builder, "full", full)
     text = await _shown(display, "table")
     for name in ("node", "system", "  prod, ", "  batch, ", machine.uid("b1"), "cold: "):
         assert name in text
-    assert "what was not requested cannot be resold" in text
+    assert "only requested resources can be reclaimed" in text
     assert "At the predicted peak of everything" in text
     assert text == display.text()
     assert "Prod pods was observed for" in text
@@ -135,7 +135,7 @@ async def test_table_names_everything(
 
 
 def test_nothing_sold_is_a_condition(display: Display) -> None:
-    """Without requests the prediction is not ready to sell, and the condition says so."""
+    """Without requests the prediction is not ready, and the condition says so."""
     display.spec = specs.read(NO_COLD_START, specs.default())
     status = display.node_metric()["status"]
     ready = next(one for one in status["conditions"] if one["type"] == "PredictionReady")
@@ -145,7 +145,7 @@ def test_nothing_sold_is_a_condition(display: Display) -> None:
 
 
 async def test_closed_output_ends(display: Display) -> None:
-    """When nobody reads it any more, the display ends without an error."""
+    """When the output is closed, the display ends without an error."""
     display.out = Closed()
     await display.run()
 

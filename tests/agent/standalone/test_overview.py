@@ -63,13 +63,13 @@ def test_peak_is_of_model() -> None:
 
 
 def test_unknown_requests_sell_nothing() -> None:
-    """Where no pod names a request there is nothing to resell, and no pod has a number for it."""
+    """Where no pod names a request there is nothing to reclaim, and no pod has a number for it."""
     view, _, _ = _seen()
     assert _row(view.classes, "prod").reclaimable == {CPU: 0.0, MEMORY: 0.0}
     assert _row(view.pods, "shop/web").reclaimable == {}
 
 
-def test_requests_are_resold() -> None:
+def test_requests_are_reclaimable() -> None:
     """A pod that names its request shows what of it stays free: 1 core - 0.5."""
     view, prediction, _ = _seen(requests=1000)
     assert _row(view.pods, "shop/web").reclaimable[CPU] == pytest.approx(0.5, rel=0.02)

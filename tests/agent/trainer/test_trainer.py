@@ -176,7 +176,7 @@ def test_restart_catches_up() -> None:
 
 
 def test_checkpoint_round_trip_is_exact() -> None:
-    """A restored learner checkpoints to the very same bytes and goes on as the first one does."""
+    """A restored trainer checkpoints to the very same bytes and goes on as the first one does."""
     node, pods = machine(), [pod("a", workload="w"), pod("b", band=PriorityBand.MID)]
     node.rounds(20, {"a": 1.0, "b": 0.3}, pods, system=0.2)
     again = Trainer()
@@ -190,7 +190,7 @@ def test_checkpoint_round_trip_is_exact() -> None:
 
 
 def test_restore_ignores_others() -> None:
-    """No checkpoint, or one of somebody else, leaves a learner as it is."""
+    """No checkpoint, or one of another program, leaves a trainer as it is."""
     node = machine()
     node.rounds(3, {"a": 1.0}, [pod("a")])
     before = node.trainer.checkpoints()
@@ -200,7 +200,7 @@ def test_restore_ignores_others() -> None:
 
 @pytest.mark.parametrize("damage", ["training/roster", "training/cpu", "training/memory"])
 def test_damaged_checkpoint_is_refused(damage: str) -> None:
-    """A damaged or incomplete checkpoint is refused in one line, and the learner stays usable."""
+    """A damaged or incomplete checkpoint is refused in one line, and the trainer stays usable."""
     node = machine()
     node.rounds(3, {"a": 1.0}, [pod("a")])
     saved = node.trainer.checkpoints()
@@ -258,7 +258,7 @@ def test_wrong_clock_over_restarts_loses_no_windows(years: int) -> None:
 
 
 def test_real_store_is_understood(tmp_path: Path) -> None:
-    """The learner reads the agent's own store, and finds its windows there again after a restart."""
+    """The trainer reads the agent's own store, and finds its windows there again after a restart."""
     store, pods = Tsdb.open(tmp_path / "metrics.db"), [pod("a")]
     trainer, now = Trainer(), START
     for _ in range(40):

@@ -20,7 +20,7 @@ KIB = 1 << 10
 
 
 def _churn(store: Tsdb, ticks: int = TICKS) -> float:
-    """Every tick has the node, one pod that stays, and ten that nobody sees again."""
+    """Every tick has the node, one pod that stays, and ten that are never seen again."""
     now = START
     for number in range(ticks):
         now = START + number * STEP
@@ -83,7 +83,7 @@ def test_departed_pods_are_in_the_file(tmp_path: Path) -> None:
 
 
 def test_series_may_come_back(tmp_path: Path) -> None:
-    """A pod that was away for longer than the recent ticks reach is one series to whoever asks."""
+    """A pod that was away for longer than the recent ticks reach is one series in every query."""
     with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
         store.append(START - STEP, [Sample(CPU, "back", START - STEP, 1.0)])
         now = _churn(store, 100)

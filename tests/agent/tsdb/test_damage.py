@@ -68,10 +68,10 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a name that is no text": (lambda path: _no_text(path, b"checkpoints"), "damaged"),
     "a definition that is none": (lambda path: _no_text(path, b"CREATE TABLE"), "damaged"),
     "a tick of no amounts": (_no_amounts, "damaged"),
-    "somebody else's": (_other_tables, "foreign"),
-    "somebody else's of our version": (lambda path: _other_tables(path, 1), "foreign"),
-    "somebody else's of a later version": (lambda path: _other_tables(path, 99), "foreign"),
-    "somebody else's with our names": (_same_names, "foreign"),
+    "another program's": (_other_tables, "foreign"),
+    "another program's of our version": (lambda path: _other_tables(path, 1), "foreign"),
+    "another program's of a later version": (lambda path: _other_tables(path, 99), "foreign"),
+    "another program's with our names": (_same_names, "foreign"),
     "a folder": (_folder, "foreign"),
 }
 

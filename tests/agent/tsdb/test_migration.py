@@ -105,7 +105,7 @@ def test_step_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_steps_make_what_is_checked(tmp_path: Path) -> None:
-    """After each step a file has exactly the columns that its version is told by."""
+    """After each step a file has exactly the columns that identify its version."""
     with _raw(tmp_path / "t.db") as file:
         for version, step in schema._STEPS.items():
             step(sqlite_utils.Database(file))
@@ -129,6 +129,6 @@ def test_newer_schema_is_refused(tmp_path: Path) -> None:
 
 
 def test_refusals_are_told_apart() -> None:
-    """Whoever handles damage does not handle a newer version."""
+    """A handler of damage does not handle a newer version."""
     assert issubclass(StoreNewer, StoreError)
     assert not issubclass(StoreNewer, StoreCorrupt)

@@ -43,7 +43,7 @@ def read_only(store: Tsdb) -> Iterator[None]:
 
 @contextlib.contextmanager
 def busy(store: Tsdb) -> Iterator[None]:
-    """Somebody else holds a transaction."""
+    """Another program holds a transaction."""
     with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -73,9 +73,9 @@ def test_outage_loses_nothing(
             assert times(store) == list(range(60))
             assert times(store, "new") == list(range(50, 60))
             assert store.size().unwritten_ticks == 10
-            told = store.problem
+            reported = store.problem
         fill(store, 1, start=START + 60)
-        assert told
+        assert reported
         assert store.problem == ""
         assert store.size().unwritten_ticks == 0
         shutil.copytree(tmp_path, tmp_path / "copy")
@@ -154,7 +154,7 @@ def test_deleted_file_is_made_again(tmp_path: Path) -> None:
 
 
 def test_reader_cannot_grow_the_log(tmp_path: Path) -> None:
-    """Somebody who reads for too long makes the log no longer than its bound; samples wait, and are written then."""
+    """A reader that takes too long makes the log no longer than its bound; samples wait, and are written then."""
     settings = StoreSettings(max_bytes=4 << 20)
     chance = np.random.default_rng(1)
     with Tsdb.open(tmp_path / "t.db", settings) as store:
@@ -192,7 +192,7 @@ def database_file(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_real_volume_fills_up(database_file: Path) -> None:
-    """On a volume that somebody else fills samples wait in memory; when there is room again they are written."""
+    """On a volume that another program fills samples wait in memory; when there is room again they are written."""
     with Tsdb.open(database_file / "t.db", SMALL) as store:
         fill(store, 50)
         hog = database_file / "hog"

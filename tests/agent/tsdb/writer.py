@@ -67,7 +67,7 @@ class Order:
     folder: str
     """Where the database is."""
     moment: str = ""
-    """At which of the moments it kills itself; empty when somebody else does."""
+    """At which of the moments it kills itself; empty when another process does."""
     nth: int = 1
     """At which occurrence of that moment."""
     delay: float = 0.0

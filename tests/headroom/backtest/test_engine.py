@@ -240,7 +240,7 @@ class Failing:
         """The answer, or a failure where there is none."""
         if np.isnan(self.answer):
             raise KeyError("no such pod")
-        return self.answer * margin * view.windows().total
+        return self.answer * margin * view.windows().sum_of_max
 
 
 def asked(model: object) -> Asker:

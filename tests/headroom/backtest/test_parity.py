@@ -184,8 +184,8 @@ def test_windows_answer_alike(days: float) -> None:
         ours, theirs = view.windows(days), agent()[step].windows(days)
         assert ours.highest[place] == pytest.approx(theirs.highest, rel=1e-6), step
         assert ours.evidence_seconds[place] == pytest.approx(theirs.evidence_seconds), step
-        assert ours.total[place] == pytest.approx(theirs.total, rel=1e-6), step
-        assert ours.coincident[place] == pytest.approx(theirs.coincident, rel=1e-6), step
+        assert ours.sum_of_max[place] == pytest.approx(theirs.sum_of_max, rel=1e-6), step
+        assert ours.coincident_max[place] == pytest.approx(theirs.coincident_max, rel=1e-6), step
         assert ours.percentiles(90.0)[place] == pytest.approx(theirs.percentiles(90.0), rel=1e-6), step
 
 

@@ -11,7 +11,7 @@ from crds.codec import CodecError
 from headroom import kube
 from headroom.cluster.shape import check_node, check_placed_pod, check_pod
 from scheduler_plugins.quota.node import QuotaNode
-from tests.agent.test_sources import NOBODY
+from tests.agent.test_sources import NO_SERVER
 
 
 @pytest.mark.parametrize("pod", [{}, {"metadata": None, "spec": {"containers": None}}, {"spec": {"volumes": 5}}])
@@ -62,7 +62,7 @@ class Counted(UserDict[str, Any]):
     "take",
     [
         QuotaNode.from_json,
-        lambda node: ApiNode(NOBODY, "worker").apply(kube.Changed("MODIFIED", node)),
+        lambda node: ApiNode(NO_SERVER, "worker").apply(kube.Changed("MODIFIED", node)),
         check_placed_pod,
         check_pod,
     ],

@@ -1,1 +1,1 @@
-"""Config -> calculate -> patch: what a node may sell as Mid. Only `handlers` and `operator` know kopf."""
+"""Config -> inputs -> Mid formula -> publish decision -> Node. Only `handlers` and `operator` know kopf."""

@@ -62,7 +62,7 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
         "--ui-listen",
         default="",
         metavar="ADDRESS",
-        help="host:port of the web page /ui, which only reads and asks for no login: 127.0.0.1:8081; default: no page",
+        help="host:port of the web page /ui, which is read-only and needs no login: 127.0.0.1:8081; default: no page",
     )
     parser.add_argument(
         "--leader-elect", action="store_true", help="take part in leader election; needed with more than one replica"
@@ -72,7 +72,7 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
         metavar="SELECTOR",
         type=_exclusion,
         default=NodeFilter(),
-        help="label selector, as of kubectl -l, of nodes that get no NodeMetric and sell nothing, "
+        help="label selector, as of kubectl -l, of nodes that get no NodeMetric and publish nothing, "
         f"such as virtual ones; empty: none; default: {node_filter.DEFAULT}",
     )
     parser.add_argument(
@@ -155,7 +155,7 @@ async def _heartbeat(context: Context) -> None:
 
 
 async def _first_contact(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
-    """Wait until the API server answers, or somebody tells us to stop."""
+    """Wait until the API server answers, or until `stop` is set."""
     origin, logged, pause = api.connection.origin or "the service account", "", _FIRST_PAUSE_SECONDS
     while not stop.is_set():
         try:

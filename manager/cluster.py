@@ -1,4 +1,4 @@
-"""What the manager knows of the cluster, reduced to what formulas need. No I/O, no clock."""
+"""The state of the cluster, reduced to what formulas need. No I/O, no clock."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ _RESOURCES: Final = frozenset({"cpu", "memory", names.MID_CPU, names.MID_MEMORY}
 
 @dataclass(frozen=True, slots=True)
 class CachedCondition:
-    """What is kept of a condition."""
+    """A condition, reduced."""
 
     status: str
     """True, False or Unknown."""
@@ -33,7 +33,7 @@ class CachedCondition:
 
 @dataclass(frozen=True, slots=True)
 class CachedNodeMetric:
-    """What is kept of a NodeMetric."""
+    """A NodeMetric, reduced."""
 
     uid: str
     """Identity of this very object."""
@@ -44,15 +44,15 @@ class CachedNodeMetric:
     conditions: Mapping[str, CachedCondition]
     """Those of its conditions that are the manager's, by type."""
     last_conditions: Mapping[str, CachedCondition]
-    """The same, and as they last were those that somebody has taken away: an agent may replace the whole status."""
+    """The same, and removed ones as they last were: an agent may replace the whole status."""
     shadow: Json | None
-    """`status.shadow`: the account that a manager of before kept there."""
+    """`status.shadow`: the account that an earlier version stored there."""
     report: NodeReport | None
     """The status, if there is one."""
     observed_at: ObservedAt
-    """When its times were seen to change, on the clock of `put_node_metric`."""
+    """When its times were observed to change, on the clock of `put_node_metric`."""
     prediction_summary: PredictionSummary
-    """What it predicts for the eyes of people."""
+    """Its prediction for display."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class ClusterState:
 
     @property
     def pod_count(self) -> int:
-        """How many pods are remembered."""
+        """How many pods are cached."""
         return len(self._node_of_pod)
 
     def reference(self, node: str) -> dict[str, str]:
@@ -85,11 +85,11 @@ class ClusterState:
         return self._pods.get(node, {}).values()
 
     def put_node(self, node: Json, *, listed: bool = False) -> bool:
-        """Remember a Node; whether anything changed that matters.
+        """Cache a Node; whether a relevant field changed.
 
         Args:
             node: the object.
-            listed: whether it comes from a list, which may be older than what a watch has told since.
+            listed: whether it comes from a list, which may be older than what a watch has reported since.
         """
         kept = _reduced_node(node)
         name = kept["metadata"]["name"]
@@ -102,19 +102,19 @@ class ClusterState:
         return before is None or _without_version(before) != _without_version(kept)
 
     def drop_node(self, name: str, uid: str) -> None:
-        """Forget a Node; only that one, as its deletion may be told after the next one of its name came."""
+        """Drop a Node; only that one, as its deletion may be reported after the next one of its name was added."""
         known = self.nodes.get(name)
         if known is not None and known["metadata"]["uid"] == uid:
             del self.nodes[name]
             self.label_changes += 1
 
     def put_node_metric(self, node_metric: Json, now: float, *, listed: bool = False) -> bool:
-        """Remember a NodeMetric; whether anything changed that matters.
+        """Cache a NodeMetric; whether a relevant field changed.
 
         Args:
             node_metric: the object.
             now: when it was received, on a clock that never jumps, so that no report gets younger. [s]
-            listed: whether it comes from a list, which may be older than what a watch has told since.
+            listed: whether it comes from a list, which may be older than what a watch has reported since.
         """
         metadata = node_metric.get("metadata") or {}
         name = str(metadata.get("name", ""))
@@ -143,9 +143,9 @@ class ClusterState:
         )
 
     def put_written_node_metric(self, answer: Json, now: float) -> bool:
-        """Remember the answer to a write of ours; whether it brings a report that nobody has looked at.
+        """Cache the answer to a write; whether it contains a new report.
 
-        The watch tells of that report, too, but nothing seems to have changed then.
+        The watch reports it, too, but nothing seems to have changed then.
 
         Args:
             answer: the object.
@@ -157,23 +157,23 @@ class ClusterState:
         return self.node_metrics[name].report != (before.report if before else None)
 
     def put_written_node(self, answer: Json) -> bool:
-        """Remember the answer to a write of ours to a known Node; whether it brings more than we have written."""
+        """Cache the answer to a write to a known Node; whether it contains more than the write."""
         before = self.nodes[str(answer["metadata"]["name"])]
         self.put_node(answer, listed=True)
         return _apart_from_mid(before) != _apart_from_mid(self.nodes[str(answer["metadata"]["name"])])
 
     def drop_node_metric(self, name: str, uid: str) -> None:
-        """Forget a NodeMetric; only that one, as its deletion may be told after the next one came."""
+        """Drop a NodeMetric; only that one, as its deletion may be reported after the next one was added."""
         known = self.node_metrics.get(name)
         if known is not None and known.uid == uid:
             del self.node_metrics[name]
 
     def pod_uids(self) -> set[str]:
-        """The pods that are remembered."""
+        """The uids of the cached pods."""
         return set(self._node_of_pod)
 
     def put_pod(self, pod: PodInputs) -> set[str]:
-        """Remember a pod (or that it ended); the nodes on which something changed."""
+        """Cache a pod (or drop it if it ended); the nodes on which something changed."""
         if self.pod(pod.uid) == pod:
             return set()
         touched = self.drop_pod(pod.uid)
@@ -182,12 +182,12 @@ class ClusterState:
         return touched
 
     def pod(self, uid: str) -> PodInputs | None:
-        """A pod that is remembered."""
+        """A cached pod."""
         node = self._node_of_pod.get(uid)
         return self._pods[node].get(uid) if node is not None else None
 
     def drop_pod(self, uid: str) -> set[str]:
-        """Forget a pod; the node it was on."""
+        """Drop a pod; the node it was on."""
         node = self._node_of_pod.pop(uid, None)
         if node is None:
             return set()

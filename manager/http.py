@@ -11,7 +11,7 @@ _STOP_SECONDS: Final = 5.0
 
 
 class ListenError(Exception):
-    """The address cannot be listened on; one line that says why and what to do."""
+    """The address cannot be listened on; one line with the reason and the remedy."""
 
 
 def parse_address(text: str, flag: str = "--listen") -> tuple[str, int]:

@@ -1,7 +1,7 @@
 """The NodeMetric that the manager keeps for each node: what we apply, and whether it stands. Pure.
 
 It is written by server-side apply. So every field has owners: fields of others are left alone, and fields that we no
-longer apply go, unless somebody else applies them too.
+longer apply are removed, unless another manager applies them, too.
 """
 
 import json
@@ -25,7 +25,7 @@ COLLECTION: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 FIELD_MANAGER: Final = "headroom-manager"
 """The name under which we own fields; also the product of our user agent."""
 APPLY_PARAMETERS: Final = {"fieldManager": FIELD_MANAGER, "force": "true"}
-"""Query of every apply: a field of ours that somebody else has changed is taken back."""
+"""Query of every apply: force takes back an owned field that another writer has changed."""
 
 _LONGEST_SHARED: Final = 16 * 1024
 """Specs of ours take a tenth of it; only such ones are kept for other nodes. [characters]"""
@@ -43,9 +43,9 @@ def identity(name: str) -> Json:
 
 
 def spec_for(strategy: ColocationStrategy) -> NodeMetricSpec:
-    """What the agent is asked for under a strategy; a node where colocation is off is measured as by default.
+    """The spec for the agent under a strategy; a node where colocation is off is measured as by default.
 
-    The predict policy is complete, so that a NodeMetric says all by itself what the agent obeys.
+    The predict policy is complete, so that the agent needs the NodeMetric alone.
     """
 
     def get(name: str) -> Any:  # noqa: ANN401 - fields of several types

@@ -23,7 +23,7 @@ _SWEEPS: Final = 10
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
-    """Nothing to compare: no handler of ours asks kopf what changed, and to find out it would copy each object."""
+    """Stores nothing to compare: no handler uses kopf's diffs, and for them it would copy each object."""
 
     def build(self, *, body: kopf.Body, extra_fields: object = None) -> kopf.BodyEssence:  # noqa: ARG002
         """Nothing of the object."""
@@ -64,7 +64,7 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 
 
 class WatchesEnded(Exception):  # noqa: N818 - a state of the world: another run follows
-    """kopf cannot go on; one line that says why."""
+    """kopf cannot continue; one line with the reason."""
 
 
 async def operate(run: Run, api: ApiServer, config_reconciler: ConfigReconciler, stop: asyncio.Event) -> None:
@@ -75,7 +75,7 @@ async def operate(run: Run, api: ApiServer, config_reconciler: ConfigReconciler,
     Args:
         run: what handlers work on.
         api: whose login kopf uses, also when it is renewed.
-        config_reconciler: takes the ConfigMap.
+        config_reconciler: reconciles the ConfigMap.
         stop: set to end it.
 
     Raises:
@@ -92,7 +92,7 @@ async def operate(run: Run, api: ApiServer, config_reconciler: ConfigReconciler,
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:  # noqa: ANN401
-        # Asked again after a 401, when the login has been read anew.
+        # Called again after a 401, when the login has been read anew.
         session = _session(api, run.context.settings.user_agent, distrusted)
         sessions.append(session)
         return kopf.AiohttpSession(server=api.connection.server, aiohttp_session=session)

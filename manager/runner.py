@@ -1,6 +1,6 @@
-"""The order of things: read everything once, then follow changes, look at nodes and watch the clock until told to stop.
+"""One run after the other: list everything once, then watch, reconcile nodes and check deadlines until stopped.
 
-When a run breaks off, the next one begins with what is known; nothing is forgotten but the watches.
+When a run fails, the next one begins with the state of the last; only the watches start anew.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ _LONG_RUN_SECONDS: Final = 60.0
 _LAST_WRITES_SECONDS: Final = 3.0
 _ENDING_SECONDS: Final = 5.0
 _RESYNC_TICKS: Final = 20
-"""Nodes that fall due together are looked at over so many ticks, so that a change need not wait for all of them."""
+"""Nodes that are due together are reconciled over so many ticks, so that a change need not wait for all of them."""
 
 Json = dict[str, Any]
 
 
 async def serve(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
-    """Run until told to stop, again and again if need be.
+    """Run until `stop` is set, again after each failure.
 
     Args:
         api: the session.
@@ -46,7 +46,7 @@ async def serve(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
         stop: set to end.
     """
     pause, logged = _FIRST_PAUSE_SECONDS, ""
-    context.wall = api.server_time  # this machine's clock may be wrong: reports must not age by it
+    context.wall = api.server_time  # the local clock may be wrong: reports must not age by it
     events = EventRecorder(api, "headroom-manager")  # one that waits for the API server outlives the run
     tending = asyncio.create_task(keep_tending())
     try:
@@ -123,7 +123,7 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
 
 
 async def _hand_over(run: Run, election: asyncio.Task[None], ours: list[asyncio.Task[None]]) -> None:
-    """Let writes that have begun end, begin none, and only then let another replica write."""
+    """Let writes that have begun end, begin none, and only then release the Lease."""
     await _end([election])
     run.queue.close()
     with suppress(TimeoutError):
@@ -143,11 +143,11 @@ async def _end(tasks: Iterable[asyncio.Task[Any]]) -> None:
     if tasks:
         ended, _ = await asyncio.wait(tasks, timeout=_ENDING_SECONDS)
         for task in ended:
-            _ = task.cancelled() or task.exception()  # whoever waited for it has told of it
+            _ = task.cancelled() or task.exception()  # its awaiter has reported it
 
 
 async def _watch(operating: Coroutine[Any, Any, None]) -> None:
-    """Whatever kopf gives up with is said in one line; its own traceback helps nobody."""
+    """Turn any error of kopf into one line; its traceback is of no use."""
     try:
         await operating
     except WatchesEnded:
@@ -158,9 +158,9 @@ async def _watch(operating: Coroutine[Any, Any, None]) -> None:
 
 
 async def relist(run: Run) -> None:
-    """Read all Nodes, and forget those that are gone.
+    """Read all Nodes, and drop those that are gone.
 
-    kopf tells of no deletion that happened while its watch was down; this does.
+    kopf misses deletions that happen while its watch is down; this does not.
 
     Raises:
         ApiError: the API server refuses.
@@ -195,7 +195,7 @@ async def _resync(run: Run, config_reconciler: ConfigReconciler) -> None:
 
 
 async def _tick(run: Run) -> None:
-    """The one periodic task: deadlines of reports and of differences that wait."""
+    """The one periodic task: deadlines of reports and of pending differences."""
     context, metrics = run.context, run.context.metrics
     while True:
         run.queue.release_due()
@@ -210,7 +210,7 @@ async def _tick(run: Run) -> None:
 
 
 def overdue(run: Run) -> list[str]:
-    """Nodes that nobody has looked at for half of their degrade time, whatever became of their turn; some at a time."""
+    """Nodes that have not been reconciled for half of their degrade time; some at a time."""
     context, now = run.context, run.context.steady()
     if run.leader.is_standby:
         return []
@@ -230,6 +230,6 @@ async def _keep_config(run: Run, config_reconciler: ConfigReconciler) -> None:
             pass  # the next leader does it
         except (ApiError, ApiUnavailable) as error:
             if str(error) != logged:
-                _LOG.warning("The configuration cannot be kept for the next start: %s", error)
+                _LOG.warning("The configuration cannot be stored for the next start: %s", error)
             logged = str(error)
         await asyncio.sleep(run.context.settings.timing.tick_seconds)

@@ -1,4 +1,4 @@
-"""Everything that can be set on the manager itself; what it does to nodes is the ConfigMap's business."""
+"""The options of the manager itself; what it does to nodes is set in the ConfigMap."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -27,7 +27,7 @@ class LeaderSettings:
 
 @dataclass(frozen=True, slots=True)
 class TimingSettings:
-    """How fast things are done: chosen for 5,000 nodes that report each minute on one core."""
+    """Intervals and rates, chosen for 5,000 nodes that report each minute on one core."""
 
     workers: int = 32
     """How many nodes are worked on at the same time. They wait for the API server, not for the CPU.
@@ -38,15 +38,15 @@ class TimingSettings:
     coalesce_seconds: float = 0.2
     """Changes of one node within this time lead to one calculation. [s]"""
     tick_seconds: float = 1.0
-    """How often deadlines are looked at: expired reports, increases that have held. [s]"""
+    """How often deadlines are checked: expired reports, increases that have held. [s]"""
     resync_seconds: float = 600.0
-    """How often everything is listed again, which finds objects whose deletion no watch has told. [s]"""
+    """How often everything is listed again, which finds objects whose deletion the watch missed. [s]"""
     first_retry_seconds: float = 1.0
     """Pause after a failed write; it doubles with each further failure of the same node. [s]"""
     longest_retry_seconds: float = 30.0
     """Longest such pause. [s]"""
     write_burst: int = 5
-    """How many writes to one Node may follow one another at once; one that lets it offer less always may."""
+    """How many writes to one Node may follow one another at once; a decrease is never delayed."""
     write_refill_seconds: float = 10.0
     """After these writes, one more may follow after this long. [s]"""
 
@@ -66,9 +66,9 @@ class WebhookSettings:
     configuration_name: str = "headroom-colocation-config"
     """ValidatingWebhookConfiguration in which API servers find the authority to trust."""
     poll_seconds: float = 10.0
-    """How often the Secret is looked at. [s]"""
+    """How often the Secret is read. [s]"""
     first_poll_seconds: float = 1.0
-    """How soon it is looked at again at first, and before there is a certificate to serve; then ever later. [s]"""
+    """How soon it is read again at first, and before there is a certificate to serve; then ever later. [s]"""
     settle_seconds: float = 5.0
     """How long API servers get to learn of a new authority before a certificate of it is served. [s]"""
 
@@ -90,7 +90,7 @@ class Settings:
     log_level: str = "info"
     """The least severe message that is logged: debug, info, warning or error."""
     exclude_nodes: NodeFilter = field(default_factory=NodeFilter)
-    """Which nodes get no NodeMetric and sell nothing: virtual ones, which nobody can measure."""
+    """Which nodes get no NodeMetric and publish nothing: virtual ones, which cannot be measured."""
     leader: LeaderSettings = LeaderSettings()
     """Leader election."""
     timing: TimingSettings = TimingSettings()
@@ -98,7 +98,7 @@ class Settings:
     webhook: WebhookSettings = WebhookSettings()
     """Admission webhook."""
     ui_listen: str = ""
-    """Address of the built-in web page, host:port; empty: there is none. It asks for no login, so loopback is best."""
+    """Address of the built-in web page, host:port; empty: there is none. It needs no login, so loopback is best."""
     last_good_name: str = LAST_GOOD_NAME
     """ConfigMap in which the last good configuration outlives a restart."""
     identity: str = ""
@@ -106,5 +106,5 @@ class Settings:
 
     @property
     def user_agent(self) -> str:
-        """How this replica introduces itself, so that an audit log tells replicas apart."""
+        """User agent of this replica, so that an audit log distinguishes replicas."""
         return f"headroom-manager ({self.identity})" if self.identity else "headroom-manager"

@@ -1,4 +1,4 @@
-"""Formulas: facts in, amounts and named terms out. No I/O, no clock, no logging.
+"""Formulas: inputs in, amounts and named terms out. No I/O, no clock, no logging.
 
 A calculator is one file here and one line in `CALCULATORS`.
 """

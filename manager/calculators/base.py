@@ -1,4 +1,4 @@
-"""What a calculator is, and what it answers."""
+"""What a calculator is, and what it returns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,48 +9,48 @@ from manager.inputs import Amounts, NodeInputs, Resource
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One named line of a formula for one resource, with the numbers that went in: what `explain` prints."""
+    """One named line of a formula for one resource, with its inputs: what `explain` prints."""
 
     name: str
     """Name of the term, as in the documentation."""
     resource: Resource
-    """The resource it is about; it decides the unit."""
+    """The resource; it determines the unit."""
     formula: str
     """How the value follows from the inputs, in words."""
     value: int
     """The result. [milli-cores, bytes]"""
     inputs: Mapping[str, int] = field(default_factory=dict)
-    """The numbers that went in, by the words of the formula. [milli-cores, bytes, percent]"""
+    """The inputs by their names in the formula. [milli-cores, bytes, percent]"""
     note: str = ""
     """What a person should know about it, such as why it is zero."""
 
 
 EXPIRED: Final = frozenset({"ReportExpired", "PredictionExpired"})
-"""Reasons of a node whose agent has fallen silent."""
+"""Reasons of a node whose agent stopped reporting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """Nothing may be sold, for a reason that is not arithmetic."""
+    """Nothing may be published, for a reason that is not arithmetic."""
 
     reason: str
     """One CamelCase word for programs."""
     message: str
-    """A sentence for people, with the way out."""
+    """A sentence for people, with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a calculator found out about one node."""
+    """The result of a calculator for one node."""
 
     outcome: Amounts | Degraded
-    """What may be sold, or why nothing may."""
+    """The calculated amounts, or why nothing may be published."""
     requested: Amounts
-    """What running pods of the tier have bought."""
+    """Requests of running pods of the tier."""
     desired: Amounts | None
-    """What the Node should offer; `None` takes the resources away."""
+    """The amounts that the Node should have; `None` removes the resources."""
     deficit: Amounts
-    """By how much running pods have bought more than may be sold."""
+    """By how much the requests of running pods exceed the calculated amounts."""
     terms: tuple[Term, ...] = ()
     """Every line of the formula, in order."""
     notes: tuple[str, ...] = ()
@@ -58,17 +58,17 @@ class Result:
 
     @property
     def calculated(self) -> Amounts:
-        """What may be sold; zero when degraded."""
+        """The calculated amounts; zero when degraded."""
         return self.outcome if isinstance(self.outcome, Amounts) else Amounts()
 
     @property
     def degraded(self) -> Degraded | None:
-        """Why nothing may be sold, unless arithmetic says how much."""
+        """Why nothing may be published; `None` when the formula decides."""
         return self.outcome if isinstance(self.outcome, Degraded) else None
 
     @property
     def expired(self) -> bool:
-        """Whether nothing may be sold because reports are too old."""
+        """Whether nothing may be published because reports have expired."""
         return self.degraded is not None and self.degraded.reason in EXPIRED
 
     def term(self, name: str, resource: Resource) -> Term:
@@ -87,9 +87,9 @@ class Calculator(Protocol):
     """Calculates one tier's resources. A frozen dataclass: its fields are its configuration.
 
     `calculate` is called whenever something about a node changes and on its deadlines, many times a second in a large
-    cluster; it must not block, remember or raise on any facts.
+    cluster; it must not block, keep state or raise on any inputs.
     """
 
     def calculate(self, inputs: NodeInputs) -> Result:
-        """What the node may sell."""
+        """The amounts that the node may publish."""
         ...

@@ -1,4 +1,4 @@
-"""Mid: what a node may sell of what Prod pods requested and are predicted not to use. Integers throughout.
+"""The Mid formula: what a node may publish of what Prod pods requested and are predicted not to use. In integers.
 
     reserved    = max(system usage + Prod host applications, capacity - allocatable, annotation reservation)
     usable      = capacity - reserved
@@ -7,8 +7,8 @@
     unused      = max(usable - (node usage - system usage - midOwn), 0)
     mid         = min(Reclaimable + unallocated * midUnallocatedPercent, unused, allocatable * threshold)
 
-What Mid already bought does not count against it (`midOwn`), what it takes beyond does; system usage is charged once,
-in `reserved`. With 16 cores of which 15 are allocatable, 6 in use (1 of it by the system, 2 by Mid pods that bought 3),
+What Mid pods use of their requests does not count against Mid (`midOwn`), usage beyond does; system usage is charged
+once, in `reserved`. With 16 cores, 15 of them allocatable, 6 in use (1 by the system, 2 by Mid pods that requested 3),
 9 requested by Prod and 4 reclaimable: reserved 1, usable 15, unallocated 6, midOwn 2, unused 15 - (6 - 1 - 2) = 12, and
 with midUnallocatedPercent 50 mid = min(4 + 3, 12, 15) = 7 cores.
 
@@ -52,7 +52,7 @@ def percent_of(amount: int, percent: int) -> int:
 
 @dataclass(frozen=True)
 class _ResourceFormula:
-    """The calculation for one resource; every line is computed once, when it is asked for."""
+    """The calculation for one resource; every line is computed once, at first use."""
 
     inputs: NodeInputs
     resource: Resource
@@ -118,7 +118,7 @@ class _ResourceFormula:
     @cached_property
     def unused(self) -> Term:
         report = self.inputs.report
-        # Both resources or none: a node whose memory nobody measures must not be filled because its CPU is idle.
+        # Both resources or none: a node whose memory is not measured must not be filled because its CPU is idle.
         if report is None or any(report.node_usage[each] is None for each in Resource):
             missing = " and ".join(each for each in Resource if report is None or report.node_usage[each] is None)
             return self._term(
@@ -224,7 +224,7 @@ class _ResourceFormula:
 
 
 def degraded(inputs: NodeInputs) -> Degraded | None:
-    """Why nothing may be sold whatever the numbers say; `None` when the formula decides.
+    """Why nothing may be published, whatever the formula; `None` when the formula decides.
 
     A report that is exactly `degradeTimeMinutes` old still counts.
     """
@@ -266,10 +266,10 @@ class MidCalculator:
     """Mid CPU and Mid memory of a node."""
 
     def calculate(self, inputs: NodeInputs) -> Result:
-        """What the node may sell as Mid, and what its Node object should offer.
+        """The Mid amounts that the node may publish, and those that its Node object should have.
 
-        Running Mid pods keep what they bought: a kubelet that restarts fails pods that no longer fit, so under
-        `midShrinkPolicy: floor` the Node never offers less than they request, whatever was calculated.
+        Running Mid pods keep what they requested: a kubelet that restarts fails pods that no longer fit, so under
+        `midShrinkPolicy: floor` the Node never has less than they request, whatever was calculated.
         """
         why = degraded(inputs)
         terms: tuple[Term, ...] = ()
@@ -297,12 +297,12 @@ class MidCalculator:
 
 
 def _within(value: int, allocatable: int) -> int:
-    """Whatever percentages somebody got past the validation: never negative, never more than there is."""
+    """The value, whatever the percentages: never negative, never more than allocatable."""
     return min(max(value, 0), allocatable)
 
 
 def _desired(inputs: NodeInputs, calculated: Amounts | None) -> Amounts | None:
-    """What the Node should offer: what is sold, but not below what running Mid pods request, as far as it has that."""
+    """The amounts that the Node should have: the calculated ones, at least the requests of running Mid pods."""
     allocated = inputs.mid_requests
     if not inputs.strategy.floor or not allocated:
         return calculated
@@ -311,7 +311,7 @@ def _desired(inputs: NodeInputs, calculated: Amounts | None) -> Amounts | None:
 
 
 def _available(inputs: NodeInputs, resource: Resource) -> int:
-    """All that the Node has of a resource; no bound while it does not say."""
+    """The capacity of the Node; no bound while it is unknown."""
     stated = inputs.capacity[resource]
     whole = inputs.allocatable[resource] if stated is None else stated
     return LARGEST if whole is None else whole

@@ -1,1 +1,1 @@
-"""Configuration: text in, judged strategy out. Pure: no I/O, no clock, no logging."""
+"""Configuration: text in, validated strategy out. Pure: no I/O, no clock, no logging."""

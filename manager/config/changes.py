@@ -64,7 +64,7 @@ def compare(before: ColocationConfig, after: ColocationConfig, nodes: Iterable[N
 def differences(
     before: ColocationConfig, after: ColocationConfig, nodes: Iterable[NodeMetadata]
 ) -> Iterator[tuple[str, tuple[FieldChange, ...]]]:
-    """How the strategy of each node changes, one node after the other: whoever has other things to do can do them.
+    """How the strategy of each node changes, one node after the other, so that the caller can yield in between.
 
     Nodes that are alike share the strategies before and after, and so what differs between these: what is equal is the
     same object.

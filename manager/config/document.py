@@ -19,7 +19,7 @@ _KEY_WITHOUT_QUOTES: Final = re.compile(r"[A-Za-z_]\w*\s*:")
 
 
 class UnusableNumber:
-    """A number that JSON can spell and nobody can use; it has been complained about."""
+    """A number that is valid JSON but unusable; a finding about it has been recorded."""
 
     def __init__(self, text: str, why: str) -> None:
         self.text, self.why = text, why
@@ -35,7 +35,7 @@ class _Object(dict[str, Any]):
 
 
 def document(text: str) -> tuple[Any, list[ConfigFinding]]:
-    """The parsed text (`None` when there is nothing to judge further) and what is wrong with it."""
+    """The parsed text (`None` when it cannot be validated further) and the findings."""
     if len(text) > LONGEST:
         return None, [ConfigFinding("", f"not usable: {len(text)} characters are more than a ConfigMap can hold")]
     if text.startswith(_BOM):

@@ -16,7 +16,7 @@ _NESTED: Final = frozenset(
         "nodePredictPolicy.memory",
     }
 )
-# A model's arguments belong to it: whoever names another model starts without them.
+# A model's arguments belong to it: a layer that names another model starts without them.
 _OF_MODEL: Final = ("parameters", "of")
 
 

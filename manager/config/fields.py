@@ -33,11 +33,11 @@ MISSING: Final = object()
 
 
 class Budget:
-    """How much trouble one text may make before it is refused as something else altogether."""
+    """How many unknown names one text may have before it is refused as a whole."""
 
     def __init__(self, unknown: int = 100) -> None:
         self.unknown = unknown
-        """So many more unknown names are looked at one by one."""
+        """How many more unknown names are checked one by one."""
 
 
 class Fields:
@@ -66,7 +66,7 @@ class Fields:
         """The usable fields of a JSON object, by their right names; null and unusable ones are left out.
 
         Args:
-            cls: the type of the API that says which fields there are.
+            cls: the type of the API that defines the fields.
             data: parsed JSON.
             path: where it stands.
             special: readers for fields that need more than their type; each takes (value, path).
@@ -110,7 +110,7 @@ class Fields:
         return None
 
     def may_inspect(self, path: str) -> bool:
-        """Whether there is time for one more unknown name: to find the one that was meant takes long."""
+        """Whether one more unknown name may be checked: finding the intended name takes long."""
         if self._budget.unknown == 0:
             self.error(path, "has very many unknown names: is this a colocation config?")
         self._budget.unknown -= 1
@@ -166,7 +166,7 @@ class Fields:
 
 
 def _hint(kind: type, text: str, path: str) -> str:
-    """What to write in place of a text that says the right thing in the wrong form: "50%", "5m", "true"."""
+    """What to write in place of a text that is right in the wrong form: "50%", "5m", "true"."""
     if kind is bool:
         return f": write {text.lower()} without quotes" if text.lower() in {"true", "false"} else ""
     if kind not in {int, float}:

@@ -19,7 +19,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """The configuration in force, and what is wrong with the one that somebody wants."""
+    """The configuration in force, and what is wrong with the ConfigMap's."""
 
     config: ColocationConfig = field(default_factory=ColocationConfig)
     """What the manager obeys."""
@@ -96,7 +96,7 @@ def at_start(
 def parse_last_good(text: str) -> ColocationConfig | None:
     """What a kept text puts in force: all of it, or what this version, if it is stricter than the last, accepts of it.
 
-    Whoever upgrades must not find all of the cluster disabled for one value that used to pass.
+    An upgrade must not disable the whole cluster for one value that used to pass.
     """
     parsed = parse_config(text)
     return parsed.config or parsed.salvage

@@ -1,6 +1,6 @@
 """Which sets of labels a selector matches, as something that can be cut and subtracted: exact, without any nodes.
 
-A selector asks something of each label by itself, so what it matches is a box: for each label the values it may have
+A selector constrains each label by itself, so what it matches is a box: for each label the values it may have
 (or whether it may be absent). Two boxes overlap when their values do for every label.
 """
 
@@ -74,12 +74,12 @@ def box(selector: Mapping[str, Any] | None) -> Box | None:
     for expression in selector.get("matchExpressions") or ():
         listed, name = frozenset(expression.get("values") or ()), expression["key"]
         if expression["operator"] == "In":
-            asked = Values(absent=False, listed=listed, excluded=False)
+            constraint = Values(absent=False, listed=listed, excluded=False)
         elif expression["operator"] == "NotIn":
-            asked = Values(listed=listed)
+            constraint = Values(listed=listed)
         else:
-            asked = _OF_OPERATOR[expression["operator"]]
-        found[name] = found.get(name, _ANYTHING).both(asked)
+            constraint = _OF_OPERATOR[expression["operator"]]
+        found[name] = found.get(name, _ANYTHING).both(constraint)
     return None if any(values.none for values in found.values()) else found
 
 

@@ -1,4 +1,4 @@
-"""Which entries of `nodeConfigs` match a node: found by its labels, without asking each of hundreds of entries."""
+"""Which entries of `nodeConfigs` match a node: indexed by labels, so that not each of hundreds is compared."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ class PerConfigCache(Generic[_Made]):
     """What is derived from a configuration, made once for each of the last few of them.
 
     Args:
-        make: makes it. Configurations are told apart by identity: to compare hundreds of entries would cost as much.
+        make: makes it. Configurations are compared by identity: comparing hundreds of entries would cost as much.
     """
 
     def __init__(self, make: Callable[[ColocationConfig], _Made]) -> None:
@@ -34,7 +34,7 @@ class PerConfigCache(Generic[_Made]):
 
 
 class _Entries:
-    """Selectors by one label that each asks about: a node is compared with those alone that ask for what it has."""
+    """Selectors indexed by one label that each requires: a node is compared only with selectors of its labels."""
 
     def __init__(self, config: ColocationConfig) -> None:
         self._selectors = [entry.node_selector for entry in config.node_configs or ()]
@@ -46,12 +46,12 @@ class _Entries:
                 self._put(index, selector)
 
     def _put(self, index: int, selector: Mapping[str, Any]) -> None:
-        asked = [(label, (value,)) for label, value in (selector.get("matchLabels") or {}).items()]
+        required = [(label, (value,)) for label, value in (selector.get("matchLabels") or {}).items()]
         expressions = selector.get("matchExpressions") or ()
-        asked += [(each["key"], tuple(each["values"])) for each in expressions if each["operator"] == "In"]
+        required += [(each["key"], tuple(each["values"])) for each in expressions if each["operator"] == "In"]
         present = [each["key"] for each in expressions if each["operator"] == "Exists"]
-        if asked:
-            label, values = min(asked, key=lambda each: len(each[1]))
+        if required:
+            label, values = min(required, key=lambda each: len(each[1]))
             for value in set(values):
                 self._by_value[label][value].append(index)
         elif present:

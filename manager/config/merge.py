@@ -77,7 +77,7 @@ def effective_strategy(
         config: the configuration in force.
         labels: the node's labels.
         annotations: its annotations.
-        above: a layer over all others and how `sources` calls it: what somebody would like to try.
+        above: a layer over all others to try, and its name in `sources`.
     """
     labels, text = labels or {}, (annotations or {}).get(names.ANNOTATION_COLOCATION_STRATEGY) or ""
     ratios = tuple(labels.get(label) for label in RATIO_LABELS)
@@ -88,7 +88,7 @@ def effective_strategy(
 
 
 class _Own(NamedTuple):
-    """What a node itself says about its strategy."""
+    """A node's own settings of its strategy."""
 
     annotation: str
     """The annotation; empty without one."""
@@ -171,7 +171,7 @@ def _merge_annotation(layers: MergedFields, text: str) -> list[ConfigFinding]:
 
 
 def _lower_only(layer: dict[str, Any], below: MergedFields, limits: Iterable[str]) -> list[str]:
-    """Cut limits of evictions that a layer raises, and say which: they hold for more than whom the layer is for."""
+    """Cut limits of evictions that a layer raises, and return them: they apply beyond the layer's nodes."""
     own, stated = layer.get(EVICTION) or {}, below.values[EVICTION]
     raised = [name for name in limits if own.get(name) is not None and own[name] > stated[name]]
     if raised:
@@ -180,7 +180,7 @@ def _lower_only(layer: dict[str, Any], below: MergedFields, limits: Iterable[str
 
 
 def _margins(policy: PredictPolicy) -> set[str]:
-    """The fields that say a margin: what is usual for a model is known only once all layers are laid."""
+    """The fields with a margin: a model's default is known only after all layers are merged."""
     parts = {PART: policy, f"{PART}.cpu": policy.cpu, f"{PART}.memory": policy.memory}
     return {
         join(path, "safetyMarginPercent")
@@ -190,7 +190,7 @@ def _margins(policy: PredictPolicy) -> set[str]:
 
 
 def _merge_checked(layers: MergedFields, layer: Mapping[str, Any], source: str) -> list[ConfigFinding]:
-    """Put a layer on top, unless its models and those below it do not go together; then say so."""
+    """Merge a layer, unless its models conflict with those below it; then return the findings."""
     if PART in layer:
         tried = MergedFields({PART: layers.values[PART]})
         tried.merge({PART: layer[PART]}, source)
@@ -203,7 +203,7 @@ def _merge_checked(layers: MergedFields, layer: Mapping[str, Any], source: str) 
 
 def percent_of_ratio(text: str) -> int | None:
     """A label's ratio as a whole percentage, rounded half up: "0.29" -> 29; `None` when it is not from 0 to 1."""
-    if not _PLAIN.fullmatch(text):  # Python reads more spellings of numbers than anybody means
+    if not _PLAIN.fullmatch(text):  # Python accepts more spellings of numbers
         return None
     try:
         ratio = Decimal(text)

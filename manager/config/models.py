@@ -82,7 +82,7 @@ def _unknown(model: str, path: str, fields: Fields) -> None:
         fields.warn(path, f"model {model} is no more: agents predict with {instead} in its place; name that, or none")
     elif model.isspace():
         fields.error(path, "must be the name of a model, such as nsigma-v2")
-    elif model:  # an empty name is a fault of any policy, whoever judges it
+    elif model:  # an empty name is a fault of any policy
         if not fields.may_inspect(path):
             return
         meant = nearest(model, MODELS)

@@ -1,4 +1,4 @@
-"""Entries of `nodeConfigs` that compete for the same nodes: the first one wins, which is not always what was meant."""
+"""Entries of `nodeConfigs` that match the same nodes: the first one applies, which may not be intended."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from manager.config.findings import ConfigFinding, entry_name, join
 from manager.config.matching import matching_entries
 
 MOST_COMPARED: Final = 100
-"""So many entries are compared with one another; beyond that only live nodes tell."""
+"""So many entries are compared with one another; beyond that only live nodes show overlaps."""
 _MOST_TOLD: Final = 20
 _MOST_NAMES: Final = 5
 _MOST_LABELS: Final = 4
@@ -19,7 +19,7 @@ _MOST_LABELS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class SelectorComparison:
-    """What can be said about entries from their selectors alone."""
+    """Findings about entries from their selectors alone."""
 
     warnings: tuple[ConfigFinding, ...] = ()
     """Entries that can never apply, and names that stand for two entries."""
@@ -69,7 +69,7 @@ def compare_selectors(entries: Sequence[Mapping[str, Any]]) -> SelectorCompariso
         if own is None:
             if selectors[index] is not None:
                 covered.add(index)
-                message = "can match no node: what it asks of the labels contradicts itself"
+                message = "can match no node: its requirements contradict each other"
                 warnings.append(ConfigFinding(f"{where}.nodeSelector", message))
             continue
         earlier = [(other, box) for other, box in enumerate(boxes[:index]) if box is not None]
@@ -110,7 +110,7 @@ def _overlaps(
         labels = label_sets.overlap(one, other)
         if labels is not None:
             shown = ", ".join(f"{name}={value}" for name, value in list(labels.items())[:_MOST_LABELS])
-            with_labels = f"with labels {shown}" if shown else "without the labels that they ask about"
+            with_labels = f"with labels {shown}" if shown else "without the labels that they require"
             message = f"a node {with_labels} matches {_called(entries, earlier)} too, which comes first and applies"
             yield ConfigFinding(join("nodeConfigs", later), message)
 

@@ -29,7 +29,7 @@ from manager.inputs.reading import LONGEST_ANNOTATION
 _MOST_FINDINGS: Final = 100
 _MOST_UNKNOWN_OF_A_NODE: Final = 10
 _CACHED_TEXTS: Final = 4
-"""Texts whose judgement is kept: the one in force comes again with each change of the ConfigMap's metadata."""
+"""Texts whose result is cached: the one in force comes again with each change of the ConfigMap's metadata."""
 _INTERVAL_FIELDS: Final = frozenset({"metricReportIntervalSeconds", "degradeTimeMinutes"})
 _DURATIONS: Final = Range(1, LONGEST_DURATION_SECONDS)
 
@@ -66,7 +66,7 @@ class ParsedStrategy:
 
 @lru_cache(_CACHED_TEXTS)
 def parse_config(text: str | None) -> ParsedConfig:
-    """Judge the text of `colocation-config`; an absent or empty one means the defaults."""
+    """Validate the text of `colocation-config`; an absent or empty one means the defaults."""
     if not text:
         return ParsedConfig(ColocationConfig())
     budget = Budget()
@@ -107,13 +107,13 @@ def parse_config(text: str | None) -> ParsedConfig:
 
 
 def _salvage(clean: Mapping[str, Any], entries: Sequence[Any]) -> ColocationConfig | None:
-    """What is left of a text, its entries judged by what is left of the cluster's part."""
+    """What is left of a text, its entries validated against what is left of the cluster's part."""
     rest = {**clean, "nodeConfigs": entries} if entries else clean
     return parse_config(json.dumps(rest)).config if rest else None
 
 
 def parse_strategy(text: str) -> ParsedStrategy:
-    """Judge a strategy on its own; any fault refuses it as a whole."""
+    """Validate a strategy on its own; any fault refuses it as a whole."""
     if len(text) > LONGEST_ANNOTATION:
         return ParsedStrategy(
             None, (ConfigFinding("", f"longer than the {LONGEST_ANNOTATION} characters that are read"),)

@@ -1,4 +1,4 @@
-"""What an edit of the ConfigMap would do, said before it is made: for the admission webhook and `kubectl headroom`."""
+"""What an edit of the ConfigMap would do, checked in advance: for the admission webhook and `kubectl headroom`."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +16,7 @@ NO_KEY: Final = ConfigFinding(
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What there is to say about a text."""
+    """The findings about a text."""
 
     config: ColocationConfig | None
     """What it would put in force; `None` when it cannot be used."""
@@ -35,7 +35,7 @@ class Review:
 
 
 def review(text: str | None, before: str | None = None) -> Review:
-    """Judge a text that somebody is about to store.
+    """Validate a text that is about to be stored.
 
     Args:
         text: value of key `colocation-config`; `None` when the ConfigMap has no such key.

@@ -12,7 +12,7 @@ _WITHOUT_VALUES: Final = frozenset({"Exists", "DoesNotExist"})
 _LABEL: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _PREFIX: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*", re.ASCII)
 _MOST_FIELDS: Final = 10
-_MOST_ASKED: Final = 64
+_MOST_LABELS: Final = 64
 
 
 def faults(selector: Any, path: str) -> list[ConfigFinding]:  # noqa: ANN401 - configuration can hold anything
@@ -27,9 +27,9 @@ def faults(selector: Any, path: str) -> list[ConfigFinding]:  # noqa: ANN401 - c
         if name not in {"matchLabels", "matchExpressions"}
     ]
     labels, listed = selector.get("matchLabels"), selector.get("matchExpressions")
-    asked = sum(len(part) for part in (labels, listed) if isinstance(part, Mapping | list))
-    if asked > _MOST_ASKED:
-        return [*found, ConfigFinding(path, f"must ask about at most {_MOST_ASKED} labels, got {asked}")]
+    required = sum(len(part) for part in (labels, listed) if isinstance(part, Mapping | list))
+    if required > _MOST_LABELS:
+        return [*found, ConfigFinding(path, f"must have requirements on at most {_MOST_LABELS} labels, got {required}")]
     if labels is not None and not _texts(labels):
         found.append(ConfigFinding(join(path, "matchLabels"), f"must map texts to texts, got {shown(labels)}"))
     elif labels is not None:

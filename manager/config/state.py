@@ -1,4 +1,4 @@
-"""The state of the configuration in words: for `kubectl describe`, and what events about it say."""
+"""The state of the configuration as text: for `kubectl describe`, and for events."""
 
 import re
 import textwrap
@@ -47,7 +47,7 @@ def sentences(findings: Sequence[object], most: int = _MOST_FINDINGS) -> str:
 
 
 def summary(state: InForce, overlaps: Sequence[Overlap]) -> str:
-    """All that somebody who looks at the ConfigMap should know, in lines that `kubectl describe` does not cut."""
+    """A summary for the ConfigMap's annotation, in lines that `kubectl describe` does not cut."""
     lines = _head(state)
     disabled = disabled_entries(state)
     if disabled:

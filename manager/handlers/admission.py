@@ -12,14 +12,14 @@ from crds.names import CONFIG_MAP_KEY
 from manager.config.review import review
 from manager.webhook import admission
 
-_JUDGE: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="admission")
+_VALIDATOR: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="admission")
 _KOPF_LOG: Final = logging.getLogger("kopf.objects")
 
 
 def register(registry: kopf.OperatorRegistry) -> None:
-    """Tell kopf how to judge an edit; whose edits reach this is decided before."""
-    if _told_elsewhere not in _KOPF_LOG.filters:
-        _KOPF_LOG.addFilter(_told_elsewhere)
+    """Register the validation of an edit; whose edits reach it is decided before."""
+    if _is_logged_by_server not in _KOPF_LOG.filters:
+        _KOPF_LOG.addFilter(_is_logged_by_server)
 
     @kopf.on.validate(
         "v1",
@@ -32,7 +32,7 @@ def register(registry: kopf.OperatorRegistry) -> None:
     async def config_map_edit(*, warnings: list[str], **given: Any) -> None:  # noqa: ANN401 - whatever kopf gives
         # A text of a megabyte takes a second, and the manager has other things to do, some of them in threads.
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(_JUDGE, review, _text(given["new"]), _text(given["old"]))
+        found = await loop.run_in_executor(_VALIDATOR, review, _text(given["new"]), _text(given["old"]))
         refusals = found.refusals()
         if refusals:
             raise kopf.AdmissionError(admission.folded(refusals), code=admission.UNPROCESSABLE)
@@ -44,7 +44,7 @@ def _text(config_map: Mapping[str, Any] | None) -> str | None:
     return None if text is None else str(text)
 
 
-def _told_elsewhere(record: logging.LogRecord) -> bool:
+def _is_logged_by_server(record: logging.LogRecord) -> bool:
     """Leave out kopf's line about a refusal, which is no error, and which the server logs in words."""
     message = record.getMessage()
     return not ("failed permanently" in message and f"'{admission.HANDLER}'" in message)

@@ -1,4 +1,4 @@
-"""The ConfigMap: judged when it changes, told about, its last good text kept for the next start and other replicas."""
+"""The ConfigMap: validated on change, its status reported, its last good text stored for restarts and replicas."""
 
 import asyncio
 from dataclasses import replace
@@ -17,7 +17,7 @@ _NOTHING: Final = object()
 
 
 def register(registry: kopf.OperatorRegistry, run: Run, config_reconciler: "ConfigReconciler") -> None:
-    """Tell kopf what to do when the ConfigMap changes; kopf is told elsewhere to watch no other one."""
+    """Register the handler of ConfigMap events; kopf's settings restrict the watch to this one."""
     wanted = run.context.settings.config_name
 
     @kopf.on.event("v1", "configmaps", registry=registry)
@@ -30,7 +30,7 @@ def register(registry: kopf.OperatorRegistry, run: Run, config_reconciler: "Conf
 
 
 async def load(api: ApiServer, context: Context) -> None:
-    """Read the ConfigMap before anything is calculated, so that no node is judged by defaults that do not apply.
+    """Read the ConfigMap before anything is calculated, so that no default is used that does not apply.
 
     What an earlier run of this process has in force stays so if the ConfigMap is bad.
 
@@ -51,12 +51,12 @@ async def load(api: ApiServer, context: Context) -> None:
 
 
 async def _parsed(text: str | None) -> None:
-    """Parse a text aside, which takes a second for a large one; when it is judged then, that has been done."""
+    """Parse a text in a thread, as a large one takes a second; the result is cached for the event loop."""
     await asyncio.to_thread(parse_config, text)
 
 
 class ConfigReconciler:
-    """Takes changes of the ConfigMap, and does in the background what they call for: telling, and keeping the text.
+    """Applies changes of the ConfigMap, and in the background reports them and stores the last good text.
 
     Args:
         run: the run it belongs to.
@@ -71,7 +71,7 @@ class ConfigReconciler:
         self._seen = 0
 
     def observe(self, obj: dict[str, Any] | None) -> None:
-        """Judge the ConfigMap as it is now; `None` when it is gone."""
+        """Validate the ConfigMap as it is now; `None` when it is gone."""
         self._seen += 1
         context = self._run.context
         self._record_object(obj)
@@ -79,7 +79,7 @@ class ConfigReconciler:
         self._apply(after_change(context.in_force, text, present=obj is not None, now=context.wall()))
 
     def _record_object(self, obj: dict[str, Any] | None) -> None:
-        """Remember what is written on it, and which one it is: `kubectl describe` asks for events of that very one."""
+        """Record its annotation and its uid: `kubectl describe` selects events by uid."""
         self._written = config_map.state_of(obj)
         if obj is not None:
             self._status_reporter.uid = str(obj["metadata"].get("uid", ""))
@@ -88,14 +88,14 @@ class ConfigReconciler:
         context = self._run.context
         before = context.in_force
         if (state, state.since) == (before, before.since):
-            return  # such as our own annotation; the very same object is compared in no time
+            return  # such as the manager's own annotation; comparing the same object is cheap
         context.in_force = state
         self._status_reporter.update_metrics()
         if state.config != before.config:
             self._run.requeue_all()
 
     async def refresh(self) -> None:
-        """Read the ConfigMap again: kopf tells of no deletion that happened while its watch was down.
+        """Read the ConfigMap again: kopf misses a deletion while its watch was down.
 
         Raises:
             ApiError: the API server refuses.
@@ -104,11 +104,11 @@ class ConfigReconciler:
         settings, seen = self._run.context.settings, self._seen
         found = await config_map.read(self._run.api, settings, settings.config_name)
         await _parsed(config_map.text_of(found))
-        if seen == self._seen:  # else the watch has told of something newer meanwhile
+        if seen == self._seen:  # else the watch has reported something newer meanwhile
             self.observe(found)
 
     async def reconcile(self) -> None:
-        """Tell of the configuration and keep its text, if this replica leads and has not done so yet.
+        """Report the configuration and store its text, if this replica leads and has not done so yet.
 
         Raises:
             ApiError: the API server refuses.
@@ -128,11 +128,11 @@ class ConfigReconciler:
             self._stored = now.text
 
     async def _take_over(self) -> None:
-        """Go on where the last leader stopped: with its last good text, if that is newer than what this replica saw."""
+        """Continue from the last leader: with its last good text, if that is newer than what this replica observed."""
         context, settings, seen = self._run.context, self._run.context.settings, self._seen
         kept = await config_map.read(self._run.api, settings, settings.last_good_name)
         found = await config_map.read(self._run.api, settings, settings.config_name)
-        if seen == self._seen:  # else the watch has told of something newer meanwhile
+        if seen == self._seen:  # else the watch has reported something newer meanwhile
             self._record_object(found)
         text, since = config_map.text_of(kept) or "", config_map.since_of(kept)
         await _parsed(text)

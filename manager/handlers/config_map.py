@@ -33,13 +33,13 @@ def text_of(config_map: Mapping[str, Any] | None) -> str | None:
 
 
 def state_of(config_map: Mapping[str, Any] | None) -> str | None:
-    """What the manager has written about it on it."""
+    """The manager's annotation on it."""
     state = _annotations(config_map).get(ANNOTATION_CONFIG_STATE)
     return None if state is None else str(state)
 
 
 def since_of(kept: Mapping[str, Any] | None) -> float:
-    """Since when a last good text was in force; 0 where nobody knows. [s since 1970]"""
+    """Since when a last good text was in force; 0 if unknown. [s since 1970]"""
     return parse_timestamp(_annotations(kept).get(ANNOTATION_IN_FORCE_SINCE)) or 0.0
 
 

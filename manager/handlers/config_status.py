@@ -1,4 +1,4 @@
-"""Tells people about the configuration, where they look: events on the ConfigMap, an annotation of it, and metrics."""
+"""Reports the status of the configuration: events on the ConfigMap, an annotation of it, and metrics."""
 
 import logging
 from typing import Final
@@ -26,7 +26,7 @@ _GONE: Final = "the ConfigMap is gone: the defaults apply, and colocation is dis
 
 
 class ConfigMetrics:
-    """What metrics say about the configuration, beside whether it is valid."""
+    """Metrics of the configuration, beside whether it is valid."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.since = Gauge(
@@ -46,7 +46,7 @@ class ConfigMetrics:
 
 
 class ConfigStatusReporter:
-    """Says each thing once, again every half hour while it lasts, and writes nothing that stands there already.
+    """Reports each finding once, again every half hour while it lasts, and writes only what differs.
 
     Args:
         run: the run it belongs to.
@@ -78,24 +78,24 @@ class ConfigStatusReporter:
         self._was_bad = self._was_bad or bool(state.errors)
 
     def take_over(self, known: ColocationConfig | None) -> None:
-        """Begin to speak for all replicas.
+        """Begin to report for all replicas.
 
         Args:
-            known: the configuration of which somebody has already said that it is in force.
+            known: the configuration that has already been reported as in force.
         """
         self._applied, self._reported, self._counted = known, None, None
         self._was_bad = bool(self._run.context.in_force.errors)
         self._reported_pairs, self._rewrite_at = frozenset(), float("-inf")
 
     def hand_over(self) -> None:
-        """Another replica speaks now, and counts."""
+        """Another replica reports now, and counts."""
         self._metrics.overlaps.set(0)
 
     async def reconcile(self, written: str | None) -> None:
-        """Tell what has not been told. Never raises.
+        """Report what has not been reported. Never raises.
 
         Args:
-            written: the summary that stands on the ConfigMap.
+            written: the summary in the ConfigMap's annotation.
         """
         now, steady = self._run.context.in_force, self._run.context.steady()
         changed = self._reported != now
@@ -141,7 +141,7 @@ class ConfigStatusReporter:
         return f"valid again and {words}" if self._was_bad else words
 
     async def _report_overlaps(self, now: InForce, steady: float) -> None:
-        """Entries that match the same nodes; counted anew when labels have changed, told when entries meet anew."""
+        """Entries that match the same nodes; counted when labels change, reported when a new pair overlaps."""
         basis = (now.config, self._run.context.cluster.label_changes)
         if self._counted != basis and (steady >= self._count_at or self._counted is None):
             self._counted, self._count_at = basis, steady + _RECOUNT_SECONDS
@@ -163,7 +163,7 @@ class ConfigStatusReporter:
         return [node for node in nodes if not context.settings.exclude_nodes.excludes(node.labels)]
 
     async def _write(self, state: str, written: str | None, steady: float) -> None:
-        """Write the summary; not twice within 15 s, whoever takes it away or however nodes come and go."""
+        """Write the summary; at most once in 15 s, even if it is removed or nodes change."""
         if state == written:
             return
         self._rewrite_at = steady + _REWRITE_SECONDS
@@ -171,7 +171,7 @@ class ConfigStatusReporter:
             await config_map.write_state(self._run.api, self._run.context.settings, state)
         except (ApiError, ApiUnavailable) as error:
             if isinstance(error, ApiError) and error.not_found:
-                return  # its deletion is about to be seen
+                return  # its deletion is about to be observed
             level = logging.DEBUG if self._failure_logged else logging.WARNING
             _LOG.log(level, "The state of the configuration cannot be written on the ConfigMap: %s", error)
             self._failure_logged = True

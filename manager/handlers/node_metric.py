@@ -1,4 +1,4 @@
-"""NodeMetrics: one for each Node, with the spec that its strategy asks for, gone with it."""
+"""NodeMetrics: one for each Node, with the spec of its strategy, deleted with it."""
 
 import logging
 from functools import partial
@@ -16,11 +16,11 @@ from manager.server_side_apply import apply
 
 _LOG: Final = logging.getLogger(__name__)
 _SOON_SECONDS: Final = 5.0
-"""After this long the watch has told of what is already there. [s]"""
+"""After this long the watch has reported what exists. [s]"""
 
 
 def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
-    """Remember a NodeMetric that changed, and have its node looked at if that matters."""
+    """Cache a NodeMetric that changed, and requeue its node if a relevant field changed."""
     name = str(get_path(obj, "metadata", "name") or "")
     cluster = run.context.cluster
     if type_ == "DELETED":
@@ -31,14 +31,14 @@ def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
 
 
 def take(run: Run, name: str, obj: dict[str, Any], *, listed: bool) -> bool:
-    """Remember a NodeMetric, if it can be understood; whether anything changed that matters."""
+    """Cache a NodeMetric, if it can be read; whether a relevant field changed."""
     context = run.context
     put = partial(context.cluster.put_node_metric, now=context.steady(), listed=listed)
     return bool(context.unreadable_node_metrics.attempt(name, obj, put))
 
 
 async def ensure(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> float | None:
-    """Create a node's NodeMetric, or correct what we apply to it: the spec, and that it goes with its Node.
+    """Create a node's NodeMetric, or correct the fields that the manager owns: the spec and the owner.
 
     Args:
         run: the run.
@@ -47,17 +47,17 @@ async def ensure(run: Run, name: str, uid: str, strategy: ColocationStrategy) ->
         strategy: the node's strategy.
 
     Returns:
-        In how many seconds to look again, when a correction has to wait because there were many. [s]
+        In how many seconds to reconcile again, when a correction is rate-limited. [s]
 
     Raises:
         ApiError: the API server refuses.
-        ApiUnavailable: it is away.
+        ApiUnavailable: the API server is unavailable.
     """
     context = run.context
     known = context.cluster.node_metrics.get(name)
     if known is not None and known.managed_fields.belongs_to_other_node(uid):
         if not await _is_current(run, name, uid):
-            return _SOON_SECONDS  # the watch tells of the newer Node in a moment
+            return _SOON_SECONDS  # the watch reports the newer Node in a moment
         await _delete(run, name, known.uid)
         known = None
     omitted = context.state_of(DefinitionFields).omitted("spec", context.steady())
@@ -89,14 +89,14 @@ async def ensure(run: Run, name: str, uid: str, strategy: ColocationStrategy) ->
 
 
 async def _held_back(run: Run, name: str, wanted: dict[str, Any]) -> float:
-    """How long a correction must wait; people are told that somebody else writes too. [s]"""
+    """How long a correction must wait; another writer is reported. [s]"""
     drift = run.context.node_state(name).state_of(DriftCorrection)
     wait = drift.wait(wanted, run.context.steady())
     if wait and not drift.reported:
         drift.reported = True
         note = (
-            "somebody else writes the spec of this node's NodeMetric too: it is set right only once a minute now. "
-            "Is another manager, such as Koordinator's, at work?"
+            "another writer changes the spec of this node's NodeMetric: it is corrected only once a minute now. "
+            "Is another manager, such as Koordinator's, running?"
         )
         _LOG.warning("Node %s: %s", name, note)
         await run.events.record(run.context.cluster.reference(name), "Warning", "NodeMetricContested", "Measure", note)
@@ -110,7 +110,7 @@ async def _is_current(run: Run, name: str, uid: str) -> bool:
 
 
 async def _take_over(run: Run, name: str) -> None:
-    """Count as applied what an earlier version wrote in another way."""
+    """Migrate `managedFields` of an earlier version to apply."""
     path = node_metric.path(name)
     metadata = (await run.api.get(path))["metadata"]
     fields = node_metric.migrate_managed_fields(metadata.get("managedFields") or ())
@@ -124,7 +124,7 @@ async def remove(run: Run, name: str) -> None:
 
     Raises:
         ApiError: the API server refuses.
-        ApiUnavailable: it is away.
+        ApiUnavailable: the API server is unavailable.
     """
     known = run.context.cluster.node_metrics.get(name)
     if known is not None:
@@ -132,11 +132,11 @@ async def remove(run: Run, name: str) -> None:
 
 
 async def remove_ours(run: Run, name: str) -> None:
-    """Delete the NodeMetric of a node that should have none, if it is one that we have written.
+    """Delete the NodeMetric of a node that should have none, if the manager wrote it.
 
     Raises:
         ApiError: the API server refuses.
-        ApiUnavailable: it is away.
+        ApiUnavailable: the API server is unavailable.
     """
     known = run.context.cluster.node_metrics.get(name)
     if known is not None and known.managed_fields.written_by_manager:

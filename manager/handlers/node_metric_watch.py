@@ -1,4 +1,4 @@
-"""What NodeMetrics say, kept up to date, also while their definition is missing and after it came back.
+"""Watches NodeMetrics, also while their definition is missing and after it is back.
 
 They come from our own watch: kopf's would end when the definition goes, and would not notice that it comes.
 """
@@ -41,7 +41,7 @@ async def read(run: Run) -> str:
 
 
 async def follow(run: Run, since: str) -> None:
-    """Keep the NodeMetrics up to date, for ever.
+    """Follow the NodeMetrics forever.
 
     What is known of them is kept while their definition is missing: an API server that starts may not know it yet. So
     the reports grow old, and each node is degraded in its time.
@@ -64,7 +64,7 @@ async def follow(run: Run, since: str) -> None:
 
 
 def _take(run: Run, obj: dict[str, Any]) -> str:
-    """Remember a listed NodeMetric; all that the list itself keeps of it is its name."""
+    """Cache a listed NodeMetric; the list itself keeps its name alone."""
     name = str(get_path(obj, "metadata", "name") or "")
     if take(run, name, obj, listed=True):
         run.queue.add(name)
@@ -72,12 +72,12 @@ def _take(run: Run, obj: dict[str, Any]) -> str:
 
 
 def _known(run: Run) -> dict[str, str]:
-    """The uid of each NodeMetric that is remembered, by name."""
+    """The uid of each cached NodeMetric, by name."""
     return {name: known.uid for name, known in run.context.cluster.node_metrics.items()}
 
 
 def _drop(run: Run, before: Mapping[str, str], listed: Iterable[str]) -> None:
-    """Forget those that were known before a list and are not on it, but none that has come since."""
+    """Drop those that were cached before a list and are not in it, but none that was added since."""
     for name in before.keys() - set(listed):
         run.context.cluster.drop_node_metric(name, before[name])
         run.queue.add(name)

@@ -1,4 +1,4 @@
-"""Nodes: noticed, never annotated, never finalized."""
+"""Nodes: watched, never annotated, never finalized."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from manager.inputs.reading import get_path
 
 
 def register(registry: kopf.OperatorRegistry, run: Run) -> None:
-    """Tell kopf what to do when a Node changes. Only `on.event`: everything else in kopf would write to Nodes."""
+    """Register the handler of Node events. Only `on.event`: everything else in kopf would write to Nodes."""
 
     @kopf.on.event("v1", "nodes", registry=registry)
     async def node_event(event: kopf.RawEvent, **_: Any) -> None:  # noqa: ANN401
@@ -17,7 +17,7 @@ def register(registry: kopf.OperatorRegistry, run: Run) -> None:
 
 
 def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
-    """Remember a Node that changed, and have it looked at if that matters."""
+    """Cache a Node that changed, and requeue it if a relevant field changed."""
     name = str(get_path(obj, "metadata", "name") or "")
     cluster = run.context.cluster
     if type_ == "DELETED":

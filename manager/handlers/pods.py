@@ -1,7 +1,7 @@
-"""Pods: only what formulas need is kept, and many changes of one node's pods lead to one look at it.
+"""Pods: only what formulas need is cached, and many changes of one node's pods lead to one reconciliation.
 
-They come from our own watch instead of kopf's. It leaves ended and unbound pods to the server, and it says when it has
-listed everything again: a pod whose deletion nobody saw would otherwise be charged to its node for ever.
+They come from a watch of the manager instead of kopf's. It filters ended and unbound pods on the server, and reports
+each relist: a pod whose deletion was missed would otherwise be charged to its node forever.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ SELECTOR: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
 async def follow(run: Run) -> None:
-    """Keep the pods up to date, for ever."""
+    """Follow the pods forever."""
     unreadable = Unreadable("Pod", check_placed_pod)
     take = partial(_take, run, unreadable)
     async for change in list_and_watch(
@@ -38,7 +38,7 @@ async def follow(run: Run) -> None:
 
 
 def _take(run: Run, unreadable: Unreadable, obj: Json) -> str:
-    """Remember a pod, if it can be understood; all that a list itself keeps of it is its uid."""
+    """Cache a pod, if it can be read; the list itself keeps its uid alone."""
     uid = str(get_path(obj, "metadata", "uid") or "")
     pod = unreadable.attempt(uid, obj, PodInputs.from_object)
     touched = set() if pod is None else run.context.cluster.put_pod(pod)
@@ -52,7 +52,7 @@ def _drop(run: Run, uid: str) -> None:
 
 
 async def _drop_others(run: Run, listed: Sequence[str]) -> None:
-    """Forget the pods that a list has not told of; with the first list all are known."""
+    """Drop the pods that are not in a list; after the first list all are known."""
     cluster = run.context.cluster
     await in_slices(cluster.pod_uids() - set(listed), partial(_drop, run), [])
     if not cluster.pods_synced:

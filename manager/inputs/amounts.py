@@ -9,7 +9,7 @@ from crds import names
 
 
 class Resource(StrEnum):
-    """The two resources that are sold; the values are the names of the native ones."""
+    """The two resources that are published; the values are the names of the native ones."""
 
     CPU = "cpu"
     MEMORY = "memory"
@@ -46,7 +46,7 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One number per resource, in milli-cores and bytes; `None` where nobody measured or stated it."""
+    """One number per resource, in milli-cores and bytes; `None` where unknown."""
 
     cpu: int | None = None
     """CPU. [milli-cores]"""

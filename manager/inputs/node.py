@@ -1,4 +1,4 @@
-"""One node: gathering its facts from Kubernetes JSON."""
+"""One node: gathering its inputs from Kubernetes JSON."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from manager.inputs.strategy import StrategyInputs
 
 @dataclass(frozen=True, slots=True)
 class NodeInputs:
-    """Everything a formula may read about one node."""
+    """The inputs of a formula about one node."""
 
     name: str
     """Name of the node."""
@@ -31,7 +31,7 @@ class NodeInputs:
     mid_requests: Amounts
     """`kubernetes.io/mid-*` requests of the Mid pods that the kubelet admitted and that have not ended."""
     mid_own: Amounts
-    """What Mid pods use of what they bought: min(usage, requests)."""
+    """What Mid pods use of their requests: min(usage, requests)."""
     report: NodeReport | None
     """The NodeMetric's status; `None` without one."""
     strategy: StrategyInputs
@@ -52,7 +52,7 @@ def from_objects(
     now: float,
     observed_at: ObservedAt | None = None,
 ) -> NodeInputs:
-    """Gather the facts of one node from Kubernetes JSON. Pure.
+    """Gather the inputs of one node from Kubernetes JSON. Pure.
 
     Args:
         node: the Node.
@@ -60,7 +60,7 @@ def from_objects(
         pods: pods of the cluster or of the node, as JSON or already reduced; those of other nodes are left out.
         strategy: the node's strategy; what it leaves open takes the default.
         now: the clock. [unix s]
-        observed_at: when the report's times were seen to change; `None` for an observer who has only just come.
+        observed_at: when the report's times were observed to change; `None` for an observer that has just started.
     """
     name = str(get_path(node, "metadata", "name") or "")
     reduced = (pod if isinstance(pod, PodInputs) else PodInputs.from_object(pod) for pod in pods)
@@ -102,7 +102,7 @@ def _mid_own(report: NodeReport | None, mid_pods: list[PodInputs], mid_requests:
         usage = known(report.mid_usage)
         return Amounts(min(usage.cpu, mid_requests.cpu), min(usage.memory, mid_requests.memory))
     both = ((report.pod_usage.get(pod.key, Amounts()), pod.mid_requests) for pod in mid_pods)
-    return total(Amounts(min(used.cpu, asked.cpu), min(used.memory, asked.memory)) for used, asked in both)
+    return total(Amounts(min(used.cpu, requested.cpu), min(used.memory, requested.memory)) for used, requested in both)
 
 
 def _annotation(node: Json, name: str, read: Reader) -> Json:
@@ -124,7 +124,7 @@ def _annotation(node: Json, name: str, read: Reader) -> Json:
 
 
 def _allocatable(node: Json, read: Reader) -> Measured:
-    """What the annotation says there really is, of the resources that the Node states."""
+    """The raw allocatable of the annotation, for the resources that the Node has."""
     stated = read.measured(get_path(node, "status", "allocatable"), "status.allocatable")
     raw = read.measured(_annotation(node, names.ANNOTATION_RAW_ALLOCATABLE, read), names.ANNOTATION_RAW_ALLOCATABLE)
     known = (stated[each] if stated[each] is None or raw[each] is None else raw[each] for each in Resource)
@@ -132,7 +132,7 @@ def _allocatable(node: Json, read: Reader) -> Measured:
 
 
 def reserved_by_annotation(node: Json) -> Measured:
-    """What the reservation annotation keeps from all pods; unknown where it says nothing that can be used."""
+    """What the reservation annotation keeps from all pods; unknown where it has nothing usable."""
     return _reservation(node, Reader())
 
 

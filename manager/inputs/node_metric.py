@@ -14,18 +14,18 @@ _LISTS: Final = (("podsMetric",), ("hostApplicationMetric",), ("conditions",), (
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What is remembered of a NodeMetric's status."""
+    """A NodeMetric's status, reduced."""
 
     update_time: float | None = None
-    """When the agent says it sent the last full report. [unix s]"""
+    """When the agent sent the last full report, by its own clock. [unix s]"""
     prediction_time: float | None = None
     """When it last sent the prediction; `None` from an agent that has no `status.prediction`. [unix s]"""
     own_agent: bool = False
     """Whether `status.prediction` is there: usage per class in the same ticks."""
     node_usage: Measured = UNKNOWN
-    """Everything on the node; of our agent the larger of what the full report and class node say, which it both has."""
+    """Usage of the node; of our agent the larger of the full report's and of class node's, which must both be there."""
     system_usage: Measured = UNKNOWN
-    """What is not pods: class sys of our agent, what the full report of another says."""
+    """Usage outside of pods: class sys of our agent, system usage of another agent's full report."""
     prod_host_usage: Amounts = NOTHING
     """Prod applications outside of Kubernetes, of another agent."""
     prod_usage: Measured = UNKNOWN
@@ -37,9 +37,9 @@ class NodeReport:
     reclaimable: Measured = UNKNOWN
     """`prodReclaimableMetric`: what Prod requested and will not use."""
     collecting: bool = True
-    """False when the agent says that it does not measure this node (condition `Collecting`)."""
+    """False when the agent reports that it does not measure this node (condition `Collecting`)."""
     prediction_ready: bool = True
-    """False when it says that its prediction cannot be relied upon yet (condition `PredictionReady`)."""
+    """False when it reports that its prediction is not ready (condition `PredictionReady`)."""
     problems: tuple[str, ...] = ()
     """What could not be read, one sentence each."""
 
@@ -88,8 +88,8 @@ def _length(status: object, path: tuple[str, ...]) -> int:
 
 def _of_agent(status: Json) -> bool:
     """Whether there is anything but the manager's own conditions and account."""
-    said = (each.get("type") for each in get_objects(status, "conditions"))
-    return bool(status.keys() - {"conditions", "shadow"}) or any(each not in names.MANAGER_CONDITIONS for each in said)
+    types = (each.get("type") for each in get_objects(status, "conditions"))
+    return bool(status.keys() - {"conditions", "shadow"}) or any(each not in names.MANAGER_CONDITIONS for each in types)
 
 
 def _denied(status: Json, condition: str) -> bool:
@@ -102,7 +102,7 @@ def _denied(status: Json, condition: str) -> bool:
 def _larger(full: Measured, fast: Measured) -> Measured:
     """A fast report renews the classes alone: what Mid pods use since then must not be missing from the node's usage.
 
-    The full report's may be the larger one because it counts the page cache where the strategy asks for that. Where one
+    The full report's may be the larger one because it counts the page cache where the strategy requires that. Where one
     of the two is missing the node was not measured: the other is not how much it uses at most.
     """
     pairs = ((full[each], fast[each]) for each in Resource)
@@ -127,7 +127,7 @@ def _pod_usage(status: Json, read: Reader) -> dict[str, Amounts]:
 
 @dataclass(frozen=True, slots=True)
 class ObservedAt:
-    """When the manager saw the two times of a report change; `None` where it was not watching. [s]"""
+    """When the two times of a report were observed to change; `None` where they were not. [s]"""
 
     report: float | None = None
     """`status.updateTime`."""
@@ -143,9 +143,9 @@ class ObservedAt:
 
 
 def age_seconds(reported: float | None, observed_at: float | None, now: float) -> float | None:
-    """Age of a report: time since we saw it, or since it says it was sent if that is longer; a future time is now.
+    """Age of a report: time since it was observed, or since its own time if that is longer; a future time is now.
 
-    An agent whose clock is ahead is judged by our clock alone; one whose clock is behind is believed.
+    If the agent's clock is ahead, only the manager's clock counts; if it is behind, the report's own time counts.
     """
     if reported is None:
         return None

@@ -20,14 +20,14 @@ _SYSTEM_CRITICAL: Final = 2_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class MidPod:
-    """What eviction asks about a pod that bought Mid resources. The many other pods do without it."""
+    """What eviction needs to know of a pod that requests Mid resources; other pods go without."""
 
     priority: int
     """Its numeric priority."""
     created: float
     """When it was made; 0 where that is not stated. [unix s]"""
     terminating: bool
-    """Whether it is on its way out already."""
+    """Whether it is terminating."""
     workload: str
     """What outlives it: "namespace/Kind/name" of its controller, or of itself when it has none."""
     kept: str = ""
@@ -35,7 +35,7 @@ class MidPod:
 
     @classmethod
     def from_object(cls, pod: Json) -> Self:
-        """Reduce a Pod. What cannot be read speaks for leaving the pod alone for longer."""
+        """Reduce a Pod. What cannot be read protects the pod for longer."""
         metadata = pod.get("metadata") or {}
         try:
             created = parse_time(str(metadata.get("creationTimestamp") or ""))
@@ -58,13 +58,13 @@ def _priority(pod: Json) -> int:
 
 
 def _kept(pod: Json) -> str:
-    """Why a Mid pod is never evicted. Whoever comes back to the same node gives no room back."""
+    """Why a Mid pod is never evicted: one that returns to the same node frees nothing."""
     if is_mirror_pod(pod):
         return "is a static pod, which its node starts again"
     owners = get_path(pod, "metadata", "ownerReferences") or ()
     if any(owner.get("controller") and owner.get("kind") == "DaemonSet" for owner in owners):
         return "is of a DaemonSet, which would put it on the same node again"
-    # The label says what a pod is; a number counts where there is none, and where Kubernetes calls it critical.
+    # The label decides; a number counts without a label, and where Kubernetes calls it critical.
     band, priority = priority_class_raw(pod), _priority(pod)
     above = band is PriorityBand.NONE and priority > VALUES[PriorityBand.MID][1]
     if above or band is PriorityBand.PROD or priority >= _SYSTEM_CRITICAL:
@@ -79,7 +79,7 @@ def _amount(requested: Mapping[str, Fraction], name: str, convert: Callable[[Fra
 
 @dataclass(frozen=True, slots=True)
 class PodInputs:
-    """What is remembered of one pod: 150,000 of them must fit into a gigabyte with everything else."""
+    """A pod, reduced: 150,000 of them must fit into a gigabyte with everything else."""
 
     key: str
     """Namespace/name."""
@@ -98,7 +98,7 @@ class PodInputs:
     admitted: bool = False
     """Whether the kubelet of its node has taken it in."""
     mid: MidPod | None = None
-    """What eviction asks about it; `None` when it requests no Mid resources."""
+    """What eviction needs to know; `None` when it requests no Mid resources."""
 
     @classmethod
     def from_object(cls, pod: Json) -> Self:
@@ -128,8 +128,8 @@ class PodInputs:
 
     @property
     def holds_mid(self) -> bool:
-        """Whether it is a Mid pod that its kubelet admitted and that has not ended: its requests stay on offer.
+        """Whether it is a Mid pod that its kubelet admitted and that has not ended: its requests stay published.
 
-        Whoever may create pods can name a node and any amount in one; only the kubelet compares that with the node.
+        A pod can be created with any node and any amount in it; only the kubelet compares them.
         """
         return bool(self.mid_requests) and self.admitted and not self.terminal

@@ -1,4 +1,4 @@
-"""What a NodeMetric predicts for the eyes of people: no formula reads it."""
+"""The prediction of a NodeMetric for display: no formula reads it."""
 
 import sys
 from collections.abc import Mapping
@@ -16,24 +16,24 @@ _SILENT_SECONDS: Final = 180.0
 
 @dataclass(frozen=True, slots=True)
 class PredictionSummary:
-    """What is kept of it."""
+    """A prediction, reduced."""
 
     peak: Measured = UNKNOWN
     """Predicted peak of Prod pods and system, margin included: `prodPeakMetric`."""
     warm: int | None = None
-    """Pods predicted from history; `None` from an agent that does not say."""
+    """Pods predicted from history; `None` from an agent that does not report it."""
     cold: int | None = None
     """Pods counted at their request."""
     reason: str = ""
-    """Reason of condition PredictionReady, one word; empty where nobody sets it."""
+    """Reason of condition PredictionReady, one word; empty if unset."""
     silent_after: float = _SILENT_SECONDS
     """A report older than this means that reports are missing. [s]"""
 
     @classmethod
     def from_object(cls, node_metric: Json) -> Self:
-        """Reduce a NodeMetric. What cannot be read counts as not said."""
+        """Reduce a NodeMetric. What cannot be read counts as not reported."""
         status, pods = get_path(node_metric, "status"), get_path(node_metric, "status", "prediction", "pods")
-        said = (
+        conditions = (
             each for each in get_objects(status, "conditions") if each.get("type") == names.CONDITION_PREDICTION_READY
         )
         interval = get_path(node_metric, "spec", "metricCollectPolicy", "reportIntervalSeconds")
@@ -42,7 +42,7 @@ class PredictionSummary:
             peak=Reader().measured(get_path(status, "prodPeakMetric", "resource", "resources"), "prodPeakMetric"),
             warm=_count(pods, "warm"),
             cold=_count(pods, "cold"),
-            reason=sys.intern(next((str(each.get("reason") or "") for each in said), "")),
+            reason=sys.intern(next((str(each.get("reason") or "") for each in conditions), "")),
             silent_after=max(_SILENT_SECONDS, float(_SILENT_REPORTS * every)),
         )
 

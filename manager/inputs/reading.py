@@ -1,4 +1,4 @@
-"""Reading numbers and times out of JSON that somebody else wrote, without ever failing on it."""
+"""Reads numbers and times out of JSON of other writers, without ever failing on it."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from manager.inputs.amounts import LARGEST, Amounts, Measured
 Json = Mapping[str, Any]
 
 LONGEST_ANNOTATION: Final = 16 * 1024
-"""An annotation of a Node is read each time that the node is looked at. [characters]"""
+"""An annotation of a Node is read at each reconciliation. [characters]"""
 MOST_ITEMS: Final = 2000
 """So many items of a list are read; no node has more pods. What else stands there costs nothing."""
 _MOST_PROBLEMS: Final = 20
@@ -18,7 +18,7 @@ _LONGEST_VALUE: Final = 80
 
 
 class Reader:
-    """Reads amounts out of JSON that somebody else wrote, and remembers what it could not read."""
+    """Reads amounts out of JSON of other writers, and records what it could not read."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -46,7 +46,7 @@ class Reader:
         except (QuantityError, TypeError):
             self.problem(f"{path}: {_shown(quantity)} is not a quantity; the amount counts as not reported")
             return None
-        if not 0 <= amount <= LARGEST:  # as a zero, a negative usage would say that everything is free
+        if not 0 <= amount <= LARGEST:  # as zero, a negative usage would mean that everything is free
             self.problem(f"{path}: {_shown(quantity)} cannot be an amount; it counts as not reported")
             return None
         return amount

@@ -13,7 +13,7 @@ class StrategyInputs:
     """The strategy of one node, nothing left open."""
 
     enabled: bool
-    """Whether Mid is sold here at all."""
+    """Whether Mid is published at all."""
     shadow: bool
     """Whether everything is calculated and nothing published."""
     mid_policy: str
@@ -21,13 +21,13 @@ class StrategyInputs:
     floor: bool
     """Whether what running Mid pods request stays published."""
     static: bool
-    """Whether a fixed share is sold instead of the prediction."""
+    """Whether a fixed share is published instead of the prediction."""
     threshold_percent: Amounts
     """Mid never exceeds this share of allocatable. [percent]"""
     static_percent: Amounts
-    """Share of allocatable that static mode sells. [percent]"""
+    """Share of allocatable that static mode publishes. [percent]"""
     unallocated_percent: int
-    """Share of what nobody requested that is sold too. [percent]"""
+    """Share of what no pod requested that is published, too. [percent]"""
     degrade_seconds: int
     """A report older than this counts as absent. [s]"""
     update_seconds: int

@@ -1,17 +1,17 @@
-"""Shadow mode's account: what a node would have offered, and how often that would have been too much. Pure.
+"""Shadow mode's account: what a node would have published, and how often that would have been too much. Pure.
 
 A node in shadow mode writes to a Node that exists only here, by the same rules as to the real one: decreases at once,
-increases after they held, what running Mid pods bought never taken away. Each full report then judges what stood there
+increases after they held, requests of running Mid pods never removed. Each full report then evaluates what was there
 since the report before it, as far back as the report's averages reach (`metricAggregateDurationSeconds`), per resource
 and in integers:
 
     reserved = max(system usage + Prod host applications, capacity - allocatable, annotation reservation)
     used     = usage of the pods above Mid; where the agent does not say it, node usage - system usage - midOwn
-    free     = max(capacity - reserved - used, 0)                            what Mid pods could really have had
-    too much = max(offered - free, 0)
+    free     = max(capacity - reserved - used, 0)                            what Mid pods could have had
+    too much = max(published - free, 0)
 
 With 16 cores of which 15 are allocatable, 1 in use by the system and 9 by Prod pods: free = 16 - 1 - 9 = 6 cores, and
-an offer of 7 was 1 core too much for all the time that it stood. An offer that stood half the time counts half.
+a published amount of 7 was 1 core too much for all the time that it was there. Half the time counts half.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ _LATEST: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1.0
 
 
 def free_for_mid(inputs: NodeInputs) -> Amounts | None:
-    """What a report says Mid pods could really have had; `None` when it does not say what is in use."""
+    """What Mid pods could have had by a report; `None` when it has no usage."""
     report = inputs.report
     if report is None or any(report.node_usage[each] is None for each in Resource):
         return None
@@ -57,14 +57,14 @@ def _free(inputs: NodeInputs, resource: Resource) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a node in shadow mode would have sold."""
+    """What a node in shadow mode would have published."""
 
     since: float
     """When the account began. [unix s]"""
     observed: int = 0
-    """For how long a report could judge. [ms]"""
-    sold: Amounts = Amounts()  # noqa: RUF009 - a frozen value
-    """Sum of what was offered, over that time. [milli-cores * ms, bytes * ms]"""
+    """The time that reports could evaluate. [ms]"""
+    published_total: Amounts = Amounts()  # noqa: RUF009 - a frozen value
+    """Published amounts, summed over that time. [milli-cores * ms, bytes * ms]"""
     too_much: Amounts = Amounts()  # noqa: RUF009 - a frozen value
     """For how long it was too much. [ms]"""
     worst: Amounts = Amounts()  # noqa: RUF009 - a frozen value
@@ -72,52 +72,54 @@ class Account:
 
     @property
     def mean(self) -> Amounts:
-        """What was offered on average; zero before anything was judged. [milli-cores, bytes]"""
-        return Amounts(*(self.sold[each] // self.observed if self.observed else 0 for each in Resource))
+        """Mean of the published amounts; zero before anything was evaluated. [milli-cores, bytes]"""
+        return Amounts(*(self.published_total[each] // self.observed if self.observed else 0 for each in Resource))
 
-    def add(self, offered: Amounts, free: Amounts, milliseconds: int) -> "Account":
-        """The account after an offer has stood for some time in which this much was free."""
-        over = [max(offered[each] - free[each], 0) for each in Resource]
+    def add(self, published: Amounts, free: Amounts, milliseconds: int) -> "Account":
+        """The account after some time with a published amount and an amount that was free."""
+        over = [max(published[each] - free[each], 0) for each in Resource]
         return replace(
             self,
             observed=self.observed + milliseconds,
-            sold=self.sold + Amounts(*(offered[each] * milliseconds for each in Resource)),
+            published_total=self.published_total + Amounts(*(published[each] * milliseconds for each in Resource)),
             too_much=self.too_much + Amounts(*(milliseconds if each else 0 for each in over)),
             worst=Amounts(*(max(self.worst[each], more) for each, more in zip(Resource, over, strict=True))),
         )
 
 
 class ShadowSimulation:
-    """One node in shadow mode, from one look to the next.
+    """One node in shadow mode, between reconciliations.
 
     Args:
         account: what is known so far.
-        offered: what it would offer; `None` for nothing.
+        published: what it would publish; `None` for nothing.
         now: a clock that never jumps. [s]
     """
 
-    def __init__(self, account: Account, offered: Amounts | None, now: float) -> None:
+    def __init__(self, account: Account, published: Amounts | None, now: float) -> None:
         self.account = account
-        self._offers = {each: publish.PublishedAmount(None if offered is None else offered[each]) for each in Resource}
+        self._published = {
+            each: publish.PublishedAmount(None if published is None else published[each]) for each in Resource
+        }
         self._writer = publish.PublishState()
         self._intervals: list[tuple[float, Amounts]] = [(now, self._amounts())]
         self._last_report: float | None = None
         self._first = True
 
     @property
-    def offered(self) -> Amounts | None:
-        """What would be offered now; `None` when the Node would not have the resources."""
-        return None if all(each.amount is None for each in self._offers.values()) else self._amounts()
+    def published(self) -> Amounts | None:
+        """What would be published now; `None` when the Node would not have the resources."""
+        return None if all(each.amount is None for each in self._published.values()) else self._amounts()
 
     def _amounts(self) -> Amounts:
-        return Amounts(*(self._offers[each].amount or 0 for each in Resource))
+        return Amounts(*(self._published[each].amount or 0 for each in Resource))
 
     def observe(self, inputs: NodeInputs, active: Result, window_seconds: float, now: float) -> float | None:
-        """Judge what stood until now if a report has come, and then decide what would be written.
+        """Evaluate the time until now if a report has come, and then decide what would be written.
 
         Args:
             inputs: what the formula reads.
-            active: what it says for a node in active mode.
+            active: the result for a node in active mode.
             window_seconds: of how much time a report's usage is the mean. [s]
             now: a clock that never jumps. [s]
 
@@ -128,27 +130,33 @@ class ShadowSimulation:
         if reported is not None and reported != self._last_report:
             self._last_report = reported
             free = free_for_mid(inputs)
-            # The report that is there when this begins was judged by an earlier one, or is about the time before.
+            # The first report was evaluated by an earlier simulation, or covers the time before.
             if free is not None and active.degraded is None and not self._first:
                 self._charge(free, now - window_seconds, now)
             self._intervals = [(now, self._amounts())]
         self._first = False
         decision = publish.decide(
-            self._offers, active.desired, inputs.strategy, self._writer, now, active.requested, expired=active.expired
+            self._published,
+            active.desired,
+            inputs.strategy,
+            self._writer,
+            now,
+            active.requested,
+            expired=active.expired,
         )
         self._writer = decision.state
         if decision.writes:
             self._writer = publish.state_after_writes(decision, now)
-            self._offers.update({each: publish.PublishedAmount(amount) for each, amount in decision.writes.items()})
+            self._published.update({each: publish.PublishedAmount(amount) for each, amount in decision.writes.items()})
             self._intervals = [*self._intervals, (now, self._amounts())][-_MOST_INTERVALS:]
         return None if decision.requeue_at is None else decision.requeue_at - now
 
     def _charge(self, free: Amounts, begin: float, now: float) -> None:
         ends = [start for start, _ in self._intervals[1:]]
-        for (start, offered), end in zip(self._intervals, [*ends, now], strict=True):
+        for (start, published), end in zip(self._intervals, [*ends, now], strict=True):
             seconds = end - max(start, begin)
             if seconds > 0:
-                self.account = self.account.add(offered, free, round(seconds * _MILLI))
+                self.account = self.account.add(published, free, round(seconds * _MILLI))
 
     def to_status(self, now: float) -> ShadowAccount:
         """The account as it is written.
@@ -161,7 +169,7 @@ class ShadowSimulation:
             since=_text(account.since),
             time=_text(now),
             observed_seconds=account.observed // _MILLI,
-            offered=None if self.offered is None else _quantities(self.offered),
+            offered=None if self.published is None else _quantities(self.published),
             mean=_quantities(account.mean),
             too_much_seconds={each.value: account.too_much[each] // _MILLI for each in Resource},
             worst_excess=_quantities(account.worst),
@@ -174,8 +182,8 @@ class StoredAccount:
 
     account: Account
     """What was known."""
-    offered: Amounts | None
-    """What would have been offered."""
+    published: Amounts | None
+    """What would have been published."""
     written_at: float
     """When it was written. [unix s]"""
 
@@ -191,27 +199,27 @@ class StoredAccount:
 
     @classmethod
     def of(cls, found: ShadowAccount) -> Self | None:
-        """What an account says; `None` when nobody can have observed it."""
+        """A stored account; `None` when it is impossible."""
         try:
             observed = (found.observed_seconds or 0) * _MILLI
             too_much = found.too_much_seconds or {}
             account = Account(
                 since=parse_time(found.since or ""),
                 observed=observed,
-                sold=Amounts(*(each * observed for each in _pair(found.mean))),
+                published_total=Amounts(*(each * observed for each in _pair(found.mean))),
                 too_much=Amounts(*(too_much.get(each.value, 0) * _MILLI for each in Resource)),
                 worst=Amounts(*_pair(found.worst_excess)),
             )
-            offered = None if found.offered is None else Amounts(*_pair(found.offered))
-            stored = cls(account, offered, parse_time(found.time or ""))
+            published = None if found.offered is None else Amounts(*_pair(found.offered))
+            stored = cls(account, published, parse_time(found.time or ""))
         except ValueError:
             return None
         return stored if stored._is_possible() else None
 
     def _is_possible(self) -> bool:
-        """Whether somebody can have observed this; the definition cannot tell all of it."""
-        account, offered = self.account, self.offered or Amounts()
-        amounts = (account.sold, account.too_much, account.worst, offered)
+        """Whether the account is possible; the definition cannot check all of it."""
+        account, published = self.account, self.published or Amounts()
+        amounts = (account.published_total, account.too_much, account.worst, published)
         smallest = min(*(each[resource] for each in amounts for resource in Resource), account.observed)
         if not (smallest >= 0 and 0 <= account.since <= _LATEST):
             return False

@@ -123,7 +123,7 @@ def test_prod_gets_its_room_back(empty: MidNode) -> None:
         return node.events("MidEvictionDryRun", node.name)
 
     note = wait(told, seconds=120, what="the dry run")[0]
-    assert "requested 900m CPU, 400m CPU may be sold: short by 500m CPU" in note
+    assert "requested 900m CPU, 400m CPU may be published: short by 500m CPU" in note
     assert "First to go: shop/guarded (priority 7000, requested 300m CPU" in note
     assert [node.phase(name) for name in ("high", "low", "guarded")] == ["Running"] * 3
 
@@ -132,7 +132,7 @@ def test_prod_gets_its_room_back(empty: MidNode) -> None:
     node.expect_offer(400)
     assert [node.phase(name) for name in ("guarded", "prod")] == ["Running"] * 2
     assert "short by 500m CPU" in _event(node, "MidPodEvicted", "low")
-    assert "300m CPU of it on the way out" in _event(node, "MidPodEvicted", "high")
+    assert "300m CPU of it terminating" in _event(node, "MidPodEvicted", "high")
     assert "shop/guarded stays" in _event(node, "MidEvictionRefused", node.name)
     assert node.metric('headroom_manager_mid_evictions_total{result="evicted"}') == 2
     assert node.metric('headroom_manager_mid_evictions_total{result="refused-by-budget"}') >= 1

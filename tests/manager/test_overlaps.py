@@ -140,7 +140,7 @@ def test_covered_by_several() -> None:
 def test_contradiction_is_warned_of() -> None:
     """A selector that nothing can match is said to be one."""
     warnings, hints = _told({"name": "x", "nodeSelector": {"matchLabels": {"pool": "a"}, **_bare("DoesNotExist")}})
-    assert warnings == ["nodeConfigs[0].nodeSelector: can match no node: what it asks of the labels contradicts itself"]
+    assert warnings == ["nodeConfigs[0].nodeSelector: can match no node: its requirements contradict each other"]
     assert hints == []
 
 

@@ -58,7 +58,7 @@ def test_selectors_match(selector: dict[str, Any] | None, wanted: bool) -> None:
         ),
         (
             {"matchLabels": {f"l{i}": "x" for i in range(65)}},
-            "s: must ask about at most 64 labels, got 65",
+            "s: must have requirements on at most 64 labels, got 65",
         ),
         ({"matchLabels": {"pool": 1}}, 's.matchLabels: must map texts to texts, got {"pool": 1}'),
         ({"matchExpressions": {}}, "s.matchExpressions: must be a list, got {}"),

@@ -25,7 +25,7 @@ class SlidingMinute:
         return now if len(self._taken) < limit else self._taken[-limit] + MINUTE_SECONDS
 
     def take(self, now: float) -> None:
-        """Count one; before it is asked for, so that nobody else takes the same place."""
+        """Count one, before it is requested, so that no other worker takes the same place."""
         self._taken.append(now)
 
     def give_back(self, taken_at: float) -> None:

@@ -1,4 +1,4 @@
-"""Which Mid pods would go: lowest priority first, then youngest first, as few as that order allows."""
+"""Which Mid pods would be evicted: lowest priority first, then youngest first, as few as that order allows."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from manager.inputs.amounts import NOTHING
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Who would go, and what that leaves."""
+    """The victims, and what stays short."""
 
     victims: tuple[PodInputs, ...] = ()
-    """The pods, in the order in which they go."""
+    """The pods, in the order of eviction."""
     spared: tuple[tuple[PodInputs, str], ...] = ()
-    """Pods whose turn it would have been, and why they stay."""
+    """Pods that were next in order, and why they stay."""
     short: Amounts = NOTHING
-    """What is still short when all of them have gone."""
+    """What is still short after all of them are evicted."""
 
 
 def eviction_order(pods: Iterable[PodInputs]) -> list[PodInputs]:
-    """Mid pods in the order in which they go: priority 7000 before 7500, then 5 minutes old before an hour."""
+    """Mid pods in the order of eviction: priority 7000 before 7500, then 5 minutes old before an hour."""
     known = [(pod.mid.priority, -pod.mid.created, pod.key, pod) for pod in pods if pod.mid is not None]
     return [pod for *_, pod in sorted(known, key=lambda entry: entry[:3])]
 
@@ -28,12 +28,12 @@ def eviction_order(pods: Iterable[PodInputs]) -> list[PodInputs]:
 def select_victims(pods: Iterable[PodInputs], short: Amounts, spare: Callable[[PodInputs], str]) -> Selection:
     """The first pods in order that end a shortage. A pod that holds nothing of what is still short is passed over.
 
-    Short of 3000m CPU, pods in order with 2000m, 1 GiB without CPU, 2000m, 4000m: the first and the third go.
+    Short of 3000m CPU, pods in order with 2000m, 1 GiB without CPU, 2000m, 4000m: the first and the third are evicted.
 
     Args:
-        pods: pods of one node. Those that bought no Mid resources, or are on their way out, never count.
-        short: what is short beyond what those on their way out give back. [milli-cores, bytes]
-        spare: says why a pod stays although its turn has come; empty when it may go.
+        pods: pods of one node. Those without Mid requests, and terminating ones, never count.
+        short: what is short beyond what terminating pods free. [milli-cores, bytes]
+        spare: returns why a pod stays although it is next; empty when it may be evicted.
     """
     victims: list[PodInputs] = []
     spared: list[tuple[PodInputs, str]] = []

@@ -1,4 +1,4 @@
-"""`midEviction` as it applies to one node."""
+"""`midEviction` of one node."""
 
 from dataclasses import dataclass
 from typing import Self

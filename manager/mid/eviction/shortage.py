@@ -1,4 +1,4 @@
-"""What is really short, and for how long: whatever is not known speaks for the pods that run."""
+"""What is short, and for how long. Unknown inputs count in favour of running pods."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,28 +13,28 @@ from manager.mid.eviction.selection import subtract
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """The arithmetic of one moment. [milli-cores, bytes]"""
+    """The arithmetic of one reconciliation. [milli-cores, bytes]"""
 
     requested: Amounts = NOTHING
-    """What Mid pods here bought."""
-    sold: Amounts = NOTHING
-    """What may be sold, at least."""
-    going: Amounts = NOTHING
-    """What pods give back that are on their way out."""
+    """Requests of Mid pods here."""
+    calculated: Amounts = NOTHING
+    """What may be published, at least."""
+    terminating: Amounts = NOTHING
+    """Requests of terminating pods."""
 
     @property
     def deficit(self) -> Amounts:
-        """What is bought beyond what may be sold."""
-        return subtract(self.requested, self.sold)
+        """Requests beyond what may be published."""
+        return subtract(self.requested, self.calculated)
 
     @property
     def short(self) -> Amounts:
-        """What is still short when those on their way out have gone."""
-        return subtract(self.deficit, self.going)
+        """What is still short after terminating pods are gone."""
+        return subtract(self.deficit, self.terminating)
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """The resources of which Mid pods hold more than may be sold."""
+        """The resources of which Mid pods requested more than may be published."""
         return tuple(each for each in Resource if self.deficit[each])
 
     def only(self, which: Amounts) -> Self:
@@ -42,35 +42,37 @@ class Shortage:
         return replace(self, requested=Amounts(*(self.requested[each] if which[each] else 0 for each in Resource)))
 
 
-def shortage(inputs: NodeInputs, result: Result, departed: Iterable[PodInputs], going: Amounts) -> Shortage | None:
+def shortage(
+    inputs: NodeInputs, result: Result, tombstones: Iterable[PodInputs], terminating: Amounts
+) -> Shortage | None:
     """What a fresh report proves to be short; `None` when it proves nothing.
 
-    Nobody is evicted because something is not known. A report that is missing, too old, or of an agent that says it
+    No pod is evicted because an input is unknown. A report that is missing, too old, or of an agent that says that it
     does not measure proves nothing, nor does a node that is in shadow mode or disabled. Usage that is not reported
     counts as none, and Reclaimable that is not reported, or not ready, as all there is: then only what the node
     really uses can show a shortage.
 
     Args:
         inputs: what the formula read.
-        result: what it says.
-        departed: Mid pods that have left but are still in the usage that was reported.
-        going: what pods bought that are on their way out.
+        result: what the formula calculated.
+        tombstones: Mid pods that have left but are still in the reported usage.
+        terminating: requests of terminating pods.
     """
     report = inputs.report
     if report is None or result.degraded or inputs.strategy.shadow or not report.collecting:
         return None
     if not result.deficit:
-        return Shortage(result.requested, result.calculated, going)
-    believed = calculate(_in_favour(inputs, departed))
-    return Shortage(believed.requested, believed.calculated, going)
+        return Shortage(result.requested, result.calculated, terminating)
+    favoured = calculate(_in_favour(inputs, tombstones))
+    return Shortage(favoured.requested, favoured.calculated, terminating)
 
 
 def unknown_inputs(inputs: NodeInputs) -> tuple[str, ...]:
-    """What is not known although a report is there, and therefore speaks for the Mid pods; a sentence each."""
+    """The inputs that are unknown although a report is there, which therefore protect the Mid pods; a sentence each."""
     report = inputs.report
     if report is None:
         return ()
-    found = [] if report.collecting else ["the agent says that it does not measure this node (condition Collecting)"]
+    found = [] if report.collecting else ["the agent reports that it does not measure this node (condition Collecting)"]
     if any(report.node_usage[each] is None for each in Resource):
         found.append("the usage of the node is not reported")
     elif report.own_agent and any(report.system_usage[each] is None for each in Resource):
@@ -83,14 +85,14 @@ def unknown_inputs(inputs: NodeInputs) -> tuple[str, ...]:
 
 
 def unproven_deficit(inputs: NodeInputs, result: Result, seen: Shortage | None) -> Amounts:
-    """The part of a deficit that nobody is evicted for, because it follows from what is not known."""
+    """The part of a deficit for which no pod is evicted, because it follows from unknown inputs."""
     if result.degraded or inputs.strategy.shadow or not unknown_inputs(inputs):
         return NOTHING
     return subtract(result.deficit, seen.deficit if seen else NOTHING)
 
 
-def _in_favour(inputs: NodeInputs, departed: Iterable[PodInputs]) -> NodeInputs:
-    """The facts with everything that is not known in favour of the Mid pods; never a lower result."""
+def _in_favour(inputs: NodeInputs, tombstones: Iterable[PodInputs]) -> NodeInputs:
+    """The inputs with everything unknown in favour of the Mid pods; never a lower result."""
     report = inputs.report
     if report is None:
         return inputs
@@ -102,7 +104,7 @@ def _in_favour(inputs: NodeInputs, departed: Iterable[PodInputs]) -> NodeInputs:
     return replace(
         inputs,
         report=replace(report, reclaimable=reclaimable, node_usage=usage, system_usage=system),
-        mid_own=_mid_own(inputs, departed),
+        mid_own=_mid_own(inputs, tombstones),
     )
 
 
@@ -110,41 +112,41 @@ def _or(amount: int | None, instead: int | None) -> int | None:
     return instead if amount is None else amount
 
 
-def _mid_own(inputs: NodeInputs, departed: Iterable[PodInputs]) -> Amounts:
-    """What Mid pods use of what they bought, with those that are in the reported usage although they have left.
+def _mid_own(inputs: NodeInputs, tombstones: Iterable[PodInputs]) -> Amounts:
+    """What Mid pods use of their requests, including those that left but are still in the reported usage.
 
-    Without them their usage would count as somebody else's until the report's window has passed, and one eviction
-    would call for the next.
+    Without them their usage would count as that of other pods until the report's window has passed, and one eviction
+    would lead to the next.
     """
     report = inputs.report
     if report is None:
         return inputs.mid_own
     if report.own_agent:
-        allocated = total([inputs.mid_requests, *(pod.mid_requests for pod in departed)])
+        allocated = total([inputs.mid_requests, *(pod.mid_requests for pod in tombstones)])
         return Amounts(*(min(_or(report.mid_usage[each], allocated[each]) or 0, allocated[each]) for each in Resource))
-    both = ((report.pod_usage.get(pod.key, NOTHING), pod.mid_requests) for pod in departed)
+    both = ((report.pod_usage.get(pod.key, NOTHING), pod.mid_requests) for pod in tombstones)
     return total(
-        [inputs.mid_own, *(Amounts(*(min(used[each], asked[each]) for each in Resource)) for used, asked in both)]
+        [inputs.mid_own, *(Amounts(*(min(used[each], wanted[each]) for each in Resource)) for used, wanted in both)]
     )
 
 
 @dataclass(slots=True)
 class Tombstones:
-    """The Mid pods of a node from one look to the next, and those that have left."""
+    """The Mid pods of a node between reconciliations, and those that have left."""
 
     _present: Mapping[str, PodInputs] = field(default_factory=dict)
     _left: list[tuple[float, PodInputs]] = field(default_factory=list)
 
     def update(self, pods: Mapping[str, PodInputs], now: float) -> None:
-        """Take the Mid pods that are there now, by uid."""
+        """Update with the present Mid pods, by uid."""
         self._left += [(now, pod) for uid, pod in self._present.items() if uid not in pods]
         self._present = pods
 
     def still_reported(self, reported_at: float, window_seconds: float) -> list[PodInputs]:
-        """Those that left within the time that a report speaks of; earlier ones are forgotten.
+        """Those that left within the time that a report covers; earlier ones are dropped.
 
         Args:
-            reported_at: when the report was made, on the clock of `update`. [s]
+            reported_at: when the report was sent, on the clock of `update`. [s]
             window_seconds: of how much time before that its usage is the mean. [s]
         """
         self._left = [(when, pod) for when, pod in self._left if when > reported_at - window_seconds]
@@ -156,10 +158,10 @@ class ShortageTimer:
     """For how long each resource has been short without a break."""
 
     since: dict[Resource, float] = field(default_factory=dict)
-    """When each that is short was first seen to be. [s]"""
+    """Since when each short resource has been short. [s]"""
 
     def update(self, short: Amounts, now: float) -> None:
-        """Take what is short now."""
+        """Update with what is short now."""
         self.since = {each: self.since.get(each, now) for each in Resource if short[each] > 0}
 
     def due(self, short: Amounts, after_seconds: float, confirmed_at: float, now: float) -> Amounts:
@@ -168,7 +170,7 @@ class ShortageTimer:
         Args:
             short: what is short now.
             after_seconds: how long it must have lasted. [s]
-            confirmed_at: when the report in hand was received: one report alone evicts nobody. [s]
+            confirmed_at: when the present report was received: one report alone evicts no pod. [s]
             now: the clock of all of them. [s]
         """
         proven = [each for each, since in self.since.items() if now - since >= after_seconds and confirmed_at > since]

@@ -1,4 +1,4 @@
-"""What people are told about evictions."""
+"""The notes of events about evictions."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -24,12 +24,14 @@ def amounts(of: Amounts, *, which: Amounts | None = None) -> str:
 
 
 def arithmetic(seen: Shortage, seconds: float) -> str:
-    """Requested, may be sold, on the way out, short by; only of the resources that are short."""
+    """Requested, may be published, terminating, short by; only of the resources that are short."""
     short = seen.short
-    going = f", {amounts(seen.going, which=short)} of it on the way out" if _any(seen.going, short) else ""
+    terminating = (
+        f", {amounts(seen.terminating, which=short)} of it terminating" if _any(seen.terminating, short) else ""
+    )
     return (
-        f"Mid pods on the node requested {amounts(seen.requested, which=short)}{going}, "
-        f"{amounts(seen.sold, which=short)} may be sold: short by {amounts(short)} for {round(seconds)} s"
+        f"Mid pods on the node requested {amounts(seen.requested, which=short)}{terminating}, "
+        f"{amounts(seen.calculated, which=short)} may be published: short by {amounts(short)} for {round(seconds)} s"
     )
 
 
@@ -47,14 +49,14 @@ def dry_run(victims: Sequence[PodInputs], seen: Shortage, seconds: float) -> str
 
 
 def none_evictable(spared: Sequence[tuple[PodInputs, str]], seen: Shortage, seconds: float) -> str:
-    """The event when a shortage lasts and nobody can go."""
+    """The event when a shortage lasts and no pod can be evicted."""
     more = f" and {len(spared) - MOST_NAMES} more" if len(spared) > MOST_NAMES else ""
     reasons = "; ".join(f"{each.key} {why}" for each, why in spared[:MOST_NAMES])
     return f"No Mid pod can be evicted now: {arithmetic(seen, seconds)}. {reasons}{more}"
 
 
 def unproven(deficit: Amounts, unknown: Sequence[str], first: Sequence[PodInputs]) -> str:
-    """The event when a deficit lasts that nobody is evicted for; `first` would be if it were proven."""
+    """The event when no pod is evicted for a lasting deficit; `first` would be if it were proven."""
     why = "; ".join(unknown)
     note = f"No Mid pod is evicted for a deficit of {amounts(deficit)}, as it follows from what is not known: {why}"
     return f"{note}. If it were proven, first to go: {named(first)}" if first else note

@@ -145,8 +145,8 @@ def _shortage(
         return None
     evicting = total(pod.mid_requests for pod in pods.values() if _is_leaving(pod, state))
     ages = [age for age in (reconciled.inputs.report_age, reconciled.inputs.prediction_age) if age is not None]
-    departed = state.tombstones.still_reported(now - max(ages, default=0.0), settings.window_seconds)
-    return shortage(reconciled.inputs, reconciled.result, departed, evicting)
+    tombstones = state.tombstones.still_reported(now - max(ages, default=0.0), settings.window_seconds)
+    return shortage(reconciled.inputs, reconciled.result, tombstones, evicting)
 
 
 async def _report_unproven(
@@ -260,7 +260,7 @@ class _EvictionPass:
                 await self._event("Warning", "MidEvictionRefused", note)
             return
         self.state.evicting[pod.uid] = now
-        seen, self.seen = self.seen, replace(self.seen, going=self.seen.going + pod.mid_requests)
+        seen, self.seen = self.seen, replace(self.seen, terminating=self.seen.terminating + pod.mid_requests)
         if answer is EvictionOutcome.EVICTED:
             self._record_eviction(pod)
             note = text.evicted(pod, self.reconciled.name, seen, self._seconds)

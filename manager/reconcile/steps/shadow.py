@@ -57,7 +57,7 @@ class ShadowAccounts:
         stated = reconciled.effective.strategy.metric_aggregate_duration_seconds
         window = stated or DEFAULTS.metric_aggregate_duration_seconds or 0
         wait = simulation.observe(inputs, active, window, context.steady())
-        context.metrics.of(ShadowMetrics).show(reconciled.name, simulation.account, simulation.offered)
+        context.metrics.of(ShadowMetrics).show(reconciled.name, simulation.account, simulation.published)
         pause = await self._write(run, reconciled.name, state, simulation)
         return min((each for each in (wait, pause) if each is not None), default=None)
 
@@ -95,7 +95,7 @@ class ShadowAccounts:
         state.node_uid, state.unread = uid, kept is None
         state.simulation = ShadowSimulation(Account(wall), None, now)
         if stored is not None:
-            state.simulation = ShadowSimulation(stored.account, stored.offered, now)
+            state.simulation = ShadowSimulation(stored.account, stored.published, now)
             state.written_at = None if written is None else now - max(wall - stored.written_at, 0.0)
         return state.simulation
 

@@ -16,7 +16,7 @@ _MILLI: Final = 1000
 class _Shown:
     """What a node contributes to the totals."""
 
-    offered: Amounts
+    published: Amounts
     mean: Amounts
     too_much: Amounts
     observed: int
@@ -43,12 +43,12 @@ class ShadowMetrics:
         self._shown: dict[str, _Shown] = {}
         self._totals = _Shown(Amounts(), Amounts(), Amounts(), 0)
 
-    def show(self, node: str, account: Account, offered: Amounts | None) -> None:
+    def show(self, node: str, account: Account, published: Amounts | None) -> None:
         """Set the metrics of a node's account."""
-        shown = _Shown(offered or Amounts(), account.mean, account.too_much, account.observed)
+        shown = _Shown(published or Amounts(), account.mean, account.too_much, account.observed)
         self._observed.labels(node).set(account.observed / _MILLI)
         for each in Resource:
-            self._offered.labels(node, each.value).set(shown.offered[each])
+            self._offered.labels(node, each.value).set(shown.published[each])
             self._mean.labels(node, each.value).set(account.mean[each])
             self._too_much.labels(node, each.value).set(account.too_much[each] / _MILLI)
             self._worst.labels(node, each.value).set(account.worst[each])
@@ -71,7 +71,7 @@ class ShadowMetrics:
         if shown is not None:
             self._shown[node] = shown
         self._totals = totals = _Shown(
-            _moved(totals.offered, before.offered, now.offered),
+            _moved(totals.published, before.published, now.published),
             _moved(totals.mean, before.mean, now.mean),
             _moved(totals.too_much, before.too_much, now.too_much),
             totals.observed - before.observed + now.observed,
@@ -79,7 +79,7 @@ class ShadowMetrics:
         self._nodes.set(len(self._shown))
         self._all_observed.set(totals.observed / _MILLI)
         for each in Resource:
-            self._all_offered.labels(each.value).set(totals.offered[each])
+            self._all_offered.labels(each.value).set(totals.published[each])
             self._all_mean.labels(each.value).set(totals.mean[each])
             self._all_too_much.labels(each.value).set(totals.too_much[each] / _MILLI)
 

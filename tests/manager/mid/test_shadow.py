@@ -97,7 +97,7 @@ def test_quiet_node_sells_safely() -> None:
     assert quiet.account.mean.cpu == 4000
     assert not quiet.account.too_much
     assert not quiet.account.worst
-    assert quiet.simulation.offered == Amounts(4000, 10 * GI)
+    assert quiet.simulation.published == Amounts(4000, 10 * GI)
 
 
 def test_sudden_load_is_too_much() -> None:
@@ -130,16 +130,16 @@ def test_hold_counts() -> None:
     held.reported("3", reclaimable="2")
     held.now += 60
     assert held.reconcile(_report("3", "4", age=-held.now), after=0) == 120.0
-    assert held.simulation.offered == Amounts(2000, 10 * GI)
+    assert held.simulation.published == Amounts(2000, 10 * GI)
     held.reconcile(_report("3", "4", age=-held.now), after=120)
-    assert held.simulation.offered == Amounts(4000, 10 * GI)
+    assert held.simulation.published == Amounts(4000, 10 * GI)
 
 
 def test_floor_counts() -> None:
     """What running Mid pods bought would have stayed on offer."""
     floor = Node()
     floor.reconcile(_report("3", "0", age=-60.0), mid_pod("m", cpu="3000", memory="2Gi"))
-    assert floor.simulation.offered == Amounts(3000, 10 * GI)
+    assert floor.simulation.published == Amounts(3000, 10 * GI)
 
 
 def test_silence_is_not_observed() -> None:
@@ -148,7 +148,7 @@ def test_silence_is_not_observed() -> None:
     silent.reported("3")
     observed = silent.account.observed
     silent.reconcile(_report("3", age=-60.0), after=61)
-    assert silent.simulation.offered is None
+    assert silent.simulation.published is None
     silent.reported("3", after=10_000)
     assert silent.account.observed - observed == WINDOW * 1000
     assert silent.account.mean.cpu == 0  # nothing stood in that time
@@ -170,16 +170,16 @@ def test_restart_goes_on() -> None:
         first.reported(prod)
     stored = StoredAccount.read(to_json(first.simulation.to_status(NOW + first.now)))
     assert stored is not None
-    assert stored.offered == first.simulation.offered
+    assert stored.published == first.simulation.published
     assert stored.written_at == NOW + first.now
     assert stored.account.observed == first.account.observed
     assert stored.account.mean == first.account.mean
     assert (stored.account.too_much, stored.account.worst) == (first.account.too_much, first.account.worst)
-    again = ShadowSimulation(stored.account, stored.offered, 0.0)
+    again = ShadowSimulation(stored.account, stored.published, 0.0)
     found = first.node_inputs(_report("3", age=-first.now))
     again.observe(found, calculate(found), WINDOW, 5.0)
     assert again.account == stored.account  # the report was judged before
-    assert again.offered == first.simulation.offered
+    assert again.published == first.simulation.published
 
 
 def test_status_is_the_wire_type() -> None:
@@ -235,7 +235,7 @@ def test_whatever_stands_there_goes_on(status: Json) -> None:
     """Whatever somebody wrote there, an account that is read can be written again."""
     stored = StoredAccount.read(status)
     if stored is not None:
-        ShadowSimulation(stored.account, stored.offered, 0.0).to_status(NOW)
+        ShadowSimulation(stored.account, stored.published, 0.0).to_status(NOW)
 
 
 _AMOUNT = st.integers(0, 2**50)

@@ -110,7 +110,7 @@ def test_account_is_of_active_mode(minutes: list[tuple[int, int, int, bool]]) ->
                 await world.minute(usage=str(usage), reclaimable=str(reclaimable))
             simulation = one.run.context.node_state("n1").state_of(ShadowState).simulation
             assert simulation is not None
-            offered = simulation.offered
+            offered = simulation.published
             shown = {} if offered is None else {"cpu": str(offered.cpu), "memory": str(offered.memory)}
             assert shown == other.offered()
 

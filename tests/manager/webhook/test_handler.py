@@ -40,6 +40,6 @@ def test_only_refusals_are_quiet(message: str, *, kept: bool) -> None:
     logger = logging.getLogger("kopf.objects")
     for _ in range(3):
         admission.register(kopf.OperatorRegistry())
-    assert len([each for each in logger.filters if each is admission._told_elsewhere]) == 1
+    assert len([each for each in logger.filters if each is admission._is_logged_by_server]) == 1
     record = logger.makeRecord(logger.name, logging.ERROR, "", 0, "%s", (message,), None)
     assert bool(logger.filter(record)) is kept

@@ -20,7 +20,7 @@ async def test_dry_run_names_them_once() -> None:
     (note,) = stage.reported("MidEvictionDryRun")
     assert note == (
         "Would evict 3 pods (midEviction.mode is dry-run): Mid pods on the node requested 6000m CPU, 1000m CPU may be "
-        "sold: short by 5000m CPU for 301 s. First to go: shop/young (priority 7000, requested 2000m CPU), "
+        "published: short by 5000m CPU for 301 s. First to go: shop/young (priority 7000, requested 2000m CPU), "
         "shop/old (priority 7000, requested 2000m CPU), shop/high (priority 7900, requested 2000m CPU)"
     )
     assert stage.metric("mid_would_evict", node="n1") == 3

@@ -35,7 +35,7 @@ async def test_arithmetic_is_told() -> None:
     (note,) = stage.reported("MidPodEvicted")
     assert note == (
         "Evicted Mid pod shop/young (priority 7000, requested 2000m CPU) from node n1: Mid pods on the node requested "
-        "6000m CPU, 4000m CPU may be sold: short by 2000m CPU for 301 s"
+        "6000m CPU, 4000m CPU may be published: short by 2000m CPU for 301 s"
     )
     (event,) = stage.api.written("POST", "/namespaces/shop/events")
     assert (event["regarding"]["name"], event["regarding"]["uid"], event["note"]) == ("young", "uid-young", note)
@@ -101,7 +101,7 @@ async def test_unproven_deficit_is_explained() -> None:
     assert stage.evicted() == []
     begins = "No Mid pod is evicted for a deficit of 6000m CPU, as it follows from what is not known: "
     first = f"{begins}the prediction is not ready (condition PredictionReady)"
-    second = f"{begins}the agent says that it does not measure this node (condition Collecting)"
+    second = f"{begins}the agent reports that it does not measure this node (condition Collecting)"
     reported = stage.reported()
     assert [each.partition(". If it were proven, first to go: ")[0] for each in reported] == [first, second]
     assert all("first to go: shop/young (" in each for each in reported)

@@ -19,13 +19,13 @@ GIBIBYTE = 1024 * MEBIBYTE
 def seen(
     metric: Json | None,
     *pods: Json,
-    departed: tuple[Json, ...] = (),
+    tombstones: tuple[Json, ...] = (),
     going: Amounts | None = None,
     **fields: Any,  # noqa: ANN401 - the strategy
 ) -> Shortage | None:
     """What a report proves on a node of 16 cores and 64 GiB."""
     known = node_inputs(node(), metric, *pods, **fields)
-    return shortage(known, calculate(known), facts_of(*departed), going or Amounts())
+    return shortage(known, calculate(known), facts_of(*tombstones), going or Amounts())
 
 
 def condition(name: str, status: str) -> Json:
@@ -130,10 +130,10 @@ def test_departed_pod_calls_for_no_other(*, own_agent: bool) -> None:
         metric["status"]["podsMetric"] = [{"namespace": "shop", "name": name, "podUsage": usage} for name in "ab"]
     whole = seen(metric, *before, pod("prod", {"cpu": "4"}))
     assert whole is not None
-    assert whole.sold.cpu == 16_000 - 1000 - (14_000 - 1000 - 4000)
+    assert whole.calculated.cpu == 16_000 - 1000 - (14_000 - 1000 - 4000)
     naive = calculate(node_inputs(node(), metric, before[1])).calculated.cpu
-    assert naive == whole.sold.cpu - 2000
-    after = seen(metric, before[1], departed=(before[0],), midUnallocatedPercent=0)
+    assert naive == whole.calculated.cpu - 2000
+    after = seen(metric, before[1], tombstones=(before[0],), midUnallocatedPercent=0)
     assert after is not None
     assert not after.deficit
 
@@ -188,7 +188,7 @@ _CONDITIONS = st.lists(
     reclaimable=st.none() | st.tuples(_CPU, st.just("10Gi")),
     mid_usage=st.none() | _CPU,
     allocated=st.lists(st.integers(0, 6000), max_size=4),
-    departed=st.lists(st.integers(0, 6000), max_size=2),
+    tombstones=st.lists(st.integers(0, 6000), max_size=2),
     conditions=_CONDITIONS,
     policy=st.sampled_from(["reclaimable", "design", "designMixed"]),
 )
@@ -197,7 +197,7 @@ def test_never_more_than_formula_says(
     reclaimable: tuple[str, str] | None,
     mid_usage: str | None,
     allocated: list[int],
-    departed: list[int],
+    tombstones: list[int],
     conditions: list[Json],
     policy: str,
 ) -> None:
@@ -209,7 +209,7 @@ def test_never_more_than_formula_says(
         conditions=conditions,
     )
     pods = [mid(f"m{number}", cpu) for number, cpu in enumerate(allocated)]
-    left = tuple(mid(f"d{number}", cpu) for number, cpu in enumerate(departed))
+    left = tuple(mid(f"d{number}", cpu) for number, cpu in enumerate(tombstones))
     known = node_inputs(node(), metric, *pods, midPolicy=policy)
     result = calculate(known)
     found = shortage(known, result, facts_of(*left), Amounts())

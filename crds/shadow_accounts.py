@@ -20,7 +20,7 @@ _UID: Final = "nodeUID"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredAccounts:
     """The account of one node."""
 
     node_uid: str
@@ -34,7 +34,7 @@ def name_of(node: str) -> str:
     return NAMES[zlib.crc32(node.encode()) % _SHARES]
 
 
-def read(config_map: Mapping[str, Any] | None) -> dict[str, Kept | None]:
+def read(config_map: Mapping[str, Any] | None) -> dict[str, StoredAccounts | None]:
     """Node name -> its account; `None` in place of one that cannot be read.
 
     Args:
@@ -44,14 +44,14 @@ def read(config_map: Mapping[str, Any] | None) -> dict[str, Kept | None]:
     return {str(node): _read(text) for node, text in data.items()} if isinstance(data, Mapping) else {}
 
 
-def _read(text: object) -> Kept | None:
+def _read(text: object) -> StoredAccounts | None:
     try:
         found = json.loads(str(text))
-        return Kept(str(found[_UID]), from_json(ShadowAccount, found))
+        return StoredAccounts(str(found[_UID]), from_json(ShadowAccount, found))
     except (ValueError, RecursionError, KeyError, TypeError, CodecError):
         return None
 
 
-def written(kept: Kept) -> str:
+def written(kept: StoredAccounts) -> str:
     """The value that holds an account."""
     return json.dumps({_UID: kept.node_uid, **to_json(kept.account)}, separators=(",", ":"))

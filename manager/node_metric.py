@@ -14,7 +14,7 @@ from crds.codec import to_json
 from crds.colocation import DEFAULTS, ColocationStrategy
 from crds.node_metric import GROUP, PLURAL, VERSION, MetricCollectPolicy, NodeAggregatePolicy, NodeMetricSpec
 from crds.predict_policy import with_defaults
-from headroom.runtime.bounded_cache import Memo, of_json
+from headroom.runtime.bounded_cache import BoundedCache, of_json
 from manager.definition import without_field
 from manager.inputs.reading import get_objects, get_path
 
@@ -201,4 +201,4 @@ def _read(text: str) -> Json:
     return parsed
 
 
-_parsed: Final[Memo[str, Json]] = Memo(_read, 8 * 2**20, of_json)
+_parsed: Final[BoundedCache[str, Json]] = BoundedCache(_read, 8 * 2**20, of_json)

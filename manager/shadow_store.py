@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from crds import shadow_accounts
-from crds.shadow_accounts import Kept
+from crds.shadow_accounts import StoredAccounts
 from headroom.kube import ApiError, paths
 from manager.context import Run
 
@@ -26,7 +26,7 @@ _MOST_DOUBLINGS: Final = 10
 class ShadowStore:
     """The ConfigMaps as last read; each is read when the first of its nodes is reconciled."""
 
-    _read: dict[str, dict[str, Kept | None]] = field(default_factory=dict)
+    _read: dict[str, dict[str, StoredAccounts | None]] = field(default_factory=dict)
     _reading: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     _retry_at: dict[str, float] = field(default_factory=dict)
     _failures: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -38,7 +38,7 @@ class ShadowStore:
         self._read.clear()
         self._retry_at.clear()
 
-    async def of(self, run: Run, node: str) -> Mapping[str, Kept | None] | None:
+    async def of(self, run: Run, node: str) -> Mapping[str, StoredAccounts | None] | None:
         """The accounts in a node's ConfigMap, by name of the node; `None` while the right is missing.
 
         Raises:
@@ -65,7 +65,7 @@ class ShadowStore:
         """How long the ConfigMap with a node's account is not to be written; 0 when it may be now. [s]"""
         return max(self._retry_at.get(shadow_accounts.name_of(node), now) - now, 0.0)
 
-    async def write(self, run: Run, node: str, accounts: Mapping[str, Kept | None]) -> bool:
+    async def write(self, run: Run, node: str, accounts: Mapping[str, StoredAccounts | None]) -> bool:
         """Write accounts of one ConfigMap; those of nodes that are gone are removed.
 
         Args:

@@ -21,16 +21,16 @@ from scheduler_plugins.leader import Leader
 from scheduler_plugins.metrics import Telemetry
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.plugins.load_aware import LoadAware
-from scheduler_plugins.preemption.component import Reclaim
-from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.component import PreemptionComponent
+from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.providers.provider import Cluster
 from scheduler_plugins.providers.runner import ProviderMetrics, Runner, make
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.status.component import QuotaStatus
 from scheduler_plugins.quota.status.levels import QuotaLevels
 from scheduler_plugins.quota.status.metrics import QuotaMetrics
-from scheduler_plugins.requeue.component import Waking
-from scheduler_plugins.requeue.metrics import WakingMetrics
+from scheduler_plugins.requeue.component import RequeueComponent
+from scheduler_plugins.requeue.metrics import RequeueMetrics
 from scheduler_plugins.settings import Settings
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.source import silence
@@ -63,8 +63,8 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     plugins = {part.name: part.plugin for part in profile.enabled}
     cache = ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds, time.monotonic)
     now = api.server_time  # reports and pods are stamped by clocks of others
-    metrics = telemetry.part(WakingMetrics)
-    waking = Waking(profile.waking, cache, Cycle(profile.enabled), api, metrics, now)
+    metrics = telemetry.part(RequeueMetrics)
+    waking = RequeueComponent(profile.waking, cache, Cycle(profile.enabled), api, metrics, now)
     leader = Leader(api, settings.leader_lease, settings.leader_identity)
     reclaiming = list(_reclaiming(settings, cache, api, leader, telemetry))
     watch = ClusterWatch(api, cache, now, [*(each.pending for each in reclaiming), waking])
@@ -137,7 +137,7 @@ def _all_expired(plugin: LoadAware, cache: ClusterCache, api: ApiServer) -> str:
 
 def _reclaiming(
     settings: Settings, cache: ClusterCache, api: ApiServer, leader: Leader, telemetry: Telemetry
-) -> Iterator[Reclaim]:
+) -> Iterator[PreemptionComponent]:
     """What gives borrowed resources back, where the profile has quotas."""
     enabled = settings.profile.enabled
     for part in enabled:
@@ -145,7 +145,9 @@ def _reclaiming(
         if isinstance(part.plugin, CapacityScheduling) and isinstance(kept, QuotaCluster):
             given = part.plugin.reclaim
             chosen = replace(given, scheduler_names=given.scheduler_names or settings.reclaim_for)
-            yield Reclaim(chosen, part.name, enabled, cache, kept, api, leader, telemetry.part(ReclaimMetrics))
+            yield PreemptionComponent(
+                chosen, part.name, enabled, cache, kept, api, leader, telemetry.part(PreemptionMetrics)
+            )
 
 
 def _providers(

@@ -14,7 +14,7 @@ _LARGEST_SHARE: Final = 16
 """What would take more than one part in so many is not remembered: it would push out what many ask for."""
 
 
-class Memo(Generic[_Asked, _Answer]):
+class BoundedCache(Generic[_Asked, _Answer]):
     """A function whose last answers are remembered. Not for several threads.
 
     Args:

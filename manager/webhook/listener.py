@@ -24,11 +24,11 @@ class Listener:
         self.host, port = parse_address(address, FLAG)
         """Host of the address; empty for all."""
         self._address = address
-        self._claimed: http.Door | None = self._bound(port)
+        self._claimed: http.TlsSocket | None = self._bound(port)
         self.port = int(self._claimed.getsockname()[1])
         """The port in use, the same for the whole life of the process."""
 
-    def take(self) -> http.Door:
+    def take(self) -> http.TlsSocket:
         """A bound socket to listen on, which is the caller's to close; each call gives another one.
 
         Raises:
@@ -43,7 +43,7 @@ class Listener:
             self._claimed.close()
             self._claimed = None
 
-    def _bound(self, port: int) -> http.Door:
+    def _bound(self, port: int) -> http.TlsSocket:
         try:
             return http.bind(self.host, port, _STRANGERS)
         except OSError as error:

@@ -11,7 +11,7 @@ from headroom.runtime.http import Reply, Request
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.ledger import NodeLedger
-from scheduler_plugins.snapshot.plugin_state import Describing
+from scheduler_plugins.snapshot.plugin_state import DescribablePlugin
 from scheduler_plugins.snapshot.units import Vector
 
 PATH: Final = "/debug/nodes/"
@@ -37,7 +37,7 @@ class NodePage:
 
     def kept(self, request: Request) -> Reply:
         """What the plugin that the path names keeps of the whole cluster."""
-        kept = {name: each for name, each in self._cache.kept.items() if isinstance(each, Describing)}
+        kept = {name: each for name, each in self._cache.kept.items() if isinstance(each, DescribablePlugin)}
         name = request.path.removeprefix(PLUGINS)
         if name not in kept:
             return Reply.text(f"there are pages of: {', '.join(kept) or 'no plugin'}\n", 404)

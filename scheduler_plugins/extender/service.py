@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import numpy as np
 
-from headroom.runtime.bounded_cache import Memo, of_json
+from headroom.runtime.bounded_cache import BoundedCache, of_json
 from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption, node_object
 from scheduler_plugins.framework.cycle import Cycle, PluginError, alone_at_top, best, rounded
 from scheduler_plugins.framework.plugin import Victims
@@ -17,7 +17,7 @@ from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import shortened
-from scheduler_plugins.snapshot.plugin_state import Relieving
+from scheduler_plugins.snapshot.plugin_state import RelievablePlugin
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.watch import refusal_of_pod
 
@@ -85,8 +85,8 @@ class Extender:
         self._clock = clock
         self._generator = generator
         self._on_refused = on_refused
-        self._requests: Memo[bytes, PodRequest] = Memo(self._parse, _REMEMBERED_BYTES, of_json)
-        self._relieving = [kept for kept in cache.kept.values() if isinstance(kept, Relieving)]
+        self._requests: BoundedCache[bytes, PodRequest] = BoundedCache(self._parse, _REMEMBERED_BYTES, of_json)
+        self._relieving = [kept for kept in cache.kept.values() if isinstance(kept, RelievablePlugin)]
 
     def filter(self, asked: Arguments) -> FilterResult:
         """The nodes that the pod may be bound to, or a reason for every node when there is none.

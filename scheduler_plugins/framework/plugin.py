@@ -2,7 +2,7 @@
 
 At the extension points, in this order: `PreFilterPlugin`, `FilterPlugin`, `ScorePlugin`, `ReservePlugin`;
 `PostFilterPlugin` when no node is left. Beside them: `NodeTable` and `PodAccount` have numbers kept ready per node,
-`Keeping` keeps an account of the whole cluster, `PodFacts` reads more of a pod than numbers, `LoadAccounting` says how
+`StatefulPlugin` keeps an account of the whole cluster, `PodFacts` reads more of a pod than numbers, `LoadAccounting` says how
 load is counted, `Configurable` checks arguments, `ExplainingPlugin` tells its numbers, `RecognisingPlugin` knows its
 reasons again.
 """
@@ -17,7 +17,7 @@ from scheduler_plugins.providers.spec import ProviderSpec
 from scheduler_plugins.snapshot.accounts import PodAccount
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes, NodeTable
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.plugin_state import Keeping, Kept, PodFacts
+from scheduler_plugins.snapshot.plugin_state import PluginState, PodFacts, StatefulPlugin
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.reservations import Reserving as ReservePlugin
 
@@ -25,10 +25,9 @@ __all__ = [
     "Configurable",
     "ExplainingPlugin",
     "FilterPlugin",
-    "Keeping",
-    "Kept",
     "LoadAccounting",
     "NodeTable",
+    "PluginState",
     "PodAccount",
     "PodFacts",
     "PostFilterPlugin",
@@ -39,6 +38,7 @@ __all__ = [
     "ReservePlugin",
     "ScorePlugin",
     "SourcedPlugin",
+    "StatefulPlugin",
     "Victims",
 ]
 

@@ -13,7 +13,7 @@ import numpy as np
 from scheduler_plugins.framework.plugin import Problem, Victims
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.preemption.selection.handler import answer
-from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.admission import Over, demands, refusal
 from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, minus
 from scheduler_plugins.quota.available import crowded, holders_before
@@ -46,7 +46,7 @@ class CapacityScheduling:
     charge: Charging = Charging.CONTAINERS
     """What of a pod counts: containers, as upstream's code adds them up, or scheduler, all that kube-scheduler sets
     aside for it. By the former what sidecars and the pod as a whole request passes every quota by."""
-    reclaim: ReclaimSettings = field(default_factory=ReclaimSettings)
+    reclaim: PreemptionSettings = field(default_factory=PreemptionSettings)
     """How borrowed resources are given back."""
 
     def defaulted(self) -> "CapacityScheduling":

@@ -9,7 +9,7 @@ from crds import names
 from crds.codec import json_name
 from crds.duration import parse_duration
 from crds.ranges import ALLOWED, Range
-from headroom.runtime.bounded_cache import Memo, of_json
+from headroom.runtime.bounded_cache import BoundedCache, of_json
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.snapshot.estimate import LoadRules, annotated, integers, shortened
 from scheduler_plugins.snapshot.report import LONGEST
@@ -191,7 +191,7 @@ def _read_thresholds(text: str) -> tuple[Thresholds | None, str]:
     return found, ""
 
 
-_thresholds: Final = Memo(_read_thresholds, 4 * 2**20, of_json)
+_thresholds: Final = BoundedCache(_read_thresholds, 4 * 2**20, of_json)
 """Nodes of a pool have the same text."""
 
 

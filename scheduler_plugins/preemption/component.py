@@ -11,11 +11,11 @@ from headroom.runtime.clocks import Calm, Clocks
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.leader import Leader, NotLeading
 from scheduler_plugins.preemption.controller import INTERVAL_SECONDS, Controller
-from scheduler_plugins.preemption.evaluator import Judge
-from scheduler_plugins.preemption.events import Teller
-from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.evaluator import Evaluator
+from scheduler_plugins.preemption.events import PreemptionEventRecorder
+from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.preemption.pending import Pending
-from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import LONGEST_SECONDS
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -29,7 +29,7 @@ _LONGEST_PAUSE_SECONDS: Final = 30.0
 _LOG: Final = logging.getLogger(__name__)
 
 
-class Reclaim:
+class PreemptionComponent:
     """Evicts pods so that others get what their quota guarantees them.
 
     Args:
@@ -45,14 +45,14 @@ class Reclaim:
 
     def __init__(
         self,
-        settings: ReclaimSettings,
+        settings: PreemptionSettings,
         name: str,
         enabled: Sequence[Enabled],
         cache: ClusterCache,
         cluster: QuotaCluster,
         api: ApiServer,
         leader: Leader,
-        metrics: ReclaimMetrics,
+        metrics: PreemptionMetrics,
     ) -> None:
         self._trouble = ""
         self._pause = INTERVAL_SECONDS
@@ -61,8 +61,8 @@ class Reclaim:
         self.pending = Pending(frozenset(settings.scheduler_names), self._bound)
         """Who waits; to be told of pods after the account of quotas is."""
         writing = api.guarded(leader.may_write_for)
-        judge = Judge(cluster, cache, Cycle([part for part in enabled if part.name != name]), settings, metrics)
-        teller = Teller(EventRecorder(api, COMPONENT))
+        judge = Evaluator(cluster, cache, Cycle([part for part in enabled if part.name != name]), settings, metrics)
+        teller = PreemptionEventRecorder(EventRecorder(api, COMPONENT))
         # A machine's clock that is set must not end all holds: of two claims to the same room one would be broken.
         calm = Calm(api.server_time, reach=LONGEST_SECONDS)
         cluster.present = lambda _: calm()

@@ -21,17 +21,17 @@ from headroom.kube import ApiError, ApiServer, ApiUnavailable
 from headroom.runtime.clocks import Clocks
 from scheduler_plugins.leader import Leader
 from scheduler_plugins.preemption import events, hold_writer
-from scheduler_plugins.preemption.equivalence import Likeness
-from scheduler_plugins.preemption.evaluator import Judge
-from scheduler_plugins.preemption.events import Teller, named
+from scheduler_plugins.preemption.equivalence import EquivalenceClass
+from scheduler_plugins.preemption.evaluator import Evaluator
+from scheduler_plugins.preemption.events import PreemptionEventRecorder, named
 from scheduler_plugins.preemption.eviction import grace_of
-from scheduler_plugins.preemption.eviction_backoff import BackOff, WorkloadGuard
-from scheduler_plugins.preemption.hold_reconciler import Evictions, Pursuit
-from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.eviction_backoff import EvictionBackoff, WorkloadBackoff
+from scheduler_plugins.preemption.hold_reconciler import Evictions, HoldReconciler
+from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.preemption.over_max import OverMax
 from scheduler_plugins.preemption.pending import Pending
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided
-from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
@@ -78,13 +78,13 @@ class Controller:
 
     def __init__(
         self,
-        settings: ReclaimSettings,
-        judge: Judge,
+        settings: PreemptionSettings,
+        judge: Evaluator,
         pending: Pending,
         api: ApiServer,
         leader: Leader,
-        teller: Teller,
-        metrics: ReclaimMetrics,
+        teller: PreemptionEventRecorder,
+        metrics: PreemptionMetrics,
         clocks: Clocks | None = None,
     ) -> None:
         self._settings = settings
@@ -96,11 +96,11 @@ class Controller:
         self._teller = teller
         self._metrics = metrics
         self._clocks = clocks or Clocks()
-        self._back_off = BackOff(settings.back_off_seconds, settings.longest_back_off_seconds)
-        self._guard = WorkloadGuard(self._back_off)
+        self._back_off = EvictionBackoff(settings.back_off_seconds, settings.longest_back_off_seconds)
+        self._guard = WorkloadBackoff(self._back_off)
         self._evictions = Evictions(settings, api, leader, teller, metrics, self._clocks.wall, self._clocks.monotonic)
-        self._pursuit = Pursuit(self._evictions, judge, pending, self._guard, self._clocks.monotonic)
-        self._likeness = Likeness(self._cluster, judge.cache)
+        self._pursuit = HoldReconciler(self._evictions, judge, pending, self._guard, self._clocks.monotonic)
+        self._likeness = EquivalenceClass(self._cluster, judge.cache)
         self._spent, self._rested = 0.0, float("-inf")
         self._over_max = OverMax(settings.over_max, self._cluster, teller, metrics, self._clocks.monotonic)
         self._undecided: dict[str, _Undecided] = {}

@@ -29,7 +29,7 @@ _CONSTRAINTS: Final = (
 _ALWAYS: Final = frozenset({names.LABEL_PRIORITY_CLASS, names.LABEL_QOS})
 
 
-class Likeness:
+class EquivalenceClass:
     """What decides about pods, for as long as they do not change.
 
     Args:

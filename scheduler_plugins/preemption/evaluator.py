@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from scheduler_plugins.framework.cycle import Cycle
-from scheduler_plugins.preemption.fit import Fitting
-from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.fit import FitModel
+from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.preemption.pending import is_about_room, refusal_of
-from scheduler_plugins.preemption.plugin_verdicts import Loads
-from scheduler_plugins.preemption.selection.context import Situation
+from scheduler_plugins.preemption.plugin_verdicts import PluginVerdicts
+from scheduler_plugins.preemption.selection.context import PreemptionContext
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided, decide
-from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.amounts import minus
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.comparison import over_max_with, over_min_with
@@ -29,7 +29,7 @@ _CONSTRAINTS: Final = ("nodeSelector", "affinity", "tolerations", "topologySprea
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class Evaluator:
     """Decides for one pod, by all that is known at the moment."""
 
     cluster: QuotaCluster
@@ -38,9 +38,9 @@ class Judge:
     """The cluster as the other plugins see it."""
     others: Cycle
     """The other plugins of the profile: a node that they refuse whoever leaves is no place for the pod."""
-    settings: ReclaimSettings
+    settings: PreemptionSettings
     """What is allowed."""
-    metrics: ReclaimMetrics
+    metrics: PreemptionMetrics
     """Where it is counted."""
 
     def __call__(
@@ -69,16 +69,16 @@ class Judge:
             return Undecided(f"its selectors, affinity, tolerations and spread constraints are {why}", {})
         started = time.perf_counter()
         try:
-            fitting = Fitting(self.cluster, self.cluster.claims(now))
+            fitting = FitModel(self.cluster, self.cluster.claims(now))
             beyond = fitting.unmodelled(pod)
             if beyond and not is_about_room(refusal_of(pod.json or {})):
                 return Undecided(f"where it fits is for kube-scheduler alone to say: it has {', '.join(beyond)}", {})
-            loads = Loads(
+            loads = PluginVerdicts(
                 self.cache, self.others, self.cluster, pod, held, now, self.cluster.nodes if nodes is None else nodes
             )
             hopeless: Mapping[str, str] = {}
             if loads.refused:
-                situation = Situation.of(pod, self.cluster, now)
+                situation = PreemptionContext.of(pod, self.cluster, now)
                 possible = {node: {each.uid for each in situation.possible(node)} for node in loads.refused}
                 hopeless = loads.hopeless({node: uids | situation.going for node, uids in possible.items()})
 

@@ -35,7 +35,7 @@ _MOST_QUEUED: Final = 10_000
 _FLUSH_SECONDS: Final = 5.0
 
 
-class Teller:
+class PreemptionEventRecorder:
     """Writes the Events. What happened is always told; why nothing happens once for each reason, and not too often.
 
     Args:

@@ -16,7 +16,7 @@ EARLY_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class BackOff:
+class EvictionBackoff:
     """How long to wait after the n-th attempt that came to nothing."""
 
     first_seconds: float
@@ -40,10 +40,10 @@ class _Strikes:
 
 
 @dataclass(slots=True)
-class WorkloadGuard:
+class WorkloadBackoff:
     """Workloads whose pods ended early."""
 
-    back_off: BackOff
+    back_off: EvictionBackoff
     """How long they wait."""
     _made: dict[str, tuple[str, float]] = field(default_factory=dict)
     _strikes: dict[str, _Strikes] = field(default_factory=dict)

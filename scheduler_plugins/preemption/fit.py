@@ -1,6 +1,6 @@
 """Whether a pod fits a node once others are gone: a model of kube-scheduler 1.36's filters with its default settings.
 
-Reasons are in kube-scheduler's words. What kube-scheduler reports as unresolvable is what `Fitting.never` names.
+Reasons are in kube-scheduler's words. What kube-scheduler reports as unresolvable is what `FitModel.never` names.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ from scheduler_plugins.quota.amounts import CORE, NOTHING, Amounts, plus
 from scheduler_plugins.quota.available import is_before
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.node import QuotaNode
-from scheduler_plugins.quota.nominations import Claim
+from scheduler_plugins.quota.nominations import Nomination
 from scheduler_plugins.quota.pod import QuotaPod
 
 GONE: Final = "node is gone"
@@ -32,7 +32,7 @@ TOO_MANY: Final = "Too many pods"
 """As kube-scheduler says it."""
 
 
-class Fitting:
+class FitModel:
     """The model, for one moment: the cluster must not change while it is in use. Make a new one for each decision.
 
     Pods that are expected on a node, because it was answered for them or they have a claim to it and come first, take
@@ -43,9 +43,9 @@ class Fitting:
         claims: of all pods.
     """
 
-    def __init__(self, cluster: QuotaCluster, claims: Iterable[Claim]) -> None:
+    def __init__(self, cluster: QuotaCluster, claims: Iterable[Nomination]) -> None:
         self._cluster = cluster
-        self._expected: dict[str, dict[str, Claim | QuotaPod]] = defaultdict(dict)
+        self._expected: dict[str, dict[str, Nomination | QuotaPod]] = defaultdict(dict)
         for claim in claims:
             self._expected[claim.node][claim.uid] = claim
         self._on_their_way: dict[str, QuotaPod] = {}
@@ -157,8 +157,8 @@ class Fitting:
             pods = []
             for uid, expected in self._expected[name].items():
                 known = self._on_their_way.get(uid) or self._cluster.pods.get(uid)
-                yields = isinstance(expected, Claim) and expected.priority < asked.pod.priority
-                if yields and isinstance(expected, Claim) and expected.victims and known is not None:
+                yields = isinstance(expected, Nomination) and expected.priority < asked.pod.priority
+                if yields and isinstance(expected, Nomination) and expected.victims and known is not None:
                     yields = not is_before(known, asked.pod, self._cluster)
                 if uid == asked.pod.uid or yields or (known is not None and uid in self._cluster.on_node(known.node)):
                     continue

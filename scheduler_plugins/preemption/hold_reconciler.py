@@ -13,15 +13,15 @@ from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from headroom.runtime.token_bucket import TokenBucket
 from scheduler_plugins.leader import Leader
 from scheduler_plugins.preemption import events, hold_writer
-from scheduler_plugins.preemption.evaluator import Judge, as_asked
-from scheduler_plugins.preemption.events import Teller
+from scheduler_plugins.preemption.evaluator import Evaluator, as_asked
+from scheduler_plugins.preemption.events import PreemptionEventRecorder
 from scheduler_plugins.preemption.eviction import Evicted, Outcome, evict
-from scheduler_plugins.preemption.eviction_backoff import WorkloadGuard
-from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.eviction_backoff import WorkloadBackoff
+from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.preemption.pending import Pending
 from scheduler_plugins.preemption.selection.budgets import budget_is_about
 from scheduler_plugins.preemption.selection.decide import Decision
-from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
@@ -52,11 +52,11 @@ class Evictions:
 
     def __init__(
         self,
-        settings: ReclaimSettings,
+        settings: PreemptionSettings,
         api: ApiServer,
         leader: Leader,
-        teller: Teller,
-        metrics: ReclaimMetrics,
+        teller: PreemptionEventRecorder,
+        metrics: PreemptionMetrics,
         wall: Callable[[], float],
         monotonic: Callable[[], float],
     ) -> None:
@@ -115,7 +115,7 @@ class Evictions:
 
 
 @dataclass(slots=True)
-class _Wake:
+class _Requeue:
     """A pod whose room is free and that is not bound yet."""
 
     at: float
@@ -125,23 +125,23 @@ class _Wake:
 
 
 @dataclass(slots=True)
-class Pursuit:
+class HoldReconciler:
     """Goes on with every hold until its pod is bound, gone, or late."""
 
     evictions: Evictions
     """How somebody is evicted."""
-    judge: Judge
+    judge: Evaluator
     """Decides."""
     pending: Pending
     """Which holds the watch has shown."""
-    guard: WorkloadGuard
+    guard: WorkloadBackoff
     """Knows for whom room was made."""
     monotonic: Callable[[], float]
     """A clock that never jumps. [s]"""
     _barred: dict[str, dict[str, float]] = field(default_factory=dict)
     _again: dict[str, float] = field(default_factory=dict)
     _rests: dict[str, float] = field(default_factory=dict)
-    _wakes: dict[str, _Wake] = field(default_factory=dict)
+    _wakes: dict[str, _Requeue] = field(default_factory=dict)
 
     @property
     def _cluster(self) -> QuotaCluster:
@@ -304,7 +304,7 @@ class Pursuit:
     async def _wake(self, pod: QuotaPod, hold: Hold) -> None:
         """Everybody has left. kube-scheduler notices most of the time; else it is told, later and later."""
         now = self.monotonic()
-        known = self._wakes.setdefault(pod.uid, _Wake(now + _FIRST_WAKE_SECONDS))
+        known = self._wakes.setdefault(pod.uid, _Requeue(now + _FIRST_WAKE_SECONDS))
         if now < known.at or pod.uid in self._cluster.book.tentative:
             return
         known.wait *= 2

@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 
-class ReclaimMetrics:
+class PreemptionMetrics:
     """The metrics.
 
     Args:

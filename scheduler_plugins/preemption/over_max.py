@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Final
 
 from scheduler_plugins.preemption import events
-from scheduler_plugins.preemption.events import Teller
-from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.events import PreemptionEventRecorder
+from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.over_max import beyond_max
 from scheduler_plugins.quota.pod import QuotaPod
@@ -41,8 +41,8 @@ class OverMax:
         self,
         rule: OverMaxRule,
         cluster: QuotaCluster,
-        teller: Teller,
-        metrics: ReclaimMetrics,
+        teller: PreemptionEventRecorder,
+        metrics: PreemptionMetrics,
         monotonic: Callable[[], float],
     ) -> None:
         self._rule, self._cluster, self._teller = rule, cluster, teller

@@ -17,7 +17,7 @@ from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 
 
-class Loads:
+class PluginVerdicts:
     """The verdicts for one pod at one moment.
 
     Args:

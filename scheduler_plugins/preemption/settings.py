@@ -14,7 +14,7 @@ _LONGEST_NAME: Final = 253
 
 
 @dataclass(frozen=True, slots=True)
-class ReclaimSettings:
+class PreemptionSettings:
     """The argument `reclaim` of CapacityScheduling; its keys are these fields' names in camelCase."""
 
     enabled: bool = True

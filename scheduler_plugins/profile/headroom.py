@@ -9,7 +9,7 @@ from scheduler_plugins.framework.cycle import Enabled
 from scheduler_plugins.profile import registry, text
 from scheduler_plugins.profile.fields import Complaints
 from scheduler_plugins.profile.model import API_VERSION, DEFAULT_PROFILE, Profile
-from scheduler_plugins.requeue.settings import WakingSettings
+from scheduler_plugins.requeue.settings import RequeueSettings
 
 _TOP: Final = {"apiVersion", "kind", "mode", "shortlist", "inFlightSeconds", "plugins", "arguments", "waking"}
 _LONGEST_SHORTLIST: Final = 64
@@ -47,12 +47,12 @@ def _answering(data: Mapping[str, Any], complaints: Complaints) -> Answering:
     return Answering(Mode(mode), int(size), int(larger))
 
 
-def _waking(data: object, complaints: Complaints) -> WakingSettings:
+def _waking(data: object, complaints: Complaints) -> RequeueSettings:
     try:
-        settings: WakingSettings = decode(WakingSettings, {} if data is None else data, "waking")
+        settings: RequeueSettings = decode(RequeueSettings, {} if data is None else data, "waking")
     except ArgumentError as error:
         complaints.mistakes.extend(error.mistakes)
-        return WakingSettings()
+        return RequeueSettings()
     complaints.mistakes.extend(f"waking.{problem.field}: {problem.message}" for problem in settings.problems())
     return settings
 

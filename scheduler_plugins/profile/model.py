@@ -10,7 +10,7 @@ from scheduler_plugins.arguments import encode
 from scheduler_plugins.extender.service import Answering, Mode
 from scheduler_plugins.framework.cycle import Enabled
 from scheduler_plugins.framework.plugin import LoadAccounting
-from scheduler_plugins.requeue.settings import WakingSettings
+from scheduler_plugins.requeue.settings import RequeueSettings
 from scheduler_plugins.snapshot.estimate import LoadRules
 
 API_VERSION: Final = "headroom.dev/v1alpha1"
@@ -36,7 +36,7 @@ class Profile:
     """Mode and sizes of the answers."""
     in_flight_seconds: float = 30.0
     """How long a pod that was answered for and then not heard of stays charged. [s]"""
-    waking: WakingSettings = field(default_factory=WakingSettings)
+    waking: RequeueSettings = field(default_factory=RequeueSettings)
     """How pods that were refused are woken, and told of."""
     notes: tuple[str, ...] = ()
     """What was passed over or filled in, and why; for the log."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.comparison import aggregated_over_min_with, over_max_with
-from scheduler_plugins.quota.ledger import QuotaBook
-from scheduler_plugins.quota.nominations import Claim, Claims
+from scheduler_plugins.quota.ledger import QuotaLedger
+from scheduler_plugins.quota.nominations import Nomination, Nominations
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
-from scheduler_plugins.quota.unconfirmed import NO_DOUBTS, NOTHING_BESIDE, Doubts
+from scheduler_plugins.quota.unconfirmed import NO_DOUBTS, NOTHING_BESIDE, UnconfirmedReservations
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Over:
     """Namespaces whose pods may be on their way: it is to be heard of them."""
 
 
-def demands(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim]) -> tuple[Amounts, Amounts]:
+def demands(pod: QuotaPod, book: QuotaLedger, claims: Iterable[Nomination]) -> tuple[Amounts, Amounts]:
     """What a pod asks for together with claims: of its own namespace (A), and of all (B).
 
     A: the pod, and the claims of its namespace of no less priority. B: A, and the claims of other namespaces whose
@@ -53,7 +53,7 @@ def demands(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim]) -> tuple[Am
         book: quotas and charges.
         claims: of all pods.
     """
-    sums = claims if isinstance(claims, Claims) else Claims(claims)
+    sums = claims if isinstance(claims, Nominations) else Nominations(claims)
     if not len(sums):
         return pod.charge, pod.charge
     # Whoever has a claim is not bound, so that its charge, if it has one, is tentative.
@@ -72,7 +72,7 @@ def demands(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim]) -> tuple[Am
     return own, plus(own, others)
 
 
-def leaving(pod: QuotaPod, book: QuotaBook, claims: Claims) -> tuple[Amounts, Amounts]:
+def leaving(pod: QuotaPod, book: QuotaLedger, claims: Nominations) -> tuple[Amounts, Amounts]:
     """What pods are still charged that were evicted for claims which `demands` counts: in a namespace, and in all.
 
     Such a claim takes their place. Counted both ways, the same room would keep those away for whom it was freed.
@@ -105,7 +105,9 @@ def leaving(pod: QuotaPod, book: QuotaBook, claims: Claims) -> tuple[Amounts, Am
     return own, everything
 
 
-def refusal(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim], doubts: Doubts = NO_DOUBTS) -> Over | None:
+def refusal(
+    pod: QuotaPod, book: QuotaLedger, claims: Iterable[Nomination], doubts: UnconfirmedReservations = NO_DOUBTS
+) -> Over | None:
     """Why a pod may not be scheduled, whatever the node; None: it may. A namespace without a quota is not limited.
 
     What the pod itself is charged tentatively, or claims, is not in its way. Where pods are leaving for others' claims,
@@ -120,7 +122,7 @@ def refusal(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim], doubts: Dou
     quota = book.quota(pod.namespace)
     if quota is None:
         return None
-    claims = claims if isinstance(claims, Claims) else Claims(claims)
+    claims = claims if isinstance(claims, Nominations) else Nominations(claims)
     used, total_used = book.used(pod.namespace), book.total_used
     if (charged := book.charge_of(pod.uid)) is not None:
         used = minus(used, charged.amounts) if charged.namespace == pod.namespace else used
@@ -167,7 +169,7 @@ class Account:
 
 
 def _over(
-    book: QuotaBook,
+    book: QuotaLedger,
     quota: Quota,
     pod: QuotaPod,
     resource: str,

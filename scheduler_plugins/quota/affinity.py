@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from headroom.cluster.selector import matches
 from headroom.cluster.shape import check_pod_terms
-from headroom.runtime.bounded_cache import Memo, of_json
+from headroom.runtime.bounded_cache import BoundedCache, of_json
 
 Json = Mapping[str, Any]
 
@@ -81,4 +81,4 @@ def _read(asked: tuple[str, str, str]) -> tuple[AffinityTerm, ...]:
     )
 
 
-_terms: Final = Memo(_read, _REMEMBERED_BYTES, of_json)
+_terms: Final = BoundedCache(_read, _REMEMBERED_BYTES, of_json)

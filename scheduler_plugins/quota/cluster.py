@@ -15,15 +15,15 @@ from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.budget import Budget
 from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.hold import Hold
-from scheduler_plugins.quota.ledger import QuotaBook
+from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.namespaces import NAMESPACES, Namespaces
 from scheduler_plugins.quota.node import QuotaNode
-from scheduler_plugins.quota.nominations import Claim, Claims
+from scheduler_plugins.quota.nominations import Nomination, Nominations
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.quota.preemption_grants import Allowances
+from scheduler_plugins.quota.preemption_grants import PreemptionGrants
 from scheduler_plugins.quota.quota import MaxMissing, Quota
 from scheduler_plugins.quota.ranks import Ranks
-from scheduler_plugins.quota.unconfirmed import Doubts
+from scheduler_plugins.quota.unconfirmed import UnconfirmedReservations
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.source import Source, by_name, by_uid
 
@@ -37,13 +37,13 @@ _NO_PODS: Final[Mapping[str, QuotaPod]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class _KnownClaims:
+class _KnownNominations:
     """Who has claims, for as long as that does not change by itself."""
 
     version: int = -1
     since: float = math.inf
     until: float = -math.inf
-    claims: Claims = field(default_factory=lambda: Claims(()))
+    claims: Nominations = field(default_factory=lambda: Nominations(()))
     holding: Sequence[QuotaPod] = ()
     holding_on: Mapping[str, Sequence[QuotaPod]] = field(default_factory=dict)
 
@@ -61,7 +61,7 @@ class QuotaCluster:
         self._name = name
         self._charging = charging
         self._max_missing = max_missing
-        self.book = QuotaBook()
+        self.book = QuotaLedger()
         """Quotas and charges."""
         self.namespaces: Final = Namespaces()
         """Labels of namespaces."""
@@ -78,12 +78,12 @@ class QuotaCluster:
         """The pending pods that are nominated, or bear a hold, by uid."""
         self._answered: dict[str, tuple[QuotaPod, frozenset[str]]] = {}
         self._claims_version = 0
-        self._known_claims = _KnownClaims()
-        self.allowances: Final = Allowances()
+        self._known_claims = _KnownNominations()
+        self.allowances: Final = PreemptionGrants()
         """What kube-scheduler's own preemption was told lately."""
         self.present: Callable[[float], float] = float
         """What the present time is by which holds are judged, given the present time. [unix s]"""
-        self.doubts = Doubts()
+        self.doubts = UnconfirmedReservations()
         """Pods of which it is not known whether they are on their way."""
 
     # What is known
@@ -135,7 +135,7 @@ class QuotaCluster:
         """The bound pods that keep others away by anti-affinity."""
         return self._repelling.values()
 
-    def claims(self, now: float) -> Claims:
+    def claims(self, now: float) -> Nominations:
         """Room that pending pods have a claim to: by nomination, or because it is held for them.
 
         A hold that has expired is none, nor is a nomination to a node that is not there.
@@ -145,14 +145,14 @@ class QuotaCluster:
         """
         return self._claims_at(now).claims
 
-    def claim_of(self, pod: QuotaPod, now: float) -> Claim | None:
+    def claim_of(self, pod: QuotaPod, now: float) -> Nomination | None:
         """The claim of one pod, if it has one."""
         hold = pod.hold if pod.hold is not None and pod.hold.lasts(self.present(now)) else None
         node = hold.node if hold is not None else pod.nominated
         if pod.node or not pod.live or pod.terminating or node not in self._nodes:
             return None
         victims = hold.victims if hold is not None else ()
-        return Claim(pod.uid, pod.namespace, pod.priority, pod.charge, pod.requests, node, victims)
+        return Nomination(pod.uid, pod.namespace, pod.priority, pod.charge, pod.requests, node, victims)
 
     def holding(self, now: float) -> Sequence[QuotaPod]:
         """The pending pods for which room is held."""
@@ -163,12 +163,12 @@ class QuotaCluster:
         return self._claims_at(now).holding_on
 
     def relieved(self, uid: str, now: float) -> Hold | None:
-        """What is held for a pod, if any of those used anything who leave for it; see `Relieving`."""
+        """What is held for a pod, if any of those used anything who leave for it; see `RelievablePlugin`."""
         pod = self.claiming.get(uid)
         hold = pod.hold if pod is not None else None
         return hold if hold is not None and hold.relief and hold.lasts(self.present(now)) else None
 
-    def _claims_at(self, now: float) -> "_KnownClaims":
+    def _claims_at(self, now: float) -> "_KnownNominations":
         known, now = self._known_claims, self.present(now)
         if known.version != self._claims_version or not known.since <= now < known.until:
             pods = self.claiming.values()
@@ -176,9 +176,9 @@ class QuotaCluster:
             on: dict[str, list[QuotaPod]] = {}
             for pod in holding:
                 on.setdefault(pod.hold.node if pod.hold is not None else "", []).append(pod)
-            claims = Claims(claim for pod in pods if (claim := self.claim_of(pod, now)) is not None)
+            claims = Nominations(claim for pod in pods if (claim := self.claim_of(pod, now)) is not None)
             changes = [time for pod in pods if pod.hold is not None for time in pod.hold.times if time > now]
-            known = _KnownClaims(self._claims_version, now, min(changes, default=math.inf), claims, holding, on)
+            known = _KnownNominations(self._claims_version, now, min(changes, default=math.inf), claims, holding, on)
             self._known_claims = known
         return known
 

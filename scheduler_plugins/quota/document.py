@@ -5,13 +5,13 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from scheduler_plugins.quota.amounts import UNLIMITED, Amounts
-from scheduler_plugins.quota.ledger import QuotaBook
-from scheduler_plugins.quota.nominations import Claim
+from scheduler_plugins.quota.ledger import QuotaLedger
+from scheduler_plugins.quota.nominations import Nomination
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.resource_list import quantity
 
 
-def charges(book: QuotaBook) -> dict[str, Any]:
+def charges(book: QuotaLedger) -> dict[str, Any]:
     """Quotas in force and what is charged to them; amounts are quantities."""
     return {
         "totalMin": _texts(book.total_min),
@@ -36,7 +36,7 @@ def on_their_way(pods: Iterable[tuple[QuotaPod, AbstractSet[str]]]) -> dict[str,
     return {pod.key: {"uid": pod.uid, "nodes": sorted(nodes), "charged": _texts(pod.charge)} for pod, nodes in pods}
 
 
-def claims(of: Iterable[Claim], pods: Mapping[str, QuotaPod]) -> dict[str, Any]:
+def claims(of: Iterable[Nomination], pods: Mapping[str, QuotaPod]) -> dict[str, Any]:
     """Claims by the `namespace/name` of the pod that has them.
 
     Args:

@@ -23,7 +23,7 @@ class Charge:
 
 
 @dataclass(slots=True)
-class QuotaBook:
+class QuotaLedger:
     """Quotas and charges. Every pod is charged at most once, by its uid, wherever it was seen first.
 
     Pods of namespaces without a quota are kept, too, so that those that were there before a quota count.
@@ -213,9 +213,9 @@ class QuotaBook:
             for kept in (self._used, self._bound, self._charged):
                 kept.pop(namespace, None)
 
-    def fork(self) -> "QuotaBook":
+    def fork(self) -> "QuotaLedger":
         """A copy to charge pods in without changing this one. Amounts are shared: they are replaced whole."""
-        return QuotaBook(
+        return QuotaLedger(
             dict(self._quotas),
             dict(self._charges),
             dict(self._used),

@@ -9,7 +9,7 @@ from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Nomination:
     """Room that a pending pod has a claim to: it is nominated to a node, or room is held for it."""
 
     uid: str
@@ -28,7 +28,7 @@ class Claim:
     """Uids of the pods that were evicted for it: what it claims is their room."""
 
 
-class Claims(Sequence[Claim]):
+class Nominations(Sequence[Nomination]):
     """Claims that do not change.
 
     Args:
@@ -37,12 +37,12 @@ class Claims(Sequence[Claim]):
 
     __slots__ = ("_all", "_by_uid", "_of", "_sums", "_totals", "total", "with_victims")
 
-    def __init__(self, claims: Iterable[Claim]) -> None:
+    def __init__(self, claims: Iterable[Nomination]) -> None:
         self._all = tuple(claims)
         self.with_victims: Final = [claim for claim in self._all if claim.victims]
         """Those for which pods were evicted."""
-        self._by_uid: Mapping[str, Claim] = {claim.uid: claim for claim in self._all}
-        self._of: dict[str, list[Claim]] = {}
+        self._by_uid: Mapping[str, Nomination] = {claim.uid: claim for claim in self._all}
+        self._of: dict[str, list[Nomination]] = {}
         self._sums: dict[str, dict[int, Amounts]] = {}
         self._totals: dict[str, Amounts] = {}
         self.total: Amounts = NOTHING
@@ -56,12 +56,12 @@ class Claims(Sequence[Claim]):
             self.total = plus(self.total, claim.charge)
 
     @overload
-    def __getitem__(self, index: int) -> Claim: ...
+    def __getitem__(self, index: int) -> Nomination: ...
 
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Claim]: ...
+    def __getitem__(self, index: slice) -> Sequence[Nomination]: ...
 
-    def __getitem__(self, index: int | slice) -> Claim | Sequence[Claim]:
+    def __getitem__(self, index: int | slice) -> Nomination | Sequence[Nomination]:
         return self._all[index]
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class Claims(Sequence[Claim]):
         """Of the pods."""
         return self._by_uid.keys()
 
-    def of(self, uid: str) -> Claim | None:
+    def of(self, uid: str) -> Nomination | None:
         """The claim of a pod; None: it has none."""
         return self._by_uid.get(uid)
 

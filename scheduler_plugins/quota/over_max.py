@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler_plugins.quota.amounts import UNLIMITED, Amounts
-from scheduler_plugins.quota.ledger import QuotaBook
+from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
 from scheduler_plugins.quota.resource_list import quantity
@@ -13,7 +13,7 @@ from scheduler_plugins.snapshot.units import unix_time
 
 
 @dataclass(frozen=True, slots=True)
-class Beyond:
+class OverMaxUsage:
     """A namespace whose bound pods are charged more than its quota's max."""
 
     quota: Quota
@@ -39,8 +39,8 @@ def sentences(quota: Quota, bound: Amounts) -> list[str]:
 
 
 def beyond_max(
-    book: QuotaBook, pods: Iterable[QuotaPod], quota_objects: Mapping[str, Mapping[str, Any]]
-) -> list[Beyond]:
+    book: QuotaLedger, pods: Iterable[QuotaPod], quota_objects: Mapping[str, Mapping[str, Any]]
+) -> list[OverMaxUsage]:
     """All namespaces of which that is so; pods are looked at only where there is one.
 
     A max that was lowered below what runs takes nothing from anybody: what was bound before is not among the pods.
@@ -62,7 +62,7 @@ def beyond_max(
     for pod in pods:
         if pod.namespace in there and pod.charged:
             there[pod.namespace].append(pod)
-    return [Beyond(quota, more, _last(there[name], more, since[name])) for name, (quota, more) in over.items()]
+    return [OverMaxUsage(quota, more, _last(there[name], more, since[name])) for name, (quota, more) in over.items()]
 
 
 def _last(pods: list[QuotaPod], more: Amounts, since: float) -> list[QuotaPod]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from crds import names
 from headroom.cluster.pod import is_mirror_pod, is_terminal
 from headroom.cluster.resize import Resize, in_effect
-from headroom.runtime.bounded_cache import Memo
+from headroom.runtime.bounded_cache import BoundedCache
 from scheduler_plugins.quota.affinity import ANTI_AFFINITY, AffinityTerm, required_terms
 from scheduler_plugins.quota.amounts import Amounts, larger
 from scheduler_plugins.quota.charge import Charging, charge_of
@@ -175,5 +175,7 @@ def _labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return MappingProxyType(dict(items))
 
 
-_shared: Final[Memo[tuple[tuple[str, int], ...], Amounts]] = Memo(_amounts, _REMEMBERED_BYTES)
-_shared_labels: Final[Memo[tuple[tuple[str, str], ...], Mapping[str, str]]] = Memo(_labels, _REMEMBERED_BYTES)
+_shared: Final[BoundedCache[tuple[tuple[str, int], ...], Amounts]] = BoundedCache(_amounts, _REMEMBERED_BYTES)
+_shared_labels: Final[BoundedCache[tuple[tuple[str, str], ...], Mapping[str, str]]] = BoundedCache(
+    _labels, _REMEMBERED_BYTES
+)

@@ -15,7 +15,7 @@ _MOST: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class PreemptionGrant:
     """One answer."""
 
     pod: QuotaPod
@@ -28,18 +28,18 @@ class Allowance:
     """Why they and not others, by node: one sentence with the numbers."""
 
 
-class Allowances:
+class PreemptionGrants:
     """The last answers, by the pod's uid."""
 
     def __init__(self) -> None:
-        self._of: OrderedDict[str, Allowance] = OrderedDict()
-        self._acted_on: OrderedDict[str, Allowance] = OrderedDict()
+        self._of: OrderedDict[str, PreemptionGrant] = OrderedDict()
+        self._acted_on: OrderedDict[str, PreemptionGrant] = OrderedDict()
 
-    def add(self, allowance: Allowance) -> None:
+    def add(self, allowance: PreemptionGrant) -> None:
         """Note an answer."""
         _put(self._of, allowance)
 
-    def recent(self, now: float) -> list[Allowance]:
+    def recent(self, now: float) -> list[PreemptionGrant]:
         """The answers that kube-scheduler may still act on.
 
         Args:
@@ -88,7 +88,7 @@ class Allowances:
         return False
 
 
-def _put(allowances: OrderedDict[str, Allowance], allowance: Allowance) -> None:
+def _put(allowances: OrderedDict[str, PreemptionGrant], allowance: PreemptionGrant) -> None:
     allowances[allowance.pod.uid] = allowance
     allowances.move_to_end(allowance.pod.uid)
     while len(allowances) > _MOST:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, Amounts, minus, plus
-from scheduler_plugins.quota.ledger import QuotaBook
+from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.pod import QuotaPod
 
 
-class Doubts:
+class UnconfirmedReservations:
     """The pods in doubt.
 
     Args:
@@ -37,9 +37,9 @@ class Doubts:
     def __contains__(self, uid: object) -> bool:
         return uid in self._pods
 
-    def copy(self) -> "Doubts":
+    def copy(self) -> "UnconfirmedReservations":
         """Another one, to be changed at will."""
-        return Doubts(self._pods.values())
+        return UnconfirmedReservations(self._pods.values())
 
     def put(self, pod: QuotaPod) -> None:
         """It is not known of a pod whether it is on its way."""
@@ -55,7 +55,7 @@ class Doubts:
         self._sums[pod.namespace] = minus(self._sums[pod.namespace], pod.charge)
         return True
 
-    def beside(self, uid: str, namespace: str, book: QuotaBook) -> "Beside":
+    def beside(self, uid: str, namespace: str, book: QuotaLedger) -> "Beside":
         """What pods in doubt may be charged at most: to a namespace, and to all that have a quota.
 
         The run before let nobody through beyond a namespace's max, nor all beyond the sum of min. So however many wait,
@@ -115,5 +115,5 @@ def _within(amount: int, used: Amounts, bound: Amounts, name: str, missing: int)
 
 NOTHING_BESIDE: Final = Beside(NOTHING, NOTHING, {})
 """Nobody is in doubt."""
-NO_DOUBTS: Final = Doubts()
+NO_DOUBTS: Final = UnconfirmedReservations()
 """There are none; nobody puts any in."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.requeue.groups import Entry, Group
-from scheduler_plugins.requeue.unschedulable import Waiting
+from scheduler_plugins.requeue.unschedulable import UnschedulablePods
 from scheduler_plugins.snapshot.arrays import Snapshot
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.reservations import Reserving
@@ -78,7 +78,7 @@ class _Candidates:
 
 
 def choose(
-    waiting: Waiting,
+    waiting: UnschedulablePods,
     cycle: Cycle,
     trial: Trial,
     now: float,
@@ -133,7 +133,7 @@ def _push(queue: list[tuple[int, float, str, int]], number: int, group: Group, p
     heapq.heappush(queue, (-group.pod.priority, pods[0].created, pods[0].key, number))
 
 
-def _candidates(group: Group, waiting: Waiting, cycle: Cycle, trial: Trial) -> _Candidates:
+def _candidates(group: Group, waiting: UnschedulablePods, cycle: Cycle, trial: Trial) -> _Candidates:
     rows = waiting.numbers.rows(group.fitting(waiting.numbers.all), trial.nodes)
     nodes = trial.nodes.take(rows)
     passing = np.flatnonzero(cycle.filter(group.pod, nodes).passes)

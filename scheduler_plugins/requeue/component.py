@@ -11,14 +11,14 @@ from headroom.kube.events import EventRecorder
 from headroom.runtime.clocks import Clocks
 from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.framework.verdict import Verdict
-from scheduler_plugins.requeue.events import Teller
+from scheduler_plugins.requeue.events import RefusalEventRecorder
 from scheduler_plugins.requeue.groups import Entry
-from scheduler_plugins.requeue.metrics import WakingMetrics
+from scheduler_plugins.requeue.metrics import RequeueMetrics
 from scheduler_plugins.requeue.patching import Patcher
-from scheduler_plugins.requeue.recovery import Adoption
-from scheduler_plugins.requeue.requeuer import Waker
-from scheduler_plugins.requeue.settings import WakingSettings
-from scheduler_plugins.requeue.unschedulable import Waiting
+from scheduler_plugins.requeue.recovery import Recovery
+from scheduler_plugins.requeue.requeuer import Requeuer
+from scheduler_plugins.requeue.settings import RequeueSettings
+from scheduler_plugins.requeue.unschedulable import UnschedulablePods
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 
@@ -28,7 +28,7 @@ COMPONENT: Final = "headroom-scheduler"
 _LOG: Final = logging.getLogger(__name__)
 
 
-class Waking:
+class RequeueComponent:
     """What happens to pods after they were refused.
 
     Args:
@@ -43,15 +43,15 @@ class Waking:
 
     def __init__(
         self,
-        settings: WakingSettings,
+        settings: RequeueSettings,
         cache: ClusterCache,
         cycle: Cycle,
         api: ApiServer,
-        metrics: WakingMetrics,
+        metrics: RequeueMetrics,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.waiting = Waiting(settings.most_pods, lambda: len(cache.nodes), monotonic)
+        self.waiting = UnschedulablePods(settings.most_pods, lambda: len(cache.nodes), monotonic)
         """Who waits."""
         self._metrics = metrics
         self._monotonic = monotonic
@@ -63,13 +63,13 @@ class Waking:
             self._told.append(self.waiting.refused)
         if settings.enabled:
             clocks = Clocks(clock, monotonic)
-            waker = Waker(self.waiting, cache, cycle, Patcher(api), settings, metrics, clocks)
+            waker = Requeuer(self.waiting, cache, cycle, Patcher(api), settings, metrics, clocks)
             self.background["waking"] = waker.run
-            self.waiting.adopt = Adoption(cache, cycle)
+            self.waiting.adopt = Recovery(cache, cycle)
             self.waiting.read = cache.read
         if settings.events:
             recorder = EventRecorder(api, COMPONENT)
-            teller = Teller(self.waiting, cache, cycle, recorder, settings, metrics, clock, monotonic)
+            teller = RefusalEventRecorder(self.waiting, cache, cycle, recorder, settings, metrics, clock, monotonic)
             self._told.append(teller.refused)
             self.background["telling"] = teller.run
 

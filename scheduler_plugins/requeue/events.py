@@ -15,9 +15,9 @@ from headroom.runtime.token_bucket import TokenBucket
 from scheduler_plugins.framework.cycle import Cycle, PluginError
 from scheduler_plugins.framework.verdict import PASSES, Verdict
 from scheduler_plugins.requeue.groups import Entry
-from scheduler_plugins.requeue.metrics import WakingMetrics
-from scheduler_plugins.requeue.settings import WakingSettings
-from scheduler_plugins.requeue.unschedulable import Waiting
+from scheduler_plugins.requeue.metrics import RequeueMetrics
+from scheduler_plugins.requeue.settings import RequeueSettings
+from scheduler_plugins.requeue.unschedulable import UnschedulablePods
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
@@ -36,7 +36,7 @@ _LOG: Final = logging.getLogger(__name__)
 Reasons = frozenset[str]
 
 
-class Recorder(Protocol):
+class EventSink(Protocol):
     """The part of `headroom.kube.events.EventRecorder` that is needed."""
 
     @property
@@ -54,12 +54,12 @@ class Recorder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Reported:
     reasons: Reasons
     at: float
 
 
-class Teller:
+class RefusalEventRecorder:
     """Writes the Events, at a limited rate and each thing once.
 
     Args:
@@ -75,12 +75,12 @@ class Teller:
 
     def __init__(
         self,
-        waiting: Waiting,
+        waiting: UnschedulablePods,
         cache: ClusterCache,
         cycle: Cycle,
-        recorder: Recorder,
-        settings: WakingSettings,
-        metrics: WakingMetrics,
+        recorder: EventSink,
+        settings: RequeueSettings,
+        metrics: RequeueMetrics,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -94,7 +94,7 @@ class Teller:
         self._monotonic = monotonic
         self._tokens = TokenBucket()
         self._due: dict[str, Reasons] = {}
-        self._told: OrderedDict[str, _Told] = OrderedDict()
+        self._told: OrderedDict[str, _Reported] = OrderedDict()
 
     def refused(self, pod: PodRequest, _json: Mapping[str, Any], _names: Sequence[str], verdict: Verdict) -> None:
         """Note that there is something to tell of a pod, unless it was told lately."""
@@ -179,7 +179,7 @@ class Teller:
         return found[0].rstrip(".") if found else ""
 
     def _remember(self, uid: str, reasons: Reasons) -> None:
-        self._told[uid] = _Told(reasons, self._monotonic())
+        self._told[uid] = _Reported(reasons, self._monotonic())
         self._told.move_to_end(uid)
         while len(self._told) > _REMEMBERED:
             self._told.popitem(last=False)

@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 
-class WakingMetrics:
+class RequeueMetrics:
     """The metrics.
 
     Args:

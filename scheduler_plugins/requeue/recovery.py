@@ -29,7 +29,7 @@ def quoted_refusal(pod: Mapping[str, Any]) -> str:
     return next(texts, "")
 
 
-class Adoption:
+class Recovery:
     """Tells pods that an earlier run refused from all others.
 
     Args:

@@ -14,11 +14,11 @@ from headroom.runtime.token_bucket import TokenBucket
 from scheduler_plugins.framework.cycle import Cycle, PluginError
 from scheduler_plugins.requeue.candidates import Trial, choose
 from scheduler_plugins.requeue.groups import Entry, Group
-from scheduler_plugins.requeue.metrics import WakingMetrics
+from scheduler_plugins.requeue.metrics import RequeueMetrics
 from scheduler_plugins.requeue.node_sets import Changes
 from scheduler_plugins.requeue.patching import Patched, Patcher
-from scheduler_plugins.requeue.settings import WakingSettings
-from scheduler_plugins.requeue.unschedulable import Waiting
+from scheduler_plugins.requeue.settings import RequeueSettings
+from scheduler_plugins.requeue.unschedulable import UnschedulablePods
 from scheduler_plugins.snapshot.arrays import Snapshot
 from scheduler_plugins.snapshot.cache import ClusterCache
 
@@ -34,7 +34,7 @@ _AT_ONCE: Final = 10
 _LOG: Final = logging.getLogger(__name__)
 
 
-class Waker:
+class Requeuer:
     """Wakes pods.
 
     A reason goes away when a node, its report, its pods or a provider's reading changes: nodes that changed are judged
@@ -54,12 +54,12 @@ class Waker:
 
     def __init__(
         self,
-        waiting: Waiting,
+        waiting: UnschedulablePods,
         cache: ClusterCache,
         cycle: Cycle,
         patcher: Patcher,
-        settings: WakingSettings,
-        metrics: WakingMetrics,
+        settings: RequeueSettings,
+        metrics: RequeueMetrics,
         clocks: Clocks | None = None,
     ) -> None:
         self._waiting = waiting

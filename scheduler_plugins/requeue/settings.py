@@ -10,7 +10,7 @@ from scheduler_plugins.framework.plugin import Problem, ProblemKind
 
 
 @dataclass(frozen=True, slots=True)
-class WakingSettings:
+class RequeueSettings:
     """The section `waking` of the profile; its keys are these fields' names in camelCase."""
 
     enabled: bool = True

@@ -11,7 +11,7 @@ from scheduler_plugins.requeue.groups import Entry, Group, GroupKey, group_key
 from scheduler_plugins.requeue.node_sets import NodeNumbers
 from scheduler_plugins.snapshot.arrays import Snapshot
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.tombstones import Departed
+from scheduler_plugins.snapshot.tombstones import Tombstones
 
 _UNANSWERED_SECONDS: Final = 30.0
 _LISTING_SECONDS: Final = 60.0
@@ -25,7 +25,7 @@ def _untold(_entry: Entry, _placed: bool) -> None:  # noqa: FBT001 - a Forgotten
     pass
 
 
-class Waiting:
+class UnschedulablePods:
     """The pods that wait. Fed by refusals and by the watch of pods; both are quick.
 
     A pod that another replica patches is let go: that replica's kube-scheduler is at work. So is a pod that does not
@@ -54,7 +54,7 @@ class Waiting:
         self.read: Callable[[Mapping[str, Any]], PodRequest | None] = lambda _: None
         """Reads a waiting pod that has changed; None: what plugins see in it is the same."""
         self._listed = False
-        self._departed = Departed()
+        self._departed = Tombstones()
         self.overflowed = 0
         """How many pods were refused and not remembered, as there were too many."""
 

@@ -5,7 +5,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
-from headroom.runtime.bounded_cache import Memo
+from headroom.runtime.bounded_cache import BoundedCache
 from scheduler_plugins.snapshot.plugin_state import PodFacts
 from scheduler_plugins.snapshot.units import LARGEST, Vector
 
@@ -52,7 +52,9 @@ class Accounts:
         self.slices: Final[Mapping[str, slice]] = MappingProxyType(slices)
         """Which of them belong to a plugin, by its name."""
         # Pods of one workload share one object, so that 150,000 pods cost little.
-        self._shared: Memo[tuple[Vector, ...], Mapping[str, Vector]] = Memo(self._split, _REMEMBERED_BYTES)
+        self._shared: BoundedCache[tuple[Vector, ...], Mapping[str, Vector]] = BoundedCache(
+            self._split, _REMEMBERED_BYTES
+        )
 
     def read(self, pod: Mapping[str, Any]) -> Mapping[str, Vector]:
         """The numbers of one pod by plugin name.

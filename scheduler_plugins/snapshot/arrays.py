@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_plugins.snapshot.ledger import NodeLedger
-from scheduler_plugins.snapshot.plugin_state import Kept
+from scheduler_plugins.snapshot.plugin_state import PluginState
 from scheduler_plugins.snapshot.units import Vector
 
 IntArray: TypeAlias = NDArray[np.int64]
@@ -75,7 +75,7 @@ class Nodes:
     """The same over the pods in flight, shape (N, W)."""
     accounts: Mapping[str, slice]
     """Which columns of the sums belong to a plugin, by its name."""
-    kept: Mapping[str, Kept]
+    kept: Mapping[str, PluginState]
     """What plugins keep of the whole cluster, by their names: as it is now, not as it was."""
     now: float
     """The time to judge ages by. [unix s]"""

@@ -16,12 +16,12 @@ from scheduler_plugins.snapshot.arrays import AnnotationReader, Nodes, NodeState
 from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node
 from scheduler_plugins.snapshot.in_flight import Charge, InFlight
 from scheduler_plugins.snapshot.ledger import NodeLedger
-from scheduler_plugins.snapshot.plugin_state import Keeping, Kept
+from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import NodeReport
 from scheduler_plugins.snapshot.reservations import Reservations, Reserving
 from scheduler_plugins.snapshot.rows import Rows
-from scheduler_plugins.snapshot.tombstones import Departed
+from scheduler_plugins.snapshot.tombstones import Tombstones
 from scheduler_plugins.snapshot.units import INT64_MAX, Vector, units
 
 _LOG: Final = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class ClusterCache:
     Args:
         rules: how load is counted.
         plugins: the plugins by name; those that want something kept for them (`NodeTable`, `PodAccount`, `Reserving`,
-            `Keeping`) are served.
+            `StatefulPlugin`) are served.
         in_flight_seconds: how long a pod that is never seen bound, refused or gone stays charged. [s]
         steady: a clock that never jumps, by which charges expire; None: the times that are given. [s]
     """
@@ -62,8 +62,8 @@ class ClusterCache:
         self._accounts = Accounts(plugins)
         self._tables = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, NodeTable)}
         self._readers = [plugin for plugin in plugins.values() if isinstance(plugin, AnnotationReader)]
-        keeping = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, Keeping)}
-        self.kept: Mapping[str, Kept] = {name: plugin.keep() for name, plugin in keeping.items()}
+        keeping = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, StatefulPlugin)}
+        self.kept: Mapping[str, PluginState] = {name: plugin.keep() for name, plugin in keeping.items()}
         """What plugins keep of the whole cluster, by their names. Whoever feeds this cache feeds it, too."""
         everybody = (*plugins.values(), *self.kept.values())
         self._reservations = Reservations([each for each in everybody if isinstance(each, Reserving)], steady)
@@ -77,7 +77,7 @@ class ClusterCache:
         self._no_load = NodeLedger(rules)
         self._placed: dict[str, str] = {}
         self._in_flight = InFlight(in_flight_seconds, steady)
-        self._departed = Departed()
+        self._departed = Tombstones()
         self._stale: set[str] = set()
         self._failures: dict[str, str] = {}
 

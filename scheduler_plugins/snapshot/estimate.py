@@ -11,7 +11,7 @@ from crds import names
 from crds.priority import PriorityBand, priority_class
 from headroom.cluster.pod import pod_limits, pod_requests
 from headroom.cluster.resize import Resize, in_effect
-from headroom.runtime.bounded_cache import Memo, of_json
+from headroom.runtime.bounded_cache import BoundedCache, of_json
 from scheduler_plugins.snapshot.rounding import round_half_away
 from scheduler_plugins.snapshot.units import LARGEST, Vector, units, unix_time
 
@@ -109,7 +109,9 @@ def _estimated(asked: tuple[LoadRules, PriorityBand, str, str | None]) -> Vector
     return tuple(estimate.get(name, 0) for name in rules.resources)
 
 
-_remembered: Final[Memo[tuple[LoadRules, PriorityBand, str, str | None], Vector]] = Memo(_estimated, 16 * 2**20)
+_remembered: Final[BoundedCache[tuple[LoadRules, PriorityBand, str, str | None], Vector]] = BoundedCache(
+    _estimated, 16 * 2**20
+)
 
 
 def _asked_as(
@@ -148,7 +150,7 @@ def _read_factors(text: str) -> Mapping[str, int]:
     return {name: factor for name, factor in (factors or {}).items() if factor >= 0}
 
 
-_custom_factors: Final = Memo(_read_factors, 2**20, of_json)
+_custom_factors: Final = BoundedCache(_read_factors, 2**20, of_json)
 
 
 def integers(data: object) -> dict[str, int] | None:

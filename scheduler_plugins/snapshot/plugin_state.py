@@ -10,7 +10,7 @@ Json = Mapping[str, Any]
 
 
 @runtime_checkable
-class Kept(Protocol):
+class PluginState(Protocol):
     """Fed by the watches; `Nodes.kept` has it by the plugin's name."""
 
     @property
@@ -55,7 +55,7 @@ class Kept(Protocol):
 
 
 @runtime_checkable
-class Describing(Protocol):
+class DescribablePlugin(Protocol):
     """What is kept, where it can tell of itself."""
 
     def describe(self, now: float) -> Json:
@@ -87,7 +87,7 @@ class Relieved(Protocol):
 
 
 @runtime_checkable
-class Relieving(Protocol):
+class RelievablePlugin(Protocol):
     """What is kept, where it knows who leaves a node for whom: what they used may be measured there for minutes yet."""
 
     def relieved(self, uid: str, now: float) -> Relieved | None:
@@ -101,10 +101,10 @@ class Relieving(Protocol):
 
 
 @runtime_checkable
-class Keeping(Protocol):
+class StatefulPlugin(Protocol):
     """A plugin that keeps something."""
 
-    def keep(self) -> Kept:
+    def keep(self) -> PluginState:
         """A new, empty one. Asked once at start."""
         ...
 

@@ -39,7 +39,7 @@ class Reserving(Protocol):
 
 
 @runtime_checkable
-class Doubting(Reserving, Protocol):
+class ReservesUnconfirmed(Reserving, Protocol):
     """One that also wants to know, after a start, of which pods nobody knows whether they were answered for."""
 
     def doubt(self, pod: PodRequest, now: float) -> None:
@@ -62,7 +62,7 @@ class Reservations:
 
     def __init__(self, reserving: Sequence[Reserving], steady: Callable[[], float] | None = None) -> None:
         self._reserving = reserving
-        self._doubting = [each for each in reserving if isinstance(each, Doubting)]
+        self._doubting = [each for each in reserving if isinstance(each, ReservesUnconfirmed)]
         self._reserved = InFlight(LONGEST_SECONDS, steady)
         self._doubted = InFlight(DOUBTED_SECONDS, steady)
         self._words: dict[str, Refusal | None] = {}

@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import Nodes, Snapshot, Table
-from scheduler_plugins.snapshot.plugin_state import Kept
+from scheduler_plugins.snapshot.plugin_state import PluginState
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
 
@@ -31,7 +31,7 @@ class Rows:
     """
 
     def __init__(
-        self, resources: int, dtypes: Mapping[str, np.dtype[Any]], accounts: Accounts, kept: Mapping[str, Kept]
+        self, resources: int, dtypes: Mapping[str, np.dtype[Any]], accounts: Accounts, kept: Mapping[str, PluginState]
     ) -> None:
         self._kept = kept
         self._tables = tuple(dtypes)

@@ -7,7 +7,7 @@ REMEMBERED: Final = 10_000
 """How many are remembered, the last ones. [pods]"""
 
 
-class Departed:
+class Tombstones:
     """The uids of the pods that were deleted last."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 from scheduler_plugins.arguments import encode, json_fields
 from scheduler_plugins.framework.plugin import Configurable
 from scheduler_plugins.plugins import PLUGINS
-from scheduler_plugins.requeue.settings import RANGES, WakingSettings
+from scheduler_plugins.requeue.settings import RANGES, RequeueSettings
 from tests.architecture.sources import ROOT
 
 PAGE: Final = ROOT / "docs" / "scheduler.md"
@@ -32,7 +32,7 @@ def _rows(heading: str) -> dict[str, tuple[str, str]]:
 
 
 def _class(name: str) -> Any:  # noqa: ANN401 - a class that only the registry knows
-    return WakingSettings if name == WAKING else pkgutil.resolve_name(PLUGINS[name])
+    return RequeueSettings if name == WAKING else pkgutil.resolve_name(PLUGINS[name])
 
 
 def _part(hint: Any) -> Any:  # noqa: ANN401 - the dataclass that a field holds, or a list of which it holds
@@ -94,7 +94,7 @@ def test_defaults_are_right(name: str) -> None:
 
 def test_ranges_of_waking_are_right() -> None:
     """What the page allows in the section `waking` is what is accepted."""
-    names = {field.name: name for name, field in json_fields(WakingSettings).items()}
+    names = {field.name: name for name, field in json_fields(RequeueSettings).items()}
     rows = _rows(WAKING)
     for field, (low, high) in RANGES.items():
         assert rows[names[field]][1] == f"{low:g} to {high:.10g}", field
@@ -103,6 +103,6 @@ def test_ranges_of_waking_are_right() -> None:
 def test_optional_parts_are_objects() -> None:
     """The search for parts finds an object behind `| None`, and none behind a plain type."""
     assert isinstance(int | None, types.UnionType)
-    assert _part(WakingSettings | None) is WakingSettings
-    assert _part(tuple[WakingSettings, ...]) is WakingSettings
+    assert _part(RequeueSettings | None) is RequeueSettings
+    assert _part(tuple[RequeueSettings, ...]) is RequeueSettings
     assert _part(Mapping[str, int] | None) is None

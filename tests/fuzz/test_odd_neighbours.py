@@ -26,11 +26,11 @@ from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduli
 from scheduler_plugins.plugins.load_aware import NAME as LOAD
 from scheduler_plugins.plugins.load_aware import LoadAware
 from scheduler_plugins.preemption.controller import Controller
-from scheduler_plugins.preemption.evaluator import Judge
-from scheduler_plugins.preemption.events import Teller
-from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.evaluator import Evaluator
+from scheduler_plugins.preemption.events import PreemptionEventRecorder
+from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.preemption.pending import Pending
-from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.cluster import BUDGETS, ELASTIC_QUOTAS, QuotaCluster
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.watch import NODE_METRICS, ClusterWatch
@@ -207,15 +207,15 @@ async def _reclaimed(listed: dict[str, list[Json]]) -> tuple[Any, ...]:
     cache = ClusterCache(plugins[LOAD].load_rules(), plugins)  # type: ignore[attr-defined]
     cluster = cast("QuotaCluster", cache.kept[NAME])
     cluster.present = lambda _: NOW
-    api, settings, metrics = _Api(listed), ReclaimSettings(), ReclaimMetrics(CollectorRegistry())
+    api, settings, metrics = _Api(listed), PreemptionSettings(), PreemptionMetrics(CollectorRegistry())
     typed = cast("ApiServer", api)
     pending, leader = Pending(frozenset({OURS}), lambda _: None), Leader(typed, LeaseName("ns", "lease"), "me")
     leader.leads = lambda: True  # type: ignore[method-assign]
     cycle = Cycle([Enabled(LOAD, 1.0, plugins[LOAD])])
-    judge = Judge(cluster, cache, cycle, settings, metrics)
+    judge = Evaluator(cluster, cache, cycle, settings, metrics)
     steady = NOW
     clocks = Clocks(lambda: NOW, lambda: steady)
-    teller = Teller(EventRecorder(typed, OURS))
+    teller = PreemptionEventRecorder(EventRecorder(typed, OURS))
     controller = Controller(settings, judge, pending, typed, leader, teller, metrics, clocks)
     for _ in range(3):
         await _synced(ClusterWatch(typed, cache, lambda: NOW, [pending]))

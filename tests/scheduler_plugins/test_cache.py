@@ -15,7 +15,7 @@ from scheduler_plugins.snapshot.arrays import NodeState
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.tombstones import REMEMBERED, Departed
+from scheduler_plugins.snapshot.tombstones import REMEMBERED, Tombstones
 from tests.scheduler_plugins.objects import NOW, Json, World, condition, node, node_metric, pod
 
 
@@ -306,7 +306,7 @@ def test_answer_for_deleted_pod_is_not_charged() -> None:
 
 def test_deleted_pods_are_remembered_for_a_while() -> None:
     """Of thousands of pods that are gone the last ones are remembered, and none that is there."""
-    departed = Departed()
+    departed = Tombstones()
     for number in range(REMEMBERED + 2):
         departed.add(f"uid-{number}")
     departed.discard("uid-7")

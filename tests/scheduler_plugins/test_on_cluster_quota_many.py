@@ -8,7 +8,7 @@ from itertools import chain, cycle, islice
 import pytest
 
 from scheduler_plugins.plugins.capacity_scheduling import NAME
-from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.fit import FitModel
 from scheduler_plugins.preemption.selection.decide import Decision, decide
 from scheduler_plugins.quota.cluster import ELASTIC_QUOTAS, QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
@@ -82,7 +82,7 @@ def one_by_one(cluster: QuotaCluster, pods: list[Json], now: float) -> int:
         fresh = {**each, "metadata": {**each["metadata"], "annotations": {}}, "spec": spec, "status": {}}
         pod = QuotaPod.from_json(fresh)
         cluster.place(pod)
-        misfit = Fitting(cluster, cluster.claims(now)).misfit
+        misfit = FitModel(cluster, cluster.claims(now)).misfit
         decision = decide(pod, cluster, now, misfit)
         if isinstance(decision, Decision):
             node = decision.node

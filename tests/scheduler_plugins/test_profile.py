@@ -15,11 +15,11 @@ from scheduler_plugins.plugins.low_risk_over_commitment import LowRiskOverCommit
 from scheduler_plugins.plugins.mid_resources import MidResources
 from scheduler_plugins.plugins.node_resources_allocatable import Mode as End
 from scheduler_plugins.plugins.node_resources_allocatable import NodeResourcesAllocatable
-from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, load_profile, parse_profile
 from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.requeue.settings import WakingSettings
+from scheduler_plugins.requeue.settings import RequeueSettings
 
 ALLOCATABLE = "{name: NodeResourcesAllocatable, args: {mode: %s}}"
 HEAD = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"
@@ -36,7 +36,7 @@ def test_default_profile_is_all_defaults() -> None:
     profile = load_profile(DEFAULT_PROFILE)
     assert profile.answering == Answering()
     assert profile.in_flight_seconds == Profile([]).in_flight_seconds
-    assert profile.waking == WakingSettings()
+    assert profile.waking == RequeueSettings()
     low_risk = LowRiskOverCommitment(best_effort_may_fill_node=True)
     assert [(part.name, part.weight, part.plugin) for part in profile.enabled] == [
         ("CapacityScheduling", 1.0, CapacityScheduling(MaxMissing.INFINITE, Charging.SCHEDULER)),
@@ -55,7 +55,7 @@ def test_listed_extra_is_a_default() -> None:
 
 def test_default_profile_writes_every_waking_setting() -> None:
     """The section `waking` of the profile that ships names all there is to set."""
-    assert set(yaml.safe_load(DEFAULT_PROFILE.read_text())["waking"]) == set(encode(WakingSettings()))
+    assert set(yaml.safe_load(DEFAULT_PROFILE.read_text())["waking"]) == set(encode(RequeueSettings()))
 
 
 def test_profile_is_read(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_arguments_go_over_the_built_in_ones(tmp_path: Path) -> None:
     shipped = load_profile(DEFAULT_PROFILE)
     assert [part.name for part in profile.enabled] == [part.name for part in shipped.enabled]
     quotas, load = profile.enabled[0].plugin, profile.enabled[1].plugin
-    settings = ReclaimSettings(dry_run=True)
+    settings = PreemptionSettings(dry_run=True)
     assert quotas == CapacityScheduling(MaxMissing.INFINITE, Charging.SCHEDULER, settings)
     assert load == LoadAware(usage_thresholds={"cpu": 70, "memory": 95}).defaulted()
     assert profile.enabled[2:] == shipped.enabled[2:]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
-from scheduler_plugins.preemption.fit import Fitting
-from scheduler_plugins.preemption.selection.context import Situation
+from scheduler_plugins.preemption.fit import FitModel
+from scheduler_plugins.preemption.selection.context import PreemptionContext
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided, decide
 from scheduler_plugins.preemption.selection.victims import Candidate, select_victims
 from scheduler_plugins.quota.pod import QuotaPod
@@ -34,11 +34,11 @@ def _measure(work: Work, calls: int) -> Iterator[Measurement]:
     found: dict[str, Decision | Undecided] = {}
 
     def decided(pod: QuotaPod) -> None:
-        found[pod.name] = decide(pod, cluster, NOW, Fitting(cluster, cluster.claims(NOW)).misfit)
+        found[pod.name] = decide(pod, cluster, NOW, FitModel(cluster, cluster.claims(NOW)).misfit)
 
     turn = count()
     pod = _pending("on-one-node", LARGE)
-    situation, misfit = Situation.of(pod, cluster, NOW), Fitting(cluster, ()).misfit
+    situation, misfit = PreemptionContext.of(pod, cluster, NOW), FitModel(cluster, ()).misfit
 
     def selected() -> None:
         node = work.names[next(turn) % len(work.names)]

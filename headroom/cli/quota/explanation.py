@@ -6,11 +6,11 @@ from typing import Any
 
 from headroom.cli.quota.reading import Seen
 from scheduler_plugins.plugins.capacity_scheduling import sentence
-from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.fit import FitModel
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided, decide
 from scheduler_plugins.quota.admission import demands, refusal
 from scheduler_plugins.quota.amounts import CORE, NOTHING, UNLIMITED, Amounts, is_counted, minus
-from scheduler_plugins.quota.nominations import Claim
+from scheduler_plugins.quota.nominations import Nomination
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
 
@@ -43,7 +43,7 @@ class Line:
 class Claimant:
     """A pending pod with a claim to room."""
 
-    claim: Claim
+    claim: Nomination
     """Its claim."""
     pod: str
     """`namespace/name`."""
@@ -96,7 +96,7 @@ def explain(seen: Seen, pod: QuotaPod) -> Explanation:
     over_min = cluster.book.is_over_min(pod.namespace)
     if pod.node:
         return Explanation(pod, quota, "", _lines(seen, pod, quota), claimants, (), {}, (), None, (), over_min)
-    fitting, settings = Fitting(cluster, claims), seen.plugin.reclaim
+    fitting, settings = FitModel(cluster, claims), seen.plugin.reclaim
     why_not = {node: fitting.misfit(pod, node, frozenset()) for node in cluster.nodes}
     over = refusal(pod, cluster.book, claims)
     return Explanation(

@@ -4,14 +4,13 @@ from headroom.runtime.http.connection import Limits
 from headroom.runtime.http.listener import CertificateError, Served, ServerTls, listen, serve
 from headroom.runtime.http.pages import JSON, TEXT, Page, Pages, Reply, Request
 from headroom.runtime.http.rate_limited_pages import OPEN, MetricsPage, Paced, health_pages
-from headroom.runtime.http.tls_socket import Door, bind
+from headroom.runtime.http.tls_socket import TlsSocket, bind
 
 __all__ = [
     "JSON",
     "OPEN",
     "TEXT",
     "CertificateError",
-    "Door",
     "Limits",
     "MetricsPage",
     "Paced",
@@ -21,6 +20,7 @@ __all__ = [
     "Request",
     "Served",
     "ServerTls",
+    "TlsSocket",
     "bind",
     "health_pages",
     "listen",

@@ -14,7 +14,7 @@ from typing import Final
 
 from headroom.runtime.http.connection import Connection, Limits, Shared
 from headroom.runtime.http.pages import Pages
-from headroom.runtime.http.tls_socket import Door, bind
+from headroom.runtime.http.tls_socket import TlsSocket, bind
 
 _HANDSHAKE_SECONDS: Final = 10.0
 _BACKLOG: Final = 128
@@ -112,7 +112,7 @@ async def serve(
 
 async def listen(
     pages: Pages,
-    door: Door,
+    door: TlsSocket,
     tls: "_Certificates | ssl.SSLContext | None" = None,
     limits: Limits | None = None,
     refused: Callable[[int, str], None] | None = None,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 
-class Door(socket.socket):
+class TlsSocket(socket.socket):
     """Lets in whoever comes; when too many are in that have not said who they are, it shows the first of them out.
 
     If a full house turned people away, those who say nothing would keep all others out for ever.
@@ -44,7 +44,7 @@ def _is_open(connection: socket.socket | None, number: int) -> bool:
     return connection is not None and connection.fileno() == number
 
 
-def bind(host: str, port: int, strangers: int = 256) -> Door:
+def bind(host: str, port: int, strangers: int = 256) -> TlsSocket:
     """A bound socket, not yet listening.
 
     Args:
@@ -60,7 +60,7 @@ def bind(host: str, port: int, strangers: int = 256) -> Door:
     family, address = (socket.AF_INET6 if every else socket.AF_INET), ("", port)
     if host:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]  # type: ignore[assignment]
-    bound = Door(family, strangers)
+    bound = TlsSocket(family, strangers)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if every:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from crds.colocation import DEFAULTS
-from crds.shadow_accounts import Kept, name_of
+from crds.shadow_accounts import StoredAccounts, name_of
 from headroom.kube import ApiError, paths
 from manager import node_metric
 from manager.calculators.mid import calculate
@@ -124,7 +124,7 @@ class ShadowAccounts:
         }
         due = {each: found for each, found in same.items() if found.simulation is not None and not found.unread}
         accounts = {
-            each: Kept(found.node_uid, found.simulation.to_status(wall))
+            each: StoredAccounts(found.node_uid, found.simulation.to_status(wall))
             for each, found in due.items()
             if found.simulation is not None
         }

@@ -37,7 +37,7 @@ class Freed:
 
     __slots__ = ("_of", "_situation", "_total")
 
-    def __init__(self, situation: "Situation") -> None:
+    def __init__(self, situation: "PreemptionContext") -> None:
         self._situation = situation
         self._of: dict[str, dict[str, int]] = {}
         self._total: dict[str, int] = {}
@@ -89,7 +89,7 @@ def _is_short(shortage: Amounts, freed: Amounts) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class PreemptionContext:
     """One pod that found no node, and the cluster at that moment."""
 
     pod: QuotaPod
@@ -118,7 +118,7 @@ class Situation:
     """PodDisruptionBudgets."""
 
     @classmethod
-    def of(cls, pod: QuotaPod, cluster: QuotaCluster, now: float) -> "Situation":
+    def of(cls, pod: QuotaPod, cluster: QuotaCluster, now: float) -> "PreemptionContext":
         """How things are.
 
         Args:

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 from scheduler_plugins.preemption.selection.budgets import BudgetsRule
 from scheduler_plugins.preemption.selection.candidates import pick
-from scheduler_plugins.preemption.selection.context import Freed, Situation, importance
+from scheduler_plugins.preemption.selection.context import Freed, PreemptionContext, importance
 from scheduler_plugins.preemption.selection.victims import Candidate, Misfit, all_who_may_go
 from scheduler_plugins.quota.amounts import Amounts
 from scheduler_plugins.quota.pod import QuotaPod
@@ -19,7 +19,7 @@ _Order: TypeAlias = Callable[[QuotaPod], tuple[float, ...]]
 
 
 def combine(
-    situation: Situation, nodes: Iterable[str], misfit: Misfit, budgets_rule: BudgetsRule = BudgetsRule.RESPECT
+    situation: PreemptionContext, nodes: Iterable[str], misfit: Misfit, budgets_rule: BudgetsRule = BudgetsRule.RESPECT
 ) -> Candidate | None:
     """Who has to leave, on the node where the pod goes and elsewhere; None: that does not help either.
 
@@ -42,7 +42,7 @@ def combine(
 
 
 class _Combining:
-    def __init__(self, situation: Situation, misfit: Misfit, rule: BudgetsRule) -> None:
+    def __init__(self, situation: PreemptionContext, misfit: Misfit, rule: BudgetsRule) -> None:
         self._situation = situation
         self._misfit = misfit
         self._rule = rule

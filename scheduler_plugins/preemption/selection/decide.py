@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from scheduler_plugins.preemption.selection.budgets import BudgetsRule
-from scheduler_plugins.preemption.selection.context import Situation
+from scheduler_plugins.preemption.selection.context import PreemptionContext
 from scheduler_plugins.preemption.selection.cross_node import combine
 from scheduler_plugins.preemption.selection.eligibility import ineligible
 from scheduler_plugins.preemption.selection.reason import arithmetic
@@ -79,7 +79,7 @@ def decide(  # noqa: PLR0913 - all but what is decided about by name
     """
     if (reason := ineligible(pod, cluster, now, nominated_status)) is not None:
         return Undecided(reason, {})
-    situation = Situation.of(pod, cluster, now)
+    situation = PreemptionContext.of(pod, cluster, now)
     names = list(cluster.nodes if nodes is None else nodes)
     if situation.admitted:
         roomy = next((name for name in names if misfit(pod, name, situation.going) is None), None)
@@ -98,7 +98,7 @@ def decide(  # noqa: PLR0913 - all but what is decided about by name
     return Decision(best.node, best.victims, violations, elsewhere, arithmetic(situation, best.victims))
 
 
-def _spared(situation: Situation, candidate: Candidate, rule: BudgetsRule) -> str | None:
+def _spared(situation: PreemptionContext, candidate: Candidate, rule: BudgetsRule) -> str | None:
     """Why nobody is evicted from a node although it would help; None: they may be."""
     if not candidate.admitted:
         return "its quota would refuse it all the same: others have a claim to what is freed"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from scheduler_plugins.preemption.selection.context import Situation
+from scheduler_plugins.preemption.selection.context import PreemptionContext
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 
@@ -31,7 +31,7 @@ def ineligible(pod: QuotaPod, cluster: QuotaCluster, now: float, nominated_statu
         return LEAVING
     if not pod.nominated or nominated_status == UNRESOLVABLE or pod.nominated not in cluster.nodes:
         return None
-    book, situation = cluster.book, Situation.of(pod, cluster, now)
+    book, situation = cluster.book, PreemptionContext.of(pod, cluster, now)
     for other in cluster.on_node(pod.nominated).values():
         if not other.terminating:
             continue

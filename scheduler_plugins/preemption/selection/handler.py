@@ -7,15 +7,15 @@ chosen the same; elsewhere they choose anew, or the node is left out.
 from collections.abc import Mapping
 
 from scheduler_plugins.framework.plugin import Victims
-from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.fit import FitModel
 from scheduler_plugins.preemption.selection.budgets import BudgetsRule
-from scheduler_plugins.preemption.selection.context import Freed, Situation
+from scheduler_plugins.preemption.selection.context import Freed, PreemptionContext
 from scheduler_plugins.preemption.selection.eligibility import ineligible
 from scheduler_plugins.preemption.selection.reason import arithmetic
 from scheduler_plugins.preemption.selection.victims import Candidate, all_who_may_go, select_victims
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.quota.preemption_grants import Allowance
+from scheduler_plugins.quota.preemption_grants import PreemptionGrant
 
 
 def answer(
@@ -47,12 +47,12 @@ def answer(
         return {}
     if not cluster.book.namespaces:
         return {node: victims for node, victims in proposed.items() if victims.uids}
-    situation = Situation.of(pod, cluster, now)
+    situation = PreemptionContext.of(pod, cluster, now)
     if situation.quota is not None:
         across = not situation.beyond_min
         if (across and not reclaiming) or ineligible(pod, cluster, now) is not None:
             return {}
-    fitting = Fitting(cluster, cluster.claims(now))
+    fitting = FitModel(cluster, cluster.claims(now))
     judged = not fitting.unmodelled(pod)
     answered: dict[str, Candidate] = {}
     for node, victims in proposed.items():
@@ -70,7 +70,7 @@ def answer(
     }
 
 
-def _allowance(situation: Situation, now: float, answered: Mapping[str, Candidate]) -> Allowance:
+def _allowance(situation: PreemptionContext, now: float, answered: Mapping[str, Candidate]) -> PreemptionGrant:
     """What was answered, with the numbers, which are the same where pods of the same namespaces go."""
     sentences: dict[frozenset[str], str] = {}
     why = {}
@@ -79,10 +79,10 @@ def _allowance(situation: Situation, now: float, answered: Mapping[str, Candidat
         if key not in sentences:
             sentences[key] = arithmetic(situation, chosen.victims)
         why[node] = sentences[key]
-    return Allowance(situation.pod, now, {node: chosen.victims for node, chosen in answered.items()}, why)
+    return PreemptionGrant(situation.pod, now, {node: chosen.victims for node, chosen in answered.items()}, why)
 
 
-def _as_proposed(situation: Situation, node: str, victims: Victims) -> Candidate | None:
+def _as_proposed(situation: PreemptionContext, node: str, victims: Victims) -> Candidate | None:
     """The victims that were proposed, if the rules allow them and they suffice: then the rules would choose the same.
 
     kube-scheduler puts back whom it can, as the rules do. So those whom it left out are in the way also where fewer
@@ -98,7 +98,7 @@ def _as_proposed(situation: Situation, node: str, victims: Victims) -> Candidate
     return Candidate(node, leaving, victims.budget_violations) if freed.suffices() else None
 
 
-def _is_protected(situation: Situation, candidate: Candidate, rule: BudgetsRule) -> bool:
+def _is_protected(situation: PreemptionContext, candidate: Candidate, rule: BudgetsRule) -> bool:
     if situation.quota is None or rule is BudgetsRule.COUNT:
         return False
     return bool(situation.budgets.refuse(candidate.victims))

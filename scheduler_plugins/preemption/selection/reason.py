@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from scheduler_plugins.preemption.selection.context import Situation
+from scheduler_plugins.preemption.selection.context import PreemptionContext
 from scheduler_plugins.quota.comparison import over_min_with
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
@@ -12,7 +12,7 @@ from scheduler_plugins.quota.resource_list import quantity
 _TOLD: Final = 3
 
 
-def arithmetic(situation: Situation, victims: Iterable[QuotaPod]) -> str:
+def arithmetic(situation: PreemptionContext, victims: Iterable[QuotaPod]) -> str:
     """Why they, and not others: whose quota uses more than is guaranteed, and who needs it.
 
     "quota a/qa uses 6 of min 4 (nvidia.com/gpu), quota b/qb needs 3 of its min 6"
@@ -35,20 +35,20 @@ def arithmetic(situation: Situation, victims: Iterable[QuotaPod]) -> str:
     return ", ".join([*told, _needs(situation, quota, resources)])
 
 
-def _decisive(situation: Situation, resources: Sequence[str]) -> str:
+def _decisive(situation: PreemptionContext, resources: Sequence[str]) -> str:
     """The one of several resources that is spoken of: one that is short, else one that the pod asks for."""
     short = {**situation.shortage[0], **situation.shortage[1]}
     asked = (name for name in resources if situation.pod.charge.get(name, 0) > 0)
     return next((name for name in resources if name in short), None) or next(asked, resources[0])
 
 
-def _uses(situation: Situation, quota: Quota, resource: str) -> str:
+def _uses(situation: PreemptionContext, quota: Quota, resource: str) -> str:
     used = situation.used_by(quota.namespace).get(resource, 0)
     least = quota.min.get(resource, 0)
     return f"quota {quota.key} uses {quantity(resource, used)} of min {quantity(resource, least)} ({resource})"
 
 
-def _needs(situation: Situation, quota: Quota, resources: Sequence[str]) -> str:
+def _needs(situation: PreemptionContext, quota: Quota, resources: Sequence[str]) -> str:
     """What the pod needs of what is guaranteed to its namespace: of these resources if it asks for any."""
     charge = situation.pod.charge
     asked = [name for name in (*resources, *charge) if charge.get(name, 0) > 0]

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from scheduler_plugins.preemption.fit import TOO_MANY
 from scheduler_plugins.preemption.selection.candidates import LIFT, Loss, loss
-from scheduler_plugins.preemption.selection.context import Situation
+from scheduler_plugins.preemption.selection.context import PreemptionContext
 from scheduler_plugins.preemption.selection.victims import QUOTA, Candidate, Misfit, Rejected, nobody, select_victims
 from scheduler_plugins.quota.amounts import Amounts
 from scheduler_plugins.quota.pod import QuotaPod
@@ -28,7 +28,7 @@ class Found:
     """Nodes among these where the pod does not fit whoever leaves that may."""
 
 
-def search(situation: Situation, nodes: Iterable[str], now: float, misfit: Misfit, spared: Spared) -> Found:
+def search(situation: PreemptionContext, nodes: Iterable[str], now: float, misfit: Misfit, spared: Spared) -> Found:
     """The candidate that loses least, as if all nodes were compared.
 
     No node loses less than what its least important pods come to of whom enough would have to leave by numbers alone.
@@ -73,7 +73,7 @@ def search(situation: Situation, nodes: Iterable[str], now: float, misfit: Misfi
     return result
 
 
-def _joined(situation: Situation) -> Amounts:
+def _joined(situation: PreemptionContext) -> Amounts:
     """How much of the ledger those who leave have to be charged, whatever the node."""
     own, everything = situation.shortage
     return {**everything, **{name: max(amount, everything.get(name, 0)) for name, amount in own.items()}}

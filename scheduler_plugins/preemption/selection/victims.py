@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from scheduler_plugins.preemption.selection.context import Freed, Situation, importance
+from scheduler_plugins.preemption.selection.context import Freed, PreemptionContext, importance
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 
@@ -45,7 +45,12 @@ class Rejected:
 
 
 def select_victims(
-    pod: QuotaPod, node: str, cluster: QuotaCluster, now: float, misfit: Misfit, situation: Situation | None = None
+    pod: QuotaPod,
+    node: str,
+    cluster: QuotaCluster,
+    now: float,
+    misfit: Misfit,
+    situation: PreemptionContext | None = None,
 ) -> Candidate | Rejected:
     """Who would have to leave a node, as upstream's CapacityScheduling chooses.
 
@@ -60,7 +65,7 @@ def select_victims(
         misfit: judges whether the pod fits.
         situation: of the pod, if it is known already.
     """
-    found = situation or Situation.of(pod, cluster, now)
+    found = situation or PreemptionContext.of(pod, cluster, now)
     potential, freed = all_who_may_go(found, node)
     gone = {*found.going, *(each.uid for each in potential)}
     if not potential:
@@ -86,7 +91,7 @@ def select_victims(
     return Candidate(node, tuple(sorted(victims, key=importance)), violations, freed.suffices())
 
 
-def all_who_may_go(situation: Situation, node: str) -> tuple[list[QuotaPod], Freed]:
+def all_who_may_go(situation: PreemptionContext, node: str) -> tuple[list[QuotaPod], Freed]:
     """Everybody who may leave a node, the least important first, and what is freed when all do."""
     freed, found = Freed(situation), []
     for each in situation.possible(node):

@@ -9,7 +9,7 @@ from headroom.kube.events import EventRecorder
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.status.limits import NamespaceLimits
 from scheduler_plugins.quota.status.metrics import QuotaMetrics
-from scheduler_plugins.quota.status.verification import Checker
+from scheduler_plugins.quota.status.verification import LedgerVerifier
 from scheduler_plugins.quota.status.writer import Writer
 
 COMPONENT: Final = "headroom-scheduler"
@@ -60,7 +60,7 @@ class QuotaStatus:
             metrics,
             clock,
         )
-        checker = Checker(cluster, api, trusted, metrics)
+        checker = LedgerVerifier(cluster, api, trusted, metrics)
         self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             "quota status": writer.run,
             "quota check": checker.run,

@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from scheduler_plugins.quota.amounts import UNLIMITED, Amounts
-from scheduler_plugins.quota.ledger import QuotaBook
+from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.quota import Quota
 
 LABELS: Final = ("quota_namespace", "quota", "resource")
@@ -32,10 +32,10 @@ class QuotaLevels(Collector):
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._books: list[QuotaBook] = []
+        self._books: list[QuotaLedger] = []
         registry.register(self)
 
-    def show(self, book: QuotaBook) -> None:
+    def show(self, book: QuotaLedger) -> None:
         """Show a ledger from now on."""
         self._books.append(book)
 

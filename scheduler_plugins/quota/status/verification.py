@@ -44,7 +44,7 @@ class ReadsPods(Protocol):
         ...
 
 
-class Checker:
+class LedgerVerifier:
     """Checks the ledger.
 
     Args:

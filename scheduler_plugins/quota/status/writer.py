@@ -68,7 +68,7 @@ class PatchesQuotas(Protocol):
         ...
 
 
-class Recorder(Protocol):
+class EventSink(Protocol):
     """The part of `headroom.kube.events.EventRecorder` that is needed."""
 
     async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
@@ -115,7 +115,7 @@ class Writer:
         cluster: QuotaCluster,
         limits: NamespaceLimits,
         api: PatchesQuotas,
-        recorder: Recorder,
+        recorder: EventSink,
         may_write: Callable[[], bool],
         metrics: QuotaMetrics,
         clock: Callable[[], float] = time.time,

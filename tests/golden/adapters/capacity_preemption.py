@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler_plugins.plugins.capacity_scheduling import NAME
-from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.fit import FitModel
 from scheduler_plugins.preemption.selection.candidates import pick
-from scheduler_plugins.preemption.selection.context import Situation
+from scheduler_plugins.preemption.selection.context import PreemptionContext
 from scheduler_plugins.preemption.selection.eligibility import UNRESOLVABLE, ineligible
 from scheduler_plugins.preemption.selection.victims import Candidate, Rejected, select_victims
 from scheduler_plugins.quota.admission import Over, refusal
@@ -49,7 +49,7 @@ def _by_resources(pod: Json) -> Json:
 def _preempt(vector: Json) -> dict[str, Any]:
     cluster, pod = cluster_of(vector), QuotaPod.from_json(_by_resources(vector["preemptor"]))
     claims = cluster.claims(NOW)
-    fitting, situation = Fitting(cluster, claims), Situation.of(pod, cluster, NOW)
+    fitting, situation = FitModel(cluster, claims), PreemptionContext.of(pod, cluster, NOW)
     statuses = vector.get("filterStatuses") or {}
     nodes = sorted(name for name in cluster.nodes if statuses.get(name) != UNRESOLVABLE)
     found = [select_victims(pod, name, cluster, NOW, fitting.misfit, situation) for name in nodes]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from scheduler_plugins.plugins.capacity_scheduling import NAME
-from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.fit import FitModel
 from scheduler_plugins.preemption.selection.budgets import BudgetsRule
 from scheduler_plugins.preemption.selection.decide import Decision, decide
 from scheduler_plugins.quota.admission import refusal
@@ -50,7 +50,7 @@ class _Loop:
 
     def _tried(self, pod: QuotaPod) -> bool:
         """Whether a pod was placed, others having been evicted for it if need be."""
-        fitting = Fitting(self.cluster, self.cluster.claims(NOW))
+        fitting = FitModel(self.cluster, self.cluster.claims(NOW))
         if refusal(pod, self.cluster.book, self.cluster.claims(NOW)) is None:
             roomy = [node for node in self.cluster.nodes if fitting.misfit(pod, node, frozenset()) is None]
             if roomy:

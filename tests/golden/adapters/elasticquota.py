@@ -9,7 +9,7 @@ from scheduler_plugins.quota.amounts import CORE, NOTHING, Amounts, amounts_of, 
 from scheduler_plugins.quota.charge import charge_of
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.comparison import aggregated_over_min_with, over_max_with, over_min, over_min_with
-from scheduler_plugins.quota.ledger import QuotaBook
+from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing, Quota
 from scheduler_plugins.quota.resource_list import reported
@@ -63,7 +63,7 @@ def _new_quota_info(vector: Json) -> dict[str, Any]:
 
 def _after(vector: Json, pods: Iterable[tuple[QuotaPod, bool]]) -> dict[str, Any]:
     """What is used after pods came (True) and went (False), as a resource list."""
-    book = QuotaBook()
+    book = QuotaLedger()
     given = amounts_of(vector.get("used"))
     book.put_pod(standing_in("", given))
     for pod, comes in pods:
@@ -91,7 +91,7 @@ def _reserve_resource(vector: Json) -> dict[str, Any]:
 def _unreserve_resource(vector: Json) -> dict[str, Any]:
     """What is left when pods go that `used` holds: the pods are charged first, the rest of `used` stands in."""
     pods = _everywhere(vector["pods"])
-    book, given = QuotaBook(), amounts_of(vector.get("used"))
+    book, given = QuotaLedger(), amounts_of(vector.get("used"))
     rest: Amounts = given
     for pod in pods:
         rest = plus(rest, {name: -amount for name, amount in pod.charge.items()})
@@ -113,7 +113,7 @@ def _over_min(vector: Json) -> dict[str, Any]:
 
 
 def _aggregated(vector: Json) -> dict[str, Any]:
-    book = QuotaBook()
+    book = QuotaLedger()
     seed(book, vector)
     over = aggregated_over_min_with(book.total_used, book.total_min, amounts_of(vector["podRequest"]))
     return {"over": bool(over)}
@@ -123,7 +123,7 @@ def _pod_request(vector: Json) -> dict[str, Any]:
     return record(charge_of(vector["pod"]))
 
 
-def seed(book: QuotaBook, vector: Json) -> None:
+def seed(book: QuotaLedger, vector: Json) -> None:
     """Put a vector's quotas into force, with what it says is used."""
     for each in vector.get("elasticQuotas") or ():
         quota = Quota.from_json(each.get("quota") or each)
@@ -159,7 +159,7 @@ def _prefilter(vector: Json) -> dict[str, Any]:
     return {"codes": [str(world.code(pod)) for pod in vector["pods"]]}
 
 
-def _state(book: QuotaBook, namespace: str, uids: Iterable[str]) -> dict[str, Any] | None:
+def _state(book: QuotaLedger, namespace: str, uids: Iterable[str]) -> dict[str, Any] | None:
     quota = book.quota(namespace)
     if quota is None:
         return None
@@ -201,7 +201,7 @@ def _sequence(vector: Json, *, reserve: bool) -> dict[str, Any]:
 
     A pod that is counted already is charged as admitted, and what is used beside such pods stands in.
     """
-    book = QuotaBook()
+    book = QuotaLedger()
     pods = [QuotaPod.from_json(named(pod)) for pod in vector["pods"]]
     cached = _uids(vector.get("cachedPods"))
     counted = {pod.uid: pod for pod in pods if pod.uid in cached}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headroom.runtime.bounded_cache import Memo, of_json
+from headroom.runtime.bounded_cache import BoundedCache, of_json
 
 MOST = 100_000
 
@@ -19,14 +19,14 @@ def test_equal_questions_share_an_answer() -> None:
         asked.append(key)
         return [*key]
 
-    memo = Memo[tuple[str, str], list[str]](answer, MOST)
+    memo = BoundedCache[tuple[str, str], list[str]](answer, MOST)
     assert memo(("a", "b")) is memo(("a", "b"))
     assert asked == [("a", "b")]
 
 
 def test_what_is_remembered_is_bounded_by_bytes() -> None:
     """However many and large the questions are, what is remembered stays within its bytes, and answers are right."""
-    memo = Memo[tuple[str, str], int](len, MOST)
+    memo = BoundedCache[tuple[str, str], int](len, MOST)
     for number in range(1000):
         assert memo((f"{number}", "x" * (number * 10))) == 2
         assert memo.bytes <= MOST
@@ -36,7 +36,7 @@ def test_what_is_remembered_is_bounded_by_bytes() -> None:
 def test_what_was_asked_last_stays() -> None:
     """What is asked for again and again outlives what was asked for once."""
     asked: list[str] = []
-    memo = Memo[str, None](asked.append, MOST)
+    memo = BoundedCache[str, None](asked.append, MOST)
     for number in range(1000):
         memo("often")
         memo(f"once {number}")
@@ -45,7 +45,7 @@ def test_what_was_asked_last_stays() -> None:
 
 def test_large_question_pushes_nobody_out() -> None:
     """One that is larger than a sixteenth of all is answered and not remembered."""
-    memo = Memo[str, int](len, MOST)
+    memo = BoundedCache[str, int](len, MOST)
     memo("small")
     before = memo.bytes
     assert memo("x" * MOST) == MOST
@@ -61,7 +61,7 @@ def test_error_is_not_remembered() -> None:
             raise ValueError("no")
         return 5
 
-    memo = Memo[str, int](answer, MOST)
+    memo = BoundedCache[str, int](answer, MOST)
     with pytest.raises(ValueError, match="no"):
         memo("a")
     failing.clear()

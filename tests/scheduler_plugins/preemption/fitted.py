@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.fit import FitModel
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
@@ -62,10 +62,10 @@ def cluster(*objects: Json) -> QuotaCluster:
 
 def misfit(asked: Json, found: QuotaCluster, name: str = "n", without: Iterable[str] = ()) -> str | None:
     """Why a pod does not fit a node."""
-    fitting = Fitting(found, found.claims(NOW))
+    fitting = FitModel(found, found.claims(NOW))
     return fitting.misfit(QuotaPod.from_json(asked), name, frozenset(without))
 
 
 def never(asked: Json, found: QuotaCluster, name: str = "n") -> str | None:
     """Why a pod cannot fit a node whoever leaves."""
-    return Fitting(found, found.claims(NOW)).never(QuotaPod.from_json(asked), name)
+    return FitModel(found, found.claims(NOW)).never(QuotaPod.from_json(asked), name)

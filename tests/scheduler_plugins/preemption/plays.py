@@ -12,11 +12,11 @@ from headroom.runtime.clocks import Calm, Clocks
 from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.leader import Leader, LeaseName
 from scheduler_plugins.preemption.controller import Controller
-from scheduler_plugins.preemption.evaluator import Judge
-from scheduler_plugins.preemption.events import Teller
-from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.evaluator import Evaluator
+from scheduler_plugins.preemption.events import PreemptionEventRecorder
+from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.preemption.pending import Pending
-from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.hold import LONGEST_SECONDS, Hold
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
@@ -134,7 +134,7 @@ class Play:
         self.ahead = 0.0
         """By how much the machine's clock has been set since. [s]"""
         self.leads = True
-        self.settings = ReclaimSettings(**settings)
+        self.settings = PreemptionSettings(**settings)
         for namespace, least in (("a", 1), ("b", 2)):
             spec = {"min": {GPU: str(least)}, "max": {GPU: "3"}}
             self.server.quotas[namespace] = [{"metadata": {"name": "q", "namespace": namespace}, "spec": spec}]
@@ -157,17 +157,17 @@ class Play:
         for uid in list(self.world.cluster.pods):
             self.world.cluster.delete_pod(uid)
         self.registry = CollectorRegistry()
-        metrics, lease = ReclaimMetrics(self.registry), LeaseName("ns", "lease")
+        metrics, lease = PreemptionMetrics(self.registry), LeaseName("ns", "lease")
         self.cache = ClusterCache(LoadRules(), {})
         api = cast("ApiServer", self.server)
-        judge = Judge(self.world.cluster, self.cache, Cycle([]), self.settings, metrics)
+        judge = Evaluator(self.world.cluster, self.cache, Cycle([]), self.settings, metrics)
         self.pending = Pending(frozenset({OURS}), lambda _: None)
         leader = Leader(api, lease, "me")
         leader.leads = lambda: self.leads  # type: ignore[method-assign]
         clocks = Clocks(lambda: self.now + self.ahead, lambda: self.now)
         calm = Calm(clocks.wall, clocks.monotonic, LONGEST_SECONDS)
         self.world.cluster.present = lambda _: calm()
-        teller = Teller(EventRecorder(api, OURS))
+        teller = PreemptionEventRecorder(EventRecorder(api, OURS))
         self.controller = Controller(self.settings, judge, self.pending, api, leader, teller, metrics, clocks)
         self.watch()
 

@@ -9,7 +9,7 @@ from scheduler_plugins.leader import NotLeading
 from scheduler_plugins.preemption.eviction import Evicted, evict
 from scheduler_plugins.preemption.selection.budgets import BudgetsRule
 from scheduler_plugins.quota.hold import Hold
-from scheduler_plugins.quota.preemption_grants import SECONDS, Allowance
+from scheduler_plugins.quota.preemption_grants import SECONDS, PreemptionGrant
 from tests.scheduler_plugins.preemption.plays import OURS, Play
 from tests.scheduler_plugins.preemption.worlds import GPU, NOW
 
@@ -305,7 +305,7 @@ async def test_clock_that_is_set_elsewhere(ahead: float) -> None:
     cluster, wall = play.world.cluster, NOW + ahead
     flying = {"metadata": {"name": "c1", "namespace": "c", "uid": "c/c1"}, "spec": {"containers": []}}
     play.cache.charge(play.cache.read(flying), ["n1"], wall)
-    cluster.allowances.add(Allowance(cluster.pods["b/b1"], wall, {}, {}))
+    cluster.allowances.add(PreemptionGrant(cluster.pods["b/b1"], wall, {}, {}))
     await play.live(3)
     assert play.server.evicted == []
     play.now += SECONDS

@@ -7,7 +7,7 @@ import pytest
 
 from headroom.kube import ApiError, ApiUnavailable
 from scheduler_plugins.quota.hold import Hold
-from scheduler_plugins.quota.preemption_grants import Allowance
+from scheduler_plugins.quota.preemption_grants import PreemptionGrant
 from tests.scheduler_plugins.preemption.plays import OURS, Play
 from tests.scheduler_plugins.preemption.worlds import GPU
 
@@ -95,7 +95,7 @@ async def test_kube_scheduler_evicts_at_the_same_moment() -> None:
     def asks(request: str) -> None:
         if request == "PATCH b1":
             pod, victim = cluster.pods["b/b1"], cluster.pods["a/a1"]
-            cluster.allowances.add(Allowance(pod, play.now, {"n1": [victim]}, {"n1": "why"}))
+            cluster.allowances.add(PreemptionGrant(pod, play.now, {"n1": [victim]}, {"n1": "why"}))
             play.server.before = lambda _: None
 
     play.server.before = asks
@@ -108,7 +108,9 @@ async def test_kube_scheduler_has_evicted(nominated: str) -> None:
     """kube-scheduler evicted somebody as it was allowed, and took the nomination away again: nobody else leaves."""
     play = Play()
     cluster, status = play.world.cluster, play.pod("b1")["status"]
-    cluster.allowances.add(Allowance(cluster.pods["b/b1"], play.now, {"n1": [cluster.pods["a/a1"]]}, {"n1": "why"}))
+    cluster.allowances.add(
+        PreemptionGrant(cluster.pods["b/b1"], play.now, {"n1": [cluster.pods["a/a1"]]}, {"n1": "why"})
+    )
     play.pod("a1")["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
     status["nominatedNodeName"] = nominated
     play.watch()

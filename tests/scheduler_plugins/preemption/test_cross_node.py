@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from scheduler_plugins.preemption.fit import Fitting
-from scheduler_plugins.preemption.selection.context import Freed, Situation
+from scheduler_plugins.preemption.fit import FitModel
+from scheduler_plugins.preemption.selection.context import Freed, PreemptionContext
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided
 from scheduler_plugins.quota.pod import QuotaPod
 from tests.scheduler_plugins.preemption.worlds import COUNT, NOW, World
@@ -176,7 +176,7 @@ def test_enough_and_none_too_many(seed: int) -> None:
     decision = world.decide(pod, cross_node=True)
     if isinstance(decision, Undecided):
         return
-    situation, misfit = Situation.of(pod, world.cluster, NOW), Fitting(world.cluster, ()).misfit
+    situation, misfit = PreemptionContext.of(pod, world.cluster, NOW), FitModel(world.cluster, ()).misfit
 
     def is_enough(victims: set[str]) -> bool:
         freed = Freed(situation)

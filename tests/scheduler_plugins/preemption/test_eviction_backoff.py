@@ -2,10 +2,10 @@
 
 import pytest
 
-from scheduler_plugins.preemption.eviction_backoff import EARLY_SECONDS, BackOff, WorkloadGuard
+from scheduler_plugins.preemption.eviction_backoff import EARLY_SECONDS, EvictionBackoff, WorkloadBackoff
 from scheduler_plugins.quota.hold import Hold
 
-BACK_OFF = BackOff(60, 300)
+BACK_OFF = EvictionBackoff(60, 300)
 
 
 @pytest.mark.parametrize(("attempts", "seconds"), [(1, 60), (2, 120), (3, 240), (4, 300), (5, 300), (10**6, 300)])
@@ -21,7 +21,7 @@ def test_hold_says_when() -> None:
 
 def test_early_end_counts() -> None:
     """A pod that ends soon after room was made for it makes its workload wait, longer each time."""
-    guard, now = WorkloadGuard(BACK_OFF), 0.0
+    guard, now = WorkloadBackoff(BACK_OFF), 0.0
     for wait in (60, 120):
         guard.made_room("uid", "ns/Job/j", now)
         guard.look({"uid"}, now + 1)
@@ -36,7 +36,7 @@ def test_early_end_counts() -> None:
 
 def test_late_end_does_not() -> None:
     """A pod that stayed used its room, whatever becomes of it."""
-    guard = WorkloadGuard(BACK_OFF)
+    guard = WorkloadBackoff(BACK_OFF)
     guard.made_room("uid", "w", 0.0)
     guard.look({"uid"}, EARLY_SECONDS)
     guard.look(set(), EARLY_SECONDS + 1)
@@ -45,7 +45,7 @@ def test_late_end_does_not() -> None:
 
 def test_peace_forgives() -> None:
     """After as long as the longest wait without trouble it begins at the first again."""
-    guard = WorkloadGuard(BACK_OFF)
+    guard = WorkloadBackoff(BACK_OFF)
     guard.made_room("one", "w", 0.0)
     guard.look(set(), 10.0)
     guard.look(set(), 10.0 + 60 + 300)

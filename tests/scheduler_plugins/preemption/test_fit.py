@@ -8,7 +8,7 @@ import pytest
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.preemption.constraints import ports, taints
 from scheduler_plugins.preemption.constraints.node_affinity import REASON as OTHER_NODES
-from scheduler_plugins.preemption.fit import GONE, OTHER_NAME, TOO_MANY, Fitting
+from scheduler_plugins.preemption.fit import GONE, OTHER_NAME, TOO_MANY, FitModel
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
@@ -189,7 +189,7 @@ def test_selector_and_affinity() -> None:
     for labels, reason in (({"a": "", "b": "1"}, None), ({"a": ""}, OTHER_NODES), ({"b": "1"}, OTHER_NODES)):
         assert misfit(pod(nodeSelector={"b": "1"}, affinity=affinity), cluster(node(labels=labels))) == reason
     named = replace(QuotaPod.from_json(pod()), json=pod(node="m"))
-    assert Fitting(cluster(node()), []).never(named, "n") == OTHER_NAME
+    assert FitModel(cluster(node()), []).never(named, "n") == OTHER_NAME
 
 
 def _exists(key: str) -> Json:
@@ -242,4 +242,4 @@ def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
 )
 def test_unmodelled(spec: Json, what: list[str]) -> None:
     """What only kube-scheduler can judge is named."""
-    assert Fitting(cluster(), []).unmodelled(QuotaPod.from_json(pod(**spec))) == what
+    assert FitModel(cluster(), []).unmodelled(QuotaPod.from_json(pod(**spec))) == what

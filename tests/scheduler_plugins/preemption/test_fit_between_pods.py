@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler_plugins.preemption.constraints.pod_affinity import KEPT_AWAY, TOO_FAR, TOO_NEAR
 from scheduler_plugins.preemption.constraints.spread import NO_DOMAIN, UNEVEN
-from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.fit import FitModel
 from scheduler_plugins.quota.pod import QuotaPod
 from tests.scheduler_plugins.objects import NOW
 from tests.scheduler_plugins.preemption.fitted import REQUIRED, ZONE, cluster, misfit, never, node, pod
@@ -248,7 +248,7 @@ def test_taken_away_is_as_never_there(seed: int) -> None:
     gone = {made["metadata"]["uid"] for made in there if "nodeName" in made["spec"] and random.randrange(3) == 0}
     full = cluster(*namespaces, *nodes, *there)
     empty = cluster(*namespaces, *nodes, *(made for made in there if made["metadata"]["uid"] not in gone))
-    fitting, fresh = Fitting(full, full.claims(NOW)), Fitting(empty, empty.claims(NOW))
+    fitting, fresh = FitModel(full, full.claims(NOW)), FitModel(empty, empty.claims(NOW))
     for _ in range(2):
         asked = QuotaPod.from_json(pods.make())
         for name in names:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.fit import FitModel
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
@@ -54,7 +54,7 @@ class Pool:
         """What the model says of each node."""
         spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
         asked = QuotaPod.from_json({**pod, "spec": spec, "status": {}})
-        fitting = Fitting(self.model, self.model.claims(time.time()))
+        fitting = FitModel(self.model, self.model.claims(time.time()))
         assert not fitting.unmodelled(asked)
         for node in self.model.nodes:
             assert not fitting.never(asked, node) or fitting.misfit(asked, node, frozenset())

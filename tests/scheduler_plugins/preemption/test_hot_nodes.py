@@ -11,10 +11,10 @@ from scheduler_plugins.plugins.capacity_scheduling import NAME as QUOTAS
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.plugins.load_aware import NAME as LOAD
 from scheduler_plugins.plugins.load_aware import LoadAware
-from scheduler_plugins.preemption.evaluator import Judge, as_asked
-from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.evaluator import Evaluator, as_asked
+from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided
-from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.quota import MaxMissing
@@ -57,8 +57,8 @@ class Site:
                 self.put(pod(f"{name}-{number}", "a", node=name))
             self.report(name, share, beside)
         enabled = [Enabled(LOAD, 1.0, self.load), Enabled(QUOTAS, 1.0, quotas)]
-        metrics = ReclaimMetrics(CollectorRegistry())
-        self.judge = Judge(self.cluster, self.cache, Cycle(enabled[:1]), ReclaimSettings(), metrics)
+        metrics = PreemptionMetrics(CollectorRegistry())
+        self.judge = Evaluator(self.cluster, self.cache, Cycle(enabled[:1]), PreemptionSettings(), metrics)
         lots = np.random.default_rng(1)
         self.extender = Extender(self.cache, Cycle(enabled), Answering(), lambda: NOW, lots)
 

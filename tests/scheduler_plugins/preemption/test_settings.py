@@ -6,14 +6,14 @@ from scheduler_plugins.arguments import ArgumentError, decode
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.preemption.over_max import OverMaxRule
 from scheduler_plugins.preemption.selection.budgets import BudgetsRule
-from scheduler_plugins.preemption.settings import RANGES, ReclaimSettings
+from scheduler_plugins.preemption.settings import RANGES, PreemptionSettings
 from scheduler_plugins.profile.registry import build
 
 
 def test_defaults() -> None:
     """Reclaim is on, respects budgets, stays on one node, and is for the schedulers of the flag."""
     settings = decode(CapacityScheduling, {}, "args").reclaim
-    assert settings == ReclaimSettings(
+    assert settings == PreemptionSettings(
         enabled=True,
         dry_run=False,
         cross_node=False,
@@ -35,7 +35,7 @@ def test_ranges(name: str) -> None:
     low, high = RANGES[name]
     free = {"longest_back_off_seconds": 86_400} if name == "back_off_seconds" else {"back_off_seconds": 1}
     for value, wrong in ((low, 0), (high, 0), (low - 0.001, 1), (high + 1, 1)):
-        problems = ReclaimSettings(**{**free, name: value}).problems()  # type: ignore[arg-type]
+        problems = PreemptionSettings(**{**free, name: value}).problems()  # type: ignore[arg-type]
         assert len([problem for problem in problems if "range" in problem.message]) == wrong
 
 

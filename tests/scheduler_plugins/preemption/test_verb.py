@@ -8,7 +8,7 @@ from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.preemption.selection.budgets import BudgetsRule
 from scheduler_plugins.preemption.selection.handler import answer
-from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -156,8 +156,8 @@ def test_plugin_says_whether_to_reclaim() -> None:
         plugin: plugin.reclaim.enabled and not plugin.reclaim.dry_run
         for plugin in (
             CapacityScheduling(),
-            CapacityScheduling(reclaim=ReclaimSettings(dry_run=True)),
-            CapacityScheduling(reclaim=ReclaimSettings(enabled=False)),
+            CapacityScheduling(reclaim=PreemptionSettings(dry_run=True)),
+            CapacityScheduling(reclaim=PreemptionSettings(enabled=False)),
         )
     }
     for plugin, reclaims in plugins.items():

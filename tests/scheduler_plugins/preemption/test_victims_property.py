@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.fit import FitModel
 from scheduler_plugins.preemption.selection.candidates import loss, pick
-from scheduler_plugins.preemption.selection.context import Situation
+from scheduler_plugins.preemption.selection.context import PreemptionContext
 from scheduler_plugins.preemption.selection.search import search
 from scheduler_plugins.preemption.selection.victims import Candidate, select_victims
 from scheduler_plugins.quota.pod import QuotaPod
@@ -48,7 +48,7 @@ def test_search_finds_the_least_loss(seed: int) -> None:
     """The search that skips nodes finds what a comparison of all finds; if that is none, it says why of every one."""
     for given in vectors(seed, nominated=seed % 2 == 0):
         cluster, pod = cluster_of(given), QuotaPod.from_json(given["preemptor"])
-        fitting, situation = Fitting(cluster, cluster.claims(NOW)), Situation.of(pod, cluster, NOW)
+        fitting, situation = FitModel(cluster, cluster.claims(NOW)), PreemptionContext.of(pod, cluster, NOW)
         found = [select_victims(pod, node, cluster, NOW, fitting.misfit, situation) for node in cluster.nodes]
         candidates = [each for each in found if isinstance(each, Candidate) and each.admitted]
 

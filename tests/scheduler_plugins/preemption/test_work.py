@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler_plugins.preemption.controller import WORK_SHARE, Controller
-from scheduler_plugins.preemption.evaluator import OWN_MAX, Judge
+from scheduler_plugins.preemption.evaluator import OWN_MAX, Evaluator
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided
 from scheduler_plugins.quota.pod import QuotaPod
 from tests.scheduler_plugins.preemption.plays import OURS, Play
@@ -144,8 +144,8 @@ async def test_own_max_is_no_question_of_nodes(monkeypatch: pytest.MonkeyPatch) 
     def looked(*_: object) -> None:
         raise AssertionError("a node was looked at")
 
-    monkeypatch.setattr("scheduler_plugins.preemption.evaluator.Fitting", looked)
-    judge: Judge = play.controller._judge
+    monkeypatch.setattr("scheduler_plugins.preemption.evaluator.FitModel", looked)
+    judge: Evaluator = play.controller._judge
     assert isinstance(play.controller, Controller)
     waits = play.world.cluster.pods["a/job-0"]
     assert judge(waits, play.now) == Undecided(OWN_MAX, {})

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any, Final
 
 from scheduler_plugins.plugins.capacity_scheduling import NAME
-from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.fit import FitModel
 from scheduler_plugins.preemption.selection.budgets import BudgetsRule
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided, decide
 from scheduler_plugins.quota.cluster import QuotaCluster
@@ -80,7 +80,7 @@ class World:
             pod: the pod.
             options: of `decide`.
         """
-        fitting = Fitting(self.cluster, self.cluster.claims(NOW))
+        fitting = FitModel(self.cluster, self.cluster.claims(NOW))
         return decide(pod, self.cluster, NOW, fitting.misfit, **options)
 
     def victims(self, pod: QuotaPod, **options: Any) -> AbstractSet[str]:  # noqa: ANN401

@@ -11,11 +11,11 @@ from scheduler_plugins.quota.admission import Over, demands, leaving, refusal
 from scheduler_plugins.quota.amounts import Amounts, plus
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import LONGEST_SECONDS, Hold
-from scheduler_plugins.quota.ledger import QuotaBook
-from scheduler_plugins.quota.nominations import Claim, Claims
+from scheduler_plugins.quota.ledger import QuotaLedger
+from scheduler_plugins.quota.nominations import Nomination, Nominations
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.quota.unconfirmed import Doubts
+from scheduler_plugins.quota.unconfirmed import UnconfirmedReservations
 from tests.fuzz.strength import fuzz
 from tests.scheduler_plugins.objects import NOW, Json
 from tests.scheduler_plugins.quota.things import GPU, node, pod, quota
@@ -197,7 +197,7 @@ def test_doubts_count_beside_what_is_used() -> None:
     """Pods that may be on their way count for their namespace and for all; the pod that is asked about does not."""
     cluster = _cluster(A, B, pod("x", "a", _gpus(3), node="n1"))
     doubted = [QuotaPod.from_json(pod(name, "a", _gpus(2))) for name in ("d", "p")]
-    cluster.doubts = Doubts(doubted)
+    cluster.doubts = UnconfirmedReservations(doubted)
     assert _over(cluster, pod("p", "a", _gpus(1))) is None
     assert _told(cluster, pod("p", "a", _gpus(2))) == (
         f"ElasticQuota a/q: {GPU} used 3 + perhaps on their way since before a restart 2 + requested 2 > max 6 "
@@ -213,7 +213,7 @@ def test_doubts_count_beside_what_is_used() -> None:
 # Against the words of the rules
 
 
-def _demands(asked: QuotaPod, book: QuotaBook, claims: Iterable[Claim]) -> tuple[Amounts, Amounts]:
+def _demands(asked: QuotaPod, book: QuotaLedger, claims: Iterable[Nomination]) -> tuple[Amounts, Amounts]:
     """A and B, claim by claim."""
     own, everything = asked.charge, asked.charge
     for claim in claims:
@@ -272,4 +272,4 @@ def test_claims_are_kept_until_they_change() -> None:
     assert len(known) == 1
     assert known[0].uid == "uid-a-c"
     cluster.delete_node("n1")
-    assert list(cluster.claims(NOW)) == list(Claims(()))
+    assert list(cluster.claims(NOW)) == list(Nominations(()))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.ledger import QuotaBook
+from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing, Quota
 from scheduler_plugins.quota.resource_list import reported
@@ -15,9 +15,9 @@ from tests.scheduler_plugins.objects import Json
 from tests.scheduler_plugins.quota.things import GPU, miscounted, pod, quota
 
 
-def _book(*items: Json) -> QuotaBook:
+def _book(*items: Json) -> QuotaLedger:
     """A ledger that was told of quotas and pods."""
-    book = QuotaBook()
+    book = QuotaLedger()
     for item in items:
         if "containers" in item["spec"]:
             book.put_pod(QuotaPod.from_json(item))
@@ -129,14 +129,14 @@ def test_counted_once() -> None:
 
 def test_namespaces_are_forgotten() -> None:
     """Of namespaces that come and go nothing stays."""
-    book = QuotaBook()
+    book = QuotaLedger()
     for number in range(50):
         namespace = f"ci-{number}"
         book.put_quota(Quota.from_json(quota(namespace, {"cpu": 1})))
         book.put_pod(QuotaPod.from_json(pod("x", namespace, node="n1")))
         book.delete_quota(f"{namespace}-q")
         book.delete_pod(f"uid-{namespace}-x")
-    assert book == QuotaBook(version=book.version, _total_used={"cpu": 0}, _total_min={"cpu": 0})
+    assert book == QuotaLedger(version=book.version, _total_used={"cpu": 0}, _total_min={"cpu": 0})
 
 
 def test_status_names_what_the_quota_names() -> None:
@@ -196,7 +196,7 @@ def test_always_as_counted_anew(seed: int) -> None:
         _as_new(cluster.book, pods, quotas, tentative)
 
 
-def _as_new(book: QuotaBook, pods: dict[str, Json], quotas: dict[str, Json], tentative: dict[str, QuotaPod]) -> None:
+def _as_new(book: QuotaLedger, pods: dict[str, Json], quotas: dict[str, Json], tentative: dict[str, QuotaPod]) -> None:
     fresh = _book(*quotas.values(), *pods.values())
     for each in tentative.values():
         fresh.admit(each)

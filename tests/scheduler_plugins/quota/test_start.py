@@ -88,11 +88,11 @@ def test_only_who_wants_to_know_is_told() -> None:
         def unreserve(self, _uid: str) -> None:
             self.told.append("unreserve")
 
-    class Doubting(Reserving):
+    class ReservesUnconfirmed(Reserving):
         def doubt(self, *_: object) -> None:
             self.told.append("doubt")
 
-    plain, doubting = Reserving(), Doubting()
+    plain, doubting = Reserving(), ReservesUnconfirmed()
     reservations = Reservations([plain, doubting])
     cache = ClusterCache(LoadRules())
     first, second = cache.read(pod("first")), cache.read(pod("second"))

@@ -5,7 +5,7 @@ from typing import Any
 
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus
 from scheduler_plugins.quota.hold import Hold
-from scheduler_plugins.quota.ledger import QuotaBook
+from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.pod import QuotaPod
 from tests.scheduler_plugins.objects import Json, at
 
@@ -68,7 +68,7 @@ def node(name: str = "n1", **allocatable: Any) -> Json:  # noqa: ANN401 - quanti
     return {"metadata": {"name": name}, "status": {"allocatable": {"pods": "110", **allocatable}}}
 
 
-def miscounted(book: QuotaBook, pods: Iterable[QuotaPod]) -> list[str]:
+def miscounted(book: QuotaLedger, pods: Iterable[QuotaPod]) -> list[str]:
     """The namespaces that are charged something else for bound pods than these pods come to."""
     right: dict[str, Amounts] = {}
     for each in pods:

@@ -14,11 +14,11 @@ from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import LoadAccounting
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.requeue.groups import Entry
-from scheduler_plugins.requeue.metrics import WakingMetrics
+from scheduler_plugins.requeue.metrics import RequeueMetrics
 from scheduler_plugins.requeue.patching import Patcher
-from scheduler_plugins.requeue.requeuer import Waker
-from scheduler_plugins.requeue.settings import WakingSettings
-from scheduler_plugins.requeue.unschedulable import Waiting
+from scheduler_plugins.requeue.requeuer import Requeuer
+from scheduler_plugins.requeue.settings import RequeueSettings
+from scheduler_plugins.requeue.unschedulable import UnschedulablePods
 from scheduler_plugins.snapshot.arrays import FloatArray, Nodes, NodeState
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
@@ -99,7 +99,7 @@ class Site:
     """Nodes with room, pods that ask for CPU, and a waker."""
 
     def __init__(
-        self, settings: WakingSettings | None = None, plugin: object | None = None, name: str = "Room"
+        self, settings: RequeueSettings | None = None, plugin: object | None = None, name: str = "Room"
     ) -> None:
         self.now = NOW
         self.set_back = 0.0
@@ -109,12 +109,14 @@ class Site:
             rules = plugin.load_rules()
         self.cache = ClusterCache(rules, {name: plugin})
         self.cycle = Cycle([Enabled(name, 1.0, plugin)])
-        self.settings = settings or WakingSettings()
-        self.waiting = Waiting(self.settings.most_pods, lambda: len(self.cache.nodes), self.monotonic)
+        self.settings = settings or RequeueSettings()
+        self.waiting = UnschedulablePods(self.settings.most_pods, lambda: len(self.cache.nodes), self.monotonic)
         self.api = FakeApi()
-        self.metrics = WakingMetrics(CollectorRegistry())
+        self.metrics = RequeueMetrics(CollectorRegistry())
         clocks = Clocks(self.clock, self.monotonic)
-        self.waker = Waker(self.waiting, self.cache, self.cycle, Patcher(self.api), self.settings, self.metrics, clocks)
+        self.waker = Requeuer(
+            self.waiting, self.cache, self.cycle, Patcher(self.api), self.settings, self.metrics, clocks
+        )
         self.pods: dict[str, Json] = {}
 
     def clock(self) -> float:
@@ -168,7 +170,7 @@ class Site:
         return _sample(self.metrics, name, labels)
 
 
-def _sample(metrics: WakingMetrics, name: str, labels: Mapping[str, str]) -> float:
+def _sample(metrics: RequeueMetrics, name: str, labels: Mapping[str, str]) -> float:
     families = [family for metric in vars(metrics).values() for family in metric.collect()]
     wanted = f"headroom_scheduler_{name}"
     samples = [sample for family in families for sample in family.samples if sample.name == wanted]

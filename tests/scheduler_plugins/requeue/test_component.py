@@ -7,34 +7,36 @@ from prometheus_client import CollectorRegistry
 
 from headroom.kube import ApiServer
 from scheduler_plugins.framework.verdict import Refusal, Verdict
-from scheduler_plugins.requeue.component import Waking
-from scheduler_plugins.requeue.metrics import WakingMetrics
-from scheduler_plugins.requeue.settings import WakingSettings
+from scheduler_plugins.requeue.component import RequeueComponent
+from scheduler_plugins.requeue.metrics import RequeueMetrics
+from scheduler_plugins.requeue.settings import RequeueSettings
 from tests.scheduler_plugins.requeue.site import HOT, Site, made
 
 
-def _part(settings: WakingSettings | None = None) -> tuple[Site, Waking]:
+def _part(settings: RequeueSettings | None = None) -> tuple[Site, RequeueComponent]:
     site = Site()
     site.room(a=0)
-    metrics = WakingMetrics(CollectorRegistry())
+    metrics = RequeueMetrics(CollectorRegistry())
     api = cast("ApiServer", site.api)
-    return site, Waking(settings or WakingSettings(), site.cache, site.cycle, api, metrics, site.clock, site.monotonic)
+    return site, RequeueComponent(
+        settings or RequeueSettings(), site.cache, site.cycle, api, metrics, site.clock, site.monotonic
+    )
 
 
-def _refuse(site: Site, part: Waking, item: dict[str, Any]) -> None:
+def _refuse(site: Site, part: RequeueComponent, item: dict[str, Any]) -> None:
     part.refused(site.cache.read(item), item, ["a"], Verdict.all_refused(1, Refusal(HOT)))
 
 
 @pytest.mark.parametrize(
     ("settings", "background", "remembered"),
     [
-        (WakingSettings(), {"waking", "telling"}, 1),
-        (WakingSettings(events=False), {"waking"}, 1),
-        (WakingSettings(enabled=False), {"telling"}, 1),
-        (WakingSettings(enabled=False, events=False), set(), 0),
+        (RequeueSettings(), {"waking", "telling"}, 1),
+        (RequeueSettings(events=False), {"waking"}, 1),
+        (RequeueSettings(enabled=False), {"telling"}, 1),
+        (RequeueSettings(enabled=False, events=False), set(), 0),
     ],
 )
-def test_settings_decide(settings: WakingSettings, background: set[str], remembered: int) -> None:
+def test_settings_decide(settings: RequeueSettings, background: set[str], remembered: int) -> None:
     """What is off does not run, and with both off nothing is remembered."""
     site, part = _part(settings)
     _refuse(site, part, made("p"))

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from scheduler_plugins.framework.verdict import Refusal
-from scheduler_plugins.requeue.events import REPEAT_SECONDS, Teller
-from scheduler_plugins.requeue.settings import WakingSettings
+from scheduler_plugins.requeue.events import REPEAT_SECONDS, RefusalEventRecorder
+from scheduler_plugins.requeue.settings import RequeueSettings
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 from tests.scheduler_plugins.requeue.site import HOT, Room, Site
@@ -33,10 +33,10 @@ class FakeRecorder:
 class Stage(Site):
     """The site with a teller that hears of refusals."""
 
-    def __init__(self, settings: WakingSettings | None = None, plugin: object | None = None) -> None:
+    def __init__(self, settings: RequeueSettings | None = None, plugin: object | None = None) -> None:
         super().__init__(settings, plugin)
         self.recorder = FakeRecorder()
-        self.teller = Teller(
+        self.teller = RefusalEventRecorder(
             self.waiting, self.cache, self.cycle, self.recorder, self.settings, self.metrics, self.clock, self.monotonic
         )
         remember = self.waiting.refused
@@ -92,7 +92,7 @@ async def test_same_is_told_once() -> None:
 
 async def test_events_are_rationed() -> None:
     """A thousand refused pods make no storm of events; the important ones come first, and all get theirs."""
-    stage = Stage(WakingSettings(events_per_second=2, event_burst=5))
+    stage = Stage(RequeueSettings(events_per_second=2, event_burst=5))
     stage.room(a=0)
     stage.refuse(*(f"p{number:03d}" for number in range(9)))
     stage.refuse("important", priority=5)

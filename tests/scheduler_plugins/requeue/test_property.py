@@ -6,7 +6,7 @@ import atexit
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scheduler_plugins.requeue.settings import WakingSettings
+from scheduler_plugins.requeue.settings import RequeueSettings
 from tests.scheduler_plugins.requeue.site import Site
 
 NODES = ("a", "b", "c")
@@ -36,7 +36,7 @@ class Story:
     """Pods that were refused everywhere, and what happens to them."""
 
     def __init__(self, pods: list[tuple[int, int, set[str]]]) -> None:
-        self.site = Site(WakingSettings(patches_per_second=0.5, patch_burst=3))
+        self.site = Site(RequeueSettings(patches_per_second=0.5, patch_burst=3))
         self.site.room(**dict.fromkeys(NODES, 0))
         self.fits: dict[str, tuple[int, set[str]]] = {}
         for number, (milli, priority, nodes) in enumerate(pods):

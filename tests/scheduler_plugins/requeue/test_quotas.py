@@ -10,7 +10,7 @@ from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling, ke
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.requeue.candidates import Trial
 from scheduler_plugins.requeue.groups import group_key
-from scheduler_plugins.requeue.recovery import Adoption
+from scheduler_plugins.requeue.recovery import Recovery
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 from tests.scheduler_plugins.requeue.site import Site, made
@@ -198,7 +198,7 @@ def test_refusals_are_recognised(bound: str) -> None:
     item = teams.of("p", "a")
     item["status"]["conditions"] = [condition]
     fresh = Teams()
-    adopt = Adoption(fresh.cache, fresh.cycle)
+    adopt = Recovery(fresh.cache, fresh.cycle)
     assert adopt(item) is not None
     condition["message"] = "0/2 nodes are available: 2 Insufficient cpu."
     assert adopt(item) is None

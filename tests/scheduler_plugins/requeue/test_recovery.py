@@ -8,7 +8,7 @@ from scheduler_plugins.plugins.load_aware import EXPIRED
 from scheduler_plugins.plugins.mid_resources import ABSENT, DEFICIT, STALE
 from scheduler_plugins.profile.load import load_profile
 from scheduler_plugins.profile.model import DEFAULT_PROFILE
-from scheduler_plugins.requeue.recovery import Adoption
+from scheduler_plugins.requeue.recovery import Recovery
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from tests.scheduler_plugins.objects import Json
@@ -30,7 +30,7 @@ def _restarted(*pods: Json) -> Site:
     """An extender that has just listed these pods."""
     site = Site()
     site.room(a=0, b=0)
-    site.waiting.adopt = Adoption(site.cache, site.cycle)
+    site.waiting.adopt = Recovery(site.cache, site.cycle)
     for pod in pods:
         site.pods[pod["metadata"]["name"]] = pod
         site.waiting.put_pod(pod)
@@ -99,4 +99,4 @@ def test_reasons_of_shipped_plugins_are_known(reason: str) -> None:
     conditions = [
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": f"0/1: 1 {reason}."}
     ]
-    assert Adoption(cache, cycle)({**mid, "status": {"conditions": conditions}}) is not None
+    assert Recovery(cache, cycle)({**mid, "status": {"conditions": conditions}}) is not None

@@ -7,7 +7,7 @@ import pytest
 from crds.names import ANNOTATION_SCHEDULING_RETRY
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.requeue import requeuer
-from scheduler_plugins.requeue.settings import WakingSettings
+from scheduler_plugins.requeue.settings import RequeueSettings
 from scheduler_plugins.snapshot.arrays import FloatArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 from tests.scheduler_plugins.requeue.site import Room, Site, made, overloaded
@@ -138,7 +138,7 @@ async def test_unanswered_pod_is_let_go() -> None:
 
 async def test_rate_is_limited() -> None:
     """Not more pods are woken than the bucket has tokens; all are in the end."""
-    site = Site(WakingSettings(patches_per_second=2, patch_burst=5))
+    site = Site(RequeueSettings(patches_per_second=2, patch_burst=5))
     site.room(a=0)
     site.refuse(*(f"p{number:02d}" for number in range(12)))
     site.room(a=100_000)

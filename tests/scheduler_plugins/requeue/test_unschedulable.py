@@ -1,6 +1,6 @@
 """Who is remembered, and for how long."""
 
-from scheduler_plugins.requeue.settings import RANGES, WakingSettings
+from scheduler_plugins.requeue.settings import RANGES, RequeueSettings
 from tests.scheduler_plugins.requeue.site import Site, made
 
 RETRY = "headroom.sh/scheduling-retry"
@@ -81,7 +81,7 @@ def test_earlier_annotation_is_no_news() -> None:
 
 def test_memory_is_bounded() -> None:
     """Not more pods are remembered than the setting says; those beyond are counted."""
-    site = Site(WakingSettings(most_pods=3))
+    site = Site(RequeueSettings(most_pods=3))
     site.room(a=0)
     site.refuse(*(f"p{number}" for number in range(5)))
     assert len(site.waiting) == 3
@@ -120,7 +120,7 @@ def test_node_numbers_are_given_back() -> None:
 
 def test_defaults_are_in_range() -> None:
     """The defaults are allowed; what is out of range is named by its key in the profile."""
-    assert WakingSettings().problems() == ()
-    wrong = WakingSettings(patches_per_second=0, event_burst=0)
+    assert RequeueSettings().problems() == ()
+    wrong = RequeueSettings(patches_per_second=0, event_burst=0)
     assert [problem.field for problem in wrong.problems()] == ["patchesPerSecond", "eventBurst"]
-    assert set(RANGES) < set(WakingSettings.__slots__)
+    assert set(RANGES) < set(RequeueSettings.__slots__)

@@ -16,7 +16,7 @@ from scheduler_plugins.quota.status.verification import (
     CHECK_SECONDS,
     FIRST_SECONDS,
     LIST_SECONDS,
-    Checker,
+    LedgerVerifier,
 )
 from tests.scheduler_plugins.quota.status.site import FakeApi, bound, quota
 
@@ -32,7 +32,9 @@ class Site:
         self.waited: list[float] = []
         self.meanwhile: Callable[[], None] = lambda: None
         self.ready = True
-        self.checker = Checker(self.cluster, self.api, lambda: self.ready, self.metrics, lambda: self.now, self.sleep)
+        self.checker = LedgerVerifier(
+            self.cluster, self.api, lambda: self.ready, self.metrics, lambda: self.now, self.sleep
+        )
         for namespace in "ab":
             self.cluster.put_quota(quota(namespace=namespace))
         for number in range(30):

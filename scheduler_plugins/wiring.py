@@ -64,12 +64,12 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     cache = ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds, time.monotonic)
     now = api.server_time  # reports and pods are stamped by clocks of others
     metrics = telemetry.part(RequeueMetrics)
-    waking = RequeueComponent(profile.waking, cache, Cycle(profile.enabled), api, metrics, now)
+    requeue_component = RequeueComponent(profile.waking, cache, Cycle(profile.enabled), api, metrics, now)
     leader = Leader(api, settings.leader_lease, settings.leader_identity)
     reclaiming = list(_reclaiming(settings, cache, api, leader, telemetry))
-    watch = ClusterWatch(api, cache, now, [*(each.pending for each in reclaiming), waking])
+    watch = ClusterWatch(api, cache, now, [*(each.pending for each in reclaiming), requeue_component])
     cycle = Cycle(profile.enabled, telemetry.observe_plugin)
-    extender = Extender(cache, cycle, profile.answering, now, np.random.default_rng(), waking.refused)
+    extender = Extender(cache, cycle, profile.answering, now, np.random.default_rng(), requeue_component.refused)
     telemetry.watch("nodes", "Nodes that are known.", lambda: len(cache.nodes))
     telemetry.watch("pods_in_flight", "Pods answered for whose binding was not seen.", lambda: len(cache.in_flight))
     telemetry.watch("unreadable_objects", "Objects that could not be understood.", lambda: len(watch.unreadable))
@@ -99,7 +99,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     levels = telemetry.part(QuotaLevels)
     for kept in cache.kept.values():
         if isinstance(kept, QuotaCluster):
-            levels.show(kept.book)
+            levels.show(kept.ledger)
     polling = _providers(profile.enabled, cache, api, health, telemetry)
     source = NodeMetricsSource(cache)
     return Parts(
@@ -110,7 +110,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         pages(lambda: source.document(now()), lambda: not watched.complaints()),
         {
             "garbage": keep_tending,
-            **waking.background,
+            **requeue_component.background,
             **polling,
             "leader": leader.run,
             **{name: run for each in reclaiming for name, run in each.background.items()},

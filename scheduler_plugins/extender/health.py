@@ -67,7 +67,7 @@ def of_watches(watch: ClusterWatch, stale_seconds: float) -> Health:
     health = Health()
     for source in watch.sources:
         health.required[f"{source.kind} listed"] = partial(_unlisted, source)
-        health.checks[f"{source.kind} watched"] = partial(source.complaint, stale_seconds)
+        health.checks[f"{source.kind} watched"] = partial(source.problem_of, stale_seconds)
         if source.absent_is_empty:
             health.states[f"{source.kind} defined"] = source.absence
     health.required["Nodes prepared"] = lambda: "records of nodes are being made" if watch.preparing else ""

@@ -2,8 +2,8 @@
 
 At the extension points, in this order: `PreFilterPlugin`, `FilterPlugin`, `ScorePlugin`, `ReservePlugin`;
 `PostFilterPlugin` when no node is left. Beside them: `NodeTable` and `PodAccount` have numbers kept ready per node,
-`StatefulPlugin` keeps an account of the whole cluster, `PodFacts` reads more of a pod than numbers, `LoadAccounting` says how
-load is counted, `Configurable` checks arguments, `ExplainingPlugin` tells its numbers, `RecognisingPlugin` knows its
+`StatefulPlugin` keeps state of the cluster, `PodFacts` reads more of a pod than numbers, `LoadAccounting` says how load
+is counted, `Configurable` checks arguments, `ExplainingPlugin` tells its numbers, `RecognisingPlugin` knows its
 reasons again.
 """
 

@@ -166,21 +166,21 @@ def account(cluster: QuotaCluster, pod: QuotaPod, now: float) -> dict[str, Any]:
         pod: the pod.
         now: the time to judge holds by. [unix s]
     """
-    book, quota = cluster.book, cluster.book.quota(pod.namespace)
+    ledger, quota = cluster.ledger, cluster.ledger.quota(pod.namespace)
     if quota is None:
         return {"quota": None}
-    own, everything = demands(pod, book, cluster.claims(now))
-    charged = book.charge_of(pod.uid)
+    own, everything = demands(pod, ledger, cluster.nominations(now))
+    charged = ledger.charge_of(pod.uid)
     mine = charged.amounts if charged is not None else NOTHING
     lines = {
         "requested": pod.charge,
-        "used": minus(book.used(pod.namespace), mine),
+        "used": minus(ledger.used(pod.namespace), mine),
         "claimedInNamespace": minus(own, pod.charge),
         "max": quota.max,
         "min": quota.min,
-        "usedByAll": minus(book.total_used, mine),
+        "usedByAll": minus(ledger.total_used, mine),
         "claimedByAll": minus(everything, pod.charge),
-        "sumOfMin": book.total_min,
+        "sumOfMin": ledger.total_min,
     }
     shown = {
         line: {name: bound(name, amount) for name, amount in amounts.items() if amount or name in pod.charge}
@@ -190,6 +190,6 @@ def account(cluster: QuotaCluster, pod: QuotaPod, now: float) -> dict[str, Any]:
 
 
 def _refused(cluster: QuotaCluster, pod: QuotaPod, now: float) -> Over | None:
-    if cluster.book.quota(pod.namespace) is None:
+    if cluster.ledger.quota(pod.namespace) is None:
         return None
-    return refusal(pod, cluster.book, cluster.claims(now), cluster.doubts)
+    return refusal(pod, cluster.ledger, cluster.nominations(now), cluster.unconfirmed)

@@ -61,36 +61,36 @@ class PreemptionComponent:
         self.pending = Pending(frozenset(settings.scheduler_names), self._bound)
         """Who waits; to be told of pods after the account of quotas is."""
         writing = api.guarded(leader.may_write_for)
-        judge = Evaluator(cluster, cache, Cycle([part for part in enabled if part.name != name]), settings, metrics)
-        teller = PreemptionEventRecorder(EventRecorder(api, COMPONENT))
+        evaluator = Evaluator(cluster, cache, Cycle([part for part in enabled if part.name != name]), settings, metrics)
+        recorder = PreemptionEventRecorder(EventRecorder(api, COMPONENT))
         # A machine's clock that is set must not end all holds: of two claims to the same room one would be broken.
         calm = Calm(api.server_time, reach=LONGEST_SECONDS)
         cluster.present = lambda _: calm()
         self._controller = Controller(
-            settings, judge, self.pending, writing, leader, teller, metrics, Clocks(api.server_time)
+            settings, evaluator, self.pending, writing, leader, recorder, metrics, Clocks(api.server_time)
         )
         self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
         """What runs until the end, by name."""
         if settings.enabled:
             self.background["reclaim"] = self.run
-            self.background["telling of reclaim"] = teller.run
+            self.background["telling of reclaim"] = recorder.run
 
     async def run(self) -> None:
         """Look, as soon as there is something to do and once a second, until cancelled."""
         while True:
-            await self.look_and_survive()
+            await self.reconcile_and_survive()
             await asyncio.sleep(_SOONEST_SECONDS if self._pause == INTERVAL_SECONDS else self._pause)
             try:
                 await asyncio.wait_for(self.pending.changed.wait(), INTERVAL_SECONDS)
             except TimeoutError:
                 continue
 
-    async def look_and_survive(self) -> None:
+    async def reconcile_and_survive(self) -> None:
         """Look. What fails is told once, and is tried again: answers go on without us."""
         if not self.trusted():
             return
         try:
-            await self._controller.look()
+            await self._controller.reconcile()
         except NotLeading:
             return
         except (ApiUnavailable, ApiError) as error:

@@ -67,11 +67,11 @@ class Controller:
 
     Args:
         settings: how much of it.
-        judge: decides.
+        evaluator: decides.
         pending: who waits, and which holds the watch has shown.
         api: a session that writes only while this replica leads.
         leader: whether it does.
-        teller: writes Events.
+        recorder: writes Events.
         metrics: where it is counted.
         clocks: the time.
     """
@@ -79,30 +79,30 @@ class Controller:
     def __init__(
         self,
         settings: PreemptionSettings,
-        judge: Evaluator,
+        evaluator: Evaluator,
         pending: Pending,
         api: ApiServer,
         leader: Leader,
-        teller: PreemptionEventRecorder,
+        recorder: PreemptionEventRecorder,
         metrics: PreemptionMetrics,
         clocks: Clocks | None = None,
     ) -> None:
         self._settings = settings
-        self._judge = judge
-        self._cluster: QuotaCluster = judge.cluster
+        self._evaluator = evaluator
+        self._cluster: QuotaCluster = evaluator.cluster
         self._pending = pending
         self._api = api
         self._leader = leader
-        self._teller = teller
+        self._recorder = recorder
         self._metrics = metrics
         self._clocks = clocks or Clocks()
         self._back_off = EvictionBackoff(settings.back_off_seconds, settings.longest_back_off_seconds)
         self._guard = WorkloadBackoff(self._back_off)
-        self._evictions = Evictions(settings, api, leader, teller, metrics, self._clocks.wall, self._clocks.monotonic)
-        self._pursuit = HoldReconciler(self._evictions, judge, pending, self._guard, self._clocks.monotonic)
-        self._likeness = EquivalenceClass(self._cluster, judge.cache)
+        self._evictions = Evictions(settings, api, leader, recorder, metrics, self._clocks.wall, self._clocks.monotonic)
+        self._hold_reconciler = HoldReconciler(self._evictions, evaluator, pending, self._guard, self._clocks.monotonic)
+        self._equivalence_class = EquivalenceClass(self._cluster, evaluator.cache)
         self._spent, self._rested = 0.0, float("-inf")
-        self._over_max = OverMax(settings.over_max, self._cluster, teller, metrics, self._clocks.monotonic)
+        self._over_max = OverMax(settings.over_max, self._cluster, recorder, metrics, self._clocks.monotonic)
         self._undecided: dict[str, _Undecided] = {}
         self._expired: dict[str, Hold] = {}
         self._turn: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ class Controller:
         """A pod with a hold was seen bound."""
         self._evictions.bound(uid)
 
-    async def look(self) -> None:
+    async def reconcile(self) -> None:
         """Go on with what was begun, then decide for those who wait.
 
         Raises:
@@ -122,19 +122,19 @@ class Controller:
         self._tell_allowed()
         if not self._leader.leads():
             return
-        self._guard.look(self._cluster.pods, self._clocks.monotonic())
+        self._guard.reconcile(self._cluster.pods, self._clocks.monotonic())
         if not self._settings.dry_run:
-            await self._tell_expired()
-            await self._pursuit.look(self._clocks.wall())
-        await self._look_beyond_max()
+            await self._report_expired()
+            await self._hold_reconciler.reconcile(self._clocks.wall())
+        await self._reconcile_over_max()
         await self._decide_for_all()
         self._metrics.rounds.inc()
 
-    async def _look_beyond_max(self) -> None:
+    async def _reconcile_over_max(self) -> None:
         """Name who was bound beyond max while we were away, and have them leave if that is wanted."""
-        for pod, note in self._over_max.look():
+        for pod, note in self._over_max.reconcile():
             if self._settings.dry_run:
-                self._teller.explain(pod, "Normal", events.DRY_RUN, f"Would evict it. {note}")
+                self._recorder.explain(pod, "Normal", events.DRY_RUN, f"Would evict it. {note}")
             elif not self._evictions.may_take():
                 return
             else:
@@ -144,17 +144,17 @@ class Controller:
 
     def _waiting(self, now: float) -> list[QuotaPod]:
         """The pods that may have somebody evicted for them, the most important first, then the oldest."""
-        book, present, found = self._cluster.book, self._cluster.present(now), []
+        ledger, present, found = self._cluster.ledger, self._cluster.present(now), []
         for uid in self._pending.waiting:
             pod = self._cluster.pods.get(uid)
             if (
                 pod is not None
                 and not pod.node
                 and not pod.terminating
-                and book.quota(pod.namespace) is not None
+                and ledger.quota(pod.namespace) is not None
                 and not (pod.hold is not None and pod.hold.lasts(present) and not self._lost(pod.hold))
-                and uid not in book.tentative  # it was answered for just now, and is on its way
-                and not self._cluster.allowances.has(uid, now)  # kube-scheduler may be evicting for it itself
+                and uid not in ledger.tentative  # it was answered for just now, and is on its way
+                and not self._cluster.preemption_grants.has(uid, now)  # kube-scheduler may be evicting for it itself
             ):
                 found.append(pod)
         return sorted(found, key=rank)
@@ -168,7 +168,7 @@ class Controller:
         if steady < self._rested:
             return  # the next look comes within a second
         due = [pod for pod in waiting if self._is_due(pod, steady)]
-        self._likeness.begin(waiting)
+        self._equivalence_class.begin(waiting)
         self._spent = 0.0
         try:
             await self._decide_for(due)
@@ -176,7 +176,7 @@ class Controller:
             self._rested = self._clocks.monotonic() + self._spent * (1 / WORK_SHARE - 1)
 
     async def _decide_for(self, due: list[QuotaPod]) -> None:
-        nobody: dict[Hashable, Undecided] = {}
+        no_pod: dict[Hashable, Undecided] = {}
         for pod in self._in_turn(due):
             if self._spent > _ROUND_SECONDS:
                 self._turn = pod.key, pod.uid
@@ -187,7 +187,7 @@ class Controller:
                 self._metrics.decisions.labels("throttled").inc()
                 return  # nobody may be evicted for any of them now, so that there is nothing to decide
             try:
-                await self._decide_about(pod, nobody)
+                await self._decide_about(pod, no_pod)
             except Exception as error:  # one pod, and what may be written onto it, stops no other
                 if isinstance(error, ApiError | ApiUnavailable) and not error.about_object:
                     raise
@@ -195,15 +195,15 @@ class Controller:
             await asyncio.sleep(0)
         self._turn = ()
 
-    async def _decide_about(self, pod: QuotaPod, nobody: dict[Hashable, Undecided]) -> None:
+    async def _decide_about(self, pod: QuotaPod, no_pod: dict[Hashable, Undecided]) -> None:
         """Decide for a pod as for those like it, and make room for it if that may be."""
         barred = self._barred(pod)
         started = self._clocks.monotonic()
         key = self._like(pod), barred
-        found = nobody.get(key) or self._decided(pod, barred)
+        found = no_pod.get(key) or self._decided(pod, barred)
         self._spent += self._clocks.monotonic() - started
         if isinstance(found, Undecided):
-            nobody[key] = found
+            no_pod[key] = found
             self._nobody(pod, found)
         else:
             await self._act(pod, found)
@@ -215,13 +215,13 @@ class Controller:
 
     def _is_due(self, pod: QuotaPod, steady: float) -> bool:
         known = self._undecided.get(pod.uid)
-        if self._pursuit.rests(pod.uid):
+        if self._hold_reconciler.rests(pod.uid):
             return False
         return known is None or known.version not in {None, self._cluster.version} or steady >= known.until
 
     def _barred(self, pod: QuotaPod) -> frozenset[str]:
         """Nodes that are no place for a pod for now."""
-        barred = frozenset(self._pursuit.barred(pod))
+        barred = frozenset(self._hold_reconciler.barred(pod))
         if pod.hold is not None and any(uid in self._cluster.pods for uid in pod.hold.victims):
             barred |= {pod.hold.node}  # who was to leave there has not left in time
         return barred
@@ -229,7 +229,7 @@ class Controller:
     def _like(self, pod: QuotaPod) -> Hashable:
         """What decides about a pod; of one that cannot be read, the pod itself."""
         try:
-            return self._likeness.of(pod)
+            return self._equivalence_class.of(pod)
         except Exception:  # noqa: BLE001 - as the next one: it is judged alone, and that says why it cannot be
             return pod.uid
 
@@ -237,7 +237,7 @@ class Controller:
         now = self._clocks.wall()
         nodes: Iterable[str] | None = [name for name in self._cluster.nodes if name not in barred] if barred else None
         try:
-            return self._judge(pod, now, nodes)
+            return self._evaluator(pod, now, nodes)
         except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not stop the others
             if pod.uid not in self._undecided:
                 _LOG.warning("Nobody is evicted for pod %s: it cannot be judged: %s", pod.key, error)
@@ -248,7 +248,7 @@ class Controller:
         wait = min(known.wait * 2, _LONGEST_WAIT_SECONDS) if known is not None else _FIRST_WAIT_SECONDS
         self._undecided[pod.uid] = _Undecided(self._cluster.version, wait, steady + wait)
         self._metrics.decisions.labels("nobody").inc()
-        self._teller.explain(pod, "Normal", events.NOBODY, f"Nobody is evicted for it: {found.reason}")
+        self._recorder.explain(pod, "Normal", events.NOBODY, f"Nobody is evicted for it: {found.reason}")
 
     # Making room
 
@@ -259,7 +259,7 @@ class Controller:
         self._metrics.decisions.labels("refused").inc()
         taken = isinstance(error, ApiError | ApiUnavailable)
         why = f"the API server does not take who would be, {error}" if taken else f"{type(error).__name__}: {error}"
-        self._teller.explain(pod, "Warning", events.WITHHELD, f"Nobody is evicted for it: {why}")
+        self._recorder.explain(pod, "Warning", events.WITHHELD, f"Nobody is evicted for it: {why}")
 
     async def _act(self, pod: QuotaPod, decision: Decision) -> None:
         if (until := self._guarded(pod)) > 0:
@@ -273,10 +273,10 @@ class Controller:
             self._undecided[pod.uid] = _Undecided(
                 self._cluster.version, _LONGEST_WAIT_SECONDS, self._clocks.monotonic() + _LONGEST_WAIT_SECONDS
             )
-            self._teller.explain(pod, "Normal", events.DRY_RUN, f"Would evict {whom}")
+            self._recorder.explain(pod, "Normal", events.DRY_RUN, f"Would evict {whom}")
         elif await self._hold(pod, decision):
             self._metrics.decisions.labels("held").inc()
-            self._teller.did(pod, "Normal", events.RECLAIMING, f"Evicting {whom}")
+            self._recorder.did(pod, "Normal", events.RECLAIMING, f"Evicting {whom}")
         else:
             self._metrics.decisions.labels("changed").inc()
 
@@ -305,7 +305,7 @@ class Controller:
             attempt = pod.hold.attempt + (not self._lost(pod.hold))
         now = self._clocks.wall()
         until = round(self._cluster.present(now) + longest + self._settings.hold_seconds, 3)
-        victims, relief = tuple(victim.uid for victim in decision.victims), self._judge.relief(decision)
+        victims, relief = tuple(victim.uid for victim in decision.victims), self._evaluator.relief(decision)
         hold = Hold(decision.node, until, victims, attempt, relief)
         written = await hold_writer.write(self._api, pod, hold, now, nominate=True)
         if written is None:
@@ -319,7 +319,7 @@ class Controller:
 
     def _tell_allowed(self) -> None:
         """Tell the numbers behind what kube-scheduler did with our answer, which replica ever decides else."""
-        for allowance in self._cluster.allowances.recent(self._clocks.wall()):
+        for allowance in self._cluster.preemption_grants.recent(self._clocks.wall()):
             pod = self._cluster.pods.get(allowance.pod.uid)
             node = (pod.node or pod.nominated) if pod is not None else ""
             # It may have taken the nomination away again.
@@ -328,12 +328,12 @@ class Controller:
             victims = allowance.victims.get(node, ())
             if pod is None or not victims:
                 continue
-            self._cluster.allowances.acted_on(pod.uid, node)
+            self._cluster.preemption_grants.acted_on(pod.uid, node)
             note = f"kube-scheduler evicts {named(victims)}, so that it fits on {node}: {allowance.why[node]}"
-            self._teller.did(pod, "Normal", events.RECLAIMING, note)
+            self._recorder.did(pod, "Normal", events.RECLAIMING, note)
             for victim in victims:
                 note = f"Evicted by kube-scheduler for pod {pod.key}, which goes to {node}: {allowance.why[node]}"
-                self._teller.did(victim, "Normal", events.PREEMPTED, note)
+                self._recorder.did(victim, "Normal", events.PREEMPTED, note)
 
     def _have_left(self, victims: Sequence[QuotaPod]) -> bool:
         """Whether there are victims, and all of them are gone or about to go."""
@@ -342,7 +342,7 @@ class Controller:
 
     # Holds that have expired
 
-    async def _tell_expired(self) -> None:
+    async def _report_expired(self) -> None:
         """A pod that has not used its room in time has no claim to it any more, also not by nomination."""
         wall = self._clocks.wall()
         now = self._cluster.present(wall)
@@ -363,7 +363,7 @@ class Controller:
             note = (
                 f"The room held on {hold.node} was not used in time; nobody is evicted for it in the next {again:.0f} s"
             )
-            self._teller.did(pod, "Warning", events.EXPIRED, note)
+            self._recorder.did(pod, "Warning", events.EXPIRED, note)
 
     async def _unnominate(self, pod: QuotaPod, hold: Hold, now: float) -> bool:
         """Take a pod's nomination away; whether there is nothing more to try."""

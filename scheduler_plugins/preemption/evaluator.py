@@ -58,7 +58,7 @@ class Evaluator:
             PluginError: a plugin failed.
             ValueError: the pod cannot be read.
         """
-        if self.cluster.book.quota(pod.namespace) is None:
+        if self.cluster.ledger.quota(pod.namespace) is None:
             return Undecided("its namespace has no quota any more", {})
         if self._only_its_own_may_leave(pod, now):
             return Undecided(OWN_MAX, {})
@@ -69,29 +69,29 @@ class Evaluator:
             return Undecided(f"its selectors, affinity, tolerations and spread constraints are {why}", {})
         started = time.perf_counter()
         try:
-            fitting = FitModel(self.cluster, self.cluster.claims(now))
-            beyond = fitting.unmodelled(pod)
+            fit = FitModel(self.cluster, self.cluster.nominations(now))
+            beyond = fit.unmodelled(pod)
             if beyond and not is_about_room(refusal_of(pod.json or {})):
                 return Undecided(f"where it fits is for kube-scheduler alone to say: it has {', '.join(beyond)}", {})
-            loads = PluginVerdicts(
+            plugin_verdicts = PluginVerdicts(
                 self.cache, self.others, self.cluster, pod, held, now, self.cluster.nodes if nodes is None else nodes
             )
             hopeless: Mapping[str, str] = {}
-            if loads.refused:
-                situation = PreemptionContext.of(pod, self.cluster, now)
-                possible = {node: {each.uid for each in situation.possible(node)} for node in loads.refused}
-                hopeless = loads.hopeless({node: uids | situation.going for node, uids in possible.items()})
+            if plugin_verdicts.refused:
+                context = PreemptionContext.of(pod, self.cluster, now)
+                possible = {node: {each.uid for each in context.possible(node)} for node in plugin_verdicts.refused}
+                hopeless = plugin_verdicts.hopeless({node: uids | context.going for node, uids in possible.items()})
 
             def misfit(asked: QuotaPod, node: str, without: AbstractSet[str]) -> str | None:
-                return fitting.misfit(asked, node, without) or loads.misfit(node, without)
+                return fit.misfit(asked, node, without) or plugin_verdicts.misfit(node, without)
 
             return decide(
                 pod,
                 self.cluster,
                 now,
-                misfit if loads.refused else fitting.misfit,
+                misfit if plugin_verdicts.refused else fit.misfit,
                 cross_node=self.settings.cross_node,
-                nodes=[*loads.suitable, *(node for node in loads.refused if node not in hopeless)],
+                nodes=[*plugin_verdicts.suitable, *(node for node in plugin_verdicts.refused if node not in hopeless)],
                 budgets_rule=self.settings.disruption_budgets,
                 refused=hopeless,
             )
@@ -103,14 +103,14 @@ class Evaluator:
 
         No node has to be looked at then. While somebody leaves for others it is not as simple.
         """
-        book, quota = self.cluster.book, self.cluster.book.quota(pod.namespace)
+        ledger, quota = self.cluster.ledger, self.cluster.ledger.quota(pod.namespace)
         if quota is None or self.cluster.ranks.any_below(pod.namespace, pod.priority):
             return False
-        used, charged = book.used(pod.namespace), book.charge_of(pod.uid)
+        used, charged = ledger.used(pod.namespace), ledger.charge_of(pod.uid)
         if charged is not None:
             used = minus(used, charged.amounts)
         beyond = over_max_with(used, quota.max, pod.charge) and over_min_with(used, quota.min, pod.charge)
-        return bool(beyond) and not self.cluster.claims(now).with_victims
+        return bool(beyond) and not self.cluster.nominations(now).with_victims
 
     def relief(self, decision: Decision) -> Mapping[str, int]:
         """What the victims use of the node that the pod is to go to. [milli-cores for cpu, else base units]"""

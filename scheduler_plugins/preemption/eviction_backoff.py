@@ -48,7 +48,7 @@ class WorkloadBackoff:
     _made: dict[str, tuple[str, float]] = field(default_factory=dict)
     _strikes: dict[str, _Strikes] = field(default_factory=dict)
 
-    def made_room(self, uid: str, workload: str, now: float) -> None:
+    def freed_resources(self, uid: str, workload: str, now: float) -> None:
         """Somebody was evicted for a pod.
 
         Args:
@@ -58,7 +58,7 @@ class WorkloadBackoff:
         """
         self._made[uid] = workload, now
 
-    def look(self, there: Container[str], now: float) -> None:
+    def reconcile(self, there: Container[str], now: float) -> None:
         """Note which of these pods have ended.
 
         Args:

@@ -40,14 +40,14 @@ class FitModel:
 
     Args:
         cluster: nodes and pods.
-        claims: of all pods.
+        nominations: of all pods.
     """
 
-    def __init__(self, cluster: QuotaCluster, claims: Iterable[Nomination]) -> None:
+    def __init__(self, cluster: QuotaCluster, nominations: Iterable[Nomination]) -> None:
         self._cluster = cluster
         self._expected: dict[str, dict[str, Nomination | QuotaPod]] = defaultdict(dict)
-        for claim in claims:
-            self._expected[claim.node][claim.uid] = claim
+        for nomination in nominations:
+            self._expected[nomination.node][nomination.uid] = nomination
         self._on_their_way: dict[str, QuotaPod] = {}
         for pod, nodes in cluster.on_their_way:
             self._on_their_way[pod.uid] = pod

@@ -44,7 +44,7 @@ class Evictions:
         settings: how many, and by which rule.
         api: a session that writes only while this replica leads.
         leader: whether it does.
-        teller: writes Events.
+        recorder: writes Events.
         metrics: where it is counted.
         wall: times that objects bear. [unix s]
         monotonic: a clock that never jumps. [s]
@@ -55,14 +55,14 @@ class Evictions:
         settings: PreemptionSettings,
         api: ApiServer,
         leader: Leader,
-        teller: PreemptionEventRecorder,
+        recorder: PreemptionEventRecorder,
         metrics: PreemptionMetrics,
         wall: Callable[[], float],
         monotonic: Callable[[], float],
     ) -> None:
         self.settings = settings
         self.api = api
-        self.teller = teller
+        self.recorder = recorder
         self.metrics = metrics
         self.wall = wall
         self._leader = leader
@@ -110,7 +110,7 @@ class Evictions:
         self.metrics.evictions.labels(outcome.result).inc()
         if outcome.result is Evicted.EVICTED:
             _LOG.info("Pod %s: %s", victim.key, note)
-            self.teller.did(victim, "Normal", events.PREEMPTED, note)
+            self.recorder.did(victim, "Normal", events.PREEMPTED, note)
         return outcome
 
 
@@ -130,7 +130,7 @@ class HoldReconciler:
 
     evictions: Evictions
     """How somebody is evicted."""
-    judge: Evaluator
+    evaluator: Evaluator
     """Decides."""
     pending: Pending
     """Which holds the watch has shown."""
@@ -145,7 +145,7 @@ class HoldReconciler:
 
     @property
     def _cluster(self) -> QuotaCluster:
-        return self.judge.cluster
+        return self.evaluator.cluster
 
     def rests(self, uid: str) -> bool:
         """Whether a hold of a pod was withdrawn a moment ago: two decisions that differ must not chase each other."""
@@ -156,7 +156,7 @@ class HoldReconciler:
         now = self.monotonic()
         return {node for node, until in self._barred.get(pod.uid, {}).items() if now < until}
 
-    async def look(self, now: float) -> None:
+    async def reconcile(self, now: float) -> None:
         """Go on with every hold, in the order in which pods are served.
 
         Args:
@@ -170,7 +170,7 @@ class HoldReconciler:
         there = {holder.uid for holder in holders}
         self.evictions.forget(there)
         self._again = {uid: when for uid, when in self._again.items() if uid in there}
-        self._wakes = {uid: wake for uid, wake in self._wakes.items() if uid in there}
+        self._wakes = {uid: requeue for uid, requeue in self._wakes.items() if uid in there}
         self._rests = {uid: until for uid, until in self._rests.items() if self.monotonic() < until}
         self._barred = {uid: nodes for uid, nodes in self._barred.items() if uid in self._cluster.pods}
         uids = [
@@ -194,7 +194,7 @@ class HoldReconciler:
         self._again[uid] = self.monotonic() + _AGAIN_SECONDS
         if (pod := self._cluster.pods.get(uid)) is not None:
             note = f"The room held for it cannot be seen to: {error}"
-            self.evictions.teller.explain(pod, "Warning", events.WITHHELD, note)
+            self.evictions.recorder.explain(pod, "Warning", events.WITHHELD, note)
 
     async def _go_on(self, uid: str) -> None:
         pod = self._cluster.pods.get(uid)  # as it is now: others were gone on with since the holders were listed
@@ -204,7 +204,7 @@ class HoldReconciler:
         there = [self._cluster.pods[uid] for uid in hold.victims if uid in self._cluster.pods]
         staying = [victim for victim in there if victim.counted and not victim.terminating]
         if not there:
-            await self._wake(pod, hold)
+            await self._requeue(pod, hold)
         elif staying:
             await self._evict(pod, hold, staying)
 
@@ -213,12 +213,12 @@ class HoldReconciler:
     async def _evict(self, pod: QuotaPod, hold: Hold, staying: Sequence[QuotaPod]) -> None:
         untouched = len(staying) == len(hold.victims)
         try:
-            decision = self.judge(as_asked(pod), self.evictions.wall(), [hold.node], hold)
+            decision = self.evaluator(as_asked(pod), self.evictions.wall(), [hold.node], hold)
         except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not stop the others
             self._not_taken(pod.uid, error)
             return
         right = {victim.uid for victim in decision.victims} if isinstance(decision, Decision) else set()
-        asked = self._cluster.allowances.has(pod.uid, self.evictions.wall())  # while the hold was being written
+        asked = self._cluster.preemption_grants.has(pod.uid, self.evictions.wall())  # while the hold was being written
         if untouched and (asked or right != set(hold.victims)):
             why = "kube-scheduler evicts for it itself" if asked else "the cluster has changed"
             await self._withdraw(pod, hold, why)
@@ -241,7 +241,7 @@ class HoldReconciler:
             self._leaves(victim)
             workload = workload_key(pod.json or {})
             if outcome.result is Evicted.EVICTED and workload is not None:
-                self.guard.made_room(pod.uid, workload, self.monotonic())
+                self.guard.freed_resources(pod.uid, workload, self.monotonic())
 
     def _is_unprotected(self, victim: QuotaPod) -> bool:
         return not any(budget_is_about(budget, victim) for budget in self._cluster.budgets)
@@ -280,7 +280,7 @@ class HoldReconciler:
         """Somebody stays. Where nobody has left yet, another node may do; else the others have left for good."""
         self._barred.setdefault(pod.uid, {})[hold.node] = self.monotonic() + _BARRED_SECONDS
         note = f"Pod {victim.key} on {victim.node} is not evicted for it: {outcome.why}"
-        self.evictions.teller.explain(pod, "Warning", events.WITHHELD, note)
+        self.evictions.recorder.explain(pod, "Warning", events.WITHHELD, note)
         if untouched:
             await self._withdraw(pod, hold, f"pod {victim.key} stays")
         else:
@@ -301,11 +301,11 @@ class HoldReconciler:
 
     # Afterwards
 
-    async def _wake(self, pod: QuotaPod, hold: Hold) -> None:
+    async def _requeue(self, pod: QuotaPod, hold: Hold) -> None:
         """Everybody has left. kube-scheduler notices most of the time; else it is told, later and later."""
         now = self.monotonic()
         known = self._wakes.setdefault(pod.uid, _Requeue(now + _FIRST_WAKE_SECONDS))
-        if now < known.at or pod.uid in self._cluster.book.tentative:
+        if now < known.at or pod.uid in self._cluster.ledger.tentative:
             return
         known.wait *= 2
         known.at = now + known.wait
@@ -313,7 +313,7 @@ class HoldReconciler:
             await self._give_up(pod, hold)
             return
         try:
-            await hold_writer.wake(self.evictions.api, pod, hold.node, self.evictions.wall())
+            await hold_writer.requeue(self.evictions.api, pod, hold.node, self.evictions.wall())
         except ApiUnavailable:
             known.at = now
             raise
@@ -321,7 +321,7 @@ class HoldReconciler:
     def _is_taken(self, pod: QuotaPod) -> bool:
         """Whether the room that was freed is another pod's by now, a more important one's: others would have to go."""
         try:
-            return isinstance(self.judge(as_asked(pod), self.evictions.wall(), held=pod.hold), Decision)
+            return isinstance(self.evaluator(as_asked(pod), self.evictions.wall(), held=pod.hold), Decision)
         except Exception:  # noqa: BLE001 - it is woken as if nobody had the room
             return False
 

@@ -96,7 +96,7 @@ def take(cluster: QuotaCluster, written: Json) -> None:
         cluster.put_pod(written)
 
 
-async def wake(api: PatchesPods, pod: QuotaPod, node: str, now: float) -> Json | None:
+async def requeue(api: PatchesPods, pod: QuotaPod, node: str, now: float) -> Json | None:
     """Have kube-scheduler try a pod again whose room is free, and nominate it to its node again.
 
     Args:

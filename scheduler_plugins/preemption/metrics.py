@@ -25,7 +25,7 @@ class PreemptionMetrics:
         """Pods that wait."""
         self.holds = Gauge("headroom_scheduler_reclaim_holds", "Pods with a hold on a node.", registry=registry)
         """Holds in force."""
-        self.beyond_max = Gauge(
+        self.over_max_usage = Gauge(
             "headroom_scheduler_quota_pods_beyond_max",
             "Pods that were bound beyond their quota's max since it was last changed, by the replica that leads.",
             ["quota_namespace", "quota"],

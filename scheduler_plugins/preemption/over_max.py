@@ -8,7 +8,7 @@ from scheduler_plugins.preemption import events
 from scheduler_plugins.preemption.events import PreemptionEventRecorder
 from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.over_max import beyond_max
+from scheduler_plugins.quota.over_max import over_max_usage
 from scheduler_plugins.quota.pod import QuotaPod
 
 INTERVAL_SECONDS: Final = 5.0
@@ -32,7 +32,7 @@ class OverMax:
     Args:
         rule: what becomes of them.
         cluster: the quotas.
-        teller: writes Events.
+        recorder: writes Events.
         metrics: where they are counted.
         monotonic: a clock that never jumps. [s]
     """
@@ -41,25 +41,25 @@ class OverMax:
         self,
         rule: OverMaxRule,
         cluster: QuotaCluster,
-        teller: PreemptionEventRecorder,
+        recorder: PreemptionEventRecorder,
         metrics: PreemptionMetrics,
         monotonic: Callable[[], float],
     ) -> None:
-        self._rule, self._cluster, self._teller = rule, cluster, teller
+        self._rule, self._cluster, self._recorder = rule, cluster, recorder
         self._metrics, self._monotonic = metrics, monotonic
         self._next = float("-inf")
 
-    def look(self) -> list[tuple[QuotaPod, str]]:
+    def reconcile(self) -> list[tuple[QuotaPod, str]]:
         """Name them; whom to evict, and why. Nobody between two looks, which are some seconds apart."""
         now = self._monotonic()
         if now < self._next:
             return []
         self._next = now + INTERVAL_SECONDS
-        found = beyond_max(self._cluster.book, self._cluster.pods.values(), self._cluster.quota_objects)
-        self._metrics.beyond_max.clear()
+        found = over_max_usage(self._cluster.ledger, self._cluster.pods.values(), self._cluster.quota_objects)
+        self._metrics.over_max_usage.clear()
         for each in found:
-            self._metrics.beyond_max.labels(each.quota.namespace, each.quota.name).set(len(each.pods))
+            self._metrics.over_max_usage.labels(each.quota.namespace, each.quota.name).set(len(each.pods))
         named = [(pod, _NOTE.format(quota=each.quota.key)) for each in found for pod in each.pods]
         for pod, note in named:
-            self._teller.explain(pod, "Warning", events.BEYOND_MAX, note)
+            self._recorder.explain(pod, "Warning", events.BEYOND_MAX, note)
         return [(pod, note) for pod, note in named if not pod.static] if self._rule is OverMaxRule.EVICT else []

@@ -42,7 +42,7 @@ class Over:
     """Namespaces whose pods may be on their way: it is to be heard of them."""
 
 
-def demands(pod: QuotaPod, book: QuotaLedger, claims: Iterable[Nomination]) -> tuple[Amounts, Amounts]:
+def demands(pod: QuotaPod, ledger: QuotaLedger, nominations: Iterable[Nomination]) -> tuple[Amounts, Amounts]:
     """What a pod asks for together with claims: of its own namespace (A), and of all (B).
 
     A: the pod, and the claims of its namespace of no less priority. B: A, and the claims of other namespaces whose
@@ -50,63 +50,66 @@ def demands(pod: QuotaPod, book: QuotaLedger, claims: Iterable[Nomination]) -> t
 
     Args:
         pod: the pod.
-        book: quotas and charges.
-        claims: of all pods.
+        ledger: quotas and charges.
+        nominations: of all pods.
     """
-    sums = claims if isinstance(claims, Nominations) else Nominations(claims)
+    sums = nominations if isinstance(nominations, Nominations) else Nominations(nominations)
     if not len(sums):
         return pod.charge, pod.charge
     # Whoever has a claim is not bound, so that its charge, if it has one, is tentative.
-    without = book.tentative & sums.uids | {pod.uid}
+    without = ledger.tentative & sums.uids | {pod.uid}
     own = plus(pod.charge, sums.sum(pod.namespace, pod.priority, without))
     # The others, from the sum of all claims: less those of this namespace, of namespaces without a quota or over min,
     # and of pods that are not counted.
-    uncounted = {pod.namespace, *(sums.namespaces - book.namespaces), *(sums.namespaces & book.over_min)}
+    uncounted = {pod.namespace, *(sums.namespaces - ledger.namespaces), *(sums.namespaces & ledger.over_min)}
     others = sums.total
     for namespace in uncounted:
         others = minus(others, sums.sum(namespace, None, frozenset()))
     for uid in without:
-        claim = sums.of(uid)
-        if claim is not None and claim.namespace not in uncounted:
-            others = minus(others, claim.charge)
+        nomination = sums.of(uid)
+        if nomination is not None and nomination.namespace not in uncounted:
+            others = minus(others, nomination.charge)
     return own, plus(own, others)
 
 
-def leaving(pod: QuotaPod, book: QuotaLedger, claims: Nominations) -> tuple[Amounts, Amounts]:
+def leaving(pod: QuotaPod, ledger: QuotaLedger, nominations: Nominations) -> tuple[Amounts, Amounts]:
     """What pods are still charged that were evicted for claims which `demands` counts: in a namespace, and in all.
 
     Such a claim takes their place. Counted both ways, the same room would keep those away for whom it was freed.
 
     Args:
         pod: the pod that is asked about.
-        book: quotas and charges.
-        claims: of all pods.
+        ledger: quotas and charges.
+        nominations: of all pods.
     """
     own: Amounts = NOTHING
     everything: Amounts = NOTHING
     seen: set[str] = set()
-    for claim in claims.with_victims:
-        if claim.uid == pod.uid or claim.uid in book.tentative:
+    for nomination in nominations.with_victims:
+        if nomination.uid == pod.uid or nomination.uid in ledger.tentative:
             continue
-        mine = claim.namespace == pod.namespace
-        if claim.priority < pod.priority if mine else book.is_over_min(claim.namespace):
+        mine = nomination.namespace == pod.namespace
+        if nomination.priority < pod.priority if mine else ledger.is_over_min(nomination.namespace):
             continue
-        if book.quota(claim.namespace) is None:
+        if ledger.quota(nomination.namespace) is None:
             continue
-        for uid in claim.victims:
-            charge = book.charge_of(uid)
+        for uid in nomination.victims:
+            charge = ledger.charge_of(uid)
             if charge is None or not charge.bound or uid in seen:
                 continue
             seen.add(uid)
             if mine and charge.namespace == pod.namespace:
                 own = plus(own, charge.amounts)
-            if book.quota(charge.namespace) is not None:
+            if ledger.quota(charge.namespace) is not None:
                 everything = plus(everything, charge.amounts)
     return own, everything
 
 
 def refusal(
-    pod: QuotaPod, book: QuotaLedger, claims: Iterable[Nomination], doubts: UnconfirmedReservations = NO_DOUBTS
+    pod: QuotaPod,
+    ledger: QuotaLedger,
+    nominations: Iterable[Nomination],
+    unconfirmed: UnconfirmedReservations = NO_DOUBTS,
 ) -> Over | None:
     """Why a pod may not be scheduled, whatever the node; None: it may. A namespace without a quota is not limited.
 
@@ -115,34 +118,34 @@ def refusal(
 
     Args:
         pod: the pod.
-        book: quotas and charges.
-        claims: of all pods.
-        doubts: pods that may be on their way although they are not charged.
+        ledger: quotas and charges.
+        nominations: of all pods.
+        unconfirmed: pods that may be on their way although they are not charged.
     """
-    quota = book.quota(pod.namespace)
+    quota = ledger.quota(pod.namespace)
     if quota is None:
         return None
-    claims = claims if isinstance(claims, Nominations) else Nominations(claims)
-    used, total_used = book.used(pod.namespace), book.total_used
-    if (charged := book.charge_of(pod.uid)) is not None:
+    nominations = nominations if isinstance(nominations, Nominations) else Nominations(nominations)
+    used, total_used = ledger.used(pod.namespace), ledger.total_used
+    if (charged := ledger.charge_of(pod.uid)) is not None:
         used = minus(used, charged.amounts) if charged.namespace == pod.namespace else used
-        total_used = minus(total_used, charged.amounts) if book.quota(charged.namespace) else total_used
-    beside = doubts.beside(pod.uid, pod.namespace, book) if doubts else NOTHING_BESIDE
-    own, everything = demands(pod, book, claims)
-    gone, total_gone = leaving(pod, book, claims) if claims.with_victims else (NOTHING, NOTHING)
+        total_used = minus(total_used, charged.amounts) if ledger.quota(charged.namespace) else total_used
+    beside = unconfirmed.beside(pod.uid, pod.namespace, ledger) if unconfirmed else NOTHING_BESIDE
+    own, everything = demands(pod, ledger, nominations)
+    gone, total_gone = leaving(pod, ledger, nominations) if nominations.with_victims else (NOTHING, NOTHING)
     of_max = [Account(used, beside.own, gone, own, quota.max)]
-    of_min = [Account(total_used, beside.total, total_gone, everything, book.total_min)]
+    of_min = [Account(total_used, beside.total, total_gone, everything, ledger.total_min)]
     if gone or total_gone:
         of_max.insert(0, replace(of_max[0], gone=NOTHING, demand=pod.charge))
         of_min.insert(0, replace(of_min[0], gone=NOTHING, demand=pod.charge))
     for account in of_max:
         if over := over_max_with(account.before, account.bound, account.demand):
             waited_for = beside.waited_for(pod.namespace, over[0], total=False)
-            return _over(book, quota, pod, over[0], account, waited_for, total=False)
+            return _over(ledger, quota, pod, over[0], account, waited_for, total=False)
     for account in of_min:
         if over := aggregated_over_min_with(account.before, account.bound, account.demand):
             waited_for = beside.waited_for(pod.namespace, over[0], total=True)
-            return _over(book, quota, pod, over[0], account, waited_for, total=True)
+            return _over(ledger, quota, pod, over[0], account, waited_for, total=True)
     return None
 
 
@@ -169,7 +172,7 @@ class Account:
 
 
 def _over(
-    book: QuotaLedger,
+    ledger: QuotaLedger,
     quota: Quota,
     pod: QuotaPod,
     resource: str,
@@ -189,7 +192,7 @@ def _over(
         claimed=account.demand.get(resource, 0) - requested,
         requested=requested,
         bound=account.bound.get(resource, 0),
-        own=book.used(pod.namespace).get(resource, 0),
-        total_min=book.total_min.get(resource, 0),
+        own=ledger.used(pod.namespace).get(resource, 0),
+        total_min=ledger.total_min.get(resource, 0),
         waits_for=waited_for,
     )

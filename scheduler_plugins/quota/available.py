@@ -38,14 +38,14 @@ def is_before(holder: QuotaPod, pod: QuotaPod, cluster: QuotaCluster) -> bool:
     """
     if holder.priority >= pod.priority:
         return True
-    guaranteed = cluster.book.quota(holder.namespace) is not None and holder.namespace != pod.namespace
+    guaranteed = cluster.ledger.quota(holder.namespace) is not None and holder.namespace != pod.namespace
     return guaranteed and _borrows(pod, cluster) and not _borrows(holder, cluster)
 
 
 def _borrows(pod: QuotaPod, cluster: QuotaCluster) -> bool:
     """Whether a pod's namespace would use more with it than is guaranteed to it."""
-    book = cluster.book
-    quota, used, charged = book.quota(pod.namespace), book.used(pod.namespace), book.charge_of(pod.uid)
+    ledger = cluster.ledger
+    quota, used, charged = ledger.quota(pod.namespace), ledger.used(pod.namespace), ledger.charge_of(pod.uid)
     if charged is not None:
         used = minus(used, charged.amounts)
     return quota is not None and bool(over_min_with(used, quota.min, pod.charge))

@@ -43,7 +43,7 @@ class _KnownNominations:
     version: int = -1
     since: float = math.inf
     until: float = -math.inf
-    claims: Nominations = field(default_factory=lambda: Nominations(()))
+    nominations: Nominations = field(default_factory=lambda: Nominations(()))
     holding: Sequence[QuotaPod] = ()
     holding_on: Mapping[str, Sequence[QuotaPod]] = field(default_factory=dict)
 
@@ -61,7 +61,7 @@ class QuotaCluster:
         self._name = name
         self._charging = charging
         self._max_missing = max_missing
-        self.book = QuotaLedger()
+        self.ledger = QuotaLedger()
         """Quotas and charges."""
         self.namespaces: Final = Namespaces()
         """Labels of namespaces."""
@@ -79,11 +79,11 @@ class QuotaCluster:
         self._answered: dict[str, tuple[QuotaPod, frozenset[str]]] = {}
         self._claims_version = 0
         self._known_claims = _KnownNominations()
-        self.allowances: Final = PreemptionGrants()
+        self.preemption_grants: Final = PreemptionGrants()
         """What kube-scheduler's own preemption was told lately."""
         self.present: Callable[[float], float] = float
         """What the present time is by which holds are judged, given the present time. [unix s]"""
-        self.doubts = UnconfirmedReservations()
+        self.unconfirmed = UnconfirmedReservations()
         """Pods of which it is not known whether they are on their way."""
 
     # What is known
@@ -91,7 +91,7 @@ class QuotaCluster:
     @property
     def version(self) -> int:
         """Changes with everything that may change a verdict on any node."""
-        return self.book.version + self._claims_version
+        return self.ledger.version + self._claims_version
 
     @property
     def pods(self) -> Mapping[str, QuotaPod]:
@@ -135,7 +135,7 @@ class QuotaCluster:
         """The bound pods that keep others away by anti-affinity."""
         return self._repelling.values()
 
-    def claims(self, now: float) -> Nominations:
+    def nominations(self, now: float) -> Nominations:
         """Room that pending pods have a claim to: by nomination, or because it is held for them.
 
         A hold that has expired is none, nor is a nomination to a node that is not there.
@@ -143,9 +143,9 @@ class QuotaCluster:
         Args:
             now: the time to judge holds by. [unix s]
         """
-        return self._claims_at(now).claims
+        return self._claims_at(now).nominations
 
-    def claim_of(self, pod: QuotaPod, now: float) -> Nomination | None:
+    def nomination_of(self, pod: QuotaPod, now: float) -> Nomination | None:
         """The claim of one pod, if it has one."""
         hold = pod.hold if pod.hold is not None and pod.hold.lasts(self.present(now)) else None
         node = hold.node if hold is not None else pod.nominated
@@ -176,9 +176,13 @@ class QuotaCluster:
             on: dict[str, list[QuotaPod]] = {}
             for pod in holding:
                 on.setdefault(pod.hold.node if pod.hold is not None else "", []).append(pod)
-            claims = Nominations(claim for pod in pods if (claim := self.claim_of(pod, now)) is not None)
+            nominations = Nominations(
+                nomination for pod in pods if (nomination := self.nomination_of(pod, now)) is not None
+            )
             changes = [time for pod in pods if pod.hold is not None for time in pod.hold.times if time > now]
-            known = _KnownNominations(self._claims_version, now, min(changes, default=math.inf), claims, holding, on)
+            known = _KnownNominations(
+                self._claims_version, now, min(changes, default=math.inf), nominations, holding, on
+            )
             self._known_claims = known
         return known
 
@@ -187,19 +191,19 @@ class QuotaCluster:
         return {
             "maxMissing": self._max_missing.value,
             "charge": self._charging.value,
-            **document.charges(self.book),
+            **document.charges(self.ledger),
             "onTheirWay": document.on_their_way(self.on_their_way),
-            "inDoubt": len(self.doubts),
-            "claims": document.claims(self.claims(now), self._pods),
+            "inDoubt": len(self.unconfirmed),
+            "claims": document.nominations(self.nominations(now), self._pods),
             "holds": document.holds(self.holding(now)),
         }
 
     def fork(self) -> "QuotaCluster":
         """A copy in which pods can be reserved without changing this one; what watches tell does not reach it."""
         fork = copy(self)
-        fork.book = self.book.fork()
+        fork.ledger = self.ledger.fork()
         fork._answered = dict(self._answered)  # noqa: SLF001 - its own class
-        fork.doubts = self.doubts.copy()
+        fork.unconfirmed = self.unconfirmed.copy()
         return fork
 
     def knows_quotas(self, namespace: str, quotas: Sequence[Json]) -> bool:
@@ -209,8 +213,8 @@ class QuotaCluster:
             QuantityError: an amount is not a quantity.
         """
         given = sorted((Quota.from_json(quota, self._max_missing) for quota in quotas), key=lambda each: each.seniority)
-        first = self.book.quota(namespace)
-        return given == ([first, *self.book.passed_over(namespace)] if first is not None else [])
+        first = self.ledger.quota(namespace)
+        return given == ([first, *self.ledger.passed_over(namespace)] if first is not None else [])
 
     # Watches
 
@@ -261,12 +265,12 @@ class QuotaCluster:
         """
         read = Quota.from_json(quota, self._max_missing)
         self._quota_objects[read.uid] = quota
-        self.book.put_quota(read)
+        self.ledger.put_quota(read)
 
     def delete_quota(self, uid: str) -> None:
         """An ElasticQuota is gone."""
         self._quota_objects.pop(uid, None)
-        self.book.delete_quota(uid)
+        self.ledger.delete_quota(uid)
 
     def absent_quotas(self, uids: AbstractSet[str]) -> AbstractSet[str]:
         """The ElasticQuotas that are known beside these."""
@@ -332,11 +336,11 @@ class QuotaCluster:
             self.ranks.add(pod)
             if pod.anti_affinity:
                 self._repelling[pod.uid] = pod
-        claims = pod.live and not pod.node and bool(pod.nominated or pod.hold is not None)
-        self._set_claiming(pod.uid, pod if claims else None)
+        nominations = pod.live and not pod.node and bool(pod.nominated or pod.hold is not None)
+        self._set_claiming(pod.uid, pod if nominations else None)
         if pod.node or not pod.live or pod.terminating:
             self._resolve(pod.uid)
-        self.book.put_pod(pod)
+        self.ledger.put_pod(pod)
 
     def delete_pod(self, uid: str) -> None:
         """A pod is gone."""
@@ -344,7 +348,7 @@ class QuotaCluster:
         self._set_claiming(uid, None)
         self._resolve(uid)
         self._answered.pop(uid, None)
-        self.book.delete_pod(uid)
+        self.ledger.delete_pod(uid)
 
     def absent_pods(self, uids: AbstractSet[str]) -> AbstractSet[str]:
         """The pods that were seen beside these; those that were answered for since may be newer than a list."""
@@ -371,7 +375,7 @@ class QuotaCluster:
             self._claims_version += 1
 
     def _resolve(self, uid: str) -> None:
-        if self.doubts.drop(uid):
+        if self.unconfirmed.drop(uid):
             self._claims_version += 1
 
     # Answers
@@ -382,15 +386,15 @@ class QuotaCluster:
         if asked.uid != pod.uid:  # facts of another pod that is judged alike
             asked = replace(asked, uid=pod.uid, name=pod.key.partition("/")[2])
         self._resolve(pod.uid)
-        self.book.admit(asked)
+        self.ledger.admit(asked)
         self._answered[pod.uid] = asked, frozenset(names)
 
-    def doubt(self, pod: PodRequest, now: float) -> None:  # noqa: ARG002 - as Doubting has it
+    def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:  # noqa: ARG002 - as Doubting has it
         """Count a pod beside what is used: an earlier run may have answered for it."""
-        self.doubts.put(pod.facts[self._name])
+        self.unconfirmed.put(pod.facts[self._name])
 
     def unreserve(self, uid: str) -> None:
         """Take back what a pod was charged that is not bound, and do not doubt it any longer."""
         self._answered.pop(uid, None)
         self._resolve(uid)
-        self.book.withdraw(uid)
+        self.ledger.withdraw(uid)

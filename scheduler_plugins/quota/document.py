@@ -11,22 +11,22 @@ from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.resource_list import quantity
 
 
-def charges(book: QuotaLedger) -> dict[str, Any]:
+def charges(ledger: QuotaLedger) -> dict[str, Any]:
     """Quotas in force and what is charged to them; amounts are quantities."""
     return {
-        "totalMin": _texts(book.total_min),
-        "totalUsed": _texts(book.total_used),
+        "totalMin": _texts(ledger.total_min),
+        "totalUsed": _texts(ledger.total_used),
         "quotas": {
             quota.namespace: {
                 "name": quota.name,
                 "min": _texts(quota.min),
                 "max": _texts({name: amount for name, amount in quota.max.items() if amount < UNLIMITED}),
-                "used": _texts(book.used(quota.namespace)),
-                "bound": _texts(book.bound(quota.namespace)),
-                "overMin": book.is_over_min(quota.namespace),
-                "notInForce": [other.name for other in book.passed_over(quota.namespace)],
+                "used": _texts(ledger.used(quota.namespace)),
+                "bound": _texts(ledger.bound(quota.namespace)),
+                "overMin": ledger.is_over_min(quota.namespace),
+                "notInForce": [other.name for other in ledger.passed_over(quota.namespace)],
             }
-            for quota in sorted(book.in_force, key=lambda each: each.namespace)
+            for quota in sorted(ledger.in_force, key=lambda each: each.namespace)
         },
     }
 
@@ -36,7 +36,7 @@ def on_their_way(pods: Iterable[tuple[QuotaPod, AbstractSet[str]]]) -> dict[str,
     return {pod.key: {"uid": pod.uid, "nodes": sorted(nodes), "charged": _texts(pod.charge)} for pod, nodes in pods}
 
 
-def claims(of: Iterable[Nomination], pods: Mapping[str, QuotaPod]) -> dict[str, Any]:
+def nominations(of: Iterable[Nomination], pods: Mapping[str, QuotaPod]) -> dict[str, Any]:
     """Claims by the `namespace/name` of the pod that has them.
 
     Args:
@@ -44,13 +44,13 @@ def claims(of: Iterable[Nomination], pods: Mapping[str, QuotaPod]) -> dict[str, 
         pods: all pods by uid.
     """
     return {
-        pods[claim.uid].key: {
-            "uid": claim.uid,
-            "priority": claim.priority,
-            "node": claim.node,
-            "charge": _texts(claim.charge),
+        pods[nomination.uid].key: {
+            "uid": nomination.uid,
+            "priority": nomination.priority,
+            "node": nomination.node,
+            "charge": _texts(nomination.charge),
         }
-        for claim in of
+        for nomination in of
     }
 
 

@@ -32,28 +32,28 @@ class Nominations(Sequence[Nomination]):
     """Claims that do not change.
 
     Args:
-        claims: all of them, one a pod.
+        nominations: all of them, one a pod.
     """
 
     __slots__ = ("_all", "_by_uid", "_of", "_sums", "_totals", "total", "with_victims")
 
-    def __init__(self, claims: Iterable[Nomination]) -> None:
-        self._all = tuple(claims)
-        self.with_victims: Final = [claim for claim in self._all if claim.victims]
+    def __init__(self, nominations: Iterable[Nomination]) -> None:
+        self._all = tuple(nominations)
+        self.with_victims: Final = [nomination for nomination in self._all if nomination.victims]
         """Those for which pods were evicted."""
-        self._by_uid: Mapping[str, Nomination] = {claim.uid: claim for claim in self._all}
+        self._by_uid: Mapping[str, Nomination] = {nomination.uid: nomination for nomination in self._all}
         self._of: dict[str, list[Nomination]] = {}
         self._sums: dict[str, dict[int, Amounts]] = {}
         self._totals: dict[str, Amounts] = {}
         self.total: Amounts = NOTHING
         """What all come to."""
-        for claim in self._all:
-            name = claim.namespace
-            self._of.setdefault(name, []).append(claim)
+        for nomination in self._all:
+            name = nomination.namespace
+            self._of.setdefault(name, []).append(nomination)
             sums = self._sums.setdefault(name, {})
-            sums[claim.priority] = plus(sums.get(claim.priority, NOTHING), claim.charge)
-            self._totals[name] = plus(self._totals.get(name, NOTHING), claim.charge)
-            self.total = plus(self.total, claim.charge)
+            sums[nomination.priority] = plus(sums.get(nomination.priority, NOTHING), nomination.charge)
+            self._totals[name] = plus(self._totals.get(name, NOTHING), nomination.charge)
+            self.total = plus(self.total, nomination.charge)
 
     @overload
     def __getitem__(self, index: int) -> Nomination: ...
@@ -89,7 +89,9 @@ class Nominations(Sequence[Nomination]):
             least_priority: count none of less; None: count all.
             without: uids of pods that are not counted.
         """
-        if without and any((claim := self.of(uid)) is not None and claim.namespace == namespace for uid in without):
+        if without and any(
+            (nomination := self.of(uid)) is not None and nomination.namespace == namespace for uid in without
+        ):
             return self._counted(namespace, least_priority, without)
         if least_priority is None:
             return self._totals.get(namespace, NOTHING)
@@ -101,7 +103,7 @@ class Nominations(Sequence[Nomination]):
 
     def _counted(self, namespace: str, least_priority: int | None, without: AbstractSet[str]) -> Amounts:
         total: Amounts = NOTHING
-        for claim in self._of.get(namespace, ()):
-            if claim.uid not in without and (least_priority is None or claim.priority >= least_priority):
-                total = plus(total, claim.charge)
+        for nomination in self._of.get(namespace, ()):
+            if nomination.uid not in without and (least_priority is None or nomination.priority >= least_priority):
+                total = plus(total, nomination.charge)
         return total

@@ -38,22 +38,22 @@ def sentences(quota: Quota, bound: Amounts) -> list[str]:
     ]
 
 
-def beyond_max(
-    book: QuotaLedger, pods: Iterable[QuotaPod], quota_objects: Mapping[str, Mapping[str, Any]]
+def over_max_usage(
+    ledger: QuotaLedger, pods: Iterable[QuotaPod], quota_objects: Mapping[str, Mapping[str, Any]]
 ) -> list[OverMaxUsage]:
     """All namespaces of which that is so; pods are looked at only where there is one.
 
     A max that was lowered below what runs takes nothing from anybody: what was bound before is not among the pods.
 
     Args:
-        book: quotas and charges.
+        ledger: quotas and charges.
         pods: all pods that have not ended.
         quota_objects: the ElasticQuotas as Kubernetes JSON, by uid.
     """
     over = {
         quota.namespace: (quota, more)
-        for quota in book.in_force
-        if (more := excess(quota, book.bound(quota.namespace)))
+        for quota in ledger.in_force
+        if (more := excess(quota, ledger.bound(quota.namespace)))
     }
     if not over:
         return []

@@ -14,7 +14,7 @@ from scheduler_plugins.quota.affinity import ANTI_AFFINITY, AffinityTerm, requir
 from scheduler_plugins.quota.amounts import Amounts, larger
 from scheduler_plugins.quota.charge import Charging, charge_of
 from scheduler_plugins.quota.hold import Hold
-from scheduler_plugins.quota.reserved_requests import set_aside
+from scheduler_plugins.quota.reserved_requests import reserved_requests
 from scheduler_plugins.snapshot.units import unix_time
 
 _REMEMBERED_BYTES: Final = 16 * 2**20
@@ -117,7 +117,7 @@ class QuotaPod:
         """
         metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
         counted = {**in_effect(pod, Resize.SET_ASIDE), "status": {}}  # once for both: there may be many containers
-        charge, requests = charge_of(counted), set_aside(counted)
+        charge, requests = charge_of(counted), reserved_requests(counted)
         if charging is Charging.SCHEDULER:
             charge = larger(charge, {name: amount for name, amount in requests.items() if name != "pods"})
         node, priority = str(spec.get("nodeName") or ""), spec.get("priority")

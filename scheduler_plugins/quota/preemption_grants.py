@@ -88,8 +88,8 @@ class PreemptionGrants:
         return False
 
 
-def _put(allowances: OrderedDict[str, PreemptionGrant], allowance: PreemptionGrant) -> None:
-    allowances[allowance.pod.uid] = allowance
-    allowances.move_to_end(allowance.pod.uid)
-    while len(allowances) > _MOST:
-        allowances.popitem(last=False)
+def _put(preemption_grants: OrderedDict[str, PreemptionGrant], allowance: PreemptionGrant) -> None:
+    preemption_grants[allowance.pod.uid] = allowance
+    preemption_grants.move_to_end(allowance.pod.uid)
+    while len(preemption_grants) > _MOST:
+        preemption_grants.popitem(last=False)

@@ -8,7 +8,7 @@ from scheduler_plugins.quota.amounts import is_counted
 from scheduler_plugins.snapshot.units import INT64_MAX, units
 
 
-def set_aside(pod: Mapping[str, Any]) -> dict[str, int]:
+def reserved_requests(pod: Mapping[str, Any]) -> dict[str, int]:
     """What a pod takes of its node's allocatable, one pod in `pods` included; resizes: `headroom.cluster.resize`.
 
     Returns:

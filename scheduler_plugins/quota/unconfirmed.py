@@ -55,7 +55,7 @@ class UnconfirmedReservations:
         self._sums[pod.namespace] = minus(self._sums[pod.namespace], pod.charge)
         return True
 
-    def beside(self, uid: str, namespace: str, book: QuotaLedger) -> "Beside":
+    def beside(self, uid: str, namespace: str, ledger: QuotaLedger) -> "Beside":
         """What pods in doubt may be charged at most: to a namespace, and to all that have a quota.
 
         The run before let nobody through beyond a namespace's max, nor all beyond the sum of min. So however many wait,
@@ -64,30 +64,30 @@ class UnconfirmedReservations:
         Args:
             uid: of a pod that is not counted: it is asked about, so it is not on its way.
             namespace: the namespace.
-            book: knows the quotas, and who is charged for certain.
+            ledger: knows the quotas, and who is charged for certain.
         """
         waiting = dict(self._sums)
-        for each in (uid, *(book.tentative & self._pods.keys())):
+        for each in (uid, *(ledger.tentative & self._pods.keys())):
             if (pod := self._pods.get(each)) is not None:
                 waiting[pod.namespace] = minus(waiting[pod.namespace], pod.charge)
-        asked = book.charge_of(uid)
+        asked = ledger.charge_of(uid)
         own: Amounts = NOTHING
         total: Amounts = NOTHING
         of: dict[str, Amounts] = {}
         for name, amounts in waiting.items():
-            quota = book.quota(name)
+            quota = ledger.quota(name)
             if quota is None:
                 continue
-            used = book.used(name)
+            used = ledger.used(name)
             if asked is not None and asked.namespace == name:
                 used = minus(used, asked.amounts)
             of[name] = {each: _within(amount, used, quota.max, each, UNLIMITED) for each, amount in amounts.items()}
             total = plus(total, of[name])
             own = of[name] if name == namespace else own
-        everybody = book.total_used
-        if asked is not None and book.quota(asked.namespace) is not None:
+        everybody = ledger.total_used
+        if asked is not None and ledger.quota(asked.namespace) is not None:
             everybody = minus(everybody, asked.amounts)
-        total = {name: _within(amount, everybody, book.total_min, name, 0) for name, amount in total.items()}
+        total = {name: _within(amount, everybody, ledger.total_min, name, 0) for name, amount in total.items()}
         return Beside(own, total, of)
 
 

@@ -78,7 +78,7 @@ class _Candidates:
 
 
 def choose(
-    waiting: UnschedulablePods,
+    unschedulable: UnschedulablePods,
     cycle: Cycle,
     trial: Trial,
     now: float,
@@ -90,7 +90,7 @@ def choose(
     Groups for which no node passes any more, or that cannot be judged, are not ready any longer.
 
     Args:
-        waiting: the pods.
+        unschedulable: the pods.
         cycle: judges them.
         trial: where those that were woken already are charged; those chosen here will be, too.
         now: a clock that never jumps. [s]
@@ -100,9 +100,9 @@ def choose(
     queue: list[tuple[int, float, str, int]] = []
     pods: dict[int, deque[Entry]] = {}
     candidates: dict[int, _Candidates] = {}
-    groups = [group for group in waiting.groups if group.ready]
+    groups = [group for group in unschedulable.groups if group.ready]
     for number, group in enumerate(groups):
-        pods[number] = deque(waiting.oldest(group, now, most))
+        pods[number] = deque(unschedulable.oldest(group, now, most))
         if pods[number]:
             _push(queue, number, group, pods[number])
     chosen = 0
@@ -112,7 +112,7 @@ def choose(
         request = entry.request
         try:
             if number not in candidates:
-                candidates[number] = _candidates(group, waiting, cycle, trial)
+                candidates[number] = _candidates(group, unschedulable, cycle, trial)
             row = candidates[number].take(partial(_passing, cycle, trial, request))
             if row is not None:
                 trial.charge(row, request)
@@ -133,8 +133,8 @@ def _push(queue: list[tuple[int, float, str, int]], number: int, group: Group, p
     heapq.heappush(queue, (-group.pod.priority, pods[0].created, pods[0].key, number))
 
 
-def _candidates(group: Group, waiting: UnschedulablePods, cycle: Cycle, trial: Trial) -> _Candidates:
-    rows = waiting.numbers.rows(group.fitting(waiting.numbers.all), trial.nodes)
+def _candidates(group: Group, unschedulable: UnschedulablePods, cycle: Cycle, trial: Trial) -> _Candidates:
+    rows = unschedulable.numbers.rows(group.fitting(unschedulable.numbers.all), trial.nodes)
     nodes = trial.nodes.take(rows)
     passing = np.flatnonzero(cycle.filter(group.pod, nodes).passes)
     scores = cycle.score(group.pod, nodes.take(passing))

@@ -51,25 +51,27 @@ class RequeueComponent:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.waiting = UnschedulablePods(settings.most_pods, lambda: len(cache.nodes), monotonic)
+        self.unschedulable = UnschedulablePods(settings.most_pods, lambda: len(cache.nodes), monotonic)
         """Who waits."""
         self._metrics = metrics
         self._monotonic = monotonic
-        self.waiting.on_forgotten = self._forgotten
+        self.unschedulable.on_forgotten = self._forgotten
         self._told: list[Callable[[PodRequest, Mapping[str, Any], Sequence[str], Verdict], None]] = []
         self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
         """What runs until the end, by name."""
         if settings.enabled or settings.events:
-            self._told.append(self.waiting.refused)
+            self._told.append(self.unschedulable.refused)
         if settings.enabled:
             clocks = Clocks(clock, monotonic)
-            waker = Requeuer(self.waiting, cache, cycle, Patcher(api), settings, metrics, clocks)
-            self.background["waking"] = waker.run
-            self.waiting.adopt = Recovery(cache, cycle)
-            self.waiting.read = cache.read
+            requeuer = Requeuer(self.unschedulable, cache, cycle, Patcher(api), settings, metrics, clocks)
+            self.background["waking"] = requeuer.run
+            self.unschedulable.adopt = Recovery(cache, cycle)
+            self.unschedulable.read = cache.read
         if settings.events:
             recorder = EventRecorder(api, COMPONENT)
-            teller = RefusalEventRecorder(self.waiting, cache, cycle, recorder, settings, metrics, clock, monotonic)
+            teller = RefusalEventRecorder(
+                self.unschedulable, cache, cycle, recorder, settings, metrics, clock, monotonic
+            )
             self._told.append(teller.refused)
             self.background["telling"] = teller.run
 
@@ -85,15 +87,15 @@ class RequeueComponent:
 
     def put_pod(self, pod: Mapping[str, Any]) -> None:
         """Take note of a pod that changed."""
-        self.waiting.put_pod(pod)
+        self.unschedulable.put_pod(pod)
 
     def delete_pod(self, uid: str) -> None:
         """Take note of a pod that is gone."""
-        self.waiting.delete_pod(uid)
+        self.unschedulable.delete_pod(uid)
 
     def absent_pods(self, uids: AbstractSet[str]) -> Sequence[str]:
         """Take note of all pods that there are: which of those that wait are gone."""
-        return self.waiting.absent_pods(uids)
+        return self.unschedulable.absent_pods(uids)
 
     def _forgotten(self, entry: Entry, placed: bool) -> None:  # noqa: FBT001 - a Forgotten
         if placed:

@@ -63,7 +63,7 @@ class RefusalEventRecorder:
     """Writes the Events, at a limited rate and each thing once.
 
     Args:
-        waiting: who waits.
+        unschedulable: who waits.
         cache: the cluster.
         cycle: knows the numbers.
         recorder: writes.
@@ -75,7 +75,7 @@ class RefusalEventRecorder:
 
     def __init__(
         self,
-        waiting: UnschedulablePods,
+        unschedulable: UnschedulablePods,
         cache: ClusterCache,
         cycle: Cycle,
         recorder: EventSink,
@@ -84,7 +84,7 @@ class RefusalEventRecorder:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._waiting = waiting
+        self._unschedulable = unschedulable
         self._cache = cache
         self._cycle = cycle
         self._recorder = recorder
@@ -132,10 +132,10 @@ class RefusalEventRecorder:
         left = self._tokens.left(self._settings.event_burst, refill, now)
         if not left or self._troubled():
             return
-        for uid in self._due.keys() - self._waiting.entries.keys():  # they do not wait any more
+        for uid in self._due.keys() - self._unschedulable.entries.keys():  # they do not wait any more
             del self._due[uid]
             self._metrics.events.labels("suppressed").inc()
-        for entry in heapq.nsmallest(left, (self._waiting.entries[uid] for uid in self._due), key=_rank):
+        for entry in heapq.nsmallest(left, (self._unschedulable.entries[uid] for uid in self._due), key=_rank):
             reasons = self._due.pop(entry.uid)
             note = self.note(entry)
             if note is None:
@@ -159,7 +159,7 @@ class RefusalEventRecorder:
             PluginError: a plugin failed.
         """
         snapshot, pod = self._cache.freeze(self._clock()), entry.request
-        nodes = snapshot.take(self._waiting.numbers.rows(entry.group.nodes, snapshot))
+        nodes = snapshot.take(self._unschedulable.numbers.rows(entry.group.nodes, snapshot))
         verdict = self._cycle.filter(pod, nodes)
         if not len(nodes) or verdict.passes.any():
             return None

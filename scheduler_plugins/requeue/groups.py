@@ -67,7 +67,7 @@ class Entry:
         """The pod as plugins see it."""
         return replace(self.group.pod, uid=self.uid, key=self.key, created=self.created)
 
-    def wake(self, target: str, now: float) -> None:
+    def requeue(self, target: str, now: float) -> None:
         """Note that it is being woken for a node."""
         if now - self.not_before > _CALM_SECONDS:
             self.wakes = 0
@@ -135,10 +135,10 @@ def group_key(pod: PodRequest, json_pod: Mapping[str, Any]) -> GroupKey:
     """What pods have in common that the same nodes fit and that plugins judge alike."""
     spec = json_pod.get("spec") or {}
     constraints = [spec.get(name) for name in _CONSTRAINTS]
-    claims = [(volume or {}).get("persistentVolumeClaim") for volume in spec.get("volumes") or ()]
+    nominations = [(volume or {}).get("persistentVolumeClaim") for volume in spec.get("volumes") or ()]
     # What plugins look at is in the request; ports and the like decide for kube-scheduler.
     asked = [[(part or {}).get(name) for name in _ASKED] for kind in _CONTAINERS for part in spec.get(kind) or ()]
-    text = json.dumps([constraints, [claim for claim in claims if claim], asked], sort_keys=True)
+    text = json.dumps([constraints, [nomination for nomination in nominations if nomination], asked], sort_keys=True)
     digest = blake2b(text.encode(), digest_size=16).digest()
     namespace = pod.key.partition("/")[0]
     return (namespace, digest, *(_hashable(getattr(pod, name)) for name in _ALIKE), *sorted(pod.amounts.items()))

@@ -11,7 +11,7 @@ class RequeueMetrics:
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.waiting = Gauge(
+        self.unschedulable = Gauge(
             "headroom_scheduler_waiting_pods", "Pods that were refused on every node and wait.", registry=registry
         )
         """Pods that wait."""
@@ -27,7 +27,7 @@ class RequeueMetrics:
             registry=registry,
         )
         """Pods that were not remembered."""
-        self.woken = Counter(
+        self.requeued = Counter(
             "headroom_scheduler_woken_pods", "Pods that were requeued by a patch that succeeded.", registry=registry
         )
         """Pods requeued."""

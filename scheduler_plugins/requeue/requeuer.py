@@ -43,7 +43,7 @@ class Requeuer:
     are judged every few seconds.
 
     Args:
-        waiting: who waits.
+        unschedulable: who waits.
         cache: the cluster.
         cycle: judges.
         patcher: patches.
@@ -54,7 +54,7 @@ class Requeuer:
 
     def __init__(
         self,
-        waiting: UnschedulablePods,
+        unschedulable: UnschedulablePods,
         cache: ClusterCache,
         cycle: Cycle,
         patcher: Patcher,
@@ -62,7 +62,7 @@ class Requeuer:
         metrics: RequeueMetrics,
         clocks: Clocks | None = None,
     ) -> None:
-        self._waiting = waiting
+        self._unschedulable = unschedulable
         self._cache = cache
         self._cycle = cycle
         self._patcher = patcher
@@ -83,12 +83,12 @@ class Requeuer:
         """Look, and wake, until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)
-            await self.look_and_survive()
+            await self.reconcile_and_survive()
 
-    async def look_and_survive(self) -> None:
+    async def reconcile_and_survive(self) -> None:
         """Look, and wake. What fails is told once, and is tried again the next time: answers go on without us."""
         try:
-            await self.look()
+            await self.reconcile()
             self._last_trouble = ""
         except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
             trouble = f"{type(error).__name__}: {error}"
@@ -97,33 +97,33 @@ class Requeuer:
                 _LOG.error("Waiting pods cannot be judged: %s", error, exc_info=told)
             self._last_trouble = trouble
 
-    async def look(self) -> list[Entry]:
+    async def reconcile(self) -> list[Entry]:
         """Judge what changed, and wake whom it helps; the pods that were patched.
 
         Raises:
             PluginError: a plugin failed.
         """
-        waiting, now = self._waiting, self._clocks.monotonic()
-        waiting.forget_answered(self._cache.in_flight.keys())
-        waiting.forget_unanswered(now)
+        unschedulable, now = self._unschedulable, self._clocks.monotonic()
+        unschedulable.forget_answered(self._cache.in_flight.keys())
+        unschedulable.forget_unanswered(now)
         self._count()
-        if not len(waiting):
+        if not len(unschedulable):
             self._changes.forget()
             return []
         snapshot = self._cache.freeze(self._clocks.wall())
-        waiting.tidy(snapshot)
+        unschedulable.tidy(snapshot)
         self._mark(snapshot, now)
         await self._judge(snapshot)
         left = self._left()
         if not left or self._patcher.paused(self._clocks.monotonic()):
             return []
         chosen = await self._choose(left)
-        return await self._wake(chosen)
+        return await self._requeue(chosen)
 
     def _count(self) -> None:
-        self._metrics.waiting.set(len(self._waiting))
-        self._metrics.groups.set(len(self._waiting.groups))
-        self._metrics.overflowed.set(self._waiting.overflowed)
+        self._metrics.unschedulable.set(len(self._unschedulable))
+        self._metrics.groups.set(len(self._unschedulable.groups))
+        self._metrics.overflowed.set(self._unschedulable.overflowed)
 
     def _left(self) -> int:
         settings = self._settings
@@ -133,7 +133,7 @@ class Requeuer:
 
     def _mark(self, snapshot: Snapshot, now: float) -> None:
         """Mark the nodes that have to be judged again."""
-        charged = {entry.uid: entry.target for entry in self._waiting.woken()}
+        charged = {entry.uid: entry.target for entry in self._unschedulable.requeued()}
         freed = [node for uid, node in self._charged.items() if charged.get(uid) != node]
         self._charged = charged
         changed = self._changes.since_last(snapshot)
@@ -144,9 +144,9 @@ class Requeuer:
         sweep = self._kept_changed(snapshot, freed) or sweep
         if not (sweep or freed or changed.any()):
             return
-        bits = self._waiting.numbers.of_rows(changed, snapshot) | self._waiting.numbers.bits(freed)
-        everything = self._waiting.numbers.all
-        for group in self._waiting.groups:
+        bits = self._unschedulable.numbers.of_rows(changed, snapshot) | self._unschedulable.numbers.bits(freed)
+        everything = self._unschedulable.numbers.all
+        for group in self._unschedulable.groups:
             fitting = group.fitting(everything)
             group.pending |= fitting if sweep else fitting & bits
 
@@ -163,7 +163,7 @@ class Requeuer:
 
     async def _judge(self, snapshot: Snapshot) -> None:
         """Find the groups for which a node passes. Requests are answered in between; too much of it goes on later."""
-        groups = [group for group in self._waiting.groups if group.pending and not group.ready]
+        groups = [group for group in self._unschedulable.groups if group.pending and not group.ready]
         spent, started = 0.0, time.perf_counter()
         self._behind = False
         for number in range(len(groups)):
@@ -194,7 +194,7 @@ class Requeuer:
             _LOG.error("Pod %s waits and cannot be judged, nor can those like it: %s", key, error)
 
     def _look_at(self, group: Group, snapshot: Snapshot) -> None:
-        rows = self._waiting.numbers.rows(group.pending, snapshot)
+        rows = self._unschedulable.numbers.rows(group.pending, snapshot)
         group.pending = 0
         # First what refuses pods as such: it costs little, and then no node has to be copied.
         if len(rows) and self._cycle.refuses(group.pod, snapshot) is None:
@@ -206,26 +206,26 @@ class Requeuer:
         """Choose whom to wake, charged beside those that were woken already. Requests are answered in between."""
         trial = Trial.of(self._cache.freeze(self._clocks.wall()))
         index = trial.nodes.index
-        for entry in self._waiting.woken():
+        for entry in self._unschedulable.requeued():
             if entry.target in index:
                 trial.charge(index[entry.target], entry.request)
         chosen = []
         refill, now = 1 / self._settings.patches_per_second, self._clocks.monotonic()
         started = time.perf_counter()
-        for entry, node in choose(self._waiting, self._cycle, trial, now, left, self._name):
+        for entry, node in choose(self._unschedulable, self._cycle, trial, now, left, self._name):
             if time.perf_counter() - started >= _SLICE_SECONDS:
                 await asyncio.sleep(0)
                 started = time.perf_counter()
             chosen.append((entry, node))
         # Only now, so that a plugin that fails on the way leaves nobody behind who counts as woken and never was.
-        woken = [(entry, node) for entry, node in chosen if entry.uid in self._waiting.entries]
-        for entry, node in woken:
-            entry.wake(node, now)
+        requeued = [(entry, node) for entry, node in chosen if entry.uid in self._unschedulable.entries]
+        for entry, node in requeued:
+            entry.requeue(node, now)
             self._tokens.take(refill, now)
-        self._charged = {entry.uid: entry.target for entry in self._waiting.woken()}
-        return [entry for entry, _ in woken]
+        self._charged = {entry.uid: entry.target for entry in self._unschedulable.requeued()}
+        return [entry for entry, _ in requeued]
 
-    async def _wake(self, chosen: list[Entry]) -> list[Entry]:
+    async def _requeue(self, chosen: list[Entry]) -> list[Entry]:
         """Patch some pods, a few at the same time; one alone after trouble. Those that were left wait again."""
         done, left = [], deque(chosen)
         while left:
@@ -245,10 +245,10 @@ class Requeuer:
         self._metrics.patches.labels(result).inc()
         match result:
             case Patched.OK:
-                self._metrics.woken.inc()
+                self._metrics.requeued.inc()
                 _LOG.debug("Pod %s is tried again: node %s would take it now", entry.key, entry.target)
             case Patched.GONE | Patched.CHANGED:
-                self._waiting.forget(entry)
+                self._unschedulable.forget(entry)
             case Patched.REFUSED:
                 entry.back_off(self._clocks.monotonic())
             case _:

@@ -54,7 +54,7 @@ class UnschedulablePods:
         self.read: Callable[[Mapping[str, Any]], PodRequest | None] = lambda _: None
         """Reads a waiting pod that has changed; None: what plugins see in it is the same."""
         self._listed = False
-        self._departed = Tombstones()
+        self._tombstones = Tombstones()
         self.overflowed = 0
         """How many pods were refused and not remembered, as there were too many."""
 
@@ -75,7 +75,7 @@ class UnschedulablePods:
 
     def refused(self, pod: PodRequest, json_pod: Mapping[str, Any], node_names: Sequence[str], _: Verdict) -> None:
         """Note that a pod was refused on all these nodes, which are all that fit it otherwise, or a part of them."""
-        if pod.uid in self._departed:
+        if pod.uid in self._tombstones:
             return
         now, entry = self._clock(), self._entries.get(pod.uid)
         generation = int((json_pod.get("metadata") or {}).get("generation") or 0)
@@ -155,7 +155,7 @@ class UnschedulablePods:
 
     def delete_pod(self, uid: str) -> None:
         """Forget a pod that is gone, for good: kube-scheduler may be asking about it right now."""
-        self._departed.add(uid)
+        self._tombstones.add(uid)
         if entry := self._entries.get(uid):
             self.forget(entry)
 
@@ -179,13 +179,13 @@ class UnschedulablePods:
 
     def forget_unanswered(self, now: float) -> None:
         """Let go of pods that were woken and not asked about again."""
-        for entry in list(self.woken()):
+        for entry in list(self.requeued()):
             if entry.woken_at is not None and now - entry.woken_at >= _UNANSWERED_SECONDS:
                 # Of a group that was taken over one pod is tried: without an answer they are another replica's.
                 for each in list(entry.group.entries.values()) if entry.group.guessed else [entry]:
                     self.forget(each)
 
-    def woken(self) -> Iterator[Entry]:
+    def requeued(self) -> Iterator[Entry]:
         """Pods that were woken and not asked about again yet."""
         return (entry for entry in self._entries.values() if entry.woken_at is not None)
 

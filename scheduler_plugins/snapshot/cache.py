@@ -77,7 +77,7 @@ class ClusterCache:
         self._no_load = NodeLedger(rules)
         self._placed: dict[str, str] = {}
         self._in_flight = InFlight(in_flight_seconds, steady)
-        self._departed = Tombstones()
+        self._tombstones = Tombstones()
         self._stale: set[str] = set()
         self._failures: dict[str, str] = {}
 
@@ -292,7 +292,7 @@ class ClusterCache:
 
     def place(self, request: PodRequest, now: float) -> None:
         """Add or update a Pod that was read; see `put_pod`."""
-        self._departed.discard(request.uid)
+        self._tombstones.discard(request.uid)
         target = request.node_name if request.present else ""
         former = self._placed.get(request.uid)
         if former is not None and former != target:
@@ -317,7 +317,7 @@ class ClusterCache:
 
     def delete_pod(self, uid: str) -> None:
         """Forget a Pod, for good: whoever still asks about it is not charged."""
-        self._departed.add(uid)
+        self._tombstones.add(uid)
         self.release(uid)
         self._unassign(uid)
 
@@ -349,14 +349,14 @@ class ClusterCache:
             now: when. [unix s]
         """
         self.release(pod.uid)
-        if pod.uid in self._placed or pod.uid in self._departed:
+        if pod.uid in self._placed or pod.uid in self._tombstones:
             return
         self._reservations.reserve(pod, names, now)
         if names and (any(pod.estimate) or any(map(any, pod.amounts.values()))):
             self._in_flight.put(pod, names, now)
             self._rows.charge(names, pod)
 
-    def doubt(self, pod: Mapping[str, Any], now: float) -> None:
+    def reserve_unconfirmed(self, pod: Mapping[str, Any], now: float) -> None:
         """A Pod was there before we were: if it is pending, an earlier run may have answered for it.
 
         Args:
@@ -369,7 +369,7 @@ class ClusterCache:
         metadata, spec = pod["metadata"], pod.get("spec") or {}
         if spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp") or is_terminal(pod):
             return
-        self._reservations.doubt(self.read(pod), now)
+        self._reservations.reserve_unconfirmed(self.read(pod), now)
 
     def release(self, uid: str) -> None:
         """Drop a pod's charge, if it has one."""

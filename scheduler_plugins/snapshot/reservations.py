@@ -42,7 +42,7 @@ class Reserving(Protocol):
 class ReservesUnconfirmed(Reserving, Protocol):
     """One that also wants to know, after a start, of which pods nobody knows whether they were answered for."""
 
-    def doubt(self, pod: PodRequest, now: float) -> None:
+    def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:
         """A pod was pending when the pods were first listed. `reserve` and `unreserve` end the doubt.
 
         Args:
@@ -79,7 +79,7 @@ class Reservations:
             with _survived("reserve", pod.uid):
                 plugin.reserve(pod, names, now)
 
-    def doubt(self, pod: PodRequest, now: float) -> None:
+    def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:
         """Tell that nobody knows whether a pod was answered for before we started, unless it has been since."""
         if not self._doubting or pod.uid in self._reserved.charges or pod.uid in self._doubted.charges:
             return
@@ -87,7 +87,7 @@ class Reservations:
         self._words[pod.uid] = pod.refusal
         for plugin in self._doubting:
             with _survived("doubt", pod.uid):
-                plugin.doubt(pod, now)
+                plugin.reserve_unconfirmed(pod, now)
 
     def unreserve(self, uid: str) -> None:
         """Tell that a pod was heard of, if it is reserved or in doubt."""

@@ -38,7 +38,7 @@ class Source:
     check: Callable[[Any], object] | None = None
     """Raises a ValueError that names the field of an object that has another shape than it should."""
 
-    def complaint(self, stale_seconds: float) -> str:
+    def problem_of(self, stale_seconds: float) -> str:
         """Why what the cache has of this kind is not to be trusted, in one sentence; empty when all is well.
 
         Args:

@@ -134,7 +134,7 @@ class ClusterWatch:
         Args:
             stale_seconds: how long the API server may be silent. [s]
         """
-        return [complaint for source in self.sources if (complaint := source.complaint(stale_seconds))]
+        return [problem_of for source in self.sources if (problem_of := source.problem_of(stale_seconds))]
 
     async def run(self) -> None:
         """Watch until cancelled. The nodes come first, then what is on them."""
@@ -168,7 +168,7 @@ class ClusterWatch:
         identity = self._attempt(source, item, source.put)
         if source.path == paths.PODS and not source.health.synced:
             with suppress(Exception):  # the watch has told of it
-                self._cache.doubt(item, self._clock())
+                self._cache.reserve_unconfirmed(item, self._clock())
         return identity
 
     def _drop(self, source: Source, identity: str) -> None:

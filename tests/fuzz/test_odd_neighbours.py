@@ -219,7 +219,7 @@ async def _reclaimed(listed: dict[str, list[Json]]) -> tuple[Any, ...]:
     controller = Controller(settings, judge, pending, typed, leader, teller, metrics, clocks)
     for _ in range(3):
         await _synced(ClusterWatch(typed, cache, lambda: NOW, [pending]))
-        await controller.look()
+        await controller.reconcile()
         steady += 6
     whole = Cycle([Enabled(name, 1.0, each) for name, each in plugins.items()])
     answers = []
@@ -227,7 +227,7 @@ async def _reclaimed(listed: dict[str, list[Json]]) -> tuple[Any, ...]:
         request, found = cache.read(asked), cache.freeze(NOW)
         verdict = whole.filter(request, found)
         answers.append(verdict.refusal(list(found.names).index("n1")))
-    return api.evicted, cluster.book.bound("a"), cluster.book.bound("b"), answers
+    return api.evicted, cluster.ledger.bound("a"), cluster.ledger.bound("b"), answers
 
 
 @fuzz(odd=ODD)

@@ -90,14 +90,16 @@ def _cluster(missing: MaxMissing = MaxMissing.INFINITE) -> QuotaCluster:
 
 def _sound(cluster: QuotaCluster) -> None:
     """The ledger agrees with the pods, and a plain pod can be judged, and told why not."""
-    assert not miscounted(cluster.book, cluster.pods.values())
-    over = refusal(QuotaPod.from_json(pod("p", "a", {"cpu": "9"})), cluster.book, cluster.claims(NOW), cluster.doubts)
+    assert not miscounted(cluster.ledger, cluster.pods.values())
+    over = refusal(
+        QuotaPod.from_json(pod("p", "a", {"cpu": "9"})), cluster.ledger, cluster.nominations(NOW), cluster.unconfirmed
+    )
     if over is not None:
         told = sentence(over)
         assert told.startswith("ElasticQuota ")
         assert "\n" not in told
-    for each in cluster.book.in_force:
-        reported(each, cluster.book.bound(each.namespace))
+    for each in cluster.ledger.in_force:
+        reported(each, cluster.ledger.bound(each.namespace))
     cluster.holding(NOW)
 
 
@@ -106,13 +108,13 @@ def test_quotas_of_anybody(items: list[Json], missing: MaxMissing) -> None:
     """A quota that cannot be understood is refused as a whole: the last good one stays in force."""
     cluster = _cluster(missing)
     for item in items:
-        before = cluster.book.quota("a")
+        before = cluster.ledger.quota("a")
         try:
             cluster.put_quota(item)
         except Exception:  # noqa: BLE001 - the watch isolates it, whatever it is
-            assert cluster.book.quota("a") == before
+            assert cluster.ledger.quota("a") == before
         _sound(cluster)
-    for each in cluster.book.in_force:
+    for each in cluster.ledger.in_force:
         assert all(
             isinstance(amount, int) and amount <= UNLIMITED for amount in (*each.min.values(), *each.max.values())
         )
@@ -125,8 +127,8 @@ def test_holds_of_anybody(text: str, placed: bool) -> None:  # noqa: FBT001 - bo
     item["metadata"]["annotations"] = {names.ANNOTATION_RECLAIM_HOLD: text}
     cluster = _cluster()
     cluster.put_pod(item)
-    assert cluster.book.bound("a")["cpu"] == (2000 if placed else 1000)
-    assert len(cluster.claims(NOW)) == (0 if placed else 1)
+    assert cluster.ledger.bound("a")["cpu"] == (2000 if placed else 1000)
+    assert len(cluster.nominations(NOW)) == (0 if placed else 1)
     hold = Hold.of_pod(item)
     assert hold is None or not hold.lasts(hold.until)
     _sound(cluster)

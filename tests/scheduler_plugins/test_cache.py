@@ -306,11 +306,11 @@ def test_answer_for_deleted_pod_is_not_charged() -> None:
 
 def test_deleted_pods_are_remembered_for_a_while() -> None:
     """Of thousands of pods that are gone the last ones are remembered, and none that is there."""
-    departed = Tombstones()
+    tombstones = Tombstones()
     for number in range(REMEMBERED + 2):
-        departed.add(f"uid-{number}")
-    departed.discard("uid-7")
-    found = [f"uid-{number}" in departed for number in (0, 1, 2, 7, REMEMBERED + 1)]
+        tombstones.add(f"uid-{number}")
+    tombstones.discard("uid-7")
+    found = [f"uid-{number}" in tombstones for number in (0, 1, 2, 7, REMEMBERED + 1)]
     assert found == [False, False, True, False, True]
 
 

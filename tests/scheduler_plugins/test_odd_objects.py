@@ -48,7 +48,7 @@ def _odd_and_sound() -> Play:
 async def test_one_pod_does_not_stop_reclaim(monkeypatch: pytest.MonkeyPatch) -> None:
     """A waiting pod that cannot be judged, whatever that raises, leaves room to be made for the others."""
     play = _odd_and_sound()
-    judge = play.controller._judge
+    judge = play.controller._evaluator
     sound = type(judge).__call__
 
     def broken(self: Any, asked: Any, *rest: Any) -> Any:  # noqa: ANN401
@@ -73,7 +73,7 @@ async def test_one_pod_stops_reclaim_at_no_step(step: str, monkeypatch: pytest.M
         return sound(asked, *rest)
 
     monkeypatch.setattr(play.controller, step, broken)
-    monkeypatch.setattr(play.controller._teller, "explain", lambda pod, *said: told.append(f"{pod.name} {said[-1]}"))
+    monkeypatch.setattr(play.controller._recorder, "explain", lambda pod, *said: told.append(f"{pod.name} {said[-1]}"))
     await play.live(3)
     assert play.server.evicted == ["a2"]
     assert "b0 Nobody is evicted for it: TypeError: unhashable type: 'dict'" in told

@@ -82,7 +82,7 @@ def one_by_one(cluster: QuotaCluster, pods: list[Json], now: float) -> int:
         fresh = {**each, "metadata": {**each["metadata"], "annotations": {}}, "spec": spec, "status": {}}
         pod = QuotaPod.from_json(fresh)
         cluster.place(pod)
-        misfit = FitModel(cluster, cluster.claims(now)).misfit
+        misfit = FitModel(cluster, cluster.nominations(now)).misfit
         decision = decide(pod, cluster, now, misfit)
         if isinstance(decision, Decision):
             node = decision.node

@@ -80,7 +80,7 @@ class Scene:
         assert process is not None
         return process
 
-    def claim(self) -> None:
+    def nomination(self) -> None:
         """Have the rival wait, then the claimant."""
         amounts = {GPU: "1"}
         self.stage.create(self.stage.pod(self.rival, SCHEDULER, requests={"cpu": "1m", **amounts}, limits=amounts))
@@ -199,7 +199,7 @@ def serve(stage: Stage, extender: Extender) -> None:
 def test_killed_extender_goes_on(stage: Stage, quotas: list[Team], moment: str) -> None:
     """Killed between a hold and the binding, the extender goes on: nobody leaves twice, the room is not lost."""
     with scene(stage, quotas, f"killed-{moment}", DIES.get(moment, [])) as given:
-        given.claim()
+        given.nomination()
         hold = given.reach(moment)
         if moment not in DIES:
             given.extender.kill()
@@ -245,7 +245,7 @@ def test_next_leader_goes_on(stage: Stage, quotas: list[Team], moment: str) -> N
             f"extender-other-{moment}", profile(plugins=[PLUGIN]), flags=[named, "--leader-identity=two"]
         )
         other.wait()
-        given.claim()
+        given.nomination()
         hold = given.reach(moment)
         leading["holder"] = "two_x"
         given.process.signal(signal.SIGCONT)

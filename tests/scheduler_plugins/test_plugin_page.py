@@ -62,8 +62,8 @@ def test_account_is_told() -> None:
     }
     assert (found["totalMin"], found["totalUsed"]) == ({"cpu": "4", "memory": "1Gi"}, {"cpu": "1500m"})
     assert found["onTheirWay"] == {"default/coming": {"uid": "uid-coming", "nodes": ["n1"], "charged": {"cpu": "1"}}}
-    claim = {"uid": "uid-holder", "priority": 0, "node": "n1", "charge": {"cpu": "2"}}
-    assert found["claims"] == {"default/holder": claim}
+    nomination = {"uid": "uid-holder", "priority": 0, "node": "n1", "charge": {"cpu": "2"}}
+    assert found["claims"] == {"default/holder": nomination}
     assert found["holds"] == {"default/holder": {"node": "n1", "until": NOW + 60, "victims": ["v"], "attempt": 2}}
 
 

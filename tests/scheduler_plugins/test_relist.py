@@ -98,8 +98,8 @@ def _state(cache: ClusterCache, quotas: QuotaCluster, names: list[str]) -> list[
     nodes, unknown = cache.select(sorted(cache.nodes), NOW)
     ledgers = [sorted(ledger.pods) if (ledger := cache.ledger(name)) else [] for name in names]
     reports = [ledger.report is not None if (ledger := cache.ledger(name)) else False for name in names]
-    used = [quotas.book.used(each) for each in ("default", "other")]
-    return [list(nodes.names), unknown, nodes.tables[NAME].tobytes(), ledgers, reports, used, quotas.book.total_used]
+    used = [quotas.ledger.used(each) for each in ("default", "other")]
+    return [list(nodes.names), unknown, nodes.tables[NAME].tobytes(), ledgers, reports, used, quotas.ledger.total_used]
 
 
 def _fed(objects: dict[str, list[Json]]) -> tuple[ClusterCache, QuotaCluster]:

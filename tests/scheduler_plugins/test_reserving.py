@@ -45,7 +45,7 @@ class Site:
     @property
     def charged(self) -> bool:
         """Whether the pod is charged to its quota."""
-        return self.cluster.book.charge_of("uid-a-p") is not None
+        return self.cluster.ledger.charge_of("uid-a-p") is not None
 
 
 def _refused(words: str, written: float | None, since: float = -60, nominated: str = "") -> Json:
@@ -104,15 +104,15 @@ def test_first_refusal_has_its_time() -> None:
 def test_clock_that_is_set_ends_nothing(step: float) -> None:
     """Charges last their time, whatever the machine's clock is set to meanwhile."""
     site = Site(steady=True)
-    site.cache.doubt(pod("q"), NOW)
+    site.cache.reserve_unconfirmed(pod("q"), NOW)
     site.passed = DOUBTED_SECONDS - 1
     site.cache.freeze(NOW + step)
     assert site.charged
-    assert len(site.cluster.doubts) == 1
+    assert len(site.cluster.unconfirmed) == 1
     site.passed = DOUBTED_SECONDS + 1
     site.cache.freeze(NOW + step)
     assert site.charged
-    assert not site.cluster.doubts
+    assert not site.cluster.unconfirmed
     site.passed = LONGEST_SECONDS + 1
     site.cache.freeze(NOW + step)
     assert not site.charged

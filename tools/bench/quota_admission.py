@@ -97,9 +97,9 @@ def _verdicts(work: Work, calls: int) -> Iterator[Measurement]:
     some = work.names[: max(len(work.names) // SAMPLED, 1)]
     nodes, _ = work.cache.select(some, NOW)
     for count in CLAIMS:
-        claims = min(count, len(work.names))
-        work.hold(claims)
-        beside = f"{claims:,} pods with room held"
+        nominations = min(count, len(work.names))
+        work.hold(nominations)
+        beside = f"{nominations:,} pods with room held"
         for what, json_pod in asked(work).items():
             pod = work.cache.read(json_pod)
             _check(what, work.plugin.pre_filter(pod, nodes))
@@ -108,7 +108,7 @@ def _verdicts(work: Work, calls: int) -> Iterator[Measurement]:
         pod = work.cache.read(asked(work)["admitted"])
         measured = times(lambda pod=pod: work.plugin.filter(pod, nodes), calls)  # type: ignore[misc]
         yield Measurement(f"holds on {len(nodes):,} nodes, {beside}", str(measured))
-        work.release(claims)
+        work.release(nominations)
 
 
 def _check(what: str, refusal: Refusal | None) -> None:

@@ -34,7 +34,7 @@ def _measure(work: Work, calls: int) -> Iterator[Measurement]:
     found: dict[str, Decision | Undecided] = {}
 
     def decided(pod: QuotaPod) -> None:
-        found[pod.name] = decide(pod, cluster, NOW, FitModel(cluster, cluster.claims(NOW)).misfit)
+        found[pod.name] = decide(pod, cluster, NOW, FitModel(cluster, cluster.nominations(NOW)).misfit)
 
     turn = count()
     pod = _pending("on-one-node", LARGE)

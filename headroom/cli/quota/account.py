@@ -62,9 +62,9 @@ def account(seen: Seen, namespace: str, name: str) -> Account:
     Raises:
         CommandError: there is none of that name; the message names those that there are.
     """
-    book = seen.cluster.book
-    in_force = book.quota(namespace)
-    here = [*([] if in_force is None else [in_force]), *book.passed_over(namespace)]
+    ledger = seen.cluster.ledger
+    in_force = ledger.quota(namespace)
+    here = [*([] if in_force is None else [in_force]), *ledger.passed_over(namespace)]
     quota = next((each for each in here if each.name == name), None)
     if quota is None:
         raise CommandError(_missing(seen, here, namespace, name))
@@ -93,7 +93,7 @@ def _missing(seen: Seen, here: Sequence[Quota], namespace: str, name: str) -> st
     if here:
         hint = suggestion(name, [each.name for each in here], "quotas")
         return f"There is no ElasticQuota {name!r} in namespace {namespace}. {hint}"
-    elsewhere = sorted(each.key for each in seen.cluster.book.in_force)
+    elsewhere = sorted(each.key for each in seen.cluster.ledger.in_force)
     hint = suggestion(f"{namespace}/{name}", elsewhere, "quotas in the cluster")
     return f"Namespace {namespace} has no ElasticQuota: name another with -n. {hint}"
 

@@ -45,7 +45,7 @@ def check(cluster: QuotaCluster) -> list[Finding]:
         cluster: quotas, pods and nodes.
     """
     found = [*_over_capacity(cluster), *_unguaranteed(cluster)]
-    for quota in sorted(cluster.book.in_force, key=lambda each: each.namespace):
+    for quota in sorted(cluster.ledger.in_force, key=lambda each: each.namespace):
         found += [*_status(cluster, quota, _said(cluster, quota)), *_bounds(quota), *_over_max(cluster, quota)]
         found += [
             Finding(
@@ -54,7 +54,7 @@ def check(cluster: QuotaCluster) -> list[Finding]:
                 other.key,
                 f"is not in force, because {quota.key} is older and a namespace has one quota: delete one of them",
             )
-            for other in cluster.book.passed_over(quota.namespace)
+            for other in cluster.ledger.passed_over(quota.namespace)
         ]
     return sorted(found, key=lambda each: each.level is not Level.WRONG)
 
@@ -80,7 +80,7 @@ def _status(cluster: QuotaCluster, quota: Quota, status: Mapping[str, Any]) -> I
     except QuantityError as error:
         yield Finding(Level.WRONG, "status", quota.key, f"status.used cannot be read: {error}")
         return
-    right = cluster.book.bound(quota.namespace)
+    right = cluster.ledger.bound(quota.namespace)
     for name in _names(quota, told, right):
         if told.get(name, 0) != right.get(name, 0):
             numbers = f"{name} {_text(name, told)}, and the pods of the namespace come to {_text(name, right)}"
@@ -92,7 +92,7 @@ def _over_capacity(cluster: QuotaCluster) -> Iterator[Finding]:
     has: Amounts = NOTHING
     for node in cluster.nodes.values():
         has = plus(has, node.allocatable)
-    least = cluster.book.total_min
+    least = cluster.ledger.total_min
     for name in _in_order(least):
         if least[name] > has.get(name, 0):
             told = f"of {name} all min together are {_text(name, least)}, and the nodes have {_text(name, has)}"
@@ -108,9 +108,9 @@ def _unguaranteed(cluster: QuotaCluster) -> Iterator[Finding]:
     """Resources that pods of quota namespaces ask for and that no min names: nobody gets any of them."""
     asked: Amounts = NOTHING
     for pod in cluster.pods.values():
-        if waits(pod) and cluster.book.quota(pod.namespace) is not None:
+        if waits(pod) and cluster.ledger.quota(pod.namespace) is not None:
             asked = plus(asked, pod.charge)
-    least = cluster.book.total_min
+    least = cluster.ledger.total_min
     for name in _in_order(asked):
         if asked[name] and not least.get(name, 0):
             yield Finding(
@@ -135,7 +135,7 @@ def _bounds(quota: Quota) -> Iterator[Finding]:
 
 
 def _over_max(cluster: QuotaCluster, quota: Quota) -> Iterator[Finding]:
-    used = cluster.book.bound(quota.namespace)
+    used = cluster.ledger.bound(quota.namespace)
     for name in _in_order(used):
         if used[name] > quota.max.get(name, UNLIMITED):
             told = f"uses {_text(name, used)} of {name}, and max is {_text(name, quota.max)}"

@@ -135,7 +135,7 @@ async def verify(
     else:
         if findings:
             table.write(_VERIFIED, [_row(each) for each in findings])
-        count = len(seen.cluster.book.in_force)
+        count = len(seen.cluster.ledger.in_force)
         quotas = "1 quota" if count == 1 else f"{count} quotas"
         things = "1 thing is wrong" if len(wrong) == 1 else f"{len(wrong)} things are wrong"
         outputs.line(f"{quotas}: {things if wrong else 'all is well'}.")
@@ -158,7 +158,7 @@ def _verified(seen: Seen, findings: Iterable[Finding]) -> dict[str, Any]:
     return {
         "kind": "QuotaVerification",
         "version": 1,
-        "quotas": len(seen.cluster.book.in_force),
+        "quotas": len(seen.cluster.ledger.in_force),
         "findings": [
             {"level": each.level.value, "check": each.check, "quota": each.quota, "text": each.text}
             for each in findings

@@ -73,9 +73,9 @@ def _claim(each: Claimant) -> dict[str, Any]:
     held = each.held_until
     return {
         "pod": each.pod,
-        "priority": each.claim.priority,
-        "node": each.claim.node,
-        "requests": _amounts(each.claim.charge),
+        "priority": each.nomination.priority,
+        "node": each.nomination.node,
+        "requests": _amounts(each.nomination.charge),
         "heldUntil": None if held is None else datetime.fromtimestamp(held, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
 

@@ -138,9 +138,9 @@ def _claim(each: Claimant) -> Row:
     until = _NOBODY if each.held_until is None else _time(each.held_until)
     return (
         Cell(each.pod, "bold"),
-        Cell(str(each.claim.priority)),
-        Cell(each.claim.node),
-        Cell(_list(each.claim.charge)),
+        Cell(str(each.nomination.priority)),
+        Cell(each.nomination.node),
+        Cell(_list(each.nomination.charge)),
         Cell(until),
     )
 

@@ -43,7 +43,7 @@ class Line:
 class Claimant:
     """A pending pod with a claim to room."""
 
-    claim: Nomination
+    nomination: Nomination
     """Its claim."""
     pod: str
     """`namespace/name`."""
@@ -87,18 +87,18 @@ def explain(seen: Seen, pod: QuotaPod) -> Explanation:
         pod: one of its pods.
     """
     cluster, now = seen.cluster, seen.now
-    quota, claims = cluster.book.quota(pod.namespace), cluster.claims(now)
+    quota, nominations = cluster.ledger.quota(pod.namespace), cluster.nominations(now)
     claimants = tuple(
-        Claimant(claim, found.key, found.hold.until if found.hold and found.hold.lasts(now) else None)
-        for claim in claims
-        if claim.uid != pod.uid and (found := cluster.pods[claim.uid])
+        Claimant(nomination, found.key, found.hold.until if found.hold and found.hold.lasts(now) else None)
+        for nomination in nominations
+        if nomination.uid != pod.uid and (found := cluster.pods[nomination.uid])
     )
-    over_min = cluster.book.is_over_min(pod.namespace)
+    over_min = cluster.ledger.is_over_min(pod.namespace)
     if pod.node:
         return Explanation(pod, quota, "", _lines(seen, pod, quota), claimants, (), {}, (), None, (), over_min)
-    fitting, settings = FitModel(cluster, claims), seen.plugin.reclaim
+    fitting, settings = FitModel(cluster, nominations), seen.plugin.reclaim
     why_not = {node: fitting.misfit(pod, node, frozenset()) for node in cluster.nodes}
-    over = refusal(pod, cluster.book, claims)
+    over = refusal(pod, cluster.ledger, nominations)
     return Explanation(
         pod,
         quota,
@@ -124,12 +124,12 @@ def explain(seen: Seen, pod: QuotaPod) -> Explanation:
 def _lines(seen: Seen, pod: QuotaPod, quota: Quota | None) -> tuple[Line, ...]:
     if quota is None:
         return ()
-    book = seen.cluster.book
-    own, everything = demands(pod, book, seen.cluster.claims(seen.now))
+    ledger = seen.cluster.ledger
+    own, everything = demands(pod, ledger, seen.cluster.nominations(seen.now))
     # A bound pod is charged already.
-    asked: Amounts = NOTHING if book.charge_of(pod.uid) is not None else pod.charge
+    asked: Amounts = NOTHING if ledger.charge_of(pod.uid) is not None else pod.charge
     own, everything = minus(own, pod.charge), minus(everything, pod.charge)
-    used, all_used, all_min = book.used(pod.namespace), book.total_used, book.total_min
+    used, all_used, all_min = ledger.used(pod.namespace), ledger.total_used, ledger.total_min
     names = {*pod.charge, *own, *everything, *(name for name in quota.named if is_counted(name)), *all_used}
     found = []
     for name in sorted(names, key=lambda each: (CORE.index(each) if each in CORE else len(CORE), each)):
@@ -176,7 +176,7 @@ def _obstacles(seen: Seen, pod: QuotaPod) -> Sequence[str]:
         found.append("kube-scheduler has not said yet that it found no node for the pod (PodScheduled=False)")
     if pod.hold is not None and pod.hold.lasts(seen.now):
         found.append(f"room is held for the pod on node {pod.hold.node} already")
-    if seen.cluster.book.quota(pod.namespace) is None:
+    if seen.cluster.ledger.quota(pod.namespace) is None:
         found.append("the pod's namespace has no quota: kube-scheduler's own preemption serves it")
     return found
 

@@ -69,10 +69,10 @@ class Seen:
         found = []
         if not self.enforced:
             found.append(f"No quota is enforced: the scheduler's profile ({self.origin}) does not list {NAME}.")
-        for quota in self.cluster.book.in_force:
+        for quota in self.cluster.ledger.in_force:
             found += [
                 f"ElasticQuota {other.key} is not in force: {quota.key} is older, and a namespace has one."
-                for other in self.cluster.book.passed_over(quota.namespace)
+                for other in self.cluster.ledger.passed_over(quota.namespace)
             ]
         return [*found, *self.unreadable]
 

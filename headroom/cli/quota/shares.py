@@ -53,13 +53,13 @@ class QuotaShares:
 
 def all_shares(cluster: QuotaCluster) -> tuple[list[QuotaShares], list[Share]]:
     """The shares of every quota in force, by namespace; and of all together."""
-    book = cluster.book
+    ledger = cluster.ledger
     waiting: dict[str, list[QuotaPod]] = {}
     for pod in cluster.pods.values():
         if waits(pod):
             waiting.setdefault(pod.namespace, []).append(pod)
-    quotas = sorted(book.in_force, key=lambda quota: quota.namespace)
-    used = {quota.namespace: book.used(quota.namespace) for quota in quotas}
+    quotas = sorted(ledger.in_force, key=lambda quota: quota.namespace)
+    used = {quota.namespace: ledger.used(quota.namespace) for quota in quotas}
     pending = {quota.namespace: _sum(pod.charge for pod in waiting.get(quota.namespace, ())) for quota in quotas}
     names = {quota.namespace: _names(quota, used[quota.namespace], pending[quota.namespace]) for quota in quotas}
     everything = _in_order({name for each in names.values() for name in each})
@@ -71,7 +71,7 @@ def all_shares(cluster: QuotaCluster) -> tuple[list[QuotaShares], list[Share]]:
             _share(name, quota, used[namespace], lent[name][namespace], pending[namespace]) for name in names[namespace]
         )
         found.append(QuotaShares(quota, shares, len(waiting.get(namespace, ()))))
-    return found, [_total(name, found, book.total_min, book.total_used) for name in everything]
+    return found, [_total(name, found, ledger.total_min, ledger.total_used) for name in everything]
 
 
 def waits(pod: QuotaPod) -> bool:

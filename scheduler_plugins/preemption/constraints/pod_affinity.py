@@ -59,7 +59,7 @@ class PodAffinity:
                     self._near.add(other.uid, self._near_at(other, node))
                     self._avoided.add(other.uid, self._avoided_at(other, node))
         for other in repelling:
-            if self._claims(other) and (node := nodes.get(other.node)) is not None:
+            if self._nominations(other) and (node := nodes.get(other.node)) is not None:
                 self._claimed.add(other.uid, self._claimed_at(other, node))
 
     def missing(self, node: QuotaNode, coming: Sequence[QuotaPod]) -> str | None:
@@ -124,9 +124,9 @@ class PodAffinity:
 
     def _claimed_at(self, other: QuotaPod, node: QuotaNode) -> Sequence[Place]:
         """Where another pod does not want this one to be."""
-        return _places(node, self._claims(other))
+        return _places(node, self._nominations(other))
 
-    def _claims(self, other: QuotaPod) -> Sequence[str]:
+    def _nominations(self, other: QuotaPod) -> Sequence[str]:
         """Labels of nodes by which another pod keeps this one away."""
         known = id(other.anti_affinity)
         if known not in self._claimed_by:

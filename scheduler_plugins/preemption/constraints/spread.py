@@ -44,7 +44,7 @@ class Constraint:
         return matches(self.selector, labels) and all(labels.get(key) == value for key, value in self.keys.items())
 
     @property
-    def counts_nobody(self) -> bool:
+    def counts_no_pod(self) -> bool:
         """Whether its selector is empty: kube-scheduler then counts none of the pods that are there."""
         picks = (self.selector or {}).get("matchLabels") or (self.selector or {}).get("matchExpressions")
         return self.selector is None or not (picks or self.keys)
@@ -147,7 +147,7 @@ class _Counted:
         self.constraint = constraint
         self._itself = int(constraint.counts(labels))
         self._domains = domains
-        self._where = {} if constraint.counts_nobody else self._placed(pods)
+        self._where = {} if constraint.counts_no_pod else self._placed(pods)
         self._counts = Counter(dict.fromkeys(domains.values(), 0))
         self._counts.update(self._where.values())
         self._ascending = sorted((count, domain) for domain, count in self._counts.items())

@@ -32,13 +32,13 @@ class Freed:
     high now.
 
     Args:
-        situation: how things are.
+        context: how things are.
     """
 
-    __slots__ = ("_of", "_situation", "_total")
+    __slots__ = ("_context", "_of", "_total")
 
-    def __init__(self, situation: "PreemptionContext") -> None:
-        self._situation = situation
+    def __init__(self, context: "PreemptionContext") -> None:
+        self._context = context
         self._of: dict[str, dict[str, int]] = {}
         self._total: dict[str, int] = {}
 
@@ -58,24 +58,24 @@ class Freed:
 
     def is_over_min(self, namespace: str) -> bool:
         """Whether a namespace that lends still uses more than is guaranteed to it."""
-        return _is_short(self._situation.lenders[namespace], self._of.get(namespace, NOTHING))
+        return _is_short(self._context.lenders[namespace], self._of.get(namespace, NOTHING))
 
-    def suffices(self, *, claims: bool = True) -> bool:
+    def suffices(self, *, nominations: bool = True) -> bool:
         """Whether the pod's quota, and the sum of all, would let it through.
 
         Args:
-            claims: whether room that others have a claim to counts, too.
+            nominations: whether room that others have a claim to counts, too.
         """
-        own, everything = self._situation.shortage if claims else self._situation.own_shortage
-        if own and _is_short(own, self._of.get(self._situation.pod.namespace, NOTHING)):
+        own, everything = self._context.shortage if nominations else self._context.own_shortage
+        if own and _is_short(own, self._of.get(self._context.pod.namespace, NOTHING)):
             return False
         return not (everything and _is_short(everything, self._total))
 
     def is_helped_by(self, pod: QuotaPod) -> bool:
         """Whether a pod is charged anything of what there is still too much of."""
-        own, everything = self._situation.shortage
+        own, everything = self._context.shortage
         freed = self._of.get(pod.namespace, NOTHING)
-        if pod.namespace == self._situation.pod.namespace and _helps(pod.charge, own, freed):
+        if pod.namespace == self._context.pod.namespace and _helps(pod.charge, own, freed):
             return True
         return _helps(pod.charge, everything, self._total)
 
@@ -126,18 +126,18 @@ class PreemptionContext:
             cluster: the cluster.
             now: the time to judge holds by. [unix s]
         """
-        book = cluster.book
-        quota, used, total = book.quota(pod.namespace), dict[str, Amounts](), book.total_used
-        own, everything = demands(pod, book, cluster.claims(now))
+        ledger = cluster.ledger
+        quota, used, total = ledger.quota(pod.namespace), dict[str, Amounts](), ledger.total_used
+        own, everything = demands(pod, ledger, cluster.nominations(now))
         going = frozenset(_going(pod, cluster, now))
-        away = [charge for uid in (pod.uid, *going) if (charge := book.charge_of(uid)) is not None]
+        away = [charge for uid in (pod.uid, *going) if (charge := ledger.charge_of(uid)) is not None]
         for charge in away:
-            used[charge.namespace] = minus(used.get(charge.namespace, book.used(charge.namespace)), charge.amounts)
-            if book.quota(charge.namespace) is not None:
+            used[charge.namespace] = minus(used.get(charge.namespace, ledger.used(charge.namespace)), charge.amounts)
+            if ledger.quota(charge.namespace) is not None:
                 total = minus(total, charge.amounts)
-        lenders, at_home = {}, used.get(pod.namespace, book.used(pod.namespace))
-        for lender in book.in_force:
-            uses = used.get(lender.namespace, book.used(lender.namespace))
+        lenders, at_home = {}, used.get(pod.namespace, ledger.used(pod.namespace))
+        for lender in ledger.in_force:
+            uses = used.get(lender.namespace, ledger.used(lender.namespace))
             if lender.namespace != pod.namespace and (over := over_min(uses, lender.min)):
                 lenders[lender.namespace] = {name: uses.get(name, 0) - lender.min.get(name, 0) for name in over}
 
@@ -146,7 +146,7 @@ class PreemptionContext:
                 return NOTHING, NOTHING
             names = over_max_with(at_home, quota.max, own)
             mine = {name: at_home.get(name, 0) + own.get(name, 0) - quota.max.get(name, 0) for name in names}
-            least, names = book.total_min, aggregated_over_min_with(total, book.total_min, everything)
+            least, names = ledger.total_min, aggregated_over_min_with(total, ledger.total_min, everything)
             return mine, {name: total.get(name, 0) + everything.get(name, 0) - least.get(name, 0) for name in names}
 
         return cls(
@@ -166,7 +166,7 @@ class PreemptionContext:
 
     def used_by(self, namespace: str) -> Amounts:
         """What a namespace uses, without those that are going."""
-        return self.used.get(namespace, self.cluster.book.used(namespace))
+        return self.used.get(namespace, self.cluster.ledger.used(namespace))
 
     @property
     def admitted(self) -> bool:
@@ -180,9 +180,9 @@ class PreemptionContext:
         guaranteed to it: those of other namespaces that use more than is guaranteed to them. Else: pods of lower
         priority of its own namespace. Static pods make no room by leaving.
         """
-        pod, book, there = self.pod, self.cluster.book, self.cluster.on_node(node).values()
+        pod, ledger, there = self.pod, self.cluster.ledger, self.cluster.on_node(node).values()
         if self.quota is None:
-            found = [each for each in there if each.priority < pod.priority and book.quota(each.namespace) is None]
+            found = [each for each in there if each.priority < pod.priority and ledger.quota(each.namespace) is None]
         elif self.beyond_min:
             own = (each for each in there if each.namespace == pod.namespace and not each.static)
             found = [each for each in own if each.priority < pod.priority]
@@ -194,7 +194,7 @@ class PreemptionContext:
             found.sort(key=importance, reverse=True)
         return found
 
-    def may_go(self, other: QuotaPod, freed: Freed) -> bool:
+    def is_possible_victim(self, other: QuotaPod, freed: Freed) -> bool:
         """Whether one of these may still leave once others have: a namespace keeps what is guaranteed to it."""
         return self.quota is None or self.beyond_min or freed.is_over_min(other.namespace)
 

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 from scheduler_plugins.preemption.selection.budgets import BudgetsRule
 from scheduler_plugins.preemption.selection.candidates import pick
 from scheduler_plugins.preemption.selection.context import Freed, PreemptionContext, importance
-from scheduler_plugins.preemption.selection.victims import Candidate, Misfit, all_who_may_go
+from scheduler_plugins.preemption.selection.victims import Candidate, Misfit, all_possible_victims
 from scheduler_plugins.quota.amounts import Amounts
 from scheduler_plugins.quota.pod import QuotaPod
 
@@ -19,7 +19,7 @@ _Order: TypeAlias = Callable[[QuotaPod], tuple[float, ...]]
 
 
 def combine(
-    situation: PreemptionContext, nodes: Iterable[str], misfit: Misfit, budgets_rule: BudgetsRule = BudgetsRule.RESPECT
+    context: PreemptionContext, nodes: Iterable[str], misfit: Misfit, budgets_rule: BudgetsRule = BudgetsRule.RESPECT
 ) -> Candidate | None:
     """Who has to leave, on the node where the pod goes and elsewhere; None: that does not help either.
 
@@ -29,28 +29,28 @@ def combine(
     them, those who free most. Of several nodes the one is taken that loses least, as always.
 
     Args:
-        situation: of the pod that found no node.
+        context: of the pod that found no node.
         nodes: names of the nodes that come into question for it: where it fits if all leave that may.
         misfit: judges whether the pod fits.
         budgets_rule: what PodDisruptionBudgets mean.
     """
-    names, (own, everything) = sorted(nodes), situation.shortage
-    if not names or not (own or everything) or (own and not situation.beyond_min):
+    names, (own, everything) = sorted(nodes), context.shortage
+    if not names or not (own or everything) or (own and not context.beyond_min):
         return None  # no quota is lacking, or what others leave is not counted to it
-    search = _Combining(situation, misfit, budgets_rule)
-    return search.anywhere(names) or search.with_room_made(names)
+    search = _Combining(context, misfit, budgets_rule)
+    return search.anywhere(names) or search.with_freed_resources(names)
 
 
 class _Combining:
-    def __init__(self, situation: PreemptionContext, misfit: Misfit, rule: BudgetsRule) -> None:
-        self._situation = situation
+    def __init__(self, context: PreemptionContext, misfit: Misfit, rule: BudgetsRule) -> None:
+        self._context = context
         self._misfit = misfit
         self._rule = rule
-        needed = {**situation.shortage[0], **situation.shortage[1]}
-        giving = [pod for node in situation.cluster.nodes for pod in situation.possible(node) if _gives(pod, needed)]
+        needed = {**context.shortage[0], **context.shortage[1]}
+        giving = [pod for node in context.cluster.nodes for pod in context.possible(node) if _gives(pod, needed)]
         giving.sort(key=importance, reverse=True)
-        protected, _ = situation.budgets.split(giving)
-        self._protected = {pod.uid for pod in (*protected, *situation.budgets.refuse(giving))}
+        protected, _ = context.budgets.split(giving)
+        self._protected = {pod.uid for pod in (*protected, *context.budgets.refuse(giving))}
         rank = {pod.uid: index for index, pod in enumerate(giving)}
         orders: Sequence[_Order] = (
             lambda pod: (*self._first(pod), rank[pod.uid]),
@@ -68,13 +68,13 @@ class _Combining:
         for queues in self._queues:
             victims = self._for_quota(queues, ())
             if victims:
-                gone = {*self._situation.going, *(victim.uid for victim in victims)}
-                fits = (node for node in nodes if self._misfit(self._situation.pod, node, gone) is None)
+                gone = {*self._context.going, *(victim.uid for victim in victims)}
+                fits = (node for node in nodes if self._misfit(self._context.pod, node, gone) is None)
                 if (node := next(fits, None)) is not None:
                     found.append(self._candidate(node, victims))
         return _best(found)
 
-    def with_room_made(self, nodes: Sequence[str]) -> Candidate | None:
+    def with_freed_resources(self, nodes: Sequence[str]) -> Candidate | None:
         """The candidate in which others have to leave first where the pod goes."""
         local = ((node, victims) for node in nodes if (victims := self._in_the_way(node)))
         cheapest = heapq.nsmallest(TRIED, local, key=lambda each: self._cost(each[1]))
@@ -92,30 +92,30 @@ class _Combining:
 
     def _candidate(self, node: str, victims: Sequence[QuotaPod]) -> Candidate | None:
         """None where budgets protect some of them, and hold."""
-        budgets, ordered = self._situation.budgets, sorted(victims, key=importance)
+        budgets, ordered = self._context.budgets, sorted(victims, key=importance)
         if self._rule is BudgetsRule.RESPECT and budgets.refuse(ordered):
             return None
         return Candidate(node, tuple(ordered), len(budgets.split(ordered)[0]))
 
     def _in_the_way(self, node: str) -> list[QuotaPod]:
         """Who has to leave a node so that the pod fits there, whatever its quota; nobody if it never does."""
-        situation = self._situation
-        potential, _ = all_who_may_go(situation, node)
-        gone = {*situation.going, *(pod.uid for pod in potential)}
-        if not potential or self._misfit(situation.pod, node, gone) is not None:
+        context = self._context
+        potential, _ = all_possible_victims(context, node)
+        gone = {*context.going, *(pod.uid for pod in potential)}
+        if not potential or self._misfit(context.pod, node, gone) is not None:
             return []
-        protected, others = situation.budgets.split(potential[::-1])
+        protected, others = context.budgets.split(potential[::-1])
         victims = []
         for pod in (*protected, *others):
             gone.remove(pod.uid)
-            if self._misfit(situation.pod, node, gone) is not None:
+            if self._misfit(context.pod, node, gone) is not None:
                 gone.add(pod.uid)
                 victims.append(pod)
         return victims
 
     def _for_quota(self, queues: _Queues, there: Sequence[QuotaPod]) -> list[QuotaPod]:
         """These, and as many more as have to leave for the sake of quotas; nobody if that does not suffice."""
-        freed, known = Freed(self._situation), {pod.uid for pod in there}
+        freed, known = Freed(self._context), {pod.uid for pod in there}
         for pod in there:
             freed.take(pod)
         taken: list[QuotaPod] = []
@@ -143,7 +143,7 @@ class _Combining:
             _, namespace, index = heads[0]
             queue = queues[namespace]
             pod = queue[index][1]
-            if not self._situation.may_go(pod, freed):
+            if not self._context.is_possible_victim(pod, freed):
                 heapq.heappop(heads)
                 continue
             if index + 1 < len(queue):

@@ -79,30 +79,30 @@ def decide(  # noqa: PLR0913 - all but what is decided about by name
     """
     if (reason := ineligible(pod, cluster, now, nominated_status)) is not None:
         return Undecided(reason, {})
-    situation = PreemptionContext.of(pod, cluster, now)
+    context = PreemptionContext.of(pod, cluster, now)
     names = list(cluster.nodes if nodes is None else nodes)
-    if situation.admitted:
-        roomy = next((name for name in names if misfit(pod, name, situation.going) is None), None)
+    if context.admitted:
+        roomy = next((name for name in names if misfit(pod, name, context.going) is None), None)
         if roomy is not None:
             return Undecided(f"node {roomy} has room for it without evicting anybody else", {})
-    found = search(situation, names, now, misfit, lambda each: _spared(situation, each, budgets_rule))
+    found = search(context, names, now, misfit, lambda each: _spared(context, each, budgets_rule))
     best = found.best
     if best is None and cross_node:
-        best = combine(situation, [name for name in names if name not in found.crowded], misfit, budgets_rule)
+        best = combine(context, [name for name in names if name not in found.crowded], misfit, budgets_rule)
     if best is None:
         rejected = {**found.rejected, **refused}
         return Undecided(_in_short(rejected), rejected)
     elsewhere = any(victim.node != best.node for victim in best.victims)
     # A node's count is that of the worst case, in which everybody who may leave would; where budgets hold it is none.
     violations = 0 if budgets_rule is BudgetsRule.RESPECT else best.violations
-    return Decision(best.node, best.victims, violations, elsewhere, arithmetic(situation, best.victims))
+    return Decision(best.node, best.victims, violations, elsewhere, arithmetic(context, best.victims))
 
 
-def _spared(situation: PreemptionContext, candidate: Candidate, rule: BudgetsRule) -> str | None:
+def _spared(context: PreemptionContext, candidate: Candidate, rule: BudgetsRule) -> str | None:
     """Why nobody is evicted from a node although it would help; None: they may be."""
     if not candidate.admitted:
         return "its quota would refuse it all the same: others have a claim to what is freed"
-    if rule is BudgetsRule.RESPECT and (protected := situation.budgets.refuse(candidate.victims)):
+    if rule is BudgetsRule.RESPECT and (protected := context.budgets.refuse(candidate.victims)):
         return f"PodDisruptionBudgets protect {', '.join(victim.key for victim in protected)}"
     return None
 

@@ -27,21 +27,21 @@ def ineligible(pod: QuotaPod, cluster: QuotaCluster, now: float, nominated_statu
     """
     if pod.never_preempts:
         return NEVER
-    if cluster.allowances.leaving(pod.uid, cluster.pods, now):
+    if cluster.preemption_grants.leaving(pod.uid, cluster.pods, now):
         return LEAVING
     if not pod.nominated or nominated_status == UNRESOLVABLE or pod.nominated not in cluster.nodes:
         return None
-    book, situation = cluster.book, PreemptionContext.of(pod, cluster, now)
+    ledger, context = cluster.ledger, PreemptionContext.of(pod, cluster, now)
     for other in cluster.on_node(pod.nominated).values():
         if not other.terminating:
             continue
         less = other.priority < pod.priority
-        if situation.quota is None:
-            waiting = less and book.quota(other.namespace) is None
+        if context.quota is None:
+            waiting = less and ledger.quota(other.namespace) is None
         elif other.namespace == pod.namespace:
             waiting = less
         else:
-            waiting = not situation.beyond_min and book.is_over_min(other.namespace)
+            waiting = not context.beyond_min and ledger.is_over_min(other.namespace)
         if waiting:
             return WAITING
     return None

@@ -12,7 +12,7 @@ from scheduler_plugins.preemption.selection.budgets import BudgetsRule
 from scheduler_plugins.preemption.selection.context import Freed, PreemptionContext
 from scheduler_plugins.preemption.selection.eligibility import ineligible
 from scheduler_plugins.preemption.selection.reason import arithmetic
-from scheduler_plugins.preemption.selection.victims import Candidate, all_who_may_go, select_victims
+from scheduler_plugins.preemption.selection.victims import Candidate, all_possible_victims, select_victims
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.preemption_grants import PreemptionGrant
@@ -45,60 +45,60 @@ def answer(
         hold is not None and hold.lasts(cluster.present(now)) for hold in (pod.hold, known.hold)
     ):
         return {}
-    if not cluster.book.namespaces:
+    if not cluster.ledger.namespaces:
         return {node: victims for node, victims in proposed.items() if victims.uids}
-    situation = PreemptionContext.of(pod, cluster, now)
-    if situation.quota is not None:
-        across = not situation.beyond_min
+    context = PreemptionContext.of(pod, cluster, now)
+    if context.quota is not None:
+        across = not context.beyond_min
         if (across and not reclaiming) or ineligible(pod, cluster, now) is not None:
             return {}
-    fitting = FitModel(cluster, cluster.claims(now))
-    judged = not fitting.unmodelled(pod)
+    fit = FitModel(cluster, cluster.nominations(now))
+    judged = not fit.unmodelled(pod)
     answered: dict[str, Candidate] = {}
     for node, victims in proposed.items():
-        chosen = _as_proposed(situation, node, victims)
+        chosen = _as_proposed(context, node, victims)
         if chosen is None and judged and node in cluster.nodes:
-            found = select_victims(pod, node, cluster, now, fitting.misfit, situation)
+            found = select_victims(pod, node, cluster, now, fit.misfit, context)
             chosen = found if isinstance(found, Candidate) and found.admitted else None
-        if chosen is not None and not _is_protected(situation, chosen, budgets_rule):
+        if chosen is not None and not _is_protected(context, chosen, budgets_rule):
             answered[node] = chosen
-    if answered and situation.quota is not None:
-        cluster.allowances.add(_allowance(situation, now, answered))
+    if answered and context.quota is not None:
+        cluster.preemption_grants.add(_allowance(context, now, answered))
     return {
         node: Victims(tuple(victim.uid for victim in chosen.victims), chosen.violations)
         for node, chosen in answered.items()
     }
 
 
-def _allowance(situation: PreemptionContext, now: float, answered: Mapping[str, Candidate]) -> PreemptionGrant:
+def _allowance(context: PreemptionContext, now: float, answered: Mapping[str, Candidate]) -> PreemptionGrant:
     """What was answered, with the numbers, which are the same where pods of the same namespaces go."""
     sentences: dict[frozenset[str], str] = {}
     why = {}
     for node, chosen in answered.items():
         key = frozenset(victim.namespace for victim in chosen.victims)
         if key not in sentences:
-            sentences[key] = arithmetic(situation, chosen.victims)
+            sentences[key] = arithmetic(context, chosen.victims)
         why[node] = sentences[key]
-    return PreemptionGrant(situation.pod, now, {node: chosen.victims for node, chosen in answered.items()}, why)
+    return PreemptionGrant(context.pod, now, {node: chosen.victims for node, chosen in answered.items()}, why)
 
 
-def _as_proposed(situation: PreemptionContext, node: str, victims: Victims) -> Candidate | None:
+def _as_proposed(context: PreemptionContext, node: str, victims: Victims) -> Candidate | None:
     """The victims that were proposed, if the rules allow them and they suffice: then the rules would choose the same.
 
     kube-scheduler puts back whom it can, as the rules do. So those whom it left out are in the way also where fewer
     may go, and all others fit in.
     """
-    potential, _ = all_who_may_go(situation, node)
+    potential, _ = all_possible_victims(context, node)
     allowed = {pod.uid: pod for pod in potential}
     if not victims.uids or not allowed.keys() >= set(victims.uids):
         return None
-    freed, leaving = Freed(situation), tuple(allowed[uid] for uid in victims.uids)
+    freed, leaving = Freed(context), tuple(allowed[uid] for uid in victims.uids)
     for pod in leaving:
         freed.take(pod)
     return Candidate(node, leaving, victims.budget_violations) if freed.suffices() else None
 
 
-def _is_protected(situation: PreemptionContext, candidate: Candidate, rule: BudgetsRule) -> bool:
-    if situation.quota is None or rule is BudgetsRule.COUNT:
+def _is_protected(context: PreemptionContext, candidate: Candidate, rule: BudgetsRule) -> bool:
+    if context.quota is None or rule is BudgetsRule.COUNT:
         return False
-    return bool(situation.budgets.refuse(candidate.victims))
+    return bool(context.budgets.refuse(candidate.victims))

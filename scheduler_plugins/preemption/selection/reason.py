@@ -12,45 +12,45 @@ from scheduler_plugins.quota.resource_list import quantity
 _TOLD: Final = 3
 
 
-def arithmetic(situation: PreemptionContext, victims: Iterable[QuotaPod]) -> str:
+def arithmetic(context: PreemptionContext, victims: Iterable[QuotaPod]) -> str:
     """Why they, and not others: whose quota uses more than is guaranteed, and who needs it.
 
     "quota a/qa uses 6 of min 4 (nvidia.com/gpu), quota b/qb needs 3 of its min 6"
     """
-    pod, quota = situation.pod, situation.quota
+    pod, quota = context.pod, context.quota
     if quota is None:
         return f"no quota in namespace {pod.namespace}: pods of lower priority than {pod.priority} without a quota go"
-    if situation.beyond_min:
-        resource = _decisive(situation, over_min_with(situation.used_by(pod.namespace), quota.min, situation.own))
+    if context.beyond_min:
+        resource = _decisive(context, over_min_with(context.used_by(pod.namespace), quota.min, context.own))
         needs = f"needs {quantity(resource, pod.charge.get(resource, 0))} more"
-        return f"{_uses(situation, quota, resource)} and {needs}: its own pods of lower priority than {pod.priority} go"
+        return f"{_uses(context, quota, resource)} and {needs}: its own pods of lower priority than {pod.priority} go"
     told, resources = [], []
     for namespace in dict.fromkeys(victim.namespace for victim in victims):
-        lender = situation.cluster.book.quota(namespace)
-        if lender is not None and namespace in situation.lenders:
-            resources.append(_decisive(situation, list(situation.lenders[namespace])))
-            told.append(_uses(situation, lender, resources[-1]))
+        lender = context.cluster.ledger.quota(namespace)
+        if lender is not None and namespace in context.lenders:
+            resources.append(_decisive(context, list(context.lenders[namespace])))
+            told.append(_uses(context, lender, resources[-1]))
     if len(told) > _TOLD:
         told[_TOLD:] = [f"{len(told) - _TOLD} further quotas use more than their min"]
-    return ", ".join([*told, _needs(situation, quota, resources)])
+    return ", ".join([*told, _needs(context, quota, resources)])
 
 
-def _decisive(situation: PreemptionContext, resources: Sequence[str]) -> str:
+def _decisive(context: PreemptionContext, resources: Sequence[str]) -> str:
     """The one of several resources that is spoken of: one that is short, else one that the pod asks for."""
-    short = {**situation.shortage[0], **situation.shortage[1]}
-    asked = (name for name in resources if situation.pod.charge.get(name, 0) > 0)
+    short = {**context.shortage[0], **context.shortage[1]}
+    asked = (name for name in resources if context.pod.charge.get(name, 0) > 0)
     return next((name for name in resources if name in short), None) or next(asked, resources[0])
 
 
-def _uses(situation: PreemptionContext, quota: Quota, resource: str) -> str:
-    used = situation.used_by(quota.namespace).get(resource, 0)
+def _uses(context: PreemptionContext, quota: Quota, resource: str) -> str:
+    used = context.used_by(quota.namespace).get(resource, 0)
     least = quota.min.get(resource, 0)
     return f"quota {quota.key} uses {quantity(resource, used)} of min {quantity(resource, least)} ({resource})"
 
 
-def _needs(situation: PreemptionContext, quota: Quota, resources: Sequence[str]) -> str:
+def _needs(context: PreemptionContext, quota: Quota, resources: Sequence[str]) -> str:
     """What the pod needs of what is guaranteed to its namespace: of these resources if it asks for any."""
-    charge = situation.pod.charge
+    charge = context.pod.charge
     asked = [name for name in (*resources, *charge) if charge.get(name, 0) > 0]
     if not asked:
         return f"quota {quota.key} needs a place for one more pod"

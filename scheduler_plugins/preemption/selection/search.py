@@ -8,7 +8,7 @@ from typing import TypeAlias
 from scheduler_plugins.preemption.fit import TOO_MANY
 from scheduler_plugins.preemption.selection.candidates import LIFT, Loss, loss
 from scheduler_plugins.preemption.selection.context import PreemptionContext
-from scheduler_plugins.preemption.selection.victims import QUOTA, Candidate, Misfit, Rejected, nobody, select_victims
+from scheduler_plugins.preemption.selection.victims import QUOTA, Candidate, Misfit, Rejected, no_pod, select_victims
 from scheduler_plugins.quota.amounts import Amounts
 from scheduler_plugins.quota.pod import QuotaPod
 
@@ -28,7 +28,7 @@ class Found:
     """Nodes among these where the pod does not fit whoever leaves that may."""
 
 
-def search(situation: PreemptionContext, nodes: Iterable[str], now: float, misfit: Misfit, spared: Spared) -> Found:
+def search(context: PreemptionContext, nodes: Iterable[str], now: float, misfit: Misfit, spared: Spared) -> Found:
     """The candidate that loses least, as if all nodes were compared.
 
     No node loses less than what its least important pods come to of whom enough would have to leave by numbers alone.
@@ -36,21 +36,21 @@ def search(situation: PreemptionContext, nodes: Iterable[str], now: float, misfi
     the pod even with all gone who may leave are not looked at.
 
     Args:
-        situation: of the pod that found no node.
+        context: of the pod that found no node.
         nodes: names of the nodes that come into question.
         now: the time to judge holds by. [unix s]
         misfit: judges whether the pod fits.
         spared: says which candidates do not count.
     """
-    pod, result, short = situation.pod, Found(), _joined(situation)
+    pod, result, short = context.pod, Found(), _joined(context)
     rejected, crowded = result.rejected, result.crowded
     promising: list[tuple[Loss, str]] = []
     for node in nodes:
-        possible = situation.possible(node)
+        possible = context.possible(node)
         if not possible:
-            rejected[node] = nobody(pod, node)
+            rejected[node] = no_pod(pod, node)
             continue
-        lacking = situation.lacking(node)
+        lacking = context.lacking(node)
         too_little = [name for name, need in lacking.items() if sum(_amounts(possible, name)) < need]
         if too_little:
             crowded.add(node)
@@ -61,7 +61,7 @@ def search(situation: PreemptionContext, nodes: Iterable[str], now: float, misfi
     for bound, node in promising:
         if result.best is not None and bound > loss(result.best):
             break
-        found = select_victims(pod, node, situation.cluster, now, misfit, situation)
+        found = select_victims(pod, node, context.cluster, now, misfit, context)
         if isinstance(found, Rejected):
             rejected[node] = found.reason
             if found.resolvable and not found.needless and found.reason != QUOTA:
@@ -73,9 +73,9 @@ def search(situation: PreemptionContext, nodes: Iterable[str], now: float, misfi
     return result
 
 
-def _joined(situation: PreemptionContext) -> Amounts:
+def _joined(context: PreemptionContext) -> Amounts:
     """How much of the ledger those who leave have to be charged, whatever the node."""
-    own, everything = situation.shortage
+    own, everything = context.shortage
     return {**everything, **{name: max(amount, everything.get(name, 0)) for name, amount in own.items()}}
 
 

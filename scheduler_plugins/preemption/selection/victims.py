@@ -50,7 +50,7 @@ def select_victims(
     cluster: QuotaCluster,
     now: float,
     misfit: Misfit,
-    situation: PreemptionContext | None = None,
+    context: PreemptionContext | None = None,
 ) -> Candidate | Rejected:
     """Who would have to leave a node, as upstream's CapacityScheduling chooses.
 
@@ -63,17 +63,17 @@ def select_victims(
         cluster: the cluster.
         now: the time to judge holds by. [unix s]
         misfit: judges whether the pod fits.
-        situation: of the pod, if it is known already.
+        context: of the pod, if it is known already.
     """
-    found = situation or PreemptionContext.of(pod, cluster, now)
-    potential, freed = all_who_may_go(found, node)
+    found = context or PreemptionContext.of(pod, cluster, now)
+    potential, freed = all_possible_victims(found, node)
     gone = {*found.going, *(each.uid for each in potential)}
     if not potential:
-        return Rejected(node, nobody(pod, node), resolvable=False)
+        return Rejected(node, no_pod(pod, node), resolvable=False)
     reason = misfit(pod, node, gone)
     if reason is not None:
         return Rejected(node, reason, resolvable=True)
-    if not freed.suffices(claims=False):
+    if not freed.suffices(nominations=False):
         return Rejected(node, QUOTA, resolvable=True)
     potential.reverse()
     protected, others = found.budgets.split(potential)
@@ -91,17 +91,17 @@ def select_victims(
     return Candidate(node, tuple(sorted(victims, key=importance)), violations, freed.suffices())
 
 
-def all_who_may_go(situation: PreemptionContext, node: str) -> tuple[list[QuotaPod], Freed]:
+def all_possible_victims(context: PreemptionContext, node: str) -> tuple[list[QuotaPod], Freed]:
     """Everybody who may leave a node, the least important first, and what is freed when all do."""
-    freed, found = Freed(situation), []
-    for each in situation.possible(node):
-        if situation.may_go(each, freed):
+    freed, found = Freed(context), []
+    for each in context.possible(node):
+        if context.is_possible_victim(each, freed):
             found.append(each)
             freed.take(each)
     return found, freed
 
 
-def nobody(pod: QuotaPod, node: str) -> str:
+def no_pod(pod: QuotaPod, node: str) -> str:
     """Reason for refusing a node that has nobody who may leave."""
     return f"No victims found on node {node} for preemptor pod {pod.name}"
 

@@ -35,9 +35,9 @@ class QuotaLevels(Collector):
         self._books: list[QuotaLedger] = []
         registry.register(self)
 
-    def show(self, book: QuotaLedger) -> None:
+    def show(self, ledger: QuotaLedger) -> None:
         """Show a ledger from now on."""
-        self._books.append(book)
+        self._books.append(ledger)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """The families without their values."""
@@ -48,13 +48,13 @@ class QuotaLevels(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The values of the moment."""
         *levels, passed_over = self.describe()
-        for book in self._books:
-            for quota in book.in_force:
-                for family, amounts in zip(levels, _levels(quota, book.used(quota.namespace)), strict=True):
+        for ledger in self._books:
+            for quota in ledger.in_force:
+                for family, amounts in zip(levels, _levels(quota, ledger.used(quota.namespace)), strict=True):
                     for resource, amount in amounts.items():
                         value = amount / _MILLI if resource == "cpu" else float(amount)
                         family.add_metric([quota.namespace, quota.name, resource], value)
-        count = sum(len(book.passed_over(name)) for book in self._books for name in book.namespaces)
+        count = sum(len(ledger.passed_over(name)) for ledger in self._books for name in ledger.namespaces)
         passed_over.add_metric([], count)
         yield from (*levels, passed_over)
 

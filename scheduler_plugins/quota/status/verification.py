@@ -83,7 +83,7 @@ class LedgerVerifier:
             pause = CHECK_SECONDS
             try:
                 await self.check_kept()
-                if self._cluster.book.namespaces and self._monotonic() - listed_at >= LIST_SECONDS:
+                if self._cluster.ledger.namespaces and self._monotonic() - listed_at >= LIST_SECONDS:
                     listed_at = self._monotonic()
                     await self.check_listed()
             except Exception:  # noqa: BLE001 - the outer runner: the extender lives on
@@ -95,19 +95,19 @@ class LedgerVerifier:
         Returns:
             By namespace: what bound pods are charged, and what they should be.
         """
-        book, sums = self._cluster.book, dict[str, Amounts]()
+        ledger, sums = self._cluster.ledger, dict[str, Amounts]()
         pods = list(self._cluster.pods.values())
         for start in range(0, len(pods), _SLICE):
             _sum_up(pods[start : start + _SLICE], sums)
             await asyncio.sleep(0)
-        names = {*sums, *(pod.namespace for pod in pods), *book.namespaces}
+        names = {*sums, *(pod.namespace for pod in pods), *ledger.namespaces}
         # Meanwhile pods came and went: what differs now is looked at again in one go.
-        suspected = {name for name in names if not _equal(book.bound(name), sums.get(name, NOTHING))}
+        suspected = {name for name in names if not _equal(ledger.bound(name), sums.get(name, NOTHING))}
         found: dict[str, tuple[Amounts, Amounts]] = {}
         if suspected:
             again: dict[str, Amounts] = {}
             _sum_up((pod for pod in self._cluster.pods.values() if pod.namespace in suspected), again)
-            pairs = {name: (book.bound(name), again.get(name, NOTHING)) for name in suspected}
+            pairs = {name: (ledger.bound(name), again.get(name, NOTHING)) for name in suspected}
             found = {name: pair for name, pair in pairs.items() if not _equal(*pair)}
         self._tell("kept", found)
         return found
@@ -175,7 +175,7 @@ class LedgerVerifier:
 
     def _charged(self, uid: str) -> Amounts:
         """What a bound pod is charged."""
-        charge = self._cluster.book.charge_of(uid)
+        charge = self._cluster.ledger.charge_of(uid)
         return charge.amounts if charge is not None and charge.bound else NOTHING
 
     def _tell(self, against: str, found: Mapping[str, tuple[Amounts, Amounts]]) -> None:

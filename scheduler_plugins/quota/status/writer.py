@@ -143,13 +143,13 @@ class Writer:
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)
             try:
-                await self.look()
+                await self.reconcile()
                 trouble = ""
             except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
                 if trouble != (trouble := f"{type(error).__name__}: {error}"):
                     _LOG.error("The status of quotas cannot be kept: %s", error, exc_info=error)
 
-    async def look(self) -> int:
+    async def reconcile(self) -> int:
         """Write what changed; how many quotas that were."""
         if not self._may_write() or self._monotonic() < self._resume_at:
             return 0
@@ -191,19 +191,19 @@ class Writer:
     def _attempt(self, uid: str, surroundings: Surroundings, now: float) -> tuple[Json, Update] | None:
         """What there is to write to one quota; one that cannot be judged is named once and stops no other."""
 
-        def look(quota: Json) -> tuple[Json, Update] | None:
+        def reconcile(quota: Json) -> tuple[Json, Update] | None:
             change = self._change(quota, surroundings, now)
             return None if change is None else (quota, change)
 
         quota = self._stored(uid)
-        return None if quota is None else self._unreadable.attempt(uid, quota, look)
+        return None if quota is None else self._unreadable.attempt(uid, quota, reconcile)
 
     def _surroundings(self) -> Surroundings:
         capacity: dict[str, int] = {}
         for node in self._cluster.nodes.values():
             for name, amount in node.allocatable.items():
                 capacity[name] = capacity.get(name, 0) + amount
-        return Surroundings(self._cluster.book.total_min, capacity)
+        return Surroundings(self._cluster.ledger.total_min, capacity)
 
     def _stored(self, uid: str) -> Json | None:
         """A quota as it is: as the watch brought it, or as our write left it while the watch has yet to bring that."""
@@ -222,15 +222,15 @@ class Writer:
 
     def _change(self, stored: Json, surroundings: Surroundings, now: float) -> Update | None:
         """What there is to write to a quota now, if anything."""
-        metadata, book = stored["metadata"], self._cluster.book
+        metadata, ledger = stored["metadata"], self._cluster.ledger
         namespace = str(metadata.get("namespace") or "")
-        senior = book.quota(namespace)
-        all_of_it = [senior, *book.passed_over(namespace)] if senior is not None else []
+        senior = ledger.quota(namespace)
+        all_of_it = [senior, *ledger.passed_over(namespace)] if senior is not None else []
         quota = next((each for each in all_of_it if each.uid == metadata.get("uid")), None)
         if quota is None:
             return None
         known = self._known.setdefault(quota.uid, _Known())
-        bound, hard = book.bound(namespace), self._limits.of(namespace)
+        bound, hard = ledger.bound(namespace), self._limits.of(namespace)
         looked_at = (metadata.get("resourceVersion"), all_of_it, bound, hard, surroundings)
         if now < known.not_before or looked_at == known.settled:
             return None

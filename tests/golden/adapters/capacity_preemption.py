@@ -48,7 +48,7 @@ def _by_resources(pod: Json) -> Json:
 
 def _preempt(vector: Json) -> dict[str, Any]:
     cluster, pod = cluster_of(vector), QuotaPod.from_json(_by_resources(vector["preemptor"]))
-    claims = cluster.claims(NOW)
+    claims = cluster.nominations(NOW)
     fitting, situation = FitModel(cluster, claims), PreemptionContext.of(pod, cluster, NOW)
     statuses = vector.get("filterStatuses") or {}
     nodes = sorted(name for name in cluster.nodes if statuses.get(name) != UNRESOLVABLE)
@@ -58,7 +58,7 @@ def _preempt(vector: Json) -> dict[str, Any]:
     codes = {each.node: _code(each, fitting.never(pod, each.node)) for each in rejected}
     nominated = statuses.get(pod.nominated)
     return {
-        "preFilter": _pre_filter(pod, refusal(pod, cluster.book, claims)),
+        "preFilter": _pre_filter(pod, refusal(pod, cluster.ledger, claims)),
         "candidates": [
             {
                 "node": each.node,
@@ -111,7 +111,7 @@ def _pod_eligible(vector: Json) -> dict[str, Any]:
     cluster = cluster_of(vector)
     for given in vector.get("elasticQuotas") or ():
         namespace = given["quota"]["metadata"]["namespace"]
-        rest = minus(amounts_of(given.get("used")), cluster.book.used(namespace))
+        rest = minus(amounts_of(given.get("used")), cluster.ledger.used(namespace))
         cluster.place(standing_in(namespace, rest))
     reason = ineligible(
         QuotaPod.from_json(_by_resources(vector["preemptor"])), cluster, NOW, vector.get("nominatedNodeStatus")

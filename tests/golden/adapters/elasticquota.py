@@ -63,15 +63,15 @@ def _new_quota_info(vector: Json) -> dict[str, Any]:
 
 def _after(vector: Json, pods: Iterable[tuple[QuotaPod, bool]]) -> dict[str, Any]:
     """What is used after pods came (True) and went (False), as a resource list."""
-    book = QuotaLedger()
+    ledger = QuotaLedger()
     given = amounts_of(vector.get("used"))
-    book.put_pod(standing_in("", given))
+    ledger.put_pod(standing_in("", given))
     for pod, comes in pods:
         if comes:
-            book.admit(pod)
+            ledger.admit(pod)
         else:
-            book.withdraw(pod.uid)
-    return {"used": _resource_list(book.used(""), given)}
+            ledger.withdraw(pod.uid)
+    return {"used": _resource_list(ledger.used(""), given)}
 
 
 def _resource_list(amounts: Amounts, also: Iterable[str] = ()) -> dict[str, Amount]:
@@ -91,15 +91,15 @@ def _reserve_resource(vector: Json) -> dict[str, Any]:
 def _unreserve_resource(vector: Json) -> dict[str, Any]:
     """What is left when pods go that `used` holds: the pods are charged first, the rest of `used` stands in."""
     pods = _everywhere(vector["pods"])
-    book, given = QuotaLedger(), amounts_of(vector.get("used"))
+    ledger, given = QuotaLedger(), amounts_of(vector.get("used"))
     rest: Amounts = given
     for pod in pods:
         rest = plus(rest, {name: -amount for name, amount in pod.charge.items()})
-        book.admit(pod)
-    book.put_pod(standing_in("", rest))
+        ledger.admit(pod)
+    ledger.put_pod(standing_in("", rest))
     for pod in pods:
-        book.withdraw(pod.uid)
-    return {"used": _resource_list(book.used(""), given)}
+        ledger.withdraw(pod.uid)
+    return {"used": _resource_list(ledger.used(""), given)}
 
 
 def _over(vector: Json, kind: str) -> dict[str, Any]:
@@ -113,9 +113,9 @@ def _over_min(vector: Json) -> dict[str, Any]:
 
 
 def _aggregated(vector: Json) -> dict[str, Any]:
-    book = QuotaLedger()
-    seed(book, vector)
-    over = aggregated_over_min_with(book.total_used, book.total_min, amounts_of(vector["podRequest"]))
+    ledger = QuotaLedger()
+    seed(ledger, vector)
+    over = aggregated_over_min_with(ledger.total_used, ledger.total_min, amounts_of(vector["podRequest"]))
     return {"over": bool(over)}
 
 
@@ -123,12 +123,12 @@ def _pod_request(vector: Json) -> dict[str, Any]:
     return record(charge_of(vector["pod"]))
 
 
-def seed(book: QuotaLedger, vector: Json) -> None:
+def seed(ledger: QuotaLedger, vector: Json) -> None:
     """Put a vector's quotas into force, with what it says is used."""
     for each in vector.get("elasticQuotas") or ():
         quota = Quota.from_json(each.get("quota") or each)
-        book.put_quota(quota)
-        book.put_pod(standing_in(quota.namespace, amounts_of(each.get("used"))))
+        ledger.put_quota(quota)
+        ledger.put_pod(standing_in(quota.namespace, amounts_of(each.get("used"))))
 
 
 class World:
@@ -140,7 +140,7 @@ class World:
         kept = self.cache.kept[NAME]
         assert isinstance(kept, QuotaCluster)
         self.kept = kept
-        seed(kept.book, vector)
+        seed(kept.ledger, vector)
         for node in vector.get("nodes") or ():
             self.kept.put_node(node)
             self.cache.put_node(node)
@@ -159,16 +159,16 @@ def _prefilter(vector: Json) -> dict[str, Any]:
     return {"codes": [str(world.code(pod)) for pod in vector["pods"]]}
 
 
-def _state(book: QuotaLedger, namespace: str, uids: Iterable[str]) -> dict[str, Any] | None:
-    quota = book.quota(namespace)
+def _state(ledger: QuotaLedger, namespace: str, uids: Iterable[str]) -> dict[str, Any] | None:
+    quota = ledger.quota(namespace)
     if quota is None:
         return None
-    charges = {uid: book.charge_of(uid) for uid in uids}
+    charges = {uid: ledger.charge_of(uid) for uid in uids}
     here = sorted(uid for uid, charge in charges.items() if charge is not None and charge.namespace == namespace)
     return {
         "min": record(quota.min),
         "max": record(quota.max),
-        "used": record(book.used(namespace)),
+        "used": record(ledger.used(namespace)),
         "pods": here,
     }
 
@@ -181,19 +181,19 @@ def _events(vector: Json) -> dict[str, Any]:
         if kind in ("addQuota", "updateQuota"):
             cluster.put_quota(item)
         elif kind == "deleteQuota":
-            cluster.book.delete_quota(Quota.from_json(item).uid)
+            cluster.ledger.delete_quota(Quota.from_json(item).uid)
         elif kind in ("addPod", "updatePod", "deletePod", "reserve"):
             pod = QuotaPod.from_json(named(item.get("pod") or item))
             uids.add(pod.uid)
             if kind == "deletePod":
                 cluster.delete_pod(pod.uid)
             elif kind == "reserve":
-                cluster.book.admit(pod)
+                cluster.ledger.admit(pod)
             else:
                 cluster.place(pod)
         else:
             raise UnsupportedVectorError(f"step {kind}")
-    return {"ns1": _state(cluster.book, "ns1", uids)}
+    return {"ns1": _state(cluster.ledger, "ns1", uids)}
 
 
 def _sequence(vector: Json, *, reserve: bool) -> dict[str, Any]:
@@ -201,30 +201,30 @@ def _sequence(vector: Json, *, reserve: bool) -> dict[str, Any]:
 
     A pod that is counted already is charged as admitted, and what is used beside such pods stands in.
     """
-    book = QuotaLedger()
+    ledger = QuotaLedger()
     pods = [QuotaPod.from_json(named(pod)) for pod in vector["pods"]]
     cached = _uids(vector.get("cachedPods"))
     counted = {pod.uid: pod for pod in pods if pod.uid in cached}
     for each in vector.get("elasticQuotas") or ():
         quota = Quota.from_json(each.get("quota") or each)
-        book.put_quota(quota)
+        ledger.put_quota(quota)
         rest: Amounts = amounts_of(each.get("used"))
         for pod in counted.values():
             if pod.namespace == quota.namespace:
                 rest = plus(rest, {name: -amount for name, amount in pod.charge.items()})
-        book.put_pod(standing_in(quota.namespace, rest))
+        ledger.put_pod(standing_in(quota.namespace, rest))
     for pod in counted.values():
-        book.admit(pod)
+        ledger.admit(pod)
     for uid in cached - counted.keys():
         stranger = standing_in("ns1", NOTHING)
-        book.admit(QuotaPod(**{name: getattr(stranger, name) for name in QuotaPod.__slots__} | {"uid": uid}))
+        ledger.admit(QuotaPod(**{name: getattr(stranger, name) for name in QuotaPod.__slots__} | {"uid": uid}))
     states = []
     for pod in pods:
         if reserve:
-            book.admit(pod)
+            ledger.admit(pod)
         else:
-            book.withdraw(pod.uid)
-        states.append(_state(book, "ns1", cached | {pod.uid for pod in pods}))
+            ledger.withdraw(pod.uid)
+        states.append(_state(ledger, "ns1", cached | {pod.uid for pod in pods}))
     return {"ns1": states, "states": states}
 
 
@@ -240,8 +240,8 @@ def _status_used(vector: Json) -> dict[str, Any]:
         cluster.put_quota(quota)
     for pod in vector.get("pods") or ():
         cluster.put_pod(_somewhere(named(pod)))
-    quotas = cluster.book.in_force
-    lists = {quota.key: reported(quota, cluster.book.bound(quota.namespace)) for quota in quotas}
+    quotas = cluster.ledger.in_force
+    lists = {quota.key: reported(quota, cluster.ledger.bound(quota.namespace)) for quota in quotas}
     return {
         "used": {key: {name: Amount.of(amount) for name, amount in listed.items()} for key, listed in lists.items()}
     }

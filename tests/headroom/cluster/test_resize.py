@@ -54,11 +54,11 @@ def resized(asked: str | None, promised: str | None, has: str | None, **status: 
         (resized("1", "2", "2", **INFEASIBLE), 2000, 1000),  # cannot shrink here
     ],
 )
-def test_resizes_count(pod: Json, set_aside: int, granted: int) -> None:
+def test_resizes_count(pod: Json, reserved_requests: int, granted: int) -> None:
     """The largest amount is set aside, the smallest is granted; what is infeasible is never set aside."""
     views = {view: pod_requests(pod, view)["cpu"] * 1000 for view in Resize}
-    assert views == {Resize.SET_ASIDE: set_aside, Resize.GRANTED: granted}
-    assert charge_of(pod)["cpu"] == set_aside
+    assert views == {Resize.SET_ASIDE: reserved_requests, Resize.GRANTED: granted}
+    assert charge_of(pod)["cpu"] == reserved_requests
 
 
 def test_everybody_counts_so() -> None:

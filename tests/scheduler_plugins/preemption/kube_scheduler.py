@@ -92,7 +92,7 @@ class KubeScheduler:
             component.stop()
             listener.close()
 
-    def judge(self, pod: Json) -> tuple[Json, frozenset[str], Mapping[str, int]]:
+    def evaluator(self, pod: Json) -> tuple[Json, frozenset[str], Mapping[str, int]]:
         """Create a pod and wait until it was judged.
 
         Returns:

@@ -98,7 +98,7 @@ class Server:
         check_options(pod, options)
         uid = pod["metadata"]["uid"]
         holds = ((each["metadata"]["uid"], Hold.of_pod(each)) for each in self.pods.values())
-        claimant = next((claims for claims, hold in holds if hold is not None and uid in hold.victims), "")
+        claimant = next((nominations for nominations, hold in holds if hold is not None and uid in hold.victims), "")
         self.history.append(Evicted(len(self.log), self.writer, uid, claimant))
         self.ended.append(path.rpartition("/")[2])
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
@@ -160,15 +160,15 @@ class Play:
         metrics, lease = PreemptionMetrics(self.registry), LeaseName("ns", "lease")
         self.cache = ClusterCache(LoadRules(), {})
         api = cast("ApiServer", self.server)
-        judge = Evaluator(self.world.cluster, self.cache, Cycle([]), self.settings, metrics)
+        evaluator = Evaluator(self.world.cluster, self.cache, Cycle([]), self.settings, metrics)
         self.pending = Pending(frozenset({OURS}), lambda _: None)
         leader = Leader(api, lease, "me")
         leader.leads = lambda: self.leads  # type: ignore[method-assign]
         clocks = Clocks(lambda: self.now + self.ahead, lambda: self.now)
         calm = Calm(clocks.wall, clocks.monotonic, LONGEST_SECONDS)
         self.world.cluster.present = lambda _: calm()
-        teller = PreemptionEventRecorder(EventRecorder(api, OURS))
-        self.controller = Controller(self.settings, judge, self.pending, api, leader, teller, metrics, clocks)
+        recorder = PreemptionEventRecorder(EventRecorder(api, OURS))
+        self.controller = Controller(self.settings, evaluator, self.pending, api, leader, recorder, metrics, clocks)
         self.watch()
 
     def watch(self) -> None:
@@ -184,7 +184,7 @@ class Play:
     async def live(self, rounds: int = 6) -> None:
         """Time passes, and the watch is always up to date."""
         for _ in range(rounds):
-            await self.controller.look()
+            await self.controller.reconcile()
             self.watch()
             self.now += 1
 

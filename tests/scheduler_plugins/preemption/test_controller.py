@@ -21,12 +21,12 @@ class Died(BaseException):
 async def test_hold_comes_first() -> None:
     """Nobody is evicted before the hold is written, and seen by our own watch; then just whom it names."""
     play = Play()
-    await play.controller.look()
+    await play.controller.reconcile()
     assert (play.held(), play.server.evicted) == (True, [])
-    await play.controller.look()
+    await play.controller.reconcile()
     assert play.server.evicted == []  # the watch has not shown it
     play.watch()
-    await play.controller.look()
+    await play.controller.reconcile()
     assert play.server.evicted == ["a2"]
     assert play.pod("b1")["status"]["nominatedNodeName"] == "n1"
     (target,) = play.pod("a2")["status"]["conditions"]
@@ -81,10 +81,10 @@ async def test_room_is_used_and_nobody_more_leaves() -> None:
 async def test_preemptor_goes_in_between() -> None:
     """The pod is deleted after the hold was seen, and only the server knows: nobody leaves."""
     play = Play()
-    await play.controller.look()
+    await play.controller.reconcile()
     play.watch()
     play.pod("b1")["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
-    await play.controller.look()
+    await play.controller.reconcile()
     assert play.server.evicted == []
     await play.live()
     assert play.server.evicted == []
@@ -95,7 +95,7 @@ async def test_preemptor_is_bound_in_between() -> None:
     play = Play()
     pod = play.pod("b1")
     pod["spec"]["nodeName"], pod["metadata"]["resourceVersion"] = "n1", "2"
-    await play.controller.look()
+    await play.controller.reconcile()
     assert not play.held()
     await play.live()
     assert play.server.evicted == []
@@ -106,7 +106,7 @@ async def test_note_of_kube_scheduler_in_between() -> None:
     play = Play()
     pod = play.pod("b1")
     pod["status"]["conditions"][0]["message"], pod["metadata"]["resourceVersion"] = "0/2 nodes", "7"
-    await play.controller.look()
+    await play.controller.reconcile()
     assert play.held()
     assert play.world.cluster.pods["b/b1"].hold is not None
 
@@ -117,7 +117,7 @@ async def test_hold_of_another_in_between() -> None:
     pod = play.pod("b1")
     pod["metadata"] |= {"resourceVersion": "7", "annotations": other.annotations}
     pod["status"]["conditions"].append(other.condition)
-    await play.controller.look()
+    await play.controller.reconcile()
     assert Hold.of_pod(pod) == other
     assert play.server.evicted == []
 
@@ -125,7 +125,7 @@ async def test_hold_of_another_in_between() -> None:
 async def test_quota_changes_in_between() -> None:
     """A quota that the server has otherwise than we know it: nobody leaves before the watch has brought it."""
     play = Play()
-    await play.controller.look()
+    await play.controller.reconcile()
     play.watch()
     (quota,) = play.server.quotas["a"]
     quota["spec"] = {"min": {GPU: "3"}, "max": {GPU: "3"}}
@@ -139,7 +139,7 @@ async def test_quota_changes_in_between() -> None:
 async def test_victim_ends_in_between() -> None:
     """A victim that ended by itself after the hold was written: there is room, and nobody else leaves."""
     play = Play()
-    await play.controller.look()
+    await play.controller.reconcile()
     play.end("a2")
     await play.live()
     assert play.server.evicted == []
@@ -148,10 +148,10 @@ async def test_victim_ends_in_between() -> None:
 async def test_another_pod_of_that_name() -> None:
     """A victim that was replaced by a pod of its name, and the watch does not know: that one stays."""
     play = Play()
-    await play.controller.look()
+    await play.controller.reconcile()
     play.watch()
     play.pod("a2")["metadata"]["uid"] = "another"
-    await play.controller.look()
+    await play.controller.reconcile()
     assert play.server.evicted == []
 
 
@@ -159,7 +159,7 @@ async def test_another_pod_of_that_name() -> None:
 async def test_another_pod_of_that_name_at_the_last_moment(rule: BudgetsRule) -> None:
     """A victim that is replaced after it was read for the last time: the other pod stays, by the API server's word."""
     play = Play(disruption_budgets=rule)
-    await play.controller.look()
+    await play.controller.reconcile()
     play.watch()
 
     def replaced(request: str) -> None:
@@ -167,7 +167,7 @@ async def test_another_pod_of_that_name_at_the_last_moment(rule: BudgetsRule) ->
             play.pod("a2")["metadata"]["uid"] = "another"
 
     play.server.before = replaced
-    await play.controller.look()
+    await play.controller.reconcile()
     assert any(line.startswith(("EVICT", "DELETE")) for line in play.server.log), "nobody was to leave"
     assert play.server.evicted == []
 
@@ -181,7 +181,7 @@ async def test_budget_says_no() -> None:
             raise ApiUnavailable("Cannot evict pod as it would violate the pod's disruption budget.", 429)
 
     play.server.before = refuses
-    await play.controller.look()
+    await play.controller.reconcile()
     play.watch()
     assert play.held()
     await play.live()
@@ -239,7 +239,7 @@ async def test_victim_that_changes_for_ever() -> None:
 async def test_leader_changes_in_between() -> None:
     """Who leads no longer writes no more; the next one goes on from the hold."""
     play = Play()
-    await play.controller.look()
+    await play.controller.reconcile()
     play.watch()
     play.leads = False
     await play.live()
@@ -259,10 +259,10 @@ async def test_right_ends_in_a_write() -> None:
             raise NotLeading("this replica does not lead any more")
 
     play.server.before = ends
-    await play.controller.look()
+    await play.controller.reconcile()
     play.watch()
     with pytest.raises(NotLeading):
-        await play.controller.look()
+        await play.controller.reconcile()
     assert (play.held(), play.server.evicted) == (True, [])
 
 
@@ -305,7 +305,7 @@ async def test_clock_that_is_set_elsewhere(ahead: float) -> None:
     cluster, wall = play.world.cluster, NOW + ahead
     flying = {"metadata": {"name": "c1", "namespace": "c", "uid": "c/c1"}, "spec": {"containers": []}}
     play.cache.charge(play.cache.read(flying), ["n1"], wall)
-    cluster.allowances.add(PreemptionGrant(cluster.pods["b/b1"], wall, {}, {}))
+    cluster.preemption_grants.add(PreemptionGrant(cluster.pods["b/b1"], wall, {}, {}))
     await play.live(3)
     assert play.server.evicted == []
     play.now += SECONDS

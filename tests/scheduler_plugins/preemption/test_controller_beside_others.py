@@ -72,7 +72,7 @@ async def test_trouble_of_all(error: Exception) -> None:
     play = Play()
     play.server.before = refusing("PATCH b1", error)
     with pytest.raises(type(error)):
-        await play.controller.look()
+        await play.controller.reconcile()
 
 
 async def test_pod_that_preempts_nobody_speaks_for_itself() -> None:
@@ -95,7 +95,7 @@ async def test_kube_scheduler_evicts_at_the_same_moment() -> None:
     def asks(request: str) -> None:
         if request == "PATCH b1":
             pod, victim = cluster.pods["b/b1"], cluster.pods["a/a1"]
-            cluster.allowances.add(PreemptionGrant(pod, play.now, {"n1": [victim]}, {"n1": "why"}))
+            cluster.preemption_grants.add(PreemptionGrant(pod, play.now, {"n1": [victim]}, {"n1": "why"}))
             play.server.before = lambda _: None
 
     play.server.before = asks
@@ -108,7 +108,7 @@ async def test_kube_scheduler_has_evicted(nominated: str) -> None:
     """kube-scheduler evicted somebody as it was allowed, and took the nomination away again: nobody else leaves."""
     play = Play()
     cluster, status = play.world.cluster, play.pod("b1")["status"]
-    cluster.allowances.add(
+    cluster.preemption_grants.add(
         PreemptionGrant(cluster.pods["b/b1"], play.now, {"n1": [cluster.pods["a/a1"]]}, {"n1": "why"})
     )
     play.pod("a1")["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
@@ -128,7 +128,7 @@ async def test_no_quota_any_more() -> None:
     play = Play()
     play.pod("b1")["spec"]["priority"] = 10
     play.watch()
-    await play.controller.look()
+    await play.controller.reconcile()
     assert play.held()
     for uid in list(play.world.cluster.quota_objects):
         play.world.cluster.delete_quota(uid)

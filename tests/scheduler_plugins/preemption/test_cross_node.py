@@ -176,10 +176,10 @@ def test_enough_and_none_too_many(seed: int) -> None:
     decision = world.decide(pod, cross_node=True)
     if isinstance(decision, Undecided):
         return
-    situation, misfit = PreemptionContext.of(pod, world.cluster, NOW), FitModel(world.cluster, ()).misfit
+    context, misfit = PreemptionContext.of(pod, world.cluster, NOW), FitModel(world.cluster, ()).misfit
 
     def is_enough(victims: set[str]) -> bool:
-        freed = Freed(situation)
+        freed = Freed(context)
         for uid in victims:
             freed.take(world.cluster.pods[uid])
         return freed.suffices() and misfit(pod, decision.node, victims) is None
@@ -188,6 +188,6 @@ def test_enough_and_none_too_many(seed: int) -> None:
     assert is_enough(gone)
     assert not any(is_enough(gone - {uid}) for uid in gone)
     for namespace, least in (("a", 2), ("c", 1)):
-        before = world.cluster.book.used(namespace).get("nvidia.com/gpu", 0)
+        before = world.cluster.ledger.used(namespace).get("nvidia.com/gpu", 0)
         assert before - sum(victim.namespace == namespace for victim in decision.victims) >= min(least, before)
     assert world.decide(pod, cross_node=True) == decision

@@ -179,7 +179,7 @@ def test_own_charge_says_nothing() -> None:
     """What a pod was charged when it was last let through does not count against it."""
     world = story_1()
     pod = world.wait("b/b2", 3)
-    world.cluster.book.admit(pod)
+    world.cluster.ledger.admit(pod)
 
     assert world.victims(pod) == {"a/a3"}
 

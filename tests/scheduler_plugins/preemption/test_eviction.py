@@ -70,7 +70,7 @@ async def test_eviction_is_told_though_it_cannot_be_marked(
             raise error
 
     play.server.before = ends
-    monkeypatch.setattr(play.controller._teller, "did", lambda pod, _type, reason, _: told.append((pod.name, reason)))
+    monkeypatch.setattr(play.controller._recorder, "did", lambda pod, _type, reason, _: told.append((pod.name, reason)))
     await play.live(3)
     assert play.server.evicted == ["a2"]
     assert told == [("b1", "Reclaiming"), ("a2", "Preempted")]

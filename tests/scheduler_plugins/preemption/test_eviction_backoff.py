@@ -23,11 +23,11 @@ def test_early_end_counts() -> None:
     """A pod that ends soon after room was made for it makes its workload wait, longer each time."""
     guard, now = WorkloadBackoff(BACK_OFF), 0.0
     for wait in (60, 120):
-        guard.made_room("uid", "ns/Job/j", now)
-        guard.look({"uid"}, now + 1)
+        guard.freed_resources("uid", "ns/Job/j", now)
+        guard.reconcile({"uid"}, now + 1)
         assert guard.waits("ns/Job/j", now + 1) == 0
         now += EARLY_SECONDS - 1
-        guard.look(set(), now)
+        guard.reconcile(set(), now)
         assert guard.waits("ns/Job/j", now) == wait
         assert guard.waits("ns/Job/another", now) == 0
         now += wait
@@ -37,18 +37,18 @@ def test_early_end_counts() -> None:
 def test_late_end_does_not() -> None:
     """A pod that stayed used its room, whatever becomes of it."""
     guard = WorkloadBackoff(BACK_OFF)
-    guard.made_room("uid", "w", 0.0)
-    guard.look({"uid"}, EARLY_SECONDS)
-    guard.look(set(), EARLY_SECONDS + 1)
+    guard.freed_resources("uid", "w", 0.0)
+    guard.reconcile({"uid"}, EARLY_SECONDS)
+    guard.reconcile(set(), EARLY_SECONDS + 1)
     assert guard.waits("w", EARLY_SECONDS + 1) == 0
 
 
 def test_peace_forgives() -> None:
     """After as long as the longest wait without trouble it begins at the first again."""
     guard = WorkloadBackoff(BACK_OFF)
-    guard.made_room("one", "w", 0.0)
-    guard.look(set(), 10.0)
-    guard.look(set(), 10.0 + 60 + 300)
-    guard.made_room("two", "w", 400.0)
-    guard.look(set(), 410.0)
+    guard.freed_resources("one", "w", 0.0)
+    guard.reconcile(set(), 10.0)
+    guard.reconcile(set(), 10.0 + 60 + 300)
+    guard.freed_resources("two", "w", 400.0)
+    guard.reconcile(set(), 410.0)
     assert guard.waits("w", 410.0) == 60

@@ -248,7 +248,7 @@ def test_taken_away_is_as_never_there(seed: int) -> None:
     gone = {made["metadata"]["uid"] for made in there if "nodeName" in made["spec"] and random.randrange(3) == 0}
     full = cluster(*namespaces, *nodes, *there)
     empty = cluster(*namespaces, *nodes, *(made for made in there if made["metadata"]["uid"] not in gone))
-    fitting, fresh = FitModel(full, full.claims(NOW)), FitModel(empty, empty.claims(NOW))
+    fitting, fresh = FitModel(full, full.nominations(NOW)), FitModel(empty, empty.nominations(NOW))
     for _ in range(2):
         asked = QuotaPod.from_json(pods.make())
         for name in names:

@@ -54,7 +54,7 @@ class Pool:
         """What the model says of each node."""
         spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
         asked = QuotaPod.from_json({**pod, "spec": spec, "status": {}})
-        fitting = FitModel(self.model, self.model.claims(time.time()))
+        fitting = FitModel(self.model, self.model.nominations(time.time()))
         assert not fitting.unmodelled(asked)
         for node in self.model.nodes:
             assert not fitting.never(asked, node) or fitting.misfit(asked, node, frozenset())
@@ -62,7 +62,7 @@ class Pool:
 
     def compare(self, pod: Json) -> bool:
         """Have both judge a pod; whether it was bound, and stays."""
-        judged, fit, reasons = self.scheduler.judge(pod)
+        judged, fit, reasons = self.scheduler.evaluator(pod)
         if not self.agrees(judged, fit, reasons):
             self.read(beside=judged["metadata"]["uid"])  # somebody else's nodes or pods may have changed
             assert self.agrees(judged, fit, reasons), (pod, fit, reasons, self.think(judged))
@@ -130,7 +130,7 @@ class Pool:
         tries = iter(range(10**6))
 
         def seen() -> bool:
-            judged, fit, _ = self.scheduler.judge(self._mark(f"probe-{self.marks}-{next(tries)}", port))
+            judged, fit, _ = self.scheduler.evaluator(self._mark(f"probe-{self.marks}-{next(tries)}", port))
             self.delete(judged)
             return not fit
 

@@ -95,7 +95,7 @@ class Run:
         """All of it."""
         for _ in range(ROUNDS):
             try:
-                await self.play.controller.look()
+                await self.play.controller.reconcile()
             except Died:
                 self.lead()
             except (ApiUnavailable, NotLeading):

@@ -58,7 +58,7 @@ class Site:
             self.report(name, share, beside)
         enabled = [Enabled(LOAD, 1.0, self.load), Enabled(QUOTAS, 1.0, quotas)]
         metrics = PreemptionMetrics(CollectorRegistry())
-        self.judge = Evaluator(self.cluster, self.cache, Cycle(enabled[:1]), PreemptionSettings(), metrics)
+        self.evaluator = Evaluator(self.cluster, self.cache, Cycle(enabled[:1]), PreemptionSettings(), metrics)
         lots = np.random.default_rng(1)
         self.extender = Extender(self.cache, Cycle(enabled), Answering(), lambda: NOW, lots)
 
@@ -86,7 +86,7 @@ class Site:
         """Who leaves for a pod."""
         self.put(item)
         asked = self.cluster.pods[item["metadata"]["uid"]]
-        return self.judge(as_asked(asked), NOW, None if held is None else [held.node], held)
+        return self.evaluator(as_asked(asked), NOW, None if held is None else [held.node], held)
 
     def passes(self, item: Json) -> bool:
         """Whether filter lets a pod through somewhere."""
@@ -113,7 +113,7 @@ def test_hot_by_borrowers(share: float, beside: float, leave: int, arguments: di
     assert isinstance(found, Decision), found
     by_prod = "prod_usage_thresholds" in arguments  # of which only pods count that are there, whatever is measured
     assert by_prod or len(found.victims) == leave
-    hold = Hold(found.node, NOW + 60, tuple(victim.uid for victim in found.victims), 1, site.judge.relief(found))
+    hold = Hold(found.node, NOW + 60, tuple(victim.uid for victim in found.victims), 1, site.evaluator.relief(found))
     for victim in found.victims:
         site.cluster.delete_pod(victim.uid)
         site.cache.delete_pod(victim.uid)
@@ -148,7 +148,7 @@ def test_decided_once_more(gone: int) -> None:
     asked = pod("wants", "b")
     first = site.decide(asked)
     assert isinstance(first, Decision)
-    hold = Hold(first.node, NOW + 60, tuple(each.uid for each in first.victims), 1, site.judge.relief(first))
+    hold = Hold(first.node, NOW + 60, tuple(each.uid for each in first.victims), 1, site.evaluator.relief(first))
     left = {each.uid for each in first.victims[:gone]}
     for uid in left:
         site.cluster.delete_pod(uid)
@@ -168,7 +168,7 @@ def test_room_of_others_is_not_taken_twice() -> None:
     asked = pod("first", "b")
     first = site.decide(asked)
     assert isinstance(first, Decision)
-    hold = Hold(first.node, NOW + 60, tuple(each.uid for each in first.victims), 1, site.judge.relief(first))
+    hold = Hold(first.node, NOW + 60, tuple(each.uid for each in first.victims), 1, site.evaluator.relief(first))
     site.put(pod("first", "b", hold=hold))
     second = site.decide(pod("second", "b"))
     assert isinstance(second, Decision)

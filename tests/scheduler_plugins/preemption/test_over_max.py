@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler_plugins.preemption.over_max import OverMaxRule
-from scheduler_plugins.quota.over_max import beyond_max
+from scheduler_plugins.quota.over_max import over_max_usage
 from tests.scheduler_plugins.preemption.plays import Play
 from tests.scheduler_plugins.preemption.worlds import GPU
 
@@ -41,7 +41,9 @@ def _late(play: Play, name: str, second: int, priority: int = 0, gpus: int = 1) 
 
 
 def _named(play: Play) -> list[str]:
-    found = beyond_max(play.world.cluster.book, play.world.cluster.pods.values(), play.world.cluster.quota_objects)
+    found = over_max_usage(
+        play.world.cluster.ledger, play.world.cluster.pods.values(), play.world.cluster.quota_objects
+    )
     return [pod.name for each in found for pod in each.pods]
 
 

@@ -205,7 +205,7 @@ def test_nobody_else_while_somebody_leaves() -> None:
 
     leaving = world.run("a/low", "gpu", 1, priority=-5, terminating=True)
     assert asked(world, pod, elsewhere) == {}
-    world.cluster.allowances.acted_on(pod.uid, "gpu")
+    world.cluster.preemption_grants.acted_on(pod.uid, "gpu")
     assert asked(world, pod, elsewhere) == {}
     world.cluster.delete_pod(leaving.uid)
     world.run("c/new", "gpu", 1)
@@ -218,7 +218,7 @@ def test_cluster_without_quotas() -> None:
     pod, proposed = world.wait("free/f1", 1, priority=5), {"gpu": Victims(("strange",), 1)}
 
     assert asked(world, pod, {**proposed, "other": NOBODY}) == proposed
-    assert world.cluster.allowances.recent(NOW) == []
+    assert world.cluster.preemption_grants.recent(NOW) == []
 
 
 def test_unknown_nodes_and_pods() -> None:
@@ -234,8 +234,8 @@ def test_unknown_demands_are_not_rewritten() -> None:
     """What the model of the filters cannot judge stays as proposed, or is left out; it is never rewritten."""
     world = over_min()
     pod = world.wait("b/b2", 1)
-    claims = [{"name": "claim", "resourceClaimName": "gpu-claim"}]
-    demanding = {**(pod.json or {}), "spec": {**(pod.json or {})["spec"], "resourceClaims": claims}}
+    nominations = [{"name": "claim", "resourceClaimName": "gpu-claim"}]
+    demanding = {**(pod.json or {}), "spec": {**(pod.json or {})["spec"], "resourceClaims": nominations}}
     asking = QuotaPod.from_json(demanding)
 
     assert asked(world, asking, {"gpu": Victims(("a/low",))}) == {"gpu": Victims(("a/low",))}

@@ -36,14 +36,14 @@ class Judged:
 
     def __init__(self, play: Play, seconds: float = 0.0) -> None:
         self.pods: list[str] = []
-        judge = play.controller._judge
+        evaluator = play.controller._evaluator
 
         def counted(pod: QuotaPod, *given: Any, **more: Any) -> Decision | Undecided:  # noqa: ANN401
             self.pods.append(pod.name)
             play.now += seconds
-            return judge(pod, *given, **more)
+            return evaluator(pod, *given, **more)
 
-        play.controller._judge = counted  # type: ignore[assignment]
+        play.controller._evaluator = counted  # type: ignore[assignment]
 
 
 def _repel(play: Play, selector: Mapping[str, Any]) -> None:
@@ -60,7 +60,7 @@ async def test_index_is_no_difference() -> None:
     play.end("b1")
     _wait(play, 300)
     judged = Judged(play)
-    await play.controller.look()
+    await play.controller.reconcile()
     assert len(judged.pods) == 1
 
 
@@ -79,7 +79,7 @@ async def test_labels_that_are_read_count(selector: Mapping[str, Any], decided: 
     _wait(play, 20)
     _repel(play, selector)
     judged = Judged(play)
-    await play.controller.look()
+    await play.controller.reconcile()
     assert len(judged.pods) == decided
 
 
@@ -98,7 +98,7 @@ async def test_own_constraints_read_labels(constraint: Mapping[str, Any], decide
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **constraint}
     _wait(play, 20, topologySpreadConstraints=[spread])
     judged = Judged(play)
-    await play.controller.look()
+    await play.controller.reconcile()
     assert len(judged.pods) == decided
 
 
@@ -112,7 +112,7 @@ async def test_what_decides_is_a_difference() -> None:
     play.pod("job-3")["spec"]["nodeSelector"] = {"disk": "ssd"}
     play.watch()
     judged = Judged(play)
-    await play.controller.look()
+    await play.controller.reconcile()
     assert len(judged.pods) == 4
 
 
@@ -127,7 +127,7 @@ async def test_share_of_a_core() -> None:
     begun = play.now
     while len(set(judged.pods)) < 40:
         before = len(judged.pods)
-        await play.controller.look()
+        await play.controller.reconcile()
         seen.append(len(judged.pods) - before)
         play.now += 0.05
         assert len(seen) < 2000, "somebody's turn never comes"
@@ -145,16 +145,16 @@ async def test_own_max_is_no_question_of_nodes(monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError("a node was looked at")
 
     monkeypatch.setattr("scheduler_plugins.preemption.evaluator.FitModel", looked)
-    judge: Evaluator = play.controller._judge
+    evaluator: Evaluator = play.controller._evaluator
     assert isinstance(play.controller, Controller)
     waits = play.world.cluster.pods["a/job-0"]
-    assert judge(waits, play.now) == Undecided(OWN_MAX, {})
+    assert evaluator(waits, play.now) == Undecided(OWN_MAX, {})
     play.pod("a1")["spec"]["priority"] = -1
     play.watch()
     with pytest.raises(AssertionError, match="looked at"):
-        judge(waits, play.now)
+        evaluator(waits, play.now)
     play.end("a1")
-    assert judge(waits, play.now) == Undecided(OWN_MAX, {})
+    assert evaluator(waits, play.now) == Undecided(OWN_MAX, {})
     play.end("a2")
     with pytest.raises(AssertionError, match="looked at"):
-        judge(waits, play.now)
+        evaluator(waits, play.now)

@@ -37,7 +37,7 @@ def _cluster(*items: Json, max_missing: MaxMissing = MaxMissing.ZERO) -> QuotaCl
 
 
 def _over(cluster: QuotaCluster, item: Json, now: float = 0) -> Over | None:
-    return refusal(QuotaPod.from_json(item), cluster.book, cluster.claims(NOW + now), cluster.doubts)
+    return refusal(QuotaPod.from_json(item), cluster.ledger, cluster.nominations(NOW + now), cluster.unconfirmed)
 
 
 def _told(cluster: QuotaCluster, item: Json, now: float = 0) -> str:
@@ -118,7 +118,7 @@ def test_own_charge_is_not_in_the_way() -> None:
     """A pod that is judged again while it is charged tentatively finds its own room, and is charged once."""
     cluster = _cluster(A, B)
     asked = pod("p", "a", _gpus(6))
-    cluster.book.admit(QuotaPod.from_json(asked))
+    cluster.ledger.admit(QuotaPod.from_json(asked))
     assert _over(cluster, asked) is None
     assert _over(cluster, pod("other", "a", _gpus(1))) is not None
 
@@ -162,7 +162,7 @@ def test_counted_once_over_charge_hold_and_nomination() -> None:
     """A pod that is nominated, holds room and was answered for takes its room once, and bound takes it still once."""
     claimant = pod("c", "a", _gpus(2), nominated="n1", hold=Hold("n1", NOW + 60))
     cluster = _cluster(A, B, pod("x", "a", _gpus(3), node="n1"), claimant)
-    cluster.book.admit(QuotaPod.from_json(claimant))
+    cluster.ledger.admit(QuotaPod.from_json(claimant))
     assert _over(cluster, pod("p", "a", _gpus(1))) is None
     assert _over(cluster, pod("p", "a", _gpus(2))) is not None
     cluster.put_pod({**claimant, "spec": {**claimant["spec"], "nodeName": "n1"}})
@@ -197,33 +197,33 @@ def test_doubts_count_beside_what_is_used() -> None:
     """Pods that may be on their way count for their namespace and for all; the pod that is asked about does not."""
     cluster = _cluster(A, B, pod("x", "a", _gpus(3), node="n1"))
     doubted = [QuotaPod.from_json(pod(name, "a", _gpus(2))) for name in ("d", "p")]
-    cluster.doubts = UnconfirmedReservations(doubted)
+    cluster.unconfirmed = UnconfirmedReservations(doubted)
     assert _over(cluster, pod("p", "a", _gpus(1))) is None
     assert _told(cluster, pod("p", "a", _gpus(2))) == (
         f"ElasticQuota a/q: {GPU} used 3 + perhaps on their way since before a restart 2 + requested 2 > max 6 "
         "(min 4, sum of min 10; waits until pods of a that were pending at the extender's start are bound or asked"
         " about, 30 s at most)"
     )
-    cluster.book.admit(doubted[0])
+    cluster.ledger.admit(doubted[0])
     assert _over(cluster, pod("p", "a", _gpus(1))) is None
-    assert cluster.doubts.drop("uid-a-d")
-    assert not cluster.doubts.drop("uid-a-d")
+    assert cluster.unconfirmed.drop("uid-a-d")
+    assert not cluster.unconfirmed.drop("uid-a-d")
 
 
 # Against the words of the rules
 
 
-def _demands(asked: QuotaPod, book: QuotaLedger, claims: Iterable[Nomination]) -> tuple[Amounts, Amounts]:
+def _demands(asked: QuotaPod, ledger: QuotaLedger, nominations: Iterable[Nomination]) -> tuple[Amounts, Amounts]:
     """A and B, claim by claim."""
     own, everything = asked.charge, asked.charge
-    for claim in claims:
-        if claim.uid == asked.uid or book.charge_of(claim.uid) is not None:
+    for nomination in nominations:
+        if nomination.uid == asked.uid or ledger.charge_of(nomination.uid) is not None:
             continue
-        if claim.namespace == asked.namespace:
-            if claim.priority >= asked.priority:
-                own, everything = plus(own, claim.charge), plus(everything, claim.charge)
-        elif book.quota(claim.namespace) is not None and not book.is_over_min(claim.namespace):
-            everything = plus(everything, claim.charge)
+        if nomination.namespace == asked.namespace:
+            if nomination.priority >= asked.priority:
+                own, everything = plus(own, nomination.charge), plus(everything, nomination.charge)
+        elif ledger.quota(nomination.namespace) is not None and not ledger.is_over_min(nomination.namespace):
+            everything = plus(everything, nomination.charge)
     return own, everything
 
 
@@ -248,14 +248,14 @@ def test_sums_are_what_claims_come_to(seed: int) -> None:
     cluster = _cluster(*_crowd(lot))
     for _ in range(8):
         asked = lot.choice([*cluster.pods.values(), QuotaPod.from_json(pod("new", "a", priority=5))])
-        claims = cluster.claims(NOW)
-        own, everything = demands(asked, cluster.book, claims)
-        right = _demands(asked, cluster.book, list(claims))
+        nominations = cluster.nominations(NOW)
+        own, everything = demands(asked, cluster.ledger, nominations)
+        right = _demands(asked, cluster.ledger, list(nominations))
         assert own == right[0]  # whether a scalar is named is part of it
         assert all(everything.get(name, 0) == right[1].get(name, 0) for name in {*everything, *right[1]})
-        assert not any(leaving(asked, cluster.book, claims))
+        assert not any(leaving(asked, cluster.ledger, nominations))
         if not asked.node:
-            cluster.book.admit(asked)
+            cluster.ledger.admit(asked)
         if lot.random() < 0.3:
             cluster.delete_pod(asked.uid)
         if lot.random() < 0.3:
@@ -265,11 +265,11 @@ def test_sums_are_what_claims_come_to(seed: int) -> None:
 def test_claims_are_kept_until_they_change() -> None:
     """They are not gathered anew for every pod: not while nothing about claims changes."""
     cluster = _cluster(A, pod("c", "a", nominated="n1", hold=Hold("n1", NOW + 60)))
-    known = cluster.claims(NOW)
+    known = cluster.nominations(NOW)
     cluster.put_pod(pod("x", "a", node="n1"))
     cluster.put_pod(pod("c", "a", nominated="n1", hold=Hold("n1", NOW + 60)))
-    assert cluster.claims(NOW + 59) is known
+    assert cluster.nominations(NOW + 59) is known
     assert len(known) == 1
     assert known[0].uid == "uid-a-c"
     cluster.delete_node("n1")
-    assert list(cluster.claims(NOW)) == list(Nominations(()))
+    assert list(cluster.nominations(NOW)) == list(Nominations(()))

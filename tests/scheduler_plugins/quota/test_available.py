@@ -53,7 +53,7 @@ def test_holder_on_its_way() -> None:
     world = World({"gpu": 10}, {"a": (1, 8), "b": (2, 8)})
     world.run("a/a1", "gpu", 8)
     holder = world.wait("b/holder", 2, hold=HOLD)
-    world.cluster.book.admit(holder)
+    world.cluster.ledger.admit(holder)
     pod = world.wait("a/new", 2, 100)
 
     assert crowded(pod, world.cluster, holders_before(pod, world.cluster, NOW)) == {"gpu"}

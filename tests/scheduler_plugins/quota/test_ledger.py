@@ -15,128 +15,128 @@ from tests.scheduler_plugins.objects import Json
 from tests.scheduler_plugins.quota.things import GPU, miscounted, pod, quota
 
 
-def _book(*items: Json) -> QuotaLedger:
+def _ledger(*items: Json) -> QuotaLedger:
     """A ledger that was told of quotas and pods."""
-    book = QuotaLedger()
+    ledger = QuotaLedger()
     for item in items:
         if "containers" in item["spec"]:
-            book.put_pod(QuotaPod.from_json(item))
+            ledger.put_pod(QuotaPod.from_json(item))
         else:
-            book.put_quota(Quota.from_json(item))
-    return book
+            ledger.put_quota(Quota.from_json(item))
+    return ledger
 
 
 def test_pods_before_the_quota_count() -> None:
     """A quota that comes later finds what its namespace uses, and counts it among all."""
-    book = _book(pod("old", "a", node="n1"), quota("a", {"cpu": 4}))
-    assert book.used("a") == {"cpu": 1000}
-    assert book.total_used == {"cpu": 1000}
-    assert book.total_min == {"cpu": 4000}
+    ledger = _ledger(pod("old", "a", node="n1"), quota("a", {"cpu": 4}))
+    assert ledger.used("a") == {"cpu": 1000}
+    assert ledger.total_used == {"cpu": 1000}
+    assert ledger.total_min == {"cpu": 4000}
 
 
 def test_namespace_without_quota_is_not_among_all() -> None:
     """What namespaces without a quota use is known, but no quota's business, before and after it had one."""
-    book = _book(quota("a", {"cpu": 4}), pod("x", "a", node="n1"), pod("y", "b", node="n1"))
-    assert book.total_used == {"cpu": 1000}
-    book.delete_quota("a-q")
-    assert book.total_used["cpu"] == 0
-    assert book.total_min["cpu"] == 0
-    assert book.used("a") == {"cpu": 1000}
-    book.put_quota(Quota.from_json(quota("a", {"cpu": 2})))
-    assert book.total_used["cpu"] == 1000
-    assert book.total_min["cpu"] == 2000
+    ledger = _ledger(quota("a", {"cpu": 4}), pod("x", "a", node="n1"), pod("y", "b", node="n1"))
+    assert ledger.total_used == {"cpu": 1000}
+    ledger.delete_quota("a-q")
+    assert ledger.total_used["cpu"] == 0
+    assert ledger.total_min["cpu"] == 0
+    assert ledger.used("a") == {"cpu": 1000}
+    ledger.put_quota(Quota.from_json(quota("a", {"cpu": 2})))
+    assert ledger.total_used["cpu"] == 1000
+    assert ledger.total_min["cpu"] == 2000
 
 
 def test_oldest_of_several_is_in_force() -> None:
     """Of several quotas in a namespace the oldest counts, then the first by name; the next takes over when it goes."""
     old, new = quota("a", {"cpu": 1}, name="z", age=20), quota("a", {"cpu": 2}, name="b", age=10)
     twin = quota("a", {"cpu": 4}, name="c", age=10)
-    book = _book(new, twin, old)
-    in_force = book.quota("a")
+    ledger = _ledger(new, twin, old)
+    in_force = ledger.quota("a")
     assert in_force is not None
     assert in_force.name == "z"
-    assert [each.name for each in book.passed_over("a")] == ["b", "c"]
-    assert book.total_min == {"cpu": 1000}
-    book.delete_quota("a-z")
-    in_force = book.quota("a")
+    assert [each.name for each in ledger.passed_over("a")] == ["b", "c"]
+    assert ledger.total_min == {"cpu": 1000}
+    ledger.delete_quota("a-z")
+    in_force = ledger.quota("a")
     assert in_force is not None
     assert in_force.name == "b"
-    assert book.total_min == {"cpu": 2000}
-    book.delete_quota("a-b")
-    assert book.total_min == {"cpu": 4000}
+    assert ledger.total_min == {"cpu": 2000}
+    ledger.delete_quota("a-b")
+    assert ledger.total_min == {"cpu": 4000}
 
 
 def test_quota_that_is_deleted_and_made_anew() -> None:
     """The new one of the same name is another: late news of the former's end does not touch it."""
-    book = _book(quota("a", {"cpu": 1}, uid="first"), pod("x", "a", node="n1"))
-    book.put_quota(Quota.from_json(quota("a", {"cpu": 2}, uid="second", age=-5)))
-    book.delete_quota("first")
-    assert book.total_min == {"cpu": 2000}
-    assert book.used("a") == {"cpu": 1000}
+    ledger = _ledger(quota("a", {"cpu": 1}, uid="first"), pod("x", "a", node="n1"))
+    ledger.put_quota(Quota.from_json(quota("a", {"cpu": 2}, uid="second", age=-5)))
+    ledger.delete_quota("first")
+    assert ledger.total_min == {"cpu": 2000}
+    assert ledger.used("a") == {"cpu": 1000}
 
 
 def test_quota_of_a_namespace_that_is_deleted() -> None:
     """A quota that is being deleted holds until it is gone; what its namespace uses counts among all for as long."""
     going = quota("a", {"cpu": 4}, {"cpu": 4})
     going["metadata"]["deletionTimestamp"] = "2025-01-01T00:00:00Z"
-    book = _book(going, pod("x", "a", node="n1"), quota("b", {"cpu": 4}))
-    assert book.total_min == {"cpu": 8000}
-    book.delete_quota("a-q")
-    assert book.total_min["cpu"] == 4000
-    assert book.total_used["cpu"] == 0
-    book.delete_pod("uid-a-x")
-    assert not book.used("a")
+    ledger = _ledger(going, pod("x", "a", node="n1"), quota("b", {"cpu": 4}))
+    assert ledger.total_min == {"cpu": 8000}
+    ledger.delete_quota("a-q")
+    assert ledger.total_min["cpu"] == 4000
+    assert ledger.total_used["cpu"] == 0
+    ledger.delete_pod("uid-a-x")
+    assert not ledger.used("a")
 
 
 def test_resize_is_followed() -> None:
     """A bound pod is charged what it requests now, and what it requested last is what is given back."""
-    book = _book(quota("a"), pod("x", "a", {"cpu": "1"}, node="n1"), pod("x", "a", {"cpu": "4"}, node="n1"))
-    assert book.used("a") == {"cpu": 4000}
-    book.put_pod(QuotaPod.from_json(pod("x", "a", {"cpu": "2", GPU: "1"}, node="n1")))
-    assert book.used("a") == {"cpu": 2000, GPU: 1}
-    book.delete_pod("uid-a-x")
-    assert not any(book.used("a").values())
-    assert not any(book.total_used.values())
+    ledger = _ledger(quota("a"), pod("x", "a", {"cpu": "1"}, node="n1"), pod("x", "a", {"cpu": "4"}, node="n1"))
+    assert ledger.used("a") == {"cpu": 4000}
+    ledger.put_pod(QuotaPod.from_json(pod("x", "a", {"cpu": "2", GPU: "1"}, node="n1")))
+    assert ledger.used("a") == {"cpu": 2000, GPU: 1}
+    ledger.delete_pod("uid-a-x")
+    assert not any(ledger.used("a").values())
+    assert not any(ledger.total_used.values())
 
 
 def test_ended_pods_release() -> None:
     """A pod that has ended, or whose node is not heard of, is charged nothing; a terminating one still is."""
     for phase in ("Succeeded", "Failed", "Unknown"):
-        book = _book(quota("a"), pod("x", "a", node="n1"), pod("x", "a", node="n1", phase=phase))
-        assert not any(book.used("a").values())
+        ledger = _ledger(quota("a"), pod("x", "a", node="n1"), pod("x", "a", node="n1", phase=phase))
+        assert not any(ledger.used("a").values())
     going = pod("x", "a", node="n1")
     going["metadata"]["deletionTimestamp"] = "2025-01-01T00:00:00Z"
-    assert _book(quota("a"), going).used("a") == {"cpu": 1000}
+    assert _ledger(quota("a"), going).used("a") == {"cpu": 1000}
 
 
 def test_counted_once() -> None:
     """A pod is charged once, by its uid: admitted twice, seen bound, told of again."""
-    book = _book(quota("a"))
+    ledger = _ledger(quota("a"))
     pending, bound = (QuotaPod.from_json(pod("x", "a", node=node)) for node in ("", "n1"))
-    book.admit(pending)
-    book.admit(pending)
-    assert book.used("a") == {"cpu": 1000}
-    assert book.bound("a") == NOTHING
-    book.put_pod(pending)
-    assert book.used("a") == {"cpu": 1000}
-    book.put_pod(bound)
-    book.put_pod(bound)
-    book.admit(pending)
-    book.withdraw("uid-a-x")
-    assert book.used("a") == book.bound("a") == {"cpu": 1000}
-    assert book.total_used == {"cpu": 1000}
+    ledger.admit(pending)
+    ledger.admit(pending)
+    assert ledger.used("a") == {"cpu": 1000}
+    assert ledger.bound("a") == NOTHING
+    ledger.put_pod(pending)
+    assert ledger.used("a") == {"cpu": 1000}
+    ledger.put_pod(bound)
+    ledger.put_pod(bound)
+    ledger.admit(pending)
+    ledger.withdraw("uid-a-x")
+    assert ledger.used("a") == ledger.bound("a") == {"cpu": 1000}
+    assert ledger.total_used == {"cpu": 1000}
 
 
 def test_namespaces_are_forgotten() -> None:
     """Of namespaces that come and go nothing stays."""
-    book = QuotaLedger()
+    ledger = QuotaLedger()
     for number in range(50):
         namespace = f"ci-{number}"
-        book.put_quota(Quota.from_json(quota(namespace, {"cpu": 1})))
-        book.put_pod(QuotaPod.from_json(pod("x", namespace, node="n1")))
-        book.delete_quota(f"{namespace}-q")
-        book.delete_pod(f"uid-{namespace}-x")
-    assert book == QuotaLedger(version=book.version, _total_used={"cpu": 0}, _total_min={"cpu": 0})
+        ledger.put_quota(Quota.from_json(quota(namespace, {"cpu": 1})))
+        ledger.put_pod(QuotaPod.from_json(pod("x", namespace, node="n1")))
+        ledger.delete_quota(f"{namespace}-q")
+        ledger.delete_pod(f"uid-{namespace}-x")
+    assert ledger == QuotaLedger(version=ledger.version, _total_used={"cpu": 0}, _total_min={"cpu": 0})
 
 
 def test_status_names_what_the_quota_names() -> None:
@@ -181,7 +181,7 @@ def test_always_as_counted_anew(seed: int) -> None:
             asked = QuotaPod.from_json(pods[uid])
             if asked.live:
                 tentative[uid] = asked
-                cluster.book.admit(asked)
+                cluster.ledger.admit(asked)
         elif what < 0.75:
             tentative.pop(uid, None)
             cluster.unreserve(uid)
@@ -192,23 +192,25 @@ def test_always_as_counted_anew(seed: int) -> None:
         else:
             gone = f"{lot.choice('ab')}-{lot.choice('xy')}"
             quotas.pop(gone, None)
-            cluster.book.delete_quota(gone)
-        _as_new(cluster.book, pods, quotas, tentative)
+            cluster.ledger.delete_quota(gone)
+        _as_new(cluster.ledger, pods, quotas, tentative)
 
 
-def _as_new(book: QuotaLedger, pods: dict[str, Json], quotas: dict[str, Json], tentative: dict[str, QuotaPod]) -> None:
-    fresh = _book(*quotas.values(), *pods.values())
+def _as_new(
+    ledger: QuotaLedger, pods: dict[str, Json], quotas: dict[str, Json], tentative: dict[str, QuotaPod]
+) -> None:
+    fresh = _ledger(*quotas.values(), *pods.values())
     for each in tentative.values():
         fresh.admit(each)
     total: Amounts = NOTHING
     for namespace in "ab":
-        assert _same(book.used(namespace), fresh.used(namespace))
-        assert _same(book.bound(namespace), fresh.bound(namespace))
-        assert book.quota(namespace) == fresh.quota(namespace)
-        total = plus(total, book.used(namespace)) if book.quota(namespace) else total
-    assert _same(book.total_used, total)
-    assert _same(book.total_min, fresh.total_min)
-    assert not miscounted(book, map(QuotaPod.from_json, pods.values()))
+        assert _same(ledger.used(namespace), fresh.used(namespace))
+        assert _same(ledger.bound(namespace), fresh.bound(namespace))
+        assert ledger.quota(namespace) == fresh.quota(namespace)
+        total = plus(total, ledger.used(namespace)) if ledger.quota(namespace) else total
+    assert _same(ledger.total_used, total)
+    assert _same(ledger.total_min, fresh.total_min)
+    assert not miscounted(ledger, map(QuotaPod.from_json, pods.values()))
 
 
 def _same(left: Amounts, right: Amounts) -> bool:

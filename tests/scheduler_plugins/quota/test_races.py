@@ -51,20 +51,20 @@ def _within(world: World) -> None:
 def _sound(world: World) -> None:
     """Every pod is charged once: as bound where the watch showed it so, else while it may be on its way."""
     cluster = world.run.cluster
-    book = cluster.book
-    assert not miscounted(book, cluster.pods.values())
+    ledger = cluster.ledger
+    assert not miscounted(ledger, cluster.pods.values())
     charged: dict[str, Amounts] = {}
-    for uid in {*cluster.pods, *book.tentative, *world.pods}:
-        charge = book.charge_of(uid)
+    for uid in {*cluster.pods, *ledger.tentative, *world.pods}:
+        charge = ledger.charge_of(uid)
         if charge is not None:
             charged[charge.namespace] = plus(charged.get(charge.namespace, NOTHING), charge.amounts)
     namespaces = {*charged, *QUOTAS}
     for namespace in namespaces:
-        assert _same(book.used(namespace), charged.get(namespace, NOTHING))
+        assert _same(ledger.used(namespace), charged.get(namespace, NOTHING))
     total: Amounts = NOTHING
     for namespace in QUOTAS:
         total = plus(total, charged.get(namespace, NOTHING))
-    assert _same(book.total_used, total)
+    assert _same(ledger.total_used, total)
 
 
 def _same(left: Mapping[str, int], right: Mapping[str, int]) -> bool:
@@ -140,8 +140,8 @@ def test_nothing_stays_charged(seed: int) -> None:
     world.wait(1000)
     world.run.cache.freeze(NOW + world.now)
     cluster = world.run.cluster
-    assert not cluster.book.tentative
-    assert not cluster.doubts
+    assert not cluster.ledger.tentative
+    assert not cluster.unconfirmed
     for uid in [uid for uid in world.pending() if not world.pods[uid]["status"].get("nominatedNodeName")]:
         assert world.ask(uid) == _fits(world, uid)
         world.in_flight.pop(uid, None)
@@ -232,7 +232,7 @@ def test_pods_created_later_are_not_in_doubt() -> None:
     world.put(pod("new", "a", {"cpu": "4"}))
     world.put(pod("second", "a", {"cpu": "4"}))
     world.deliver(2)
-    assert not world.run.cluster.doubts
+    assert not world.run.cluster.unconfirmed
     assert world.ask("uid-a-second")
 
 
@@ -278,10 +278,10 @@ def test_binding_that_the_watch_has_not_shown() -> None:
     assert world.ask("uid-a-first")
     world.bind("uid-a-first")
     assert not world.ask("uid-a-second")
-    assert world.run.cluster.book.used("a")["cpu"] == 4000
-    assert not world.run.cluster.book.bound("a")
+    assert world.run.cluster.ledger.used("a")["cpu"] == 4000
+    assert not world.run.cluster.ledger.bound("a")
     world.deliver(1)
-    assert world.run.cluster.book.used("a")["cpu"] == world.run.cluster.book.bound("a")["cpu"] == 4000
+    assert world.run.cluster.ledger.used("a")["cpu"] == world.run.cluster.ledger.bound("a")["cpu"] == 4000
 
 
 def test_prioritize_that_fails_keeps_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +297,7 @@ def test_prioritize_that_fails_keeps_the_charge(monkeypatch: pytest.MonkeyPatch)
     answer = world.run.extender.filter(Arguments(world.pods["uid-a-first"], list(NODES), None))
     with pytest.raises(PluginError):
         world.run.extender.prioritize(Arguments(world.pods["uid-a-first"], list(answer.names), None))
-    assert world.run.cluster.book.used("a")["cpu"] == 4000
+    assert world.run.cluster.ledger.used("a")["cpu"] == 4000
 
 
 def test_nodes_that_are_not_known_yet() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.quota.reserved_requests import set_aside
+from scheduler_plugins.quota.reserved_requests import reserved_requests
 
 Json = dict[str, Any]
 
@@ -44,7 +44,7 @@ DEFERRED = {"conditions": [{"type": "PodResizePending", "reason": "Deferred"}]}
 )
 def test_resizes_count(pod: Json, cpu: int) -> None:
     """The largest of asked for, in effect and promised counts, but for what is infeasible."""
-    assert set_aside(pod) == {"cpu": cpu, "pods": 1}
+    assert reserved_requests(pod) == {"cpu": cpu, "pods": 1}
 
 
 def test_sidecars_are_resized() -> None:
@@ -55,7 +55,7 @@ def test_sidecars_are_resized() -> None:
         pod = _pod("1", "1", "1")
         pod["spec"]["initContainers"] = [container]
         pod["status"]["initContainerStatuses"] = [{"name": container["name"], "resources": _resources("700m")}]
-        assert set_aside(pod)["cpu"] == cpu
+        assert reserved_requests(pod)["cpu"] == cpu
 
 
 def test_pods_are_resized_as_a_whole() -> None:
@@ -64,7 +64,7 @@ def test_pods_are_resized_as_a_whole() -> None:
     pod["spec"]["resources"] = _resources("1")
     pod["status"]["resources"] = {"requests": {"cpu": "3", "memory": "1Gi"}}
     pod["status"]["allocatedResources"] = {"cpu": "2"}
-    assert set_aside(pod) == {"cpu": 3000, "pods": 1}
+    assert reserved_requests(pod) == {"cpu": 3000, "pods": 1}
 
 
 def test_ports_of_what_lasts() -> None:

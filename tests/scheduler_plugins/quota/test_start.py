@@ -56,9 +56,9 @@ async def test_first_list_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
         Changed("ADDED", pod("new")),
         Relisted([*first, pod("new"), pod("newer")]),
     )
-    assert len(cluster.doubts) == 1
-    assert "uid-a-pending" in cluster.doubts
-    assert not cluster.book.tentative
+    assert len(cluster.unconfirmed) == 1
+    assert "uid-a-pending" in cluster.unconfirmed
+    assert not cluster.ledger.tentative
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ async def test_first_list_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_doubt_ends(monkeypatch: pytest.MonkeyPatch, change: Relisted | Changed) -> None:
     """When the watch tells what became of the pod."""
     cluster = await _followed(monkeypatch, Relisted([pod("pending")]), change)
-    assert not cluster.doubts
+    assert not cluster.unconfirmed
 
 
 def test_only_who_wants_to_know_is_told() -> None:
@@ -89,22 +89,22 @@ def test_only_who_wants_to_know_is_told() -> None:
             self.told.append("unreserve")
 
     class ReservesUnconfirmed(Reserving):
-        def doubt(self, *_: object) -> None:
+        def reserve_unconfirmed(self, *_: object) -> None:
             self.told.append("doubt")
 
     plain, doubting = Reserving(), ReservesUnconfirmed()
     reservations = Reservations([plain, doubting])
     cache = ClusterCache(LoadRules())
     first, second = cache.read(pod("first")), cache.read(pod("second"))
-    reservations.doubt(first, NOW)
-    reservations.doubt(first, NOW)
+    reservations.reserve_unconfirmed(first, NOW)
+    reservations.reserve_unconfirmed(first, NOW)
     assert doubting.told == ["doubt"]
     reservations.unreserve(first.uid)
     reservations.unreserve(first.uid)
     assert doubting.told == ["doubt", "unreserve"]
     assert plain.told == []
     reservations.reserve(second, ["n1"], NOW)
-    reservations.doubt(second, NOW)
+    reservations.reserve_unconfirmed(second, NOW)
     reservations.unreserve(second.uid)
     assert plain.told == ["reserve", "unreserve"]
     assert doubting.told == ["doubt", "unreserve", "reserve", "unreserve"]
@@ -120,12 +120,12 @@ def _restarted(waiting: int, used: int, most: int) -> QuotaCluster:
     for number in range(waiting):
         item = pod(f"waiting-{number}", "a")
         cluster.put_pod(item)
-        cluster.doubts.put(QuotaPod.from_json(item))
+        cluster.unconfirmed.put(QuotaPod.from_json(item))
     return cluster
 
 
 def _over(cluster: QuotaCluster, item: Json) -> Over | None:
-    return refusal(QuotaPod.from_json(item), cluster.book, cluster.claims(NOW), cluster.doubts)
+    return refusal(QuotaPod.from_json(item), cluster.ledger, cluster.nominations(NOW), cluster.unconfirmed)
 
 
 @pytest.mark.parametrize(("used", "most"), [(0, 100), (60, 100), (100, 100), (100, 199), (120, 100)])
@@ -163,7 +163,7 @@ def test_who_is_asked_about_is_in_doubt_no_more(charged: int) -> None:
     """A pod in doubt that is asked about does not count beside itself, nor do those that were admitted since."""
     cluster = _restarted(41, 59, 100)
     for number in range(charged):
-        cluster.book.admit(cluster.pods[f"uid-a-waiting-{number}"])
+        cluster.ledger.admit(cluster.pods[f"uid-a-waiting-{number}"])
     over = _over(cluster, pod("waiting-40", "a"))
     assert over is None
     assert _over(cluster, pod("new", "a")) is not None

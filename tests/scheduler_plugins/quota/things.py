@@ -68,14 +68,14 @@ def node(name: str = "n1", **allocatable: Any) -> Json:  # noqa: ANN401 - quanti
     return {"metadata": {"name": name}, "status": {"allocatable": {"pods": "110", **allocatable}}}
 
 
-def miscounted(book: QuotaLedger, pods: Iterable[QuotaPod]) -> list[str]:
+def miscounted(ledger: QuotaLedger, pods: Iterable[QuotaPod]) -> list[str]:
     """The namespaces that are charged something else for bound pods than these pods come to."""
     right: dict[str, Amounts] = {}
     for each in pods:
         if each.charged:
             right[each.namespace] = plus(right.get(each.namespace, NOTHING), each.charge)
-    names = right.keys() | set(book.namespaces)
-    pairs = {name: (book.bound(name), right.get(name, NOTHING)) for name in names}
+    names = right.keys() | set(ledger.namespaces)
+    pairs = {name: (ledger.bound(name), right.get(name, NOTHING)) for name in names}
     return [
         name
         for name, (has, due) in pairs.items()

@@ -64,7 +64,7 @@ class Run:
         for pod in pods.values():
             self.put(pod)
             if first:
-                self.cache.doubt(pod, NOW + self.now)
+                self.cache.reserve_unconfirmed(pod, NOW + self.now)
         for uid in {*self.cluster.absent_pods(pods.keys()), *self.cache.absent_pods(pods.keys())}:
             self.delete(uid)
 

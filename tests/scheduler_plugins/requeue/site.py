@@ -110,12 +110,12 @@ class Site:
         self.cache = ClusterCache(rules, {name: plugin})
         self.cycle = Cycle([Enabled(name, 1.0, plugin)])
         self.settings = settings or RequeueSettings()
-        self.waiting = UnschedulablePods(self.settings.most_pods, lambda: len(self.cache.nodes), self.monotonic)
+        self.unschedulable = UnschedulablePods(self.settings.most_pods, lambda: len(self.cache.nodes), self.monotonic)
         self.api = FakeApi()
         self.metrics = RequeueMetrics(CollectorRegistry())
         clocks = Clocks(self.clock, self.monotonic)
-        self.waker = Requeuer(
-            self.waiting, self.cache, self.cycle, Patcher(self.api), self.settings, self.metrics, clocks
+        self.requeuer = Requeuer(
+            self.unschedulable, self.cache, self.cycle, Patcher(self.api), self.settings, self.metrics, clocks
         )
         self.pods: dict[str, Json] = {}
 
@@ -148,7 +148,7 @@ class Site:
         if len(passing):
             self.cache.charge(request, [nodes.names[int(passing[0])]], self.now)
             return True
-        self.waiting.refused(request, item, nodes.names, verdict)
+        self.unschedulable.refused(request, item, nodes.names, verdict)
         return False
 
     def refuse(self, *names: str, on: Sequence[str] = (), cpu: str = "1", created: float = 0, **spec: Any) -> None:  # noqa: ANN401
@@ -160,10 +160,10 @@ class Site:
         """Have pods asked about again."""
         return [self.ask(self.pods[name]) for name in names]
 
-    async def look(self, after: float = 1.0) -> list[str]:
+    async def reconcile(self, after: float = 1.0) -> list[str]:
         """Let time pass and the waker look; the names of the pods it woke."""
         self.now += after
-        return [name_of(entry) for entry in await self.waker.look()]
+        return [name_of(entry) for entry in await self.requeuer.reconcile()]
 
     def counted(self, name: str, **labels: str) -> float:
         """The value of a metric."""

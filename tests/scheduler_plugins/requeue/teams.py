@@ -26,7 +26,7 @@ class Teams(Site):
         for name in ("n1", "n2"):
             self.cluster.put_node(node(name))
             self.cache.put_node(node(name))
-        self.waiting.read = self.cache.read
+        self.unschedulable.read = self.cache.read
         for namespace, given in quotas.items():
             self.cluster.put_quota(bounds(namespace, *given))
 
@@ -48,4 +48,4 @@ class Teams(Site):
     async def settled(self) -> None:
         """See that nobody is woken while nothing changes, sweeps included."""
         for _ in range(int(SWEEP_SECONDS) + 1):
-            assert await self.look() == []
+            assert await self.reconcile() == []

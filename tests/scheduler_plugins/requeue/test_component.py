@@ -41,7 +41,7 @@ def test_settings_decide(settings: RequeueSettings, background: set[str], rememb
     site, part = _part(settings)
     _refuse(site, part, made("p"))
     assert set(part.background) == background
-    assert len(part.waiting) == remembered
+    assert len(part.unschedulable) == remembered
 
 
 def test_pod_without_uid_is_nobody() -> None:
@@ -50,7 +50,7 @@ def test_pod_without_uid_is_nobody() -> None:
     item = made("p")
     del item["metadata"]["uid"]
     _refuse(site, part, item)
-    assert len(part.waiting) == 0
+    assert len(part.unschedulable) == 0
 
 
 @pytest.mark.parametrize("wrong", [{"volumes": 5}, {"volumes": [7]}, {"nodeSelector": {1: {}, "a": set()}}])
@@ -60,7 +60,7 @@ def test_malformed_pod_breaks_nothing(wrong: dict[str, Any]) -> None:
     item = made("p")
     item["spec"].update(wrong)
     _refuse(site, part, item)
-    assert len(part.waiting) == 0
+    assert len(part.unschedulable) == 0
 
 
 def test_wait_is_measured() -> None:

@@ -36,22 +36,29 @@ class Stage(Site):
     def __init__(self, settings: RequeueSettings | None = None, plugin: object | None = None) -> None:
         super().__init__(settings, plugin)
         self.recorder = FakeRecorder()
-        self.teller = RefusalEventRecorder(
-            self.waiting, self.cache, self.cycle, self.recorder, self.settings, self.metrics, self.clock, self.monotonic
+        self.refusals = RefusalEventRecorder(
+            self.unschedulable,
+            self.cache,
+            self.cycle,
+            self.recorder,
+            self.settings,
+            self.metrics,
+            self.clock,
+            self.monotonic,
         )
-        remember = self.waiting.refused
+        remember = self.unschedulable.refused
 
         def refused(*told: Any) -> None:  # noqa: ANN401 - what the extender tells
             remember(*told)
-            self.teller.refused(*told)
+            self.refusals.refused(*told)
 
-        self.waiting.refused = refused  # type: ignore[method-assign,assignment]
+        self.unschedulable.refused = refused  # type: ignore[method-assign,assignment]
 
     async def told(self, after: float = 1.0) -> list[str]:
         """Let time pass and the teller tell; the names of the pods it told of."""
         self.now += after
         before = len(self.recorder.told)
-        await self.teller.tell()
+        await self.refusals.tell()
         return [event[0] for event in self.recorder.told[before:]]
 
 
@@ -106,7 +113,7 @@ async def test_bound_pods_are_not_told() -> None:
     stage = Stage()
     stage.room(a=0)
     stage.refuse("p", "q")
-    stage.waiting.delete_pod("uid-p")
+    stage.unschedulable.delete_pod("uid-p")
     stage.room(a=1000)
     assert await stage.told() == []
     assert stage.counted("refusal_events_total", result="suppressed") == 2

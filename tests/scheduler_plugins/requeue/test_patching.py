@@ -23,8 +23,8 @@ async def test_gone_pods_are_forgotten(error: ApiError) -> None:
     site.refuse("p")
     site.room(a=1000)
     site.api.failures["p"] = error
-    assert await site.look() == []
-    assert len(site.waiting) == 0
+    assert await site.reconcile() == []
+    assert len(site.unschedulable) == 0
 
 
 @pytest.mark.parametrize("error", [WEBHOOK, INVALID, CONTENDED])
@@ -35,15 +35,15 @@ async def test_refused_pod_backs_off(error: ApiError) -> None:
     site.refuse("p", "q")
     site.room(a=5000)
     site.api.failures["/p"] = error
-    assert await site.look() == ["q"]
+    assert await site.reconcile() == ["q"]
     assert site.counted("wake_patches_total", result="refused") == 1
     for _ in range(8):
-        await site.look()
+        await site.reconcile()
     assert site.api.names.count("p") == 4  # after 1, 2 and 4 s
     site.api.failures.clear()
     for _ in range(8):
-        await site.look()
-    assert "uid-p" in site.waiting.entries
+        await site.reconcile()
+    assert "uid-p" in site.unschedulable.entries
     assert site.counted("wake_patches_total", result="ok") == 2
 
 
@@ -56,14 +56,14 @@ async def test_missing_right_is_told_once(caplog: pytest.LogCaptureFixture) -> N
     site.room(a=100_000)
     site.api.failures[""] = forbidden()
     for _ in range(180):
-        await site.look()
+        await site.reconcile()
     assert len(site.api.patches) == 10 + 2  # those that were on their way at the same time, and one a minute
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 1
     assert MISSING_RIGHT in told[0]
     site.api.failures.clear()
     for _ in range(60):
-        await site.look()
+        await site.reconcile()
     assert len(set(site.api.names[12:])) == 30
     assert caplog.records[-1].getMessage() == "Refused pods are woken again"
 

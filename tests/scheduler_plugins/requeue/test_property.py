@@ -53,12 +53,12 @@ class Story:
             self.site.room(**{str(which): amount})
         elif what == "look":
             assert isinstance(which, int)
-            self.look(which)
+            self.reconcile(which)
         elif (name := f"p{which}") in self.fits:
             if what == "ask":
                 self.ask(name)
             else:
-                self.site.waiting.delete_pod(f"uid-{name}")
+                self.site.unschedulable.delete_pod(f"uid-{name}")
                 self.site.cache.delete_pod(f"uid-{name}")
                 del self.fits[name]
 
@@ -66,19 +66,19 @@ class Story:
         """As kube-scheduler would."""
         return self.site.ask(self.site.pods[name], *sorted(self.fits[name][1]))
 
-    def look(self, after: int = 1) -> list[str]:
+    def reconcile(self, after: int = 1) -> list[str]:
         """Look; those that are woken would pass, all of them together."""
-        woken = _LOOP.run_until_complete(self.site.look(after))
+        requeued = _LOOP.run_until_complete(self.site.reconcile(after))
         taken = dict.fromkeys(NODES, 0)
-        for name in woken:
+        for name in requeued:
             milli, nodes = self.fits[name]
-            target = self.site.waiting.entries[f"uid-{name}"].target
+            target = self.site.unschedulable.entries[f"uid-{name}"].target
             assert target in nodes
             taken[target] += milli
             assert taken[target] <= self.rooms[target]
         elapsed = self.site.now - self.started
         assert len(self.site.api.patches) <= 3 + 0.5 * elapsed
-        return woken
+        return requeued
 
 
 @settings(max_examples=settings().max_examples // 2)
@@ -103,16 +103,18 @@ def test_everybody_is_woken_in_the_end(
     story.site.room(**dict.fromkeys(NODES, 1_000_000))
     story.rooms = dict.fromkeys(NODES, 1_000_000)
     # Pods in flight have found a node when they were asked about again: the next look lets go of them and wakes none.
-    refused = story.site.waiting.entries.keys() - story.site.cache.in_flight.keys()
-    waiting = {story.site.waiting.entries[uid].key.partition("/")[2] for uid in refused}
-    for name in [name for name in waiting if story.site.waiting.entries[f"uid-{name}"].woken_at is not None]:
+    refused = story.site.unschedulable.entries.keys() - story.site.cache.in_flight.keys()
+    unschedulable = {story.site.unschedulable.entries[uid].key.partition("/")[2] for uid in refused}
+    for name in [
+        name for name in unschedulable if story.site.unschedulable.entries[f"uid-{name}"].woken_at is not None
+    ]:
         story.ask(name)  # kube-scheduler's answer to an earlier patch
-        waiting.remove(name)
-    waiting &= story.fits.keys()
+        unschedulable.remove(name)
+    unschedulable &= story.fits.keys()
     for _ in range(200):
-        if not waiting:
+        if not unschedulable:
             break
-        for name in story.look():
-            waiting.discard(name)
+        for name in story.reconcile():
+            unschedulable.discard(name)
             assert story.ask(name)
-    assert not waiting
+    assert not unschedulable

@@ -33,10 +33,10 @@ async def test_as_many_are_woken_as_fit(help_: Callable[[Teams], None]) -> None:
     for number in range(2 if help_ is _raised else 3):
         teams.run(f"r{number}", "a")
     teams.wait(200, "a")
-    assert len(teams.waiting.groups) == 1
+    assert len(teams.unschedulable.groups) == 1
     await teams.settled()
     help_(teams)
-    assert await teams.look() == ["p0", "p1", "p10"]
+    assert await teams.reconcile() == ["p0", "p1", "p10"]
     await teams.settled()
     assert len(teams.api.patches) == 3
 
@@ -48,7 +48,7 @@ async def test_answer_taken_back_wakes() -> None:
     teams.wait(2, "a")
     await teams.settled()
     teams.cache.release("uid-t0")
-    assert await teams.look() == ["p0"]
+    assert await teams.reconcile() == ["p0"]
 
 
 async def test_deleted_quota_wakes_all() -> None:
@@ -56,8 +56,8 @@ async def test_deleted_quota_wakes_all() -> None:
     teams = Teams(a=(1, 1))
     teams.run("r0", "a")
     teams.wait(3, "a")
-    teams.cluster.book.delete_quota("quota-a")
-    assert sorted(await teams.look()) == ["p0", "p1", "p2"]
+    teams.cluster.ledger.delete_quota("quota-a")
+    assert sorted(await teams.reconcile()) == ["p0", "p1", "p2"]
 
 
 async def test_other_namespace_frees_the_sum() -> None:
@@ -68,7 +68,7 @@ async def test_other_namespace_frees_the_sum() -> None:
     teams.wait(1, "b")
     await teams.settled()
     teams.cluster.delete_pod("uid-r1")
-    assert await teams.look() == ["p0"]
+    assert await teams.reconcile() == ["p0"]
 
 
 async def test_woken_pods_count_in_the_sum() -> None:
@@ -78,7 +78,7 @@ async def test_woken_pods_count_in_the_sum() -> None:
     teams.wait(2, "a")
     assert not teams.ask(teams.of("important", "b", priority=100))
     teams.cluster.put_pod(teams.of("r0", "a", "1", nodeName="n1"))
-    assert await teams.look() == ["important"]
+    assert await teams.reconcile() == ["important"]
     await teams.settled()
 
 
@@ -89,7 +89,7 @@ async def test_smaller_pod_takes_what_is_left() -> None:
     teams.wait(1, "a", "2", "large")
     teams.wait(2, "a", "1", "small")
     teams.cluster.put_pod(teams.of("r0", "a", "1", nodeName="n1"))
-    assert await teams.look() == ["small0"]
+    assert await teams.reconcile() == ["small0"]
 
 
 async def test_unanswered_pod_makes_way() -> None:
@@ -99,9 +99,9 @@ async def test_unanswered_pod_makes_way() -> None:
     for name, fits in (("p0", "n1"), ("p1", "n2")):
         assert not teams.ask(teams.of(name, "a", nodeSelector={"kubernetes.io/hostname": fits}), fits)
     teams.cluster.delete_pod("uid-r0")
-    assert await teams.look() == ["p0"]
-    assert await teams.look(after=29.5) == []
-    assert await teams.look() == ["p1"]
+    assert await teams.reconcile() == ["p0"]
+    assert await teams.reconcile(after=29.5) == []
+    assert await teams.reconcile() == ["p1"]
 
 
 async def test_claimant_is_woken_first() -> None:
@@ -112,16 +112,16 @@ async def test_claimant_is_woken_first() -> None:
     claimant = teams.of("p2", "a")
     claimant["status"]["nominatedNodeName"] = "n1"
     teams.cluster.put_pod(claimant)
-    teams.waiting.put_pod(claimant)
-    assert sorted(len(group.entries) for group in teams.waiting.groups) == [1, 2]
+    teams.unschedulable.put_pod(claimant)
+    assert sorted(len(group.entries) for group in teams.unschedulable.groups) == [1, 2]
     await teams.settled()
     teams.cluster.delete_pod("uid-r0")
-    assert await teams.look() == ["p2"]
+    assert await teams.reconcile() == ["p2"]
     await teams.settled()
     plain = teams.of("p2", "a")
     teams.cluster.put_pod(plain)
-    teams.waiting.put_pod(plain)
-    assert len(teams.waiting.groups) == 1
+    teams.unschedulable.put_pod(plain)
+    assert len(teams.unschedulable.groups) == 1
 
 
 async def test_change_while_behind_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,10 +132,10 @@ async def test_change_while_behind_is_not_lost(monkeypatch: pytest.MonkeyPatch) 
         assert not teams.ask(teams.of(f"p{number}", "a", nodeSelector={"n": str(number)}))
     monkeypatch.setattr("scheduler_plugins.requeue.requeuer._SLICE_SECONDS", 0.0)
     monkeypatch.setattr("scheduler_plugins.requeue.requeuer._ROUND_SECONDS", 0.0)
-    assert await teams.look() == []
+    assert await teams.reconcile() == []
     teams.cluster.put_quota(bounds("a", 3, 3))
-    woken = [name for _ in range(9) for name in await teams.look(after=0.1)]
-    assert len(woken) == 2
+    requeued = [name for _ in range(9) for name in await teams.reconcile(after=0.1)]
+    assert len(requeued) == 2
 
 
 def test_trial_leaves_the_ledger_alone() -> None:
@@ -148,9 +148,9 @@ def test_trial_leaves_the_ledger_alone() -> None:
         assert ADMISSION.pre_filter(first, trial.nodes) is None
         trial.charge(number, _twin(first, number))
     assert ADMISSION.pre_filter(first, trial.nodes) is not None
-    assert fork.book.used("a") == {"cpu": 2000}
+    assert fork.ledger.used("a") == {"cpu": 2000}
     assert [pod.uid for pod in fork.answered("n2")] == ["twin-1"]
-    assert not teams.cluster.book.used("a")
+    assert not teams.cluster.ledger.used("a")
     assert not list(teams.cluster.answered("n2"))
     assert ADMISSION.pre_filter(first, teams.cache.freeze(teams.now)) is None
 
@@ -181,7 +181,7 @@ async def test_refused_group_costs_no_filter() -> None:
     before = _Counting.asked
     for number in range(20):
         teams.run(f"r{number}", "a")
-        assert await teams.look() == []
+        assert await teams.reconcile() == []
     assert _Counting.asked == before
 
 

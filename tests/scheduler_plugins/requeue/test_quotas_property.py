@@ -39,7 +39,7 @@ class Story:
     def __init__(self) -> None:
         self.teams = Teams(a=(1, 3), b=(1, 3))  # c has none
         self.running: dict[str, list[str]] = {name: [] for name in NAMESPACES}
-        self.waiting: dict[str, str] = {}
+        self.unschedulable: dict[str, str] = {}
 
     def do(self, what: str, namespace: str, other: int, amount: int) -> None:
         """One step."""
@@ -54,29 +54,29 @@ class Story:
             if self.teams.ask(self.teams.of(name, namespace, str(amount), priority=other)):
                 self._bind(name, namespace)
             else:
-                self.waiting[name] = namespace
+                self.unschedulable[name] = namespace
         elif what == "look":
-            self.look()
+            self.reconcile()
 
-    def look(self) -> int:
+    def reconcile(self) -> int:
         """Have the waker look; whoever is woken is asked about again, and must be admitted."""
-        woken = _LOOP.run_until_complete(self.teams.look())
-        assert self.teams.ask_again(*woken) == [True] * len(woken)
-        for name in woken:
-            self._bind(name, self.waiting.pop(name))
-        return len(woken)
+        requeued = _LOOP.run_until_complete(self.teams.reconcile())
+        assert self.teams.ask_again(*requeued) == [True] * len(requeued)
+        for name in requeued:
+            self._bind(name, self.unschedulable.pop(name))
+        return len(requeued)
 
     def _bind(self, name: str, namespace: str) -> None:
         item = {**self.teams.pods[name], "spec": {**self.teams.pods[name]["spec"], "nodeName": "n1"}}
         self.teams.cluster.put_pod(item)
         self.teams.cache.release(f"uid-{name}")
-        self.teams.waiting.put_pod(item)
+        self.teams.unschedulable.put_pod(item)
         self.running[namespace].append(name)
 
     def admitted(self) -> list[str]:
         """The waiting pods that would be admitted now."""
         nodes = self.teams.cache.freeze(self.teams.now)
-        requests = {name: self.teams.cache.read(self.teams.pods[name]) for name in self.waiting}
+        requests = {name: self.teams.cache.read(self.teams.pods[name]) for name in self.unschedulable}
         return [name for name, pod in requests.items() if np.any(self.teams.cycle.filter(pod, nodes).passes)]
 
 
@@ -86,6 +86,6 @@ def test_who_is_admitted_is_woken(steps: tuple[list[Step], list[Step]]) -> None:
     story = Story()
     for step in (*steps[0], *steps[1]):
         story.do(*step)
-    while story.look():
+    while story.reconcile():
         pass
     assert story.admitted() == []

@@ -20,9 +20,9 @@ async def test_cooled_node() -> None:
     site = _load_aware()
     site.cache.put_node_metric(node_metric("a", cpu="90"))
     site.refuse("p")
-    assert await site.look() == []
+    assert await site.reconcile() == []
     site.cache.put_node_metric(node_metric("a", cpu="20", updated=2))
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
 
 
 async def test_metrics_come_back() -> None:
@@ -30,9 +30,9 @@ async def test_metrics_come_back() -> None:
     site = _load_aware()
     site.cache.put_node_metric(node_metric("a", cpu="20", updated=-600))
     site.refuse("p")
-    assert await site.look() == []
+    assert await site.reconcile() == []
     site.cache.put_node_metric(node_metric("a", cpu="20", updated=1))
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
 
 
 async def test_expired_report_lets_pass() -> None:
@@ -40,8 +40,8 @@ async def test_expired_report_lets_pass() -> None:
     site = _load_aware(enable_schedule_when_node_metrics_expired=True)
     site.cache.put_node_metric(node_metric("a", cpu="90"))
     site.refuse("p")
-    assert await site.look(after=100.0) == []
-    assert await site.look(after=80.0) == ["p"]
+    assert await site.reconcile(after=100.0) == []
+    assert await site.reconcile(after=80.0) == ["p"]
 
 
 async def test_pod_leaves_node() -> None:
@@ -50,9 +50,9 @@ async def test_pod_leaves_node() -> None:
     site.cache.put_node_metric(node_metric("a", cpu="20"))
     site.cache.put_pod(made("large", "60", nodeName="a"), site.now)
     site.refuse("p", cpu="5")
-    assert await site.look() == []
+    assert await site.reconcile() == []
     site.cache.delete_pod("uid-large")
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
 
 
 def _deficit(status: str) -> Json:
@@ -67,6 +67,6 @@ async def test_deficit_ends() -> None:
     site.cache.put_node(node("a"))
     site.cache.put_node_metric(_deficit("True"))
     site.refuse("p", priority=7500)
-    assert await site.look() == []
+    assert await site.reconcile() == []
     site.cache.put_node_metric(_deficit("False"))
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]

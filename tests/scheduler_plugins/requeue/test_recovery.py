@@ -30,20 +30,20 @@ def _restarted(*pods: Json) -> Site:
     """An extender that has just listed these pods."""
     site = Site()
     site.room(a=0, b=0)
-    site.waiting.adopt = Recovery(site.cache, site.cycle)
+    site.unschedulable.adopt = Recovery(site.cache, site.cycle)
     for pod in pods:
         site.pods[pod["metadata"]["name"]] = pod
-        site.waiting.put_pod(pod)
-    site.waiting.absent_pods({pod["metadata"]["uid"] for pod in pods})
+        site.unschedulable.put_pod(pod)
+    site.unschedulable.absent_pods({pod["metadata"]["uid"] for pod in pods})
     return site
 
 
 async def test_pod_of_earlier_run_is_woken() -> None:
     """A pod whose condition quotes one of our reasons is woken when some node would take it."""
     site = _restarted(_pending("p"))
-    assert await site.look() == []
+    assert await site.reconcile() == []
     site.room(b=1000)
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
 
 
 @pytest.mark.parametrize(
@@ -58,35 +58,35 @@ async def test_pod_of_earlier_run_is_woken() -> None:
 )
 def test_others_are_left_alone(pod: Json) -> None:
     """Pods that wait for other reasons, or for none, are not ours."""
-    assert len(_restarted(pod).waiting) == 0
+    assert len(_restarted(pod).unschedulable) == 0
 
 
 def test_later_pods_are_not_taken_over() -> None:
     """After the first list the extender knows whom it refused."""
     site = _restarted()
-    site.waiting.put_pod(_pending("p"))
-    assert len(site.waiting) == 0
+    site.unschedulable.put_pod(_pending("p"))
+    assert len(site.unschedulable) == 0
 
 
 async def test_one_pod_is_tried_first() -> None:
     """Of pods taken over one is woken; kube-scheduler's next question tells which nodes the others wait for, too."""
     site = _restarted(*(_pending(f"p{number}") for number in range(5)))
     site.room(b=100_000)
-    assert await site.look() == ["p0"]
-    assert await site.look() == []
+    assert await site.reconcile() == ["p0"]
+    assert await site.reconcile() == []
     assert not site.ask(site.pods["p0"], "a")
-    assert await site.look(after=5.0) == []
+    assert await site.reconcile(after=5.0) == []
     site.room(a=100_000)
-    assert len(await site.look(after=5.0)) == 5
+    assert len(await site.reconcile(after=5.0)) == 5
 
 
 async def test_pods_of_another_replica_are_let_go() -> None:
     """Without a question after the first wake the pods are another replica's: none of them is woken any more."""
     site = _restarted(*(_pending(f"p{number}") for number in range(5)))
     site.room(b=100_000)
-    assert await site.look() == ["p0"]
-    assert await site.look(after=31.0) == []
-    assert len(site.waiting) == 0
+    assert await site.reconcile() == ["p0"]
+    assert await site.reconcile(after=31.0) == []
+    assert len(site.unschedulable) == 0
 
 
 @pytest.mark.parametrize("reason", ["node(s) cpu usage exceed threshold", EXPIRED, DEFICIT, STALE, ABSENT])

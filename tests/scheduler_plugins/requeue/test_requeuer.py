@@ -20,9 +20,9 @@ async def test_cooled_node_wakes_pod() -> None:
     site = Site()
     site.room(a=0, b=0)
     site.refuse("p")
-    assert await site.look() == []
+    assert await site.reconcile() == []
     site.room(b=1000)
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
     (path, body) = site.api.patches[0]
     assert path == "/api/v1/namespaces/default/pods/p/status"
     assert body["metadata"]["uid"] == "uid-p"
@@ -35,9 +35,9 @@ async def test_only_refused_nodes_count() -> None:
     site.room(a=0, b=0)
     site.refuse("p", on=["a"])
     site.room(b=1000)
-    assert await site.look() == []
+    assert await site.reconcile() == []
     site.room(a=1000)
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
 
 
 async def test_room_decides_how_many() -> None:
@@ -46,9 +46,9 @@ async def test_room_decides_how_many() -> None:
     site.room(a=0)
     site.refuse(*(f"p{number}" for number in range(20)))
     site.room(a=3500)
-    assert len(await site.look()) == 3
+    assert len(await site.reconcile()) == 3
     for _ in range(10):
-        assert await site.look() == []
+        assert await site.reconcile() == []
 
 
 async def test_spread_over_nodes() -> None:
@@ -57,7 +57,7 @@ async def test_spread_over_nodes() -> None:
     site.room(a=0, b=0, c=0)
     site.refuse(*(f"p{number}" for number in range(20)))
     site.room(a=2000, b=1000, c=500)
-    assert len(await site.look()) == 3
+    assert len(await site.reconcile()) == 3
 
 
 async def test_important_pods_first() -> None:
@@ -68,7 +68,7 @@ async def test_important_pods_first() -> None:
     site.refuse("old", created=-20)
     site.refuse("important", created=-1, priority=100)
     site.room(a=2000)
-    assert await site.look() == ["important", "old"]
+    assert await site.reconcile() == ["important", "old"]
 
 
 async def test_smaller_pod_fills_gap() -> None:
@@ -78,7 +78,7 @@ async def test_smaller_pod_fills_gap() -> None:
     site.refuse("large", cpu="8", priority=100)
     site.refuse("small", cpu="1")
     site.room(a=1500)
-    assert await site.look() == ["small"]
+    assert await site.reconcile() == ["small"]
 
 
 async def test_bound_pods_make_way() -> None:
@@ -87,9 +87,9 @@ async def test_bound_pods_make_way() -> None:
     site.room(a=0)
     site.refuse("p", "q", created=0)
     site.room(a=1000)
-    assert await site.look() == ["p"]
-    site.waiting.put_pod({"metadata": {"uid": "uid-p"}, "spec": BOUND})  # elsewhere, as far as our cache knows
-    assert await site.look() == ["q"]
+    assert await site.reconcile() == ["p"]
+    site.unschedulable.put_pod({"metadata": {"uid": "uid-p"}, "spec": BOUND})  # elsewhere, as far as our cache knows
+    assert await site.reconcile() == ["q"]
 
 
 async def test_answered_pods_are_forgotten() -> None:
@@ -99,10 +99,10 @@ async def test_answered_pods_are_forgotten() -> None:
     site.refuse("p", "q")
     site.room(a=1000)
     assert site.ask_again("q") == [True]
-    assert await site.look() == []
-    assert set(site.waiting.entries) == {"uid-p"}
+    assert await site.reconcile() == []
+    assert set(site.unschedulable.entries) == {"uid-p"}
     site.cache.release("uid-q")
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
 
 
 async def test_woken_in_vain_backs_off() -> None:
@@ -114,7 +114,7 @@ async def test_woken_in_vain_backs_off() -> None:
     for _ in range(5):
         site.room(a=1000)
         looks = 1
-        while await site.look() == []:
+        while await site.reconcile() == []:
             looks += 1
             assert looks < 100
         waits.append(looks)
@@ -129,11 +129,11 @@ async def test_unanswered_pod_is_let_go() -> None:
     site.room(a=0)
     site.refuse("p")
     site.room(a=1000)
-    assert await site.look() == ["p"]
-    assert await site.look(after=29.0) == []
-    assert len(site.waiting) == 1
-    assert await site.look() == []
-    assert len(site.waiting) == 0
+    assert await site.reconcile() == ["p"]
+    assert await site.reconcile(after=29.0) == []
+    assert len(site.unschedulable) == 1
+    assert await site.reconcile() == []
+    assert len(site.unschedulable) == 0
 
 
 async def test_rate_is_limited() -> None:
@@ -142,8 +142,8 @@ async def test_rate_is_limited() -> None:
     site.room(a=0)
     site.refuse(*(f"p{number:02d}" for number in range(12)))
     site.room(a=100_000)
-    woken = [len(await site.look()) for _ in range(6)]
-    assert woken == [5, 2, 2, 2, 1, 0]
+    requeued = [len(await site.reconcile()) for _ in range(6)]
+    assert requeued == [5, 2, 2, 2, 1, 0]
     assert site.counted("woken_pods_total") == 12
 
 
@@ -152,10 +152,10 @@ async def test_time_alone_is_enough() -> None:
     site = Site(plugin=Room(by_time=True))
     site.room(a=site.now + 7)
     site.refuse("p")
-    woken = [await site.look() for _ in range(13)]
-    assert [] in woken
-    assert woken.count(["p"]) == 1
-    assert woken.index(["p"]) in range(6, 12)
+    requeued = [await site.reconcile() for _ in range(13)]
+    assert [] in requeued
+    assert requeued.count(["p"]) == 1
+    assert requeued.index(["p"]) in range(6, 12)
 
 
 async def test_added_node_counts_once_asked_about() -> None:
@@ -166,7 +166,7 @@ async def test_added_node_counts_once_asked_about() -> None:
     site.room(b=0)
     site.refuse("p", on=["a", "b"])
     site.room(b=1000)
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
 
 
 async def test_removed_node_is_no_help() -> None:
@@ -175,9 +175,9 @@ async def test_removed_node_is_no_help() -> None:
     site.room(a=0, b=0)
     site.refuse("p")
     site.cache.delete_node("b")
-    assert await site.look() == []
+    assert await site.reconcile() == []
     site.room(b=1000)
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
 
 
 async def test_unsampled_nodes_count() -> None:
@@ -185,9 +185,9 @@ async def test_unsampled_nodes_count() -> None:
     site = Site()
     site.room(**{f"n{number}": 0 for number in range(250)})
     site.refuse("p", on=[f"n{number}" for number in range(100)])
-    assert await site.look() == []
+    assert await site.reconcile() == []
     site.room(n200=1000)
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
 
 
 async def test_complete_lists_are_believed() -> None:
@@ -197,9 +197,9 @@ async def test_complete_lists_are_believed() -> None:
     for _ in range(4):
         site.refuse("p", on=[f"n{number}" for number in range(100)])
     site.room(n200=1000)
-    assert await site.look() == []
+    assert await site.reconcile() == []
     site.room(n50=1000)
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
 
 
 @pytest.mark.parametrize("retry_after", [None, 7.0])
@@ -210,12 +210,12 @@ async def test_overload_is_respected(retry_after: float | None) -> None:
     site.refuse("p")
     site.room(a=1000)
     site.api.failures[""] = overloaded(retry_after)
-    assert await site.look() == []
+    assert await site.reconcile() == []
     site.api.failures.clear()
     if retry_after:
-        assert await site.look(after=retry_after - 1) == []
+        assert await site.reconcile(after=retry_after - 1) == []
         assert len(site.api.patches) == 1
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
     assert site.counted("wake_patches_total", result="unavailable") == 1
     assert site.counted("wake_patches_total", result="ok") == 1
 
@@ -228,7 +228,7 @@ async def test_changed_constraints_regroup() -> None:
     site.refuse("q", on=["a"], nodeSelector={"zone": "a"})
     site.refuse("p", on=["b"], nodeSelector={"zone": "b"})
     site.room(b=1000)
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
 
 
 async def test_new_generation_regroups() -> None:
@@ -240,11 +240,11 @@ async def test_new_generation_regroups() -> None:
         item = made(name, nodeSelector={"zone": zone})
         item["metadata"]["generation"] = generation
         assert not site.ask(item, node)
-        assert len(site.waiting.groups) == (1 if at < 3 else 2)
+        assert len(site.unschedulable.groups) == (1 if at < 3 else 2)
     site.room(a=1000)
-    assert await site.look() == ["q"]
+    assert await site.reconcile() == ["q"]
     site.room(b=1000)
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
 
 
 async def test_room_for_two_wakes_two() -> None:
@@ -252,10 +252,10 @@ async def test_room_for_two_wakes_two() -> None:
     site = Site()
     site.room(a=0, b=0)
     site.refuse(*(f"p{number}" for number in range(200)))
-    assert len(site.waiting.groups) == 1
+    assert len(site.unschedulable.groups) == 1
     site.room(a=2000)
     for _ in range(20):
-        await site.look()
+        await site.reconcile()
     assert len(site.api.patches) == 2
 
 
@@ -268,11 +268,11 @@ async def test_many_groups_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         site.refuse(f"p{number}", nodeSelector={"n": str(number)})
     for _ in range(7):
-        assert await site.look() == []
+        assert await site.reconcile() == []
     site.room(a=100_000)
-    woken = [await site.look() for _ in range(5)]
-    assert sorted(name for names in woken for name in names) == [f"p{number}" for number in range(5)]
-    assert max(map(len, woken)) == 1
+    requeued = [await site.reconcile() for _ in range(5)]
+    assert sorted(name for names in requeued for name in names) == [f"p{number}" for number in range(5)]
+    assert max(map(len, requeued)) == 1
 
 
 async def test_failed_plugin_is_survived(caplog: pytest.LogCaptureFixture) -> None:
@@ -282,7 +282,7 @@ async def test_failed_plugin_is_survived(caplog: pytest.LogCaptureFixture) -> No
     site.refuse("p")
     site.cycle._filters[0] = ("Room", _Broken())  # type: ignore[assignment]
     for _ in range(3):
-        await site.waker.look_and_survive()
+        await site.requeuer.reconcile_and_survive()
         site.now += 5
     assert [record.message for record in caplog.records] == [
         "Pod default/p waits and cannot be judged, nor can those like it: Room could not filter: ValueError: broken"
@@ -302,9 +302,9 @@ async def test_pods_are_told_apart_by_uid() -> None:
     again = made("p")
     again["metadata"]["uid"] = "another"
     assert not site.ask(again)
-    assert len(site.waiting) == 2
-    site.waiting.delete_pod("uid-p")
-    assert set(site.waiting.entries) == {"another"}
+    assert len(site.unschedulable) == 2
+    site.unschedulable.delete_pod("uid-p")
+    assert set(site.unschedulable.entries) == {"another"}
 
 
 async def test_clock_that_is_set_back_stops_nobody() -> None:
@@ -313,15 +313,15 @@ async def test_clock_that_is_set_back_stops_nobody() -> None:
     site.room(a=0)
     site.refuse("p", "q")
     site.room(a=1000)
-    assert await site.look() == ["p"]
+    assert await site.reconcile() == ["p"]
     site.room(a=0)
     assert site.ask_again("p") == [False]
     site.set_clock_back(3600)
     site.room(a=2000)
-    assert sorted([*await site.look(), *await site.look()]) == ["p", "q"]
+    assert sorted([*await site.reconcile(), *await site.reconcile()]) == ["p", "q"]
     site.set_clock_back(3600)
-    await site.look(after=30)
-    assert len(site.waiting) == 0
+    await site.reconcile(after=30)
+    assert len(site.unschedulable) == 0
 
 
 @dataclass(frozen=True)
@@ -343,7 +343,7 @@ async def test_plugin_that_fails_midway_strands_nobody() -> None:
     site.room(a=5000)
     for _ in range(40):
         site.now += 1
-        await site.waker.look_and_survive()
+        await site.requeuer.reconcile_and_survive()
     assert set(site.api.names) == {"p", "q"}
 
 
@@ -367,7 +367,7 @@ async def test_pod_that_cannot_be_chosen_for_stops_no_other(caplog: pytest.LogCa
     site.room(a=5000)
     for _ in range(20):
         site.now += 1
-        await site.waker.look_and_survive()
+        await site.requeuer.reconcile_and_survive()
     assert set(site.api.names) == {"p"}
     (said,) = [record.message for record in caplog.records if "cannot be judged" in record.message]
     assert "default/odd" in said

@@ -155,11 +155,11 @@ class Site:
         for item in self.api.quotas.values():
             self.cluster.put_quota(copy.deepcopy(item))
 
-    async def look(self, after: float = 1.0) -> list[str]:
+    async def reconcile(self, after: float = 1.0) -> list[str]:
         """Let time pass and the writer look; the quotas that were written."""
         self.now += after
         before = len(self.api.patches)
-        await self.writer.look()
+        await self.writer.reconcile()
         return [key for key, _ in self.api.patches[before:]]
 
     def status(self, key: str = "a/q") -> Json:

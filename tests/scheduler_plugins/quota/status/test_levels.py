@@ -16,7 +16,7 @@ class Page:
     def __init__(self, max_missing: MaxMissing = MaxMissing.INFINITE) -> None:
         self.cluster = QuotaCluster("CapacityScheduling", max_missing)
         self.registry = CollectorRegistry()
-        QuotaLevels(self.registry).show(self.cluster.book)
+        QuotaLevels(self.registry).show(self.cluster.ledger)
 
     def put(self, minimum: Bounds | None, maximum: Bounds | None, namespace: str = "a", name: str = "q") -> None:
         """Create or change a quota."""

@@ -70,7 +70,7 @@ async def test_right_ledger_differs_nowhere(caplog: pytest.LogCaptureFixture) ->
 async def test_wrong_ledger_is_told(caplog: pytest.LogCaptureFixture) -> None:
     """A charge that no pod comes to is found by both checks; the metric counts it and the log names the amounts."""
     site = Site()
-    site.cluster.book.discharge("uid-p0")
+    site.cluster.ledger.discharge("uid-p0")
     wrong = {"a": ({"cpu": 9000}, {"cpu": 10000})}
     assert await site.checker.check_kept() == wrong
     assert await site.checker.check_listed() == {"a": ({}, {"cpu": 1000})}
@@ -87,7 +87,7 @@ async def test_pods_on_their_way_do_not_count() -> None:
     item = bound("new", "a", where="")
     site.api.pods["a/new"] = item
     site.cluster.put_pod(item)
-    site.cluster.book.admit(site.cluster.pods["uid-new"])
+    site.cluster.ledger.admit(site.cluster.pods["uid-new"])
     assert await site.checker.check_kept() == {}
     assert await site.checker.check_listed() == {}
 
@@ -98,7 +98,7 @@ async def test_pod_on_lost_node_is_no_difference() -> None:
     item = site.api.pods["a/p0"]
     item["status"]["phase"] = "Unknown"
     site.cluster.put_pod(item)
-    assert site.cluster.book.bound("a") == {"cpu": 9000}
+    assert site.cluster.ledger.bound("a") == {"cpu": 9000}
     assert await site.checker.check_kept() == {}
     assert await site.checker.check_listed() == {}
 

@@ -20,7 +20,7 @@ async def test_usage_of_bound_pods() -> None:
     """What bound pods are charged is written, zero of what else is bounded, and conditions, of which none warns."""
     site = Site(quota(minimum={"cpu": 2, "memory": 0}, maximum={"cpu": 4, "memory": 0, "example.com/x": 1}))
     site.cluster.put_pod(bound("p", cpu="1500m"))
-    assert await site.look() == ["a/q"]
+    assert await site.reconcile() == ["a/q"]
     assert site.status()["used"] == {"cpu": "1500m", "memory": "0", "example.com/x": "0"}
     assert site.conditions() == GOOD
     assert site.recorder.told == []
@@ -30,28 +30,28 @@ async def test_usage_of_bound_pods() -> None:
 async def test_written_only_on_change() -> None:
     """While nothing changes nothing is written, whether the watch has brought our own write or not."""
     site = Site(quota(minimum={"cpu": 2}))
-    assert await site.look() == ["a/q"]
+    assert await site.reconcile() == ["a/q"]
     for _ in range(3):
-        assert await site.look() == []
+        assert await site.reconcile() == []
     site.watch()
     for _ in range(3):
-        assert await site.look() == []
+        assert await site.reconcile() == []
     site.cluster.put_pod(bound("p"))
-    assert await site.look() == ["a/q"]
+    assert await site.reconcile() == ["a/q"]
     assert site.api.patches[-1][1] == {"used": {"cpu": "1"}}
     site.cluster.delete_pod("uid-p")
-    assert await site.look() == ["a/q"]
+    assert await site.reconcile() == ["a/q"]
     assert site.status()["used"] == {"cpu": "0"}
 
 
 async def test_resource_that_is_gone_is_removed() -> None:
     """A resource that neither bounds name nor pods use any more disappears from the status."""
     site = Site(quota(minimum={"cpu": 2, "example.com/x": 1}))
-    await site.look()
+    await site.reconcile()
     assert set(site.status()["used"]) == {"cpu", "example.com/x"}
     changed = {**site.api.quotas["a/q"], "spec": {"min": {"cpu": 2}}}
     site.create(changed)
-    assert await site.look() == ["a/q"]
+    assert await site.reconcile() == ["a/q"]
     assert site.status()["used"] == {"cpu": "0"}
 
 
@@ -59,17 +59,17 @@ async def test_other_notation_is_left_alone() -> None:
     """An amount that another writer put in other words is not written again."""
     site = Site(quota(minimum={"cpu": 2}))
     site.cluster.put_pod(bound("p"))
-    await site.look()
+    await site.reconcile()
     site.api.quotas["a/q"]["status"]["used"] = {"cpu": "1000m"}
     site.watch()
-    assert await site.look() == []
+    assert await site.reconcile() == []
 
 
 async def test_foreign_conditions_survive() -> None:
     """Conditions that others wrote stay."""
     theirs = {"type": "Theirs", "status": "Unknown"}
     site = Site({**quota(minimum={"cpu": 2}), "status": {"conditions": [theirs]}})
-    await site.look()
+    await site.reconcile()
     assert site.status()["conditions"][0] == theirs
     assert len(site.status()["conditions"]) == 6
 
@@ -78,21 +78,21 @@ async def test_definition_without_conditions(caplog: pytest.LogCaptureFixture) -
     """Where the definition of the kind is upstream's, without conditions, usage is written and Events tell the rest."""
     site = Site(quota(minimum={"cpu": 4}, maximum={"cpu": 2}))
     site.api.prunes = True
-    assert await site.look() == ["a/q"]
+    assert await site.reconcile() == ["a/q"]
     site.watch()
     for _ in range(3):
-        assert await site.look() == []
+        assert await site.reconcile() == []
     site.cluster.put_pod(bound("p"))
-    assert await site.look() == ["a/q"]
+    assert await site.reconcile() == ["a/q"]
     assert site.api.quotas["a/q"]["status"] == {"used": {"cpu": "1"}}
     site.watch()
-    assert await site.look() == []
+    assert await site.reconcile() == []
     assert [reason for _, reason, _ in site.recorder.told] == ["MinAboveMax"]
     (record,) = caplog.records
     assert "has no status.conditions" in record.message
     site.api.prunes = False
     site.create({**site.api.quotas["a/q"], "spec": {"min": {"cpu": 1}, "max": {"cpu": 2}}})
-    assert await site.look() == ["a/q"]
+    assert await site.reconcile() == ["a/q"]
     assert site.conditions() == GOOD
 
 
@@ -100,26 +100,26 @@ async def test_only_the_leader_writes() -> None:
     """A replica that does not lead writes nothing; once it leads it does."""
     site = Site(quota(minimum={"cpu": 2}))
     site.leads = False
-    assert await site.look() == []
+    assert await site.reconcile() == []
     site.leads = True
-    assert await site.look() == ["a/q"]
+    assert await site.reconcile() == ["a/q"]
 
 
 async def test_several_quotas_in_a_namespace() -> None:
     """The oldest says that it is in force and what is used, the other one that it is not; both are warned of, once."""
     site = Site(quota("old", minimum={"cpu": 1}, age=20))
-    await site.look()
+    await site.reconcile()
     site.create(quota("new", minimum={"cpu": 2}, age=10))
-    assert sorted(await site.look()) == ["a/new", "a/old"]
+    assert sorted(await site.reconcile()) == ["a/new", "a/old"]
     assert site.conditions("a/old")["InForce"] == "SeveralQuotas"
     assert site.conditions("a/new") == {"InForce": "-OtherQuotaInForce", "MinWithinMax": "Within"}
     assert "used" not in site.status("a/new")
     assert sorted(told[:2] for told in site.recorder.told) == [("new", "OtherQuotaInForce"), ("old", "SeveralQuotas")]
     site.watch()
-    assert await site.look() == []
+    assert await site.reconcile() == []
     del site.api.quotas["a/old"]
     site.cluster.delete_quota("uid-a-old")
-    assert await site.look() == ["a/new"]
+    assert await site.reconcile() == ["a/new"]
     assert site.conditions("a/new") == GOOD
     assert site.status("a/new")["used"] == {"cpu": "0"}
 
@@ -127,11 +127,11 @@ async def test_several_quotas_in_a_namespace() -> None:
 async def test_quota_that_loses_its_force() -> None:
     """A quota that an older one replaces takes back what it said of the cluster and of usage."""
     site = Site(quota("new", minimum={"cpu": 20}, age=10))
-    await site.look()
+    await site.reconcile()
     assert site.conditions("a/new")["MinWithinCapacity"] == "-MinAboveCapacity"
     site.watch()
     site.create(quota("old", minimum={"cpu": 1}, age=20))
-    await site.look()
+    await site.reconcile()
     assert site.conditions("a/new") == {"InForce": "-OtherQuotaInForce", "MinWithinMax": "Within"}
     assert "used" not in site.status("a/new")
 
@@ -139,7 +139,7 @@ async def test_quota_that_loses_its_force() -> None:
 async def test_min_above_max() -> None:
     """A guarantee above the ceiling is warned of, also where that does not name the resource and so allows none."""
     site = Site(quota(minimum={"cpu": 4, "memory": "1Gi"}, maximum={"cpu": 2}))
-    await site.look()
+    await site.reconcile()
     assert site.conditions()["MinWithinMax"] == "-MinAboveMax"
     ((_, _, note),) = site.recorder.told
     assert "cpu: min 4 is above max 2" in note
@@ -149,28 +149,28 @@ async def test_min_above_max() -> None:
 async def test_min_above_capacity() -> None:
     """All that is guaranteed against all that the nodes have: whoever is guaranteed the resource says so."""
     site = Site(quota(minimum={"cpu": 6}), quota(namespace="b", minimum={"cpu": 5}), quota(namespace="c", maximum={}))
-    await site.look()
+    await site.reconcile()
     found = [site.conditions(f"{name}/q")["MinWithinCapacity"] for name in "abc"]
     assert found == ["-MinAboveCapacity", "-MinAboveCapacity", "Within"]
     assert site.recorder.told[0][2] == "cpu: all quotas together guarantee 11, the nodes have 10."
     site.watch()
     site.cluster.put_node(node("further", cpu="1"))
-    assert sorted(await site.look()) == ["a/q", "b/q"]
+    assert sorted(await site.reconcile()) == ["a/q", "b/q"]
     assert site.conditions() == GOOD
 
 
 async def test_changing_numbers_are_not_written_at_once() -> None:
     """With every node that comes the numbers in the words change: these are written once a minute at most."""
     site = Site(quota(minimum={"cpu": 90}))
-    await site.look()
+    await site.reconcile()
     assert "the nodes have 10." in site.status()["conditions"][2]["message"]
     since = site.status()["conditions"][2]["lastTransitionTime"]
     written = 0
     for number in range(30):
         site.cluster.put_node(node(f"n{number}", cpu="1"))
-        written += len(await site.look())
+        written += len(await site.reconcile())
     assert written == 0
-    assert await site.look(after=60) == ["a/q"]
+    assert await site.reconcile(after=60) == ["a/q"]
     assert "the nodes have 40." in site.status()["conditions"][2]["message"]
     assert site.status()["conditions"][2]["lastTransitionTime"] == since == at(1)
     assert len(site.recorder.told) == 1
@@ -185,7 +185,7 @@ async def test_max_above_resource_quota(key: str, reason: str) -> None:
     other = {"metadata": {"namespace": "b", "name": "rq"}, "spec": {"hard": {"cpu": "1"}}}
     site.api.resource_quotas = [hard, scoped, other]
     site.create(quota(maximum={"cpu": "3500m", "memory": "1Gi", "pods": 5}))
-    await site.look()
+    await site.reconcile()
     assert site.conditions()["MaxWithinResourceQuota"] == reason
     notes = [note for _, _, note in site.recorder.told]
     assert notes == (["cpu: max 3500m is above the 3 of ResourceQuota rq."] if reason.startswith("-") else [])
@@ -194,17 +194,17 @@ async def test_max_above_resource_quota(key: str, reason: str) -> None:
 async def test_resource_quotas_are_read_now_and_then() -> None:
     """They are read when a quota's bounds change, and else twice a minute; a change of theirs is seen then."""
     site = Site(quota(maximum={"cpu": 5, "memory": 1}))
-    await site.look()
+    await site.reconcile()
     for _ in range(10):
-        await site.look()
+        await site.reconcile()
     assert site.api.lists == 1
     site.api.resource_quotas = [{"metadata": {"namespace": "a", "name": "rq"}, "spec": {"hard": {"cpu": "3"}}}]
-    await site.look(after=30)
+    await site.reconcile(after=30)
     assert site.conditions()["MaxWithinResourceQuota"] == "-MaxAboveResourceQuota"
-    await site.look(after=3)
+    await site.reconcile(after=3)
     assert site.api.lists == 2
     site.create({**site.api.quotas["a/q"], "spec": {"max": {"cpu": 3}}})
-    await site.look()
+    await site.reconcile()
     assert site.api.lists == 3
     assert site.conditions()["MaxWithinResourceQuota"] == "Within"
 
@@ -213,9 +213,9 @@ async def test_unknown_resource_quotas_are_not_judged(caplog: pytest.LogCaptureF
     """Where ResourceQuotas may not be read nothing is said of them, and everything else is."""
     site = Site(quota(maximum={"cpu": 5}))
     site.api.failures = [ApiError(403, "Forbidden", "no")]
-    assert await site.look() == ["a/q"]
+    assert await site.reconcile() == ["a/q"]
     assert "MaxWithinResourceQuota" not in site.conditions()
-    assert await site.look(after=40) == []
+    assert await site.reconcile(after=40) == []
     (record,) = caplog.records
     assert "ResourceQuotas cannot be read, so nothing is said of them in quotas: no" in record.message
 
@@ -224,9 +224,9 @@ async def test_quota_that_changed_meanwhile() -> None:
     """A write meets only the version that it was made for; the next look has the new one."""
     site = Site(quota(minimum={"cpu": 2}))
     site.api.quotas["a/q"]["metadata"]["resourceVersion"] = "5"  # the watch has yet to bring it
-    assert await site.look() == []
+    assert await site.reconcile() == []
     site.watch()
-    assert await site.look() == ["a/q"]
+    assert await site.reconcile() == ["a/q"]
     assert site.metrics.writes.labels("changed")._value.get() == 1
 
 
@@ -234,10 +234,10 @@ async def test_quota_that_is_gone() -> None:
     """A quota that was deleted meanwhile is no trouble."""
     site = Site(quota(minimum={"cpu": 2}))
     del site.api.quotas["a/q"]
-    assert await site.look() == []
+    assert await site.reconcile() == []
     assert site.metrics.writes.labels("gone")._value.get() == 1
     site.cluster.delete_quota("uid-a-q")
-    assert await site.look() == []
+    assert await site.reconcile() == []
 
 
 async def test_server_that_is_away_is_left_alone() -> None:
@@ -246,12 +246,12 @@ async def test_server_that_is_away_is_left_alone() -> None:
     await site.writer._limits.refresh(site.cluster.quota_objects)
     for pause in (1.0, 2.0):
         site.api.failures = [ApiUnavailable("away")]
-        assert await site.look() == []
+        assert await site.reconcile() == []
         assert site.api.failures == []
         site.api.failures = [AssertionError("asked too early")]
-        assert await site.look(after=pause - 0.5) == []
+        assert await site.reconcile(after=pause - 0.5) == []
         site.api.failures = []
-    assert await site.look(after=4) == ["a/q"]
+    assert await site.reconcile(after=4) == ["a/q"]
 
 
 async def test_missing_right_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -260,10 +260,10 @@ async def test_missing_right_is_told_once(caplog: pytest.LogCaptureFixture) -> N
     await site.writer._limits.refresh(site.cluster.quota_objects)
     site.api.failures = [ApiError(403, "Forbidden", "no")] * 2
     for _ in range(5):
-        assert await site.look() == []
+        assert await site.reconcile() == []
     (record,) = caplog.records
     assert "resources: [elasticquotas/status], verbs: [patch]" in record.message
-    assert await site.look(after=60) == ["a/q", "b/q"]
+    assert await site.reconcile(after=60) == ["a/q", "b/q"]
 
 
 async def test_many_quotas_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +271,7 @@ async def test_many_quotas_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "WRITE_BURST", 20)
     names = [f"n{number:03d}" for number in range(70)]
     site = Site(*(quota(namespace=name, minimum={"cpu": "1m"}) for name in names))
-    written = [await site.look() for _ in range(6)]
+    written = [await site.reconcile() for _ in range(6)]
     assert len(written[0]) == 20
     assert sorted(key for keys in written for key in keys) == [f"{name}/q" for name in names]
 
@@ -281,11 +281,11 @@ async def test_used_above_max() -> None:
     site = Site(quota(minimum={"cpu": 1}, maximum={"cpu": 2}))
     for name in "pqr":
         site.cluster.put_pod(bound(name))
-    assert await site.look() == ["a/q"]
+    assert await site.reconcile() == ["a/q"]
     assert site.conditions() == {**GOOD, "UsedWithinMax": "-UsedAboveMax"}
     assert site.status()["conditions"][-1]["message"] == "cpu: its pods have 3, max is 2."
     assert [reason for _, reason, _ in site.recorder.told] == ["UsedAboveMax"]
     site.watch()
     site.cluster.delete_pod("uid-r")
-    assert await site.look() == ["a/q"]
+    assert await site.reconcile() == ["a/q"]
     assert site.conditions() == GOOD

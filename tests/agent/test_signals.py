@@ -168,7 +168,7 @@ async def test_stop_during_a_request_is_clean() -> None:
 
     watch = SimpleNamespace(run=follow)
     pipeline = SimpleNamespace(run_once=lambda _: None, store=None)
-    cgroups = SimpleNamespace(facts={}, layout=None)
+    cgroups = SimpleNamespace(detected={}, layout=None)
     parts = SimpleNamespace(pipeline=pipeline, pods=watch, node=watch, metrics=Metrics(), cgroups=cgroups)
     left: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()

@@ -176,7 +176,7 @@ def test_second_build_does_nothing(real_node_cluster: Cluster, tmp_path: Path) -
     """When nothing has changed, nothing is built, nothing is said, and the images are the same."""
     for name in {file for recipe in RECIPES for file in (recipe.dockerfile, *SHARED_INPUTS, *recipe.inputs)}:
         source, target = ROOT / name, tmp_path / name  # a copy, which nobody edits meanwhile
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(source, target, dirs_exist_ok=True) if source.is_dir() else shutil.copy(source, target)
     said: list[str] = []
     first = images.build_all(real_node_cluster.binaries, lambda _: None, tmp_path)

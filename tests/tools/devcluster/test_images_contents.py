@@ -221,7 +221,7 @@ def test_same_sources_same_image(binaries: Binaries, tmp_path: Path, monkeypatch
     monkeypatch.setattr(images, "RECIPES", (recipe,))
     for name in (recipe.dockerfile, *SHARED_INPUTS, *recipe.inputs):
         source, target = ROOT / name, tmp_path / name
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
     first = images.build_all(binaries, lambda _: None, tmp_path)[-1]
     for name in ("tools/devcluster/image_root.py", "requirements/agent.txt", "requirements/build.txt"):

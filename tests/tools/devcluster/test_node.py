@@ -44,7 +44,7 @@ print(json.dumps({"uid": os.getuid(), "trees": trees, "others": others}))
 """
 LOOK_INTO_IMAGE = """
 import importlib.util, json, os, subprocess, sys
-names = ("agent", "cli", "crds", "devcluster", "kubeapi", "manager", "scheduler_plugins", "service", "tests")
+names = ("agent", "crds", "headroom", "headroom.cli", "manager", "scheduler_plugins", "tests", "tools")
 print(json.dumps({
     "packages": [name for name in names if importlib.util.find_spec(name)],
     "programs": sorted(name for name in os.listdir("/opt/headroom/bin") if "headroom" in name),
@@ -206,7 +206,7 @@ def test_orphans_are_collected(node_cluster: Cluster) -> None:
 def test_image_holds_its_part_only(execute: Callable[..., str]) -> None:
     """The agent's image has the agent and what it imports, one command that works, and nothing that it may change."""
     found = json.loads(execute(LOOK_INTO_IMAGE))
-    assert found["packages"] == ["agent", "crds", "kubeapi", "service"]
+    assert found["packages"] == ["agent", "crds", "headroom"]
     assert found["programs"] == ["headroom-agent"]
     assert found["writable"] == []
     assert "--node-name" in found["help"], found["help"]

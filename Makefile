@@ -129,10 +129,6 @@ bench-images: packages ## Measure how large the images are, and how soon their p
 images: packages ## Build the container images into the cache, or with IMAGES_ARGS="--prefix REGISTRY/PATH" by docker, podman or buildah for a registry
 	@$(PY) -m tools.devcluster images $(IMAGES_ARGS)
 
-.PHONY: dashboards
-dashboards: $(STAMP) ## Write Grafana's dashboards into the chart from tools/dashboards/
-	@$(PY) -m tools.dashboards
-
 .PHONY: chart-readme
 chart-readme: $(STAMP) ## Write the table of values in the chart's README from values.yaml
 	@$(PY) -m tests.charts.readme

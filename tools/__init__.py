@@ -1,1 +1,1 @@
-"""What only developers run: dev cluster, benchmarks, soak tests, demo, dashboards and release."""
+"""What only developers run: dev cluster, benchmarks, soak tests, demo and release."""

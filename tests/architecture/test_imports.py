@@ -42,7 +42,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "headroom.kube": ("headroom.kube", "headroom.runtime.sanitize"),
     "headroom.runtime": ("headroom.runtime",),
     "tools.devcluster": ("tools.devcluster",),
-    "tools.dashboards": ("tools.dashboards",),
     "tools.release": ("tools.release",),
     "headroom.cluster": ("headroom.cluster", "crds"),
     "tools": ("tools", "headroom", "agent", "manager", "scheduler_plugins", "crds", "headroom.cluster", "tests"),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tools.dashboards import DASHBOARDS
+from tests.monitoring import dashboards
 
 NOTHING_TO_SHOW: Final[Mapping[str, str]] = {
     "headroom_agent_failures_total": "no step of an agent fails",
@@ -34,14 +34,13 @@ _SHORTER: Final[Mapping[str, str]] = {"$__rate_interval": "30s", "[1d:5m]": "[10
 
 def queries(node: str) -> Iterator[tuple[str, str]]:
     """Every panel's title and question, as Grafana asks it when a node is chosen, and everything else."""
-    for name, make in DASHBOARDS.items():
+    for name, dashboard in dashboards.DASHBOARDS.items():
         chosen = {"$node": node if name == "node" else ".*", "$quota_namespace": ".*", **_SHORTER}
-        for panel in make().panels:
-            for query in panel.queries:
-                asked = query.expression
-                for written, meant in chosen.items():
-                    asked = asked.replace(written, meant)
-                yield f"{name}: {panel.title}", asked
+        for panel, target in dashboards.queries(dashboard):
+            expression = target["expr"]
+            for written, meant in chosen.items():
+                expression = expression.replace(written, meant)
+            yield f"{name}: {panel['title']}", expression
 
 
 def must_show(query: str) -> bool:

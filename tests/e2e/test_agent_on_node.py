@@ -278,7 +278,7 @@ async def ask(host, port, authority=None):
     here = Hierarchy(Path("/nowhere"), 2)
     pods = KubeletPods(KubeletSettings(), None, None, CgroupTree(Layout(here, here, here)))
     async with kube.ApiServer(login_to((host, port), authority=authority), "headroom-tests") as kubelet:
-        await pods.ask(kubelet)
+        await pods.poll(kubelet)
     print(pods.problem)
 
 asyncio.run(ask(sys.argv[1], 10250))

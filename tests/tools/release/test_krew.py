@@ -21,7 +21,7 @@ HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 def filled(tmp_path: Path) -> Path:
     """What `install` fills, for this Python, with our own packages alone: libraries take minutes to download."""
     folder = tmp_path / "filled"
-    for name in ("backtest", "cli", "crds"):
+    for name in ("crds", "headroom"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, folder / "lib" / HERE / name, ignore=ignored)
     info = folder / "lib" / HERE / "headroom-9.9.dist-info"
@@ -53,7 +53,7 @@ def _run(program: Path, *words: str, cwd: Path, path: str | None = None) -> subp
 def test_plugin_starts_from_its_archive(filled: Path, tmp_path: Path) -> None:
     """Linked as krew does, the plugin runs with the archive's libraries, whatever lies in the folder you are in."""
     link = _installed(filled, tmp_path)
-    (tmp_path / "cli.py").write_text("raise SystemExit('the wrong cli')")
+    (tmp_path / "headroom.py").write_text("raise SystemExit('the wrong headroom')")
     done = _run(link, "version", cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("kubectl headroom 9.9\n", "")
     told = _run(link, "config", "explain", "midEviction.mode", cwd=tmp_path)

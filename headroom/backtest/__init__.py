@@ -1,1 +1,1 @@
-"""What a prediction policy would have done on recorded usage: the agent's own models, stepped through time."""
+"""What a prediction policy would have done on recorded usage: the agent's own models, replayed through time."""

@@ -1,4 +1,4 @@
-"""Asks a model about many steps at once, or one after the other where it was written for a single moment."""
+"""Runs a model on all steps of a segment at once; step by step where the model supports a single moment only."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,7 +19,7 @@ class ModelError(RuntimeError):
 
 
 @dataclass(slots=True)
-class Asker:
+class BatchPredictor:
     """One policy for one resource."""
 
     name: str
@@ -32,11 +32,11 @@ class Asker:
     def peaks(self, view: SegmentView) -> FloatArray:
         """The model's peak of the warm pods at each step, margin included, shape (N,).
 
-        What a model says of all steps together is compared, a few times, with what it says of single ones. A model that
-        adds up whole arrays, pods and steps alike, is found out by that, and asked step by step from then on.
+        The first batch results are compared with results for single steps. A model that sums over whole arrays, pods
+        and steps alike, differs there, and runs step by step from then on.
 
         Raises:
-            ModelError: the model fails, or answers what is no amount.
+            ModelError: the model fails, or returns something that is not an amount.
         """
         count = view.end - view.start
         if not self._one_by_one:
@@ -47,7 +47,7 @@ class Asker:
         return self._checked(np.array([float(self._peak(view.at(step))) for step in range(count)]))
 
     def _together(self, view: SegmentView, count: int) -> FloatArray | None:
-        """The answer for all steps; None when it is not what the model says of single ones."""
+        """The result for all steps; None when it differs from the results for single steps."""
         trying = self._tries < _TRIED
         try:
             answer = np.asarray(self._peak(view), dtype=np.float64)
@@ -74,6 +74,6 @@ class Asker:
     def _checked(self, found: FloatArray) -> FloatArray:
         wrong = ~((found >= 0.0) & (found < np.inf))
         if wrong.any():
-            said = f"{found[wrong][0]:g}"
-            raise ModelError(f"policy {self.name}: model {self.model.name} answers {said}, which is no amount")
+            value = f"{found[wrong][0]:g}"
+            raise ModelError(f"policy {self.name}: model {self.model.name} returns {value}, which is not an amount")
         return found

@@ -1,4 +1,4 @@
-"""What the pods of a machine answer about each step, as tables: a column holds one pod after another."""
+"""Values of a machine's pods at each step, as tables: a column holds one pod after another."""
 
 import heapq
 from collections.abc import Callable, Hashable, Sequence
@@ -8,15 +8,15 @@ import numpy as np
 from agent.numerics.arrays import FloatArray, IntArray
 from headroom.backtest.history import PodHistory
 
-Ask = Callable[[PodHistory, int], FloatArray]
-"""Of a pod and its row in the statistics: what it answers about the steps of its stay."""
+PodQuery = Callable[[PodHistory, int], FloatArray]
+"""From a pod and its row in the statistics to its values at the steps of its lifetime."""
 
 
-class Lanes:
+class PodColumns:
     """Tables of shape (T, columns): as many columns as there are pods at a time."""
 
     def __init__(self, steps: int, pods: Sequence[PodHistory], rows: Sequence[int]) -> None:
-        """Make no table yet.
+        """Tables are made on first use.
 
         Args:
             steps: how many steps there are.
@@ -29,12 +29,12 @@ class Lanes:
         self._columns = columns_of(pods)
         self._tables: dict[Hashable, FloatArray] = {}
 
-    def answers(self, name: Hashable, ask: Ask, places: IntArray, start: int, end: int) -> FloatArray:
-        """What some pods answer about the steps start <= t < end, at which all of them are there; shape (N, P).
+    def values(self, name: Hashable, query: PodQuery, places: IntArray, start: int, end: int) -> FloatArray:
+        """Values of some pods at the steps start <= t < end, at which all of them are there; shape (N, P).
 
         Args:
-            name: what is asked; it is asked once of every pod.
-            ask: asks it.
+            name: key of the table; the query runs once for every pod.
+            query: computes the values of one pod.
             places: which pods, shape (P,).
             start: first step.
             end: the step after the last one.
@@ -43,7 +43,7 @@ class Lanes:
         if table is None:
             table = np.full((self._steps, int(self._columns.max(initial=-1)) + 1), np.nan)
             for pod, row, column in zip(self._pods, self._rows, self._columns.tolist(), strict=True):
-                table[pod.start : pod.end, column] = ask(pod, row)
+                table[pod.start : pod.end, column] = query(pod, row)
             self._tables[name] = table
         found: FloatArray = table[start:end, self._columns[places]]
         return found

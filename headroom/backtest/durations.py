@@ -1,4 +1,4 @@
-"""Times as people write them, with days: "7d", "1d12h", "90m"; and moments."""
+"""Parses and formats time spans with days ("7d", "1d12h", "90m"), and timestamps."""
 
 import math
 import re
@@ -34,7 +34,7 @@ def parse_span(text: str) -> float:
     return seconds
 
 
-def short_span(seconds: float) -> str:
+def format_span(seconds: float) -> str:
     """A time in its largest units: 86400 -> "24h", 604800 -> "7d", 5400 -> "1h30m", 300 -> "5m"."""
     if seconds > DAY_SECONDS and seconds % DAY_SECONDS == 0.0:
         return f"{seconds / DAY_SECONDS:.0f}d"
@@ -44,8 +44,8 @@ def short_span(seconds: float) -> str:
     return "".join(parts) or "0s"
 
 
-def parse_moment(text: str, now: float) -> float:
-    """A moment: a date, a date with a time (UTC unless it says otherwise), seconds since 1970, or how long ago it was.
+def parse_timestamp(text: str, now: float) -> float:
+    """A moment: a date, a date with a time (UTC unless it has a time zone), seconds since 1970, or how long ago it was.
 
     Args:
         text: such as "2013-08-16", "2026-01-31T12:00:00Z", "1376611200" or "14d".
@@ -75,6 +75,6 @@ def parse_moment(text: str, now: float) -> float:
     return now - seconds
 
 
-def show_moment(moment: float) -> str:
+def format_timestamp(moment: float) -> str:
     """A moment as people read it, to the minute: "2013-08-01 00:00 UTC"."""
     return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,10 +1,10 @@
-"""Steps policies through a trace: what each would have predicted for every machine, against what came.
+"""Replays policies on a trace: what each would have predicted for every machine, against the actual usage.
 
     Peak = min(margin * model(warm pods) + limits of the cold pods, limits of all pods)
 
 A pod is cold until it was observed for the policy's cold period, as in the agent; a machine is a node without system
-usage. Machines are judged a group at a time, so that memory does not grow with the number of machines: what is held
-for a group is a few times `GROUP_VALUES` numbers.
+usage. Machines are evaluated a group at a time, so that memory does not grow with the number of machines: a group holds
+a few times `GROUP_VALUES` numbers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +17,8 @@ from agent.numerics.arrays import FloatArray
 from agent.numerics.peaks import SLOT_SECONDS
 from agent.prediction.policy import resolve
 from crds.predict_policy import PredictPolicy
-from headroom.backtest.batch_prediction import Asker, ModelError
-from headroom.backtest.durations import short_span
+from headroom.backtest.batch_prediction import BatchPredictor, ModelError
+from headroom.backtest.durations import format_span
 from headroom.backtest.group import GROUP_VALUES, Machine, machines
 from headroom.backtest.placement import Churn, Placement, check_churn, churned, packed, real
 from headroom.backtest.score import MachineScore, Result, result, score
@@ -27,9 +27,9 @@ from headroom.backtest.trace import Trace, TraceError
 __all__ = [
     "GROUP_VALUES",
     "ORACLE",
-    "Choice",
     "Churn",
     "ModelError",
+    "NamedPolicy",
     "Plan",
     "Result",
     "TraceError",
@@ -40,25 +40,25 @@ __all__ = [
 ORACLE: Final = "oracle"
 """Name of the policy that knows the future."""
 Progress = Callable[[float, str], None]
-"""Told how much is done, 0..1, and what is done now."""
+"""Called with the share that is done, 0..1, and the current work."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """A policy to be judged."""
+class NamedPolicy:
+    """A policy to evaluate, and its name."""
 
     name: str
-    """What people call it."""
+    """Its name in results."""
     policy: PredictPolicy
-    """What it says."""
+    """The policy itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to judge."""
+    """How to evaluate."""
 
     machines: int | None = None
-    """Pack the series on so many machines; None for the placement that the trace says."""
+    """Pack the series on so many machines; None for the placement in the trace."""
     seeds: tuple[int, ...] = (0, 1)
     """Of the random packing, or of pods that come and go; each is a placement of its own."""
     horizons_seconds: tuple[int, ...] = (86_400,)
@@ -72,32 +72,32 @@ class Plan:
 
 
 def run(
-    trace: Trace, choices: Sequence[Choice], plan: Plan, progress: Progress = lambda _share, _what: None
+    trace: Trace, choices: Sequence[NamedPolicy], plan: Plan, progress: Progress = lambda _share, _what: None
 ) -> list[Result]:
-    """Judge policies on one trace.
+    """Evaluate policies on one trace.
 
     Args:
         trace: one resource.
         choices: the policies.
         plan: how.
-        progress: told at every machine.
+        progress: called at every machine.
 
     Returns:
         For each horizon one result of the oracle and one of each policy, in the order given.
 
     Raises:
-        TraceError: it cannot be judged as planned; the message says what can.
+        TraceError: it cannot be evaluated as planned; the message says what can.
         PolicyError: a policy cannot be followed.
         ModelError: a model failed.
     """
     if trace.step_seconds != SLOT_SECONDS:
         raise TraceError(
-            f"{trace.source or 'the trace'}: has a value every {trace.step_seconds:g} s, but models look at averages "
+            f"{trace.source or 'the trace'}: has a value every {trace.step_seconds:g} s, but models use averages "
             f"of {SLOT_SECONDS:g} s; average it over that time"
         )
     horizons = {seconds: max(int(np.ceil(seconds / trace.step_seconds)), 1) for seconds in plan.horizons_seconds}
     start = _first_counted(trace, plan, horizons)
-    askers = [Asker(choice.name, resolve(choice.policy).models[trace.resource]) for choice in choices]
+    predictors = [BatchPredictor(choice.name, resolve(choice.policy).models[trace.resource]) for choice in choices]
     names = (ORACLE, *(choice.name for choice in choices))
     placements = _placements(trace, plan)
     total = sum(len(placement.machines) for placement in placements)
@@ -110,12 +110,12 @@ def run(
     for machine in machines(trace, placements, workload_history=plan.workload_history, learning=learning):
         progress(done / total, machine.name)
         done += 1
-        _judge(machine, askers, start, horizons, scores)
+        _evaluate(machine, predictors, start, horizons, scores)
     progress(1.0, "")
     if not all(found[0] for found in scores.values()):
         raise TraceError(
             f"{trace.source or 'the trace'}: no series is on a machine after the first "
-            f"{short_span(plan.warm_up_seconds)} and before the horizon begins; choose a shorter --warm-up or --horizon"
+            f"{format_span(plan.warm_up_seconds)} and before the horizon; choose a shorter --warm-up or --horizon"
         )
     seeds = [placement.seed for placement in placements if placement.seed is not None]
     return [
@@ -125,16 +125,16 @@ def run(
     ]
 
 
-def _judge(
+def _evaluate(
     machine: Machine,
-    askers: Sequence[Asker],
+    predictors: Sequence[BatchPredictor],
     start: int,
     horizons: Mapping[int, int],
     scores: Mapping[int, Sequence[list[MachineScore]]],
 ) -> None:
     """Add one machine's scores, unless nothing is on it at any step that counts for a horizon."""
     steps = machine.trace.steps
-    predicted = predictions(machine, askers, start, steps - min(horizons.values()))
+    predicted = predictions(machine, predictors, start, steps - min(horizons.values()))
     for seconds, horizon in horizons.items():
         limits = machine.limits(start, steps - horizon)
         if not limits.any():
@@ -144,19 +144,19 @@ def _judge(
             found.append(score(peaks[: len(limits)], oracle, limits))
 
 
-def predictions(machine: Machine, askers: Sequence[Asker], start: int, end: int) -> list[FloatArray]:
+def predictions(machine: Machine, predictors: Sequence[BatchPredictor], start: int, end: int) -> list[FloatArray]:
     """What each policy predicts for a machine at the steps start <= t < end, shape (N,) each. [cores or bytes]
 
     It may be above the sum of the limits.
     """
-    found = [np.zeros(end - start) for _ in askers]
-    periods = {asker.model.cold_start_seconds for asker in askers}
+    found = [np.zeros(end - start) for _ in predictors]
+    periods = {predictor.model.cold_start_seconds for predictor in predictors}
     for period in periods:
         for segment in machine.segments(period, start, end):
             own = slice(segment.start - start, segment.end - start)
-            for asker, peaks in zip(askers, found, strict=True):
-                if asker.model.cold_start_seconds == period:
-                    warm = 0.0 if segment.view is None else asker.peaks(segment.view)
+            for predictor, peaks in zip(predictors, found, strict=True):
+                if predictor.model.cold_start_seconds == period:
+                    warm = 0.0 if segment.view is None else predictor.peaks(segment.view)
                     peaks[own] = warm + segment.cold
             segment.forget()
     return found
@@ -175,15 +175,15 @@ def _first_counted(trace: Trace, plan: Plan, horizons: Mapping[int, int]) -> int
     length, step = trace.steps * trace.step_seconds, trace.step_seconds
     room = trace.steps - 1 - start
     way_out = (
-        f"choose a --horizon of at most {short_span(room * step)}"
+        f"choose a --horizon of at most {format_span(room * step)}"
         if room > 0
-        else f"choose a --warm-up of at most {short_span(max(trace.steps - 1 - longest, 0) * step)} with this horizon"
+        else f"choose a --warm-up of at most {format_span(max(trace.steps - 1 - longest, 0) * step)} with this horizon"
         if trace.steps - 1 > longest
         else "choose a shorter --warm-up and a shorter --horizon"
     )
     raise TraceError(
-        f"{trace.source or 'the trace'}: it is {short_span(length)} long; the first {short_span(plan.warm_up_seconds)} "
-        f"and the last {short_span(longest * step)} (the horizon) do not count, so nothing is left to judge; {way_out}"
+        f"{trace.source or 'the trace'}: it lasts {format_span(length)}; the first {format_span(plan.warm_up_seconds)} "
+        f"and the last {format_span(longest * step)} (the horizon) do not count, so nothing is left to judge; {way_out}"
     )
 
 

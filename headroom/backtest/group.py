@@ -8,19 +8,19 @@ import numpy as np
 
 from agent.numerics.arrays import FloatArray, IntArray
 from agent.numerics.history import MINIMUM_EFFECTIVE_SAMPLES
-from headroom.backtest.columns import Lanes
+from headroom.backtest.columns import PodColumns
 from headroom.backtest.history import PodHistory
 from headroom.backtest.history_inheritance import sources
 from headroom.backtest.placement import Placement
-from headroom.backtest.replay import Row, Stepping
+from headroom.backtest.replay import Row, StatisticsReplay
 from headroom.backtest.rolling_window import ahead_max
-from headroom.backtest.trace import Stay, Trace
+from headroom.backtest.trace import PodLifetime, Trace
 from headroom.backtest.view import SegmentView
 
 GROUP_VALUES: Final = 2**23
 """As many averages, of pods and machines, are held together."""
 _SEGMENT_VALUES: Final = 2**20
-_ROW_VALUES: Final = 256  # the histogram of a pod takes as much, however short its stay
+_ROW_VALUES: Final = 256  # the histogram of a pod takes as much, however short its lifetime
 _ROUNDING: Final = 1e-6
 
 
@@ -52,37 +52,37 @@ class Machine:
     """Its name."""
     trace: Trace
     """Whose series its pods are."""
-    stays: tuple[Stay, ...]
+    lifetimes: tuple[PodLifetime, ...]
     """Its pods, P of them."""
     pods: tuple[PodHistory, ...]
     """What is known of each."""
-    lanes: Lanes
-    """What each answers."""
+    columns: PodColumns
+    """Their values as tables."""
     series: int
     """The row of all of them together."""
-    statistics: Stepping
+    statistics: StatisticsReplay
     """Moments and histograms."""
 
     @property
     def starts(self) -> IntArray:
         """First step of each pod, shape (P,)."""
-        return np.array([stay.start for stay in self.stays], dtype=np.intp)
+        return np.array([lifetime.start for lifetime in self.lifetimes], dtype=np.intp)
 
     @property
     def ends(self) -> IntArray:
         """The step after the last one of each pod, shape (P,)."""
-        return np.array([stay.end for stay in self.stays], dtype=np.intp)
+        return np.array([lifetime.end for lifetime in self.lifetimes], dtype=np.intp)
 
     @property
     def pod_limits(self) -> FloatArray:
         """The limit of each pod, shape (P,). [cores or bytes]"""
-        return self.trace.limits[[stay.series for stay in self.stays]]
+        return self.trace.limits[[lifetime.series for lifetime in self.lifetimes]]
 
     def limits(self, start: int, end: int) -> FloatArray:
         """Sum of the limits of what is there at each step, shape (N,). [cores or bytes]"""
         found = np.zeros(end - start)
-        for stay, limit in zip(self.stays, self.pod_limits.tolist(), strict=True):
-            found[max(stay.start - start, 0) : max(stay.end - start, 0)] += limit
+        for lifetime, limit in zip(self.lifetimes, self.pod_limits.tolist(), strict=True):
+            found[max(lifetime.start - start, 0) : max(lifetime.end - start, 0)] += limit
         return found
 
     def oracle(self, start: int, end: int, horizon_steps: int) -> FloatArray:
@@ -132,14 +132,14 @@ class Machine:
             end=end,
             pods=[self.pods[place] for place in places],
             places=warm,
-            lanes=self.lanes,
+            columns=self.columns,
             series=self.series,
             requests=self.pod_limits[warm],
             statistics=self.statistics,
         )
 
     def _warm_from(self, pod: PodHistory, cold_seconds: float) -> int:
-        """The first step at which a pod is warm, as `ResourceHistory.warm` says it; the end when it never is."""
+        """The first step at which a pod is warm, as `ResourceHistory.warm` defines it; the end when it never is."""
         seen = pod.observed()
         warm = (seen * self.trace.step_seconds >= cold_seconds - _ROUNDING) & (seen > MINIMUM_EFFECTIVE_SAMPLES)
         return pod.start + int(warm.argmax()) if warm.any() else pod.end
@@ -157,20 +157,20 @@ def machines(
     Args:
         trace: whose series their pods are.
         placements: where those are.
-        workload_history: whether a new pod goes on with the history of its workload.
-        learning: told every now and then, while moments or histograms are learned, how much of the time was gone
-            through, 0..1.
+        workload_history: whether a new pod inherits the history of its workload.
+        learning: called now and then, while moments or histograms are learned, with the share of the time that is
+            done, 0..1.
     """
     group = _Group(trace, learning, workload_history=workload_history)
     for placement in placements:
-        own: list[list[Stay]] = [[] for _ in placement.machines]
-        for stay in placement.stays:
-            own[stay.machine].append(stay)
-        for name, stays in zip(placement.machines, own, strict=True):
+        own: list[list[PodLifetime]] = [[] for _ in placement.machines]
+        for lifetime in placement.lifetimes:
+            own[lifetime.machine].append(lifetime)
+        for name, lifetimes in zip(placement.machines, own, strict=True):
             if group.values >= GROUP_VALUES:
                 yield from group.machines()
                 group = _Group(trace, learning, workload_history=workload_history)
-            group.add(name, stays)
+            group.add(name, lifetimes)
     yield from group.machines()
 
 
@@ -184,104 +184,104 @@ class _Group:
         self._learning = learning
         self._workload_history = workload_history
         self._rows: list[Row] = []
-        self._known: dict[Stay, int] = {}
-        self._machines: list[tuple[str, list[Stay], list[int], list[int | None], int]] = []
+        self._known: dict[PodLifetime, int] = {}
+        self._machines: list[tuple[str, list[PodLifetime], list[int], list[int | None], int]] = []
 
-    def add(self, name: str, stays: list[Stay]) -> None:
-        """Take in a machine."""
-        own = [self._usage(stay) for stay in stays]
-        inherited = self._sources(stays, own)
+    def add(self, name: str, lifetimes: list[PodLifetime]) -> None:
+        """Add a machine."""
+        own = [self._usage(lifetime) for lifetime in lifetimes]
+        inherited = self._sources(lifetimes, own)
         rows: list[int] = []
-        for stay, values, source in zip(stays, own, inherited, strict=True):
-            alone = Stay(stay.series, 0, stay.start, stay.end)
+        for lifetime, values, source in zip(lifetimes, own, inherited, strict=True):
+            alone = PodLifetime(lifetime.series, 0, lifetime.start, lifetime.end)
             row = self._known.get(alone) if source is None else None
             if row is None:
-                row = self._add(Row(stay.start, values, None if source is None else rows[source]))
+                row = self._add(Row(lifetime.start, values, None if source is None else rows[source]))
                 if source is None:
                     self._known[alone] = row
             rows.append(row)
-        self._machines.append((name, stays, rows, inherited, self._add(self._together(stays, own))))
+        self._machines.append((name, lifetimes, rows, inherited, self._add(self._together(lifetimes, own))))
 
     def machines(self) -> Iterator[Machine]:
-        """The machines taken in."""
-        statistics = Stepping(self._trace.resource, self._trace.step_seconds, self._rows, self._learning)
-        for name, stays, rows, inherited, series in self._machines:
+        """The machines added."""
+        statistics = StatisticsReplay(self._trace.resource, self._trace.step_seconds, self._rows, self._learning)
+        for name, lifetimes, rows, inherited, series in self._machines:
             own = [self._rows[row].values for row in rows]
-            pods = tuple(histories(stays, own, inherited))
-            lanes = Lanes(self._trace.steps, pods, rows)
-            yield Machine(name, self._trace, tuple(stays), pods, lanes, series, statistics)
+            pods = tuple(histories(lifetimes, own, inherited))
+            columns = PodColumns(self._trace.steps, pods, rows)
+            yield Machine(name, self._trace, tuple(lifetimes), pods, columns, series, statistics)
 
     def _add(self, row: Row) -> int:
         self._rows.append(row)
         self.values += max(len(row.values), _ROW_VALUES)
         return len(self._rows) - 1
 
-    def _usage(self, stay: Stay) -> FloatArray:
-        return np.ascontiguousarray(self._trace.usage[stay.start : stay.end, stay.series])
+    def _usage(self, lifetime: PodLifetime) -> FloatArray:
+        return np.ascontiguousarray(self._trace.usage[lifetime.start : lifetime.end, lifetime.series])
 
-    def _sources(self, stays: list[Stay], own: list[FloatArray]) -> list[int | None]:
+    def _sources(self, lifetimes: list[PodLifetime], own: list[FloatArray]) -> list[int | None]:
         if not self._workload_history:
-            return [None] * len(stays)
+            return [None] * len(lifetimes)
         counts = [np.append(0, np.cumsum(~np.isnan(values))) for values in own]
 
         def observed(place: int, step: int) -> int:
-            return int(counts[place][min(max(step - stays[place].start, 0), len(own[place]))])
+            return int(counts[place][min(max(step - lifetimes[place].start, 0), len(own[place]))])
 
-        return sources(stays, observed, self._trace.step_seconds)
+        return sources(lifetimes, observed, self._trace.step_seconds)
 
-    def _together(self, stays: list[Stay], own: list[FloatArray]) -> Row:
+    def _together(self, lifetimes: list[PodLifetime], own: list[FloatArray]) -> Row:
         """All pods of a machine: unknown where one of them is, nothing while there is none."""
         sums, there = np.zeros(self._trace.steps), np.zeros(self._trace.steps, dtype=np.bool_)
-        for stay, values in zip(stays, own, strict=True):
-            sums[stay.start : stay.end] += values
-            there[stay.start : stay.end] = True
+        for lifetime, values in zip(lifetimes, own, strict=True):
+            sums[lifetime.start : lifetime.end] += values
+            there[lifetime.start : lifetime.end] = True
         return Row(0, np.where(there, sums, np.nan))
 
 
 def histories(
-    stays: Sequence[Stay], own: Sequence[FloatArray], inherited: Sequence[int | None]
+    lifetimes: Sequence[PodLifetime], own: Sequence[FloatArray], inherited: Sequence[int | None]
 ) -> Iterator[PodHistory]:
-    """Of each stay what it knows: its own averages, and before them those of the stay that it inherits from.
+    """The history of each lifetime: its own averages, and before them those of the lifetime that it inherits from.
 
     Args:
-        stays: in order of their beginning.
+        lifetimes: in order of their beginning.
         own: the averages of each, from its beginning to its end.
-        inherited: for each, the place of the stay that it inherits from.
+        inherited: for each, the place of the lifetime that it inherits from.
     """
     made: list[PodHistory] = []
-    lines: dict[int, _Line] = {}
+    lines: dict[int, _HistoryChain] = {}
     last: dict[str | None, int] = {}
-    for stay in stays:
-        last[stay.workload] = max(last.get(stay.workload, 0), stay.end)
-    for place, (stay, values, source) in enumerate(zip(stays, own, inherited, strict=True)):
+    for lifetime in lifetimes:
+        last[lifetime.workload] = max(last.get(lifetime.workload, 0), lifetime.end)
+    for place, (lifetime, values, source) in enumerate(zip(lifetimes, own, inherited, strict=True)):
         if source is None:
-            made.append(PodHistory(values, stay.start, stay.start))
+            made.append(PodHistory(values, lifetime.start, lifetime.start))
             continue
         line = lines.get(source)
-        if line is None or line.last != source or stays[source].end > stay.start:
-            line = _Line(made[source], max(made[source].end, last[stay.workload]))
-        made.append(line.goes_on(place, stay, values))
+        if line is None or line.last != source or lifetimes[source].end > lifetime.start:
+            line = _HistoryChain(made[source], max(made[source].end, last[lifetime.workload]))
+        made.append(line.extend(place, lifetime, values))
         lines[place] = line
     yield from made
 
 
-class _Line:
-    """Pods that go on with one another's history, one after the other: they share the memory of their past."""
+class _HistoryChain:
+    """Pods that inherit from one another, one after the other: they share the memory of their past."""
 
     def __init__(self, first: PodHistory, end: int) -> None:
         self.last = -1
-        """The place of the one that went on last."""
+        """The place of the last one."""
         self._origin = first.origin
         self._values = np.full(end - first.origin, np.nan)
         self._values[: len(first.values)] = first.values
 
-    def goes_on(self, place: int, stay: Stay, values: FloatArray) -> PodHistory:
-        """The next one."""
+    def extend(self, place: int, lifetime: PodLifetime, values: FloatArray) -> PodHistory:
+        """Append the next pod."""
         self.last = place
-        begin = stay.start - self._origin
+        begin = lifetime.start - self._origin
         self._values[begin:] = np.nan  # of one that lives on, only what was before counts
         self._values[begin : begin + len(values)] = values
-        return PodHistory(self._values[: begin + len(values)], self._origin, stay.start)
+        return PodHistory(self._values[: begin + len(values)], self._origin, lifetime.start)
 
 
 def _between(cuts: IntArray, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -13,14 +13,14 @@ _NOTHING: Final = -np.inf
 
 @dataclass(slots=True)
 class PodHistory:
-    """One pod; every answer without a time of its own is about the steps of its stay, shape (N,)."""
+    """One pod; results without a time of their own cover the steps of its lifetime, shape (N,)."""
 
     values: FloatArray
-    """Its averages from the step `origin` on to the end of its stay, NaN where there is none. [cores or bytes]"""
+    """Its averages from the step `origin` to the end of its lifetime, NaN where there is none. [cores or bytes]"""
     origin: int
-    """Step of the first of them: before the stay begins where it inherited."""
+    """Step of the first of them: before the lifetime begins where it inherited."""
     start: int
-    """First step of its stay."""
+    """First step of its lifetime."""
     _whole: FloatArray | None = field(default=None, repr=False)
 
     @property
@@ -30,7 +30,7 @@ class PodHistory:
 
     def observed(self) -> FloatArray:
         """How many averages it ever had. [steps]"""
-        return np.cumsum(~np.isnan(self.values), dtype=np.float64)[self._stay]
+        return np.cumsum(~np.isnan(self.values), dtype=np.float64)[self._lifetime]
 
     def covered(self, steps: int) -> FloatArray:
         """How many averages it has in the window. [steps]"""
@@ -41,7 +41,7 @@ class PodHistory:
 
     def highest_ever(self) -> FloatArray:
         """Its highest average ever. [cores or bytes]"""
-        ever: FloatArray = np.maximum.accumulate(_filled(self.values, _NOTHING))[self._stay]
+        ever: FloatArray = np.maximum.accumulate(_filled(self.values, _NOTHING))[self._lifetime]
         return ever
 
     def highest(self, steps: int) -> FloatArray:
@@ -52,7 +52,7 @@ class PodHistory:
 
     def percentiles(self, steps: int, percent: float) -> FloatArray:
         """A percentile of its averages in the window; NaN where there is none. [cores or bytes]"""
-        return trailing_percentiles(self.values, steps, percent)[self._stay]
+        return trailing_percentiles(self.values, steps, percent)[self._lifetime]
 
     def add_to(self, sums: FloatArray, low: int) -> None:
         """Add its averages to sums that begin with the step `low`, shape (N,). [cores or bytes]"""
@@ -72,7 +72,7 @@ class PodHistory:
         return self._whole
 
     @property
-    def _stay(self) -> slice:
+    def _lifetime(self) -> slice:
         return slice(self.start - self.origin, None)
 
 

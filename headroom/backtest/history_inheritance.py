@@ -1,4 +1,4 @@
-"""Whose history a new pod goes on with on its machine: the agent's own roster decides, as it does on a node."""
+"""Which pod's history a new pod inherits on its machine; the agent's own series index decides, as on a node."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -7,63 +7,67 @@ from typing import Final
 from agent.pods import PodRef
 from agent.series_index import SeriesIndex, SeriesIndexLimits
 from crds.priority import PriorityBand, QoS
-from headroom.backtest.trace import Stay
+from headroom.backtest.trace import PodLifetime
 
-_LOOK_SECONDS: Final = 3600.0
-"""The roster's clock goes on by no more than this from one look to the next. [s]"""
+_UPDATE_SECONDS: Final = 3600.0
+"""Longest time between two updates of the series index. [s]"""
 
 
-def sources(stays: Sequence[Stay], observed: Callable[[int, int], int], step_seconds: float) -> list[int | None]:
-    """For each stay on one machine, the stay that its pod inherits from; None where it begins anew.
+def sources(
+    lifetimes: Sequence[PodLifetime], observed: Callable[[int, int], int], step_seconds: float
+) -> list[int | None]:
+    """For each pod lifetime on one machine, the one that it inherits from; None where it begins anew.
 
     Args:
-        stays: in order of their beginning.
-        observed: how many averages a stay (its place in the list) has before a step.
+        lifetimes: in order of their beginning.
+        observed: how many averages a lifetime (its place in the list) has before a step.
         step_seconds: time from one step to the next. [s]
     """
-    named = Counter(stay.workload for stay in stays if stay.workload is not None)
+    named = Counter(lifetime.workload for lifetime in lifetimes if lifetime.workload is not None)
     if not any(count > 1 for count in named.values()):
-        return [None] * len(stays)
-    return _Lineage(stays, observed, step_seconds).run()
+        return [None] * len(lifetimes)
+    return _HistoryInheritance(lifetimes, observed, step_seconds).run()
 
 
-class _Lineage:
-    """A roster that is told when pods come and go, and whose rows stand for stays."""
+class _HistoryInheritance:
+    """A series index fed with pod arrivals and departures; its rows stand for pod lifetimes."""
 
-    def __init__(self, stays: Sequence[Stay], observed: Callable[[int, int], int], step_seconds: float) -> None:
-        self._stays = stays
+    def __init__(
+        self, lifetimes: Sequence[PodLifetime], observed: Callable[[int, int], int], step_seconds: float
+    ) -> None:
+        self._lifetimes = lifetimes
         self._observed = observed
         self._step_seconds = step_seconds
         self._step = 0
         self._owners: dict[int, int] = {}
         self._copied: dict[int, int] = {}
-        self._found: list[int | None] = [None] * len(stays)
-        self._inherited = [0] * len(stays)
+        self._found: list[int | None] = [None] * len(lifetimes)
+        self._inherited = [0] * len(lifetimes)
         self._index = SeriesIndex(SeriesIndexLimits(), self._clear, self._copy)
         self._pods = [
-            PodRef(str(place), "", str(place), PriorityBand.PROD, QoS.NONE, workload=stay.workload)
-            for place, stay in enumerate(stays)
+            PodRef(str(place), "", str(place), PriorityBand.PROD, QoS.NONE, workload=lifetime.workload)
+            for place, lifetime in enumerate(lifetimes)
         ]
 
     def run(self) -> list[int | None]:
-        """Every change of the machine's pods, and a look every hour."""
-        coming, going = defaultdict(list), defaultdict(list)
-        for place, stay in enumerate(self._stays):
-            coming[stay.start].append(place)
-            going[stay.end].append(place)
-        looks = range(min(coming), max(coming) + 1, max(int(_LOOK_SECONDS // self._step_seconds), 1))
+        """Process every change of the machine's pods, and update once an hour."""
+        arrivals, departures = defaultdict(list), defaultdict(list)
+        for place, lifetime in enumerate(self._lifetimes):
+            arrivals[lifetime.start].append(place)
+            departures[lifetime.end].append(place)
+        updates = range(min(arrivals), max(arrivals) + 1, max(int(_UPDATE_SECONDS // self._step_seconds), 1))
         here: dict[int, PodRef] = {}
-        for step in sorted({*coming, *going, *looks}):
+        for step in sorted({*arrivals, *departures, *updates}):
             self._step = step
-            for place in going.get(step, ()):
+            for place in departures.get(step, ()):
                 here.pop(place, None)
-            here.update({place: self._pods[place] for place in coming.get(step, ())})
+            here.update({place: self._pods[place] for place in arrivals.get(step, ())})
             self._index.update(step * self._step_seconds, tuple(here.values()), self._richness)
-            for place in coming.get(step, ()):
-                self._apply_pods(place)
+            for place in arrivals.get(step, ()):
+                self._record_source(place)
         return self._found
 
-    def _apply_pods(self, place: int) -> None:
+    def _record_source(self, place: int) -> None:
         row = self._index.row(str(place))
         if row is not None:
             source = self._found[place] = self._copied.pop(row, None)
@@ -75,15 +79,15 @@ class _Lineage:
         self._copied.pop(row, None)
 
     def _copy(self, source: int, target: int) -> None:
-        # One that came at this very step has nothing of its own yet: what it went on with is gone on with.
-        stay = self._owners.get(source, self._copied.get(source))
-        if stay is not None:
-            self._copied[target] = stay
+        # A pod that arrived at this very step has no values of its own yet: its source is inherited.
+        lifetime = self._owners.get(source, self._copied.get(source))
+        if lifetime is not None:
+            self._copied[target] = lifetime
 
     def _richness(self, row: int) -> float:
-        stay = self._owners.get(row, self._copied.get(row))
-        return 0.0 if stay is None else float(self._known(stay))
+        lifetime = self._owners.get(row, self._copied.get(row))
+        return 0.0 if lifetime is None else float(self._known(lifetime))
 
     def _known(self, place: int) -> int:
-        """How many averages a stay has before this step, inherited ones included."""
+        """How many averages a lifetime has before this step, inherited ones included."""
         return self._inherited[place] + self._observed(place, self._step)

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from agent.numerics.arrays import IntArray
-from headroom.backtest.trace import Stay, Trace, TraceError
+from headroom.backtest.trace import PodLifetime, Trace, TraceError
 
 _DAY_SECONDS: Final = 86400.0
 MOST_PODS: Final = 2_000_000
@@ -38,16 +38,16 @@ class Churn:
 class Placement:
     """Where the series of a trace are, and when."""
 
-    stays: tuple[Stay, ...]
+    lifetimes: tuple[PodLifetime, ...]
     """In order of their beginning."""
     machines: tuple[str, ...]
     """Their names."""
     seed: int | None
     """What the random numbers began with; None for the real placement."""
 
-    def on(self, machine: int) -> list[Stay]:
-        """The stays on a machine."""
-        return [stay for stay in self.stays if stay.machine == machine]
+    def on(self, machine: int) -> list[PodLifetime]:
+        """The pod lifetimes on a machine."""
+        return [lifetime for lifetime in self.lifetimes if lifetime.machine == machine]
 
 
 def random_packing(series: int, machines: int, seed: int) -> IntArray:
@@ -69,30 +69,30 @@ def packed(trace: Trace, machines: int, seed: int) -> Placement:
     there = ~np.isnan(trace.usage)
     first, after = there.argmax(axis=0), trace.steps - there[::-1].argmax(axis=0)
     where = random_packing(trace.series, machines, seed)
-    stays = [
-        Stay(series, int(where[series]), int(first[series]), int(after[series]), _workload(trace, series))
+    lifetimes = [
+        PodLifetime(series, int(where[series]), int(first[series]), int(after[series]), _workload(trace, series))
         for series in np.flatnonzero(there.any(axis=0)).tolist()
     ]
-    return Placement(_in_order(stays), _names(machines), seed)
+    return Placement(_in_order(lifetimes), _names(machines), seed)
 
 
 def real(trace: Trace) -> Placement:
-    """The placement that the trace says.
+    """The placement in the trace.
 
     Raises:
-        TraceError: it says none.
+        TraceError: it has none.
     """
-    if trace.stays is None:
+    if trace.lifetimes is None:
         raise TraceError(
-            f"{trace.source or 'the trace'} does not say which machine a series was on; "
-            "say how many to pack them on: --machines"
+            f"{trace.source or 'the trace'} does not record which machine a series was on; "
+            "give the number to pack them on: --machines"
         )
-    stays = [
-        stay if stay.workload is not None else replace(stay, workload=_workload(trace, stay.series))
-        for stay in trace.stays
+    lifetimes = [
+        lifetime if lifetime.workload is not None else replace(lifetime, workload=_workload(trace, lifetime.series))
+        for lifetime in trace.lifetimes
     ]
-    count = max((stay.machine for stay in stays), default=-1) + 1
-    return Placement(_in_order(stays), trace.machines or _names(count), None)
+    count = max((lifetime.machine for lifetime in lifetimes), default=-1) + 1
+    return Placement(_in_order(lifetimes), trace.machines or _names(count), None)
 
 
 def check_churn(trace: Trace, machines: int, churn: Churn, seeds: int) -> None:
@@ -138,23 +138,23 @@ def churned(trace: Trace, machines: int, churn: Churn, seed: int) -> Placement:
             f"which {gone} is not; judge this trace without --churn-mean-life"
         )
     numbers = np.random.default_rng(seed)
-    stays = [
-        stay
+    lifetimes = [
+        lifetime
         for machine in range(machines)
         for slot in range(churn.slots_per_machine)
-        for stay in _lives(trace, machine, slot, churn, numbers)
+        for lifetime in _lives(trace, machine, slot, churn, numbers)
     ]
-    return Placement(_in_order(stays), _names(machines), seed)
+    return Placement(_in_order(lifetimes), _names(machines), seed)
 
 
-def _lives(trace: Trace, machine: int, slot: int, churn: Churn, numbers: np.random.Generator) -> Iterator[Stay]:
+def _lives(trace: Trace, machine: int, slot: int, churn: Churn, numbers: np.random.Generator) -> Iterator[PodLifetime]:
     mean = churn.mean_life_seconds / trace.step_seconds
     start, series, workload = 0, -1, ""
     while start < trace.steps:
         end = start + max(1, round(numbers.exponential(mean)))
         if series < 0 or 100.0 * numbers.random() >= churn.comes_back_percent:
             series, workload = int(numbers.integers(trace.series)), f"{slot}/{start}"
-        yield Stay(series, machine, start, min(end, trace.steps), workload)
+        yield PodLifetime(series, machine, start, min(end, trace.steps), workload)
         start = end
 
 
@@ -166,5 +166,5 @@ def _names(machines: int) -> tuple[str, ...]:
     return tuple(f"machine-{number}" for number in range(machines))
 
 
-def _in_order(stays: Sequence[Stay]) -> tuple[Stay, ...]:
-    return tuple(sorted(stays, key=lambda stay: (stay.start, stay.machine, stay.series)))
+def _in_order(lifetimes: Sequence[PodLifetime]) -> tuple[PodLifetime, ...]:
+    return tuple(sorted(lifetimes, key=lambda lifetime: (lifetime.start, lifetime.machine, lifetime.series)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from headroom.backtest.durations import short_span
+from headroom.backtest.durations import format_span
 from headroom.backtest.engine import ORACLE
 from headroom.backtest.labels import place_labels
 from headroom.backtest.score import Result
@@ -42,11 +42,11 @@ _STYLE: Final[Any] = {
 
 
 class PlotError(ValueError):
-    """A picture that cannot be drawn; the message says why and what to do."""
+    """A picture that cannot be drawn; the message gives the reason and the remedy."""
 
 
 def check(file: Path) -> None:
-    """Say what is wrong with a picture's file before anything was computed.
+    """Check a picture's file before anything is computed.
 
     Raises:
         PlotError: no picture could be written there.
@@ -81,17 +81,17 @@ def draw(results: Sequence[Result], file: Path, title: str = "") -> None:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     groups = _groups(results)
-    looks = _looks([name for name in dict.fromkeys(each.policy for each in results) if name != ORACLE])
+    styles = _styles([name for name in dict.fromkeys(each.policy for each in results) if name != ORACLE])
     with rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH, _HEIGHT * len(groups) + 0.7), layout="constrained")
         FigureCanvasAgg(figure)
         rows = figure.subplots(len(groups), 3, squeeze=False, width_ratios=(1.35, 1.0, 1.0))
         for axes, ((resource, horizon), group) in zip(rows, groups.items(), strict=True):
-            about = f"{resource}, horizon {short_span(horizon)}"
-            _front(axes[0], group, looks, TARGETS.get((resource, horizon)), about)
-            _distribution(axes[1], group, looks, "violation", f"{about}: steps violated, by machine")
-            _distribution(axes[2], group, looks, "savings", f"{about}: saved, by machine")
-        _legend(figure, looks)
+            about = f"{resource}, horizon {format_span(horizon)}"
+            _front(axes[0], group, styles, TARGETS.get((resource, horizon)), about)
+            _distribution(axes[1], group, styles, "violation", f"{about}: steps violated, by machine")
+            _distribution(axes[2], group, styles, "savings", f"{about}: saved, by machine")
+        _legend(figure, styles)
         if title:
             figure.suptitle(title)
         figure.draw_without_rendering()
@@ -115,7 +115,7 @@ def _groups(results: Sequence[Result]) -> dict[tuple[str, int], list[Result]]:
     return groups
 
 
-def _looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """A colour and a marker for each policy, the same in all panels."""
     from matplotlib import colormaps  # noqa: PLC0415 - as above
 
@@ -134,7 +134,7 @@ def _point(result: Result) -> tuple[float, float]:
 def _front(
     axes: "Axes",
     group: Sequence[Result],
-    looks: Mapping[str, dict[str, Any]],
+    styles: Mapping[str, dict[str, Any]],
     target: tuple[float, float] | None,
     about: str,
 ) -> None:
@@ -155,7 +155,7 @@ def _front(
                 fontsize=8,
             )
         else:
-            axes.plot(violated, saved, linestyle="none", markersize=8, markeredgecolor="white", **looks[each.policy])
+            axes.plot(violated, saved, linestyle="none", markersize=8, markeredgecolor="white", **styles[each.policy])
             points.append((violated, saved))
     _unbeaten(axes, points)
     _scales(axes, points)
@@ -177,7 +177,7 @@ def _unbeaten(axes: "Axes", points: Sequence[tuple[float, float]]) -> None:
 
 
 def _scales(axes: "Axes", points: Sequence[tuple[float, float]]) -> None:
-    """Violations to 1 % in proportion, beyond in powers: what one would choose between lies close together."""
+    """Violations to 1 % in proportion, beyond in powers: the candidates lie close together."""
     widest = max([violated for violated, _ in points], default=0.0)
     _powers(axes, widest)
     axes.set_xlim(-0.08, max(2.0, 1.6 * widest))
@@ -210,7 +210,7 @@ def _target(axes: "Axes", violated: float, saved: float) -> None:
 
 
 def _distribution(
-    axes: "Axes", group: Sequence[Result], looks: Mapping[str, dict[str, Any]], what: str, title: str
+    axes: "Axes", group: Sequence[Result], styles: Mapping[str, dict[str, Any]], what: str, title: str
 ) -> None:
     """The share of machines at or below each value."""
     widest = 0.0
@@ -220,8 +220,10 @@ def _distribution(
         values = np.sort(100.0 * getattr(each, what))
         widest = max(widest, float(values[-1]))
         shares = np.arange(1, len(values) + 1) / len(values)
-        look = {"color": _GREY, "linestyle": "--"} if each.policy == ORACLE else {"color": looks[each.policy]["color"]}
-        axes.step(np.r_[values[:1], values], np.r_[0.0, shares], where="post", linewidth=1.3, **look)
+        style = (
+            {"color": _GREY, "linestyle": "--"} if each.policy == ORACLE else {"color": styles[each.policy]["color"]}
+        )
+        axes.step(np.r_[values[:1], values], np.r_[0.0, shares], where="post", linewidth=1.3, **style)
     if what == "violation":
         _powers(axes, widest)
     axes.set_ylim(0.0, 1.02)
@@ -230,10 +232,10 @@ def _distribution(
     axes.set_title(title)
 
 
-def _legend(figure: "Figure", looks: Mapping[str, dict[str, Any]]) -> None:
+def _legend(figure: "Figure", styles: Mapping[str, dict[str, Any]]) -> None:
     from matplotlib.lines import Line2D  # noqa: PLC0415 - as above
 
-    lines = [Line2D([], [], label=_short(name), markeredgecolor="white", **look) for name, look in looks.items()]
+    lines = [Line2D([], [], label=_short(name), markeredgecolor="white", **style) for name, style in styles.items()]
     lines.append(Line2D([], [], label=ORACLE, color=_GREY, linestyle="--"))
     figure.legend(handles=lines, loc="outside lower center", ncols=min(len(lines), 6), frameon=False)
 

@@ -1,4 +1,4 @@
-"""The grammar of a policy on a command line, see `headroom.backtest.policies`: text to a tree, nothing judged yet."""
+"""The grammar of a policy on a command line, see `headroom.backtest.policies`: text to a tree, not yet validated."""
 
 import json
 from dataclasses import dataclass, field
@@ -11,19 +11,19 @@ from crds.predict_policy import ModelChoice
 _LONGEST: Final = 80
 
 
-class ChoiceError(ValueError):
-    """A policy that cannot be backtested; the message says which, why, and what there is."""
+class NamedPolicyError(ValueError):
+    """A policy that cannot be backtested; the message names it, the reason, and the valid choices."""
 
 
 @dataclass(slots=True)
-class Written:
-    """A policy as it was written."""
+class ParsedPolicy:
+    """A policy as written."""
 
     model: str
     """Name of the model."""
     parameters: dict[str, Any] = field(default_factory=dict)
     """Keys and values behind the colon, those of the policy as a whole among them."""
-    of: list["Written"] = field(default_factory=list)
+    of: list["ParsedPolicy"] = field(default_factory=list)
     """What stands in the brackets."""
 
     def part(self) -> ModelChoice:
@@ -32,65 +32,65 @@ class Written:
         return ModelChoice(self.model, self.parameters or None, of or None)
 
 
-def read(text: str) -> Written:
-    """What a text says.
+def parse(text: str) -> ParsedPolicy:
+    """Parse a text.
 
     Raises:
-        ChoiceError: it does not follow the grammar.
+        NamedPolicyError: it does not follow the grammar.
     """
-    return _Reader(text).whole()
+    return _Parser(text).whole()
 
 
-class _Reader:
-    """Reads one policy, from left to right."""
+class _Parser:
+    """Parses one policy, from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
 
-    def whole(self) -> Written:
+    def whole(self) -> ParsedPolicy:
         """The policy that the whole text is."""
         found = self._policy(depth=0)
         if self._at < len(self._text):
             rest = self._text[self._at :]
             way = "; give --policy once for each" if rest.startswith(",") else ""
-            raise self._wrong(f"{rest!r} is left over{way}")
+            raise self._error(f"{rest!r} is left over{way}")
         return found
 
-    def _policy(self, depth: int) -> Written:
-        found = Written(self._word(",:()="))
+    def _policy(self, depth: int) -> ParsedPolicy:
+        found = ParsedPolicy(self._word(",:()="))
         if not found.model:
-            raise self._wrong("the name of a model is missing")
-        if self._taken("("):
+            raise self._error("the name of a model is missing")
+        if self._consume("("):
             if found.model not in COMBINING:
-                raise self._wrong(f"only {', '.join(sorted(COMBINING))} combines models in brackets")
+                raise self._error(f"only {', '.join(sorted(COMBINING))} combines models in brackets")
             if depth >= DEEPEST:
-                raise self._wrong(f"models may be nested {DEEPEST} times")
+                raise self._error(f"models may be nested {DEEPEST} times")
             while True:
                 found.of.append(self._policy(depth + 1))
-                if not self._taken(","):
+                if not self._consume(","):
                     break
-            if not self._taken(")"):
-                raise self._wrong("a bracket is not closed")
-        if self._taken(":"):
+            if not self._consume(")"):
+                raise self._error("a bracket is not closed")
+        if self._consume(":"):
             self._keys(found)
         return found
 
-    def _keys(self, found: Written) -> None:
+    def _keys(self, found: ParsedPolicy) -> None:
         while True:
             key = self._word(",:()=")
-            if not key or not self._taken("="):
-                raise self._wrong(f"behind {found.model}: stand keys and values, such as windowDays=7")
+            if not key or not self._consume("="):
+                raise self._error(f"behind {found.model}: stand keys and values, such as windowDays=7")
             value = self._word(",()")
             if not value:
-                raise self._wrong(f"{key} has no value")
+                raise self._error(f"{key} has no value")
             if key in found.parameters:
-                raise self._wrong(f"{key} stands there twice")
+                raise self._error(f"{key} stands there twice")
             found.parameters[key] = _value(value)
-            if not self._goes_on():
+            if not self._has_next_key():
                 return
 
-    def _goes_on(self) -> bool:
+    def _has_next_key(self) -> bool:
         """Whether another key follows; in brackets a comma may also begin the next model."""
         if self._text[self._at : self._at + 1] != ",":
             return False
@@ -107,7 +107,7 @@ class _Reader:
             self._at += 1
         return self._text[begin : self._at].strip()
 
-    def _taken(self, sign: str) -> bool:
+    def _consume(self, sign: str) -> bool:
         while self._text[self._at : self._at + 1] == " ":
             self._at += 1
         if self._text[self._at : self._at + 1] != sign:
@@ -115,8 +115,8 @@ class _Reader:
         self._at += 1
         return True
 
-    def _wrong(self, why: str) -> ChoiceError:
-        return ChoiceError(f"{self._text[:_LONGEST]!r} is no policy: {why}")
+    def _error(self, why: str) -> NamedPolicyError:
+        return NamedPolicyError(f"{self._text[:_LONGEST]!r} is no policy: {why}")
 
 
 def _value(text: str) -> Any:  # noqa: ANN401 - what JSON can hold

@@ -1,7 +1,7 @@
-"""The agent's own moments and histograms, stepped through time for many pods and machines at once.
+"""Replays the agent's own moments and histograms through time for many pods and machines at once.
 
-Each step is a training round: every row that has a value learns it. What a model may ask for is noted down at every
-step, when it is asked for the first time.
+Each step is a training round: every row that has a value learns it. A statistic is recorded at every step when a
+model first requests it.
 """
 
 from collections import defaultdict
@@ -18,37 +18,37 @@ from agent.predictors.base import whole_percentiles
 from headroom.backtest.trace import Resource
 
 _NEW: Final = {"cpu": cpu_history, "memory": memory_history}
-_TOLD_EVERY: Final = 288
-_Ask = Callable[[ResourceHistory, IntArray], tuple[FloatArray, ...]]
+_PROGRESS_EVERY: Final = 288
+_Query = Callable[[ResourceHistory, IntArray], tuple[FloatArray, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Who learns: a pod, or all pods of a machine together."""
+    """A learned series: one pod, or all pods of a machine together."""
 
     start: int
-    """From which step on."""
+    """First step."""
     values: FloatArray
     """What it learns at each step from then on, NaN for nothing, shape (N,). [cores or bytes]"""
     source: int | None = None
-    """Row whose history it goes on with; None for nobody's. That row begins before it."""
+    """Row whose history it inherits, which begins earlier; None for none."""
 
 
-class Stepping:
+class StatisticsReplay:
     """Statistics of rows: see `headroom.backtest.view.Statistics`."""
 
     def __init__(
-        self, resource: Resource, step_seconds: float, rows: Sequence[Row], told: Callable[[float], None]
+        self, resource: Resource, step_seconds: float, rows: Sequence[Row], progress: Callable[[float], None]
     ) -> None:
-        """Nothing is computed before it is asked for.
+        """Nothing is computed before it is requested.
 
         Args:
             resource: which resource.
             step_seconds: time from one step to the next. [s]
-            rows: who learns.
-            told: told every now and then how much of the time was gone through, 0..1.
+            rows: the learned series.
+            progress: called now and then with the share of the time that is done, 0..1.
         """
-        self._told = told
+        self._progress = progress
         self._resource = resource
         self._step_seconds = step_seconds
         self._rows = rows
@@ -57,9 +57,9 @@ class Stepping:
         # The value of row r at step t stands at place _places[r] + t.
         self._places = np.append(0, np.cumsum(lengths))[:-1].astype(np.intp) - starts
         self._values = np.concatenate([row.values for row in rows]) if rows else np.empty(0)
-        self._moments = cache(lambda: self._noted(_moments, 2))
+        self._moments = cache(lambda: self._recorded(_moments, 2))
         self._percentiles = cache(
-            lambda percent: self._noted(lambda history, own: (whole_percentiles(history, own, percent),), 1)
+            lambda percent: self._recorded(lambda history, own: (whole_percentiles(history, own, percent),), 1)
         )
 
     def mean(self, row: int, start: int, end: int) -> FloatArray:
@@ -74,15 +74,15 @@ class Stepping:
         """Percentile of a row at those steps, in whole units; NaN while it saw nothing."""
         return self._of(self._percentiles(percent)[0], row, start, end)
 
-    def _of(self, noted: FloatArray, row: int, start: int, end: int) -> FloatArray:
-        return noted[self._places[row] + start : self._places[row] + end]
+    def _of(self, recorded: FloatArray, row: int, start: int, end: int) -> FloatArray:
+        return recorded[self._places[row] + start : self._places[row] + end]
 
-    def _noted(self, ask: _Ask, answers: int) -> tuple[FloatArray, ...]:
-        """What the history answers about every row at every step, each answer in the order of the values."""
+    def _recorded(self, query: _Query, count: int) -> tuple[FloatArray, ...]:
+        """Results of the query for every row at every step, in the order of the values."""
         history = _NEW[self._resource]()
-        history.windows.resize(1)  # window maxima are not asked of it
+        history.windows.resize(1)  # window maxima are not requested
         history.grow(len(self._rows))
-        noted = tuple(np.empty_like(self._values) for _ in range(answers))
+        recorded = tuple(np.empty_like(self._values) for _ in range(count))
         for step, active in self._active(history):
             places = self._places[active] + step
             values = self._values[places]
@@ -90,26 +90,26 @@ class Stepping:
             learning, values = (active, values) if there.all() else (active[there], values[there])
             measured = np.full(len(learning), self._step_seconds)
             history.learn(learning, values, (step + 1) * self._step_seconds, measured)
-            for table, answer in zip(noted, ask(history, active), strict=True):
-                table[places] = answer
-        return noted
+            for table, values in zip(recorded, query(history, active), strict=True):
+                table[places] = values
+        return recorded
 
     def _active(self, history: ResourceHistory) -> Iterator[tuple[int, IntArray]]:
-        """Every step with the rows that are there; a row that has a source takes over its history when it comes."""
-        coming, going = defaultdict(list), defaultdict(list)
+        """Every step with the rows that are there; a row with a source inherits its history on arrival."""
+        arrivals, departures = defaultdict(list), defaultdict(list)
         for number, row in enumerate(self._rows):
-            coming[row.start].append(number)
-            going[row.start + len(row.values)].append(number)
-        last = max(going, default=0)
+            arrivals[row.start].append(number)
+            departures[row.start + len(row.values)].append(number)
+        last = max(departures, default=0)
         present: set[int] = set()
         active = np.empty(0, dtype=np.intp)
-        for step in range(min(coming, default=0), last):
-            if step % _TOLD_EVERY == 0:
-                self._told(step / last)
-            if step in coming or step in going:
-                present = (present - set(going[step])) | set(coming[step])
+        for step in range(min(arrivals, default=0), last):
+            if step % _PROGRESS_EVERY == 0:
+                self._progress(step / last)
+            if step in arrivals or step in departures:
+                present = (present - set(departures[step])) | set(arrivals[step])
                 active = np.array(sorted(present), dtype=np.intp)
-            for number in coming.get(step, ()):
+            for number in arrivals.get(step, ()):
                 source = self._rows[number].source
                 if source is not None:
                     history.copy(source, number)

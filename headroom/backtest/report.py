@@ -16,8 +16,8 @@ from agent.predictors import PREDICTORS
 from crds.codec import json_name
 from crds.predict_policy import effective
 from headroom.backtest import policies
-from headroom.backtest.durations import short_span, show_moment
-from headroom.backtest.engine import ORACLE, Choice, Plan
+from headroom.backtest.durations import format_span, format_timestamp
+from headroom.backtest.engine import ORACLE, NamedPolicy, Plan
 from headroom.backtest.placement import Churn
 from headroom.backtest.score import Result
 from headroom.backtest.trace import Resource, Trace
@@ -34,7 +34,7 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "percentile over the machines of all seeds",
     "severityPercent": "mean over all steps and machines of max(0, oracle - predicted) / oracle",
     "savingsPercent": "(limits - predicted) / limits, summed over steps and machines",
-    "margin": "figures include the policy's margin; a series with less evidence than the policy's cold period counts "
+    "margin": "figures include the policy's margin; a series observed for less than the policy's cold period counts "
     "at its limit",
 }
 """What the figures are."""
@@ -56,21 +56,21 @@ _SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a backtest found."""
+    """Results of a backtest."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[NamedPolicy, ...]
     """The policies, without the oracle."""
     traces: tuple[Trace, ...]
-    """What they were judged on."""
+    """The traces they ran on."""
     plan: Plan
     """How."""
     results: tuple[Result, ...]
     """One for each policy and the oracle, resource and horizon."""
     notes: tuple[str, ...] = ()
-    """What was assumed, one sentence each, beside what the traces say themselves."""
+    """Assumptions, one sentence each, beside the notes of the traces."""
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def all_notes(self) -> tuple[str, ...]:
         """All notes, each once."""
         return tuple(dict.fromkeys([*(note for trace in self.traces for note in trace.notes), *self.notes]))
 
@@ -100,7 +100,7 @@ def _together(group: Sequence[Result]) -> Result:
 
 
 def document(report: Report) -> dict[str, Any]:
-    """Everything for programs: `results` as the contract says, and what it takes to repeat them."""
+    """Everything for programs: `results` as in the contract, and what it takes to repeat them."""
     return {
         "kind": KIND,
         "version": VERSION,
@@ -108,7 +108,7 @@ def document(report: Report) -> dict[str, Any]:
         "policies": {choice.name: policies.as_json(choice) for choice in report.choices},
         "traces": [_trace(each) for each in report.traces],
         "plan": _plan(report.plan),
-        "notes": list(report.said),
+        "notes": list(report.all_notes),
         "definitions": dict(DEFINITIONS),
     }
 
@@ -128,7 +128,7 @@ def csv_text(report: Report) -> str:
     return out.getvalue()
 
 
-def in_order(results: Sequence[Result]) -> list[Result]:
+def ranked(results: Sequence[Result]) -> list[Result]:
     """Results as people compare them: by resource and horizon, and there the safest first, the oracle before all."""
     resources = list(dict.fromkeys(each.resource for each in results))
     return sorted(
@@ -143,8 +143,8 @@ def in_order(results: Sequence[Result]) -> list[Result]:
     )
 
 
-def better(result: Result, others: Sequence[Result]) -> str:
-    """The policy that violates no more and saves no less, and one of both strictly: nobody would choose this one.
+def dominating_policy(result: Result, others: Sequence[Result]) -> str:
+    """The policy that dominates this one: it violates no more and saves no less, and one of both strictly.
 
     Args:
         result: of a policy.
@@ -173,12 +173,12 @@ def _point(result: Result) -> tuple[float, float]:
     return _rounded(result.violation_percent.mean), _rounded(result.savings_percent)
 
 
-def always_cold(choices: Sequence[Choice], trace: Trace, plan: Plan) -> list[str]:
+def always_cold(choices: Sequence[NamedPolicy], trace: Trace, plan: Plan) -> list[str]:
     """A note about policies that predicted nothing, because all that counts lies within their cold period.
 
     Args:
         choices: the policies.
-        trace: what they are judged on; nobody is observed for longer than it is.
+        trace: what they ran on; no pod is observed for longer.
         plan: with the horizons, whose ends do not count.
     """
     longest = trace.steps * trace.step_seconds - min(plan.horizons_seconds)
@@ -187,31 +187,31 @@ def always_cold(choices: Sequence[Choice], trace: Trace, plan: Plan) -> list[str
     if not names:
         return []
     shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-    shortest = short_span(min(colds[name] for name in names))
+    shortest = format_span(min(colds[name] for name in names))
     why = f"the trace is too short for a cold period of {shortest}"
     return [f"Everything counts at its limit with {shown}: {why}. A shorter one is written cold=2h."]
 
 
-def margin_percent(choice: Choice, resource: Resource) -> int:
+def margin_percent(choice: NamedPolicy, resource: Resource) -> int:
     """The margin that is in a policy's figures. [percent]"""
     return effective(choice.policy, resource).safety_margin_percent
 
 
-def meaning(choice: Choice) -> str:
+def description(choice: NamedPolicy) -> str:
     """A policy in one line, nothing left open: model and parameters of each resource, margin, cold period."""
     policy = resolve(choice.policy)
-    parts = {resource: _told(policy.models[resource]) for resource in policy.models}
+    parts = {resource: _description(policy.models[resource]) for resource in policy.models}
     same = len(set(parts.values())) == 1
-    told = parts["cpu"] if same else "; ".join(f"{resource}: {part}" for resource, part in parts.items())
-    return f"{told}; cold for {short_span(policy.cold_start_seconds)}"
+    text = parts["cpu"] if same else "; ".join(f"{resource}: {part}" for resource, part in parts.items())
+    return f"{text}; cold for {format_span(policy.cold_start_seconds)}"
 
 
-def _told(chosen: ResourceModel) -> str:
+def _description(chosen: ResourceModel) -> str:
     return f"{_model(chosen.name, chosen.model)}, margin {round(100 * (chosen.margin - 1))} %"
 
 
 def _model(name: str, model: object) -> str:
-    """A model with all its parameters, those that nobody named, too."""
+    """A model with all its parameters, default ones included."""
     values = {field.name: getattr(model, field.name) for field in fields(model) if field.init}  # type: ignore[arg-type]
     inner = values.pop("of", ())
     of = f"({', '.join(_model(_name(each), each) for each in inner)})" if inner else ""
@@ -262,8 +262,8 @@ def _trace(trace: Trace) -> dict[str, Any]:
         "series": trace.series,
         "steps": trace.steps,
         "stepSeconds": trace.step_seconds,
-        "from": show_moment(trace.times[0]),
-        "until": show_moment(trace.times[-1]),
+        "from": format_timestamp(trace.times[0]),
+        "until": format_timestamp(trace.times[-1]),
         "notes": list(trace.notes),
     }
 

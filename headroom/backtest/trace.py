@@ -1,4 +1,4 @@
-"""What was used over time: the noun that sources make, placements divide and the engine judges."""
+"""What was used over time: sources make it, placements divide it, the engine evaluates it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,11 +11,11 @@ Resource = Literal["cpu", "memory"]
 
 
 class TraceError(ValueError):
-    """A trace that cannot be read or judged; the message names where it fails and the way out."""
+    """A trace that cannot be read or evaluated; the message names where it fails and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class PodLifetime:
     """A series on a machine, from one step on until before another."""
 
     series: int
@@ -52,7 +52,7 @@ class Trace:
     """What each series is called."""
     workloads: tuple[str, ...] | None = None
     """The workload of each series; None where it is not known."""
-    stays: tuple[Stay, ...] | None = None
+    lifetimes: tuple[PodLifetime, ...] | None = None
     """Where each series really was; None when it has to be placed."""
     machines: tuple[str, ...] | None = None
     """Names of the machines of `stays`."""

@@ -1,6 +1,6 @@
 """What a model sees of one machine while the same pods are warm on it: every step at once, or one of them.
 
-The answers are those of the agent's own view (`agent.predictors.base.ClassView`) at each of the steps, computed for all
+The values are those of the agent's own view (`agent.predictors.base.ClassView`) at each of the steps, computed for all
 of them together.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 from agent.predictors.base import DAY_SECONDS, WEEK_DAYS, is_sparse
-from headroom.backtest.columns import Ask, Lanes
+from headroom.backtest.columns import PodColumns, PodQuery
 from headroom.backtest.history import PodHistory
 from headroom.backtest.rolling_window import trailing_max
 
@@ -23,7 +23,7 @@ UNITS: Final = {"cpu": 1000, "memory": 1}
 
 
 class Statistics(Protocol):
-    """Decayed moments and histograms of everyone, from the agent's own banks."""
+    """Decayed moments and histograms of every row, from the agent's own banks."""
 
     def mean(self, row: int, start: int, end: int) -> FloatArray:
         """Decayed mean of a row at the steps start <= t < end."""
@@ -51,8 +51,8 @@ class SegmentView:
     """The warm pods, P of them."""
     places: IntArray
     """Their places among the pods of the machine, shape (P,)."""
-    lanes: Lanes
-    """What all pods of the machine answer."""
+    columns: PodColumns
+    """Values of all pods of the machine."""
     series: int
     """Row of all pods together."""
     requests: FloatArray
@@ -112,9 +112,9 @@ class SegmentView:
         """The same at one of the steps, 0 being the first: as the agent sees it, without the axis of time."""
         return MomentView(self, step)
 
-    def each(self, name: Hashable, ask: Ask) -> FloatArray:
-        """What every pod answers, at the steps of the segment, shape (N, P)."""
-        return self.lanes.answers(name, ask, self.places, self.start, self.end)
+    def each(self, name: Hashable, query: PodQuery) -> FloatArray:
+        """A value of every pod at the steps of the segment, shape (N, P)."""
+        return self.columns.values(name, query, self.places, self.start, self.end)
 
 
 @dataclass(frozen=True)
@@ -135,10 +135,10 @@ class SegmentWindows:
     def highest(self) -> FloatArray:
         """Each pod's own highest, shape (N, P)."""
         own = self.view.each(("highest", self.steps), lambda pod, _row: pod.highest(self.steps))
-        if not self._thin.any():
+        if not self._sparse.any():
             return own
         ever = self.view.each("ever", lambda pod, _row: pod.highest_ever())
-        return np.where(self._thin, np.maximum(ever, own), own)
+        return np.where(self._sparse, np.maximum(ever, own), own)
 
     @cached_property
     def evidence_seconds(self) -> FloatArray:
@@ -169,7 +169,7 @@ class SegmentWindows:
         own = self.view.each(
             ("percentile", self.steps, percent), lambda pod, _row: pod.percentiles(self.steps, percent)
         )
-        return np.where(self._thin, self.highest, own)
+        return np.where(self._sparse, self.highest, own)
 
     def __len__(self) -> int:
         return self.view.end - self.view.start
@@ -184,12 +184,12 @@ class SegmentWindows:
         return np.minimum(self.view.observed_seconds, self.window_days * DAY_SECONDS)
 
     @cached_property
-    def _thin(self) -> BoolArray:
+    def _sparse(self) -> BoolArray:
         return is_sparse(self._covered, self._observed)
 
     def _with_stand_ins(self, together: Callable[[Sequence[PodHistory]], FloatArray]) -> FloatArray:
-        """What those pods use together whose window says enough, and the highest of the others; shape (N,)."""
-        pods, sparse = self.view.pods, self._thin
+        """Coincident usage of the pods with a dense window, plus the highest of the sparse ones; shape (N,)."""
+        pods, sparse = self.view.pods, self._sparse
         if not sparse.any():
             return together(pods)
         found: FloatArray = np.where(sparse, self.highest, 0.0).sum(axis=-1)
@@ -203,7 +203,7 @@ class SegmentWindows:
 
 @dataclass(frozen=True, slots=True)
 class MomentView:
-    """One step of a segment: a `View` of one moment, for a model that looks at one moment at a time."""
+    """One step of a segment: a `View` of one moment, for a model that supports a single moment only."""
 
     segment: SegmentView
     """All of its steps."""

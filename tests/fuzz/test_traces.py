@@ -76,9 +76,9 @@ def _sound(found: list[Trace] | None) -> None:
     for trace in found or ():
         assert np.isfinite(trace.times).all()
         there = np.zeros(trace.usage.shape, dtype=np.bool_)
-        for stay in trace.stays or ():
-            there[stay.start : stay.end, stay.series] = True
-        there |= trace.stays is None
+        for lifetime in trace.lifetimes or ():
+            there[lifetime.start : lifetime.end, lifetime.series] = True
+        there |= trace.lifetimes is None
         assert (trace.usage[there] >= 0.0).all()
         assert np.isfinite(trace.usage[there]).all()
         assert np.isnan(trace.usage[~there]).all()

@@ -21,7 +21,7 @@ from typing import Final
 
 from crds.predict_policy import DEFAULTS
 from headroom.backtest import sources
-from headroom.backtest.engine import Choice, Churn, Plan, run
+from headroom.backtest.engine import Churn, NamedPolicy, Plan, run
 from headroom.backtest.policies import parse
 from headroom.backtest.trace import Resource, Trace
 from tools.bench import churn_picture, table
@@ -143,9 +143,12 @@ def figures(trace: Trace, case: Case, scale: Scale) -> dict[str, Figures]:
     return {one.policy: Figures(one.violation_percent.mean, one.savings_percent) for one in results}
 
 
-def choices(scale: Scale, *, others: bool) -> list[Choice]:
+def choices(scale: Scale, *, others: bool) -> list[NamedPolicy]:
     """The default policy with each cold period, and others if they are wanted."""
-    own = [Choice(f"{hours}h", replace(DEFAULTS, cold_start_period_seconds=hours * HOUR)) for hours in scale.cold_hours]
+    own = [
+        NamedPolicy(f"{hours}h", replace(DEFAULTS, cold_start_period_seconds=hours * HOUR))
+        for hours in scale.cold_hours
+    ]
     return [*own, *(parse(OTHERS) if others else ())]
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from agent.numerics.arrays import FloatArray
 from agent.prediction.policy import resolve
-from headroom.backtest.batch_prediction import Asker
-from headroom.backtest.engine import Choice, Plan, predictions
+from headroom.backtest.batch_prediction import BatchPredictor
+from headroom.backtest.engine import NamedPolicy, Plan, predictions
 from headroom.backtest.group import Machine, machines
 from headroom.backtest.placement import packed
 from headroom.backtest.policies import parse
@@ -54,7 +54,7 @@ def coarser(trace: Trace, factor: int, look: str) -> Trace:
     return replace(trace, times=trace.times[:steps:factor], usage=usage, step_seconds=trace.step_seconds * factor)
 
 
-def cases(trace: Trace, choice: Choice, plan: Plan, factor: int) -> dict[str, FloatArray]:
+def cases(trace: Trace, choice: NamedPolicy, plan: Plan, factor: int) -> dict[str, FloatArray]:
     """Violation and savings by look and packing, shape (packings, 2). [percent]
 
     Args:
@@ -72,7 +72,7 @@ def cases(trace: Trace, choice: Choice, plan: Plan, factor: int) -> dict[str, Fl
     if moments.after <= moments.first:
         raise TraceError(f"{trace.source or 'the trace'}: nothing is left between warm-up and horizon")
     begin, end = moments.fine
-    asker = Asker(choice.name, resolve(choice.policy).models[trace.resource])
+    predictor = BatchPredictor(choice.name, resolve(choice.policy).models[trace.resource])
     scores: dict[str, list[MachineScore]] = {look: [] for look in LOOKS}
     oracles = [machine.oracle(begin, end, horizon)[::factor] for machine in _machines(trace, plan)]
     for look in LOOKS:
@@ -80,7 +80,7 @@ def cases(trace: Trace, choice: Choice, plan: Plan, factor: int) -> dict[str, Fl
         for machine, oracle in zip(_machines(seen, plan), oracles, strict=True):
             span = (begin, end, factor) if seen is trace else (moments.first, moments.after, 1)
             limits = machine.limits(*span[:2])[:: span[2]]
-            predicted = predictions(machine, [asker], *span[:2])[0][:: span[2]]
+            predicted = predictions(machine, [predictor], *span[:2])[0][:: span[2]]
             scores[look].append(score(predicted, oracle, limits))
     return {look: _by_packing(found, len(plan.seeds)) for look, found in scores.items()}
 

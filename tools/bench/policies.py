@@ -17,7 +17,7 @@ import numpy as np
 
 from agent.numerics.arrays import FloatArray
 from headroom.backtest import sources
-from headroom.backtest.engine import Choice, Churn, Plan, run
+from headroom.backtest.engine import Churn, NamedPolicy, Plan, run
 from headroom.backtest.policies import parse
 from headroom.backtest.trace import Resource, Trace
 from tools.bench import table
@@ -89,7 +89,7 @@ def settings(resource: Resource, *, quick: bool = False) -> Iterator[Setting]:
             yield Setting(f"PlanetLab, {hours} h ahead", days_apart, ahead, cold_seconds=HOUR)
 
 
-def cases(setting: Setting, choices: Sequence[Choice]) -> FloatArray:
+def cases(setting: Setting, choices: Sequence[NamedPolicy]) -> FloatArray:
     """Violation and savings of the oracle and of each policy, case by case: shape (1 + choices, cases, 2). [percent]"""
     if setting.cold_seconds is not None:
         choices = [
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _names(choices: Sequence[Choice]) -> list[str]:
+def _names(choices: Sequence[NamedPolicy]) -> list[str]:
     return ["oracle", *(choice.name for choice in choices)]
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from headroom.backtest import plot, policies, sources
-from headroom.backtest.durations import short_span
-from headroom.backtest.engine import ORACLE, Choice, Plan, run
+from headroom.backtest.durations import format_span
+from headroom.backtest.engine import ORACLE, NamedPolicy, Plan, run
 from headroom.backtest.report import pooled
 from headroom.backtest.score import Result
 from headroom.backtest.trace import Trace
@@ -98,7 +98,7 @@ def cut(trace: Trace, first: float, last: float) -> Trace:
     return replace(trace, times=trace.times[steps], usage=trace.usage[steps])
 
 
-def _judged(trace: Trace, chosen: Sequence[Choice], size: Size) -> tuple[list[Result], float, float]:
+def _judged(trace: Trace, chosen: Sequence[NamedPolicy], size: Size) -> tuple[list[Result], float, float]:
     """Results pooled over the seeds, and how long one of them took: by the clock, of the processor. [s]"""
     found, began, began_processor = list[Result](), time.perf_counter(), time.process_time()
     for seed in size.seeds:
@@ -160,9 +160,9 @@ def _elsewhere(august: Sequence[Trace], size: Size) -> list[list[str]]:
     chosen = policies.parse(OTHERS)
     table = [["data", "resource", "horizon", "policy", *_HEAD]]
 
-    def judge(title: str, traces: Sequence[Trace], plan: Plan, choices: Sequence[Choice] = chosen) -> None:
+    def judge(title: str, traces: Sequence[Trace], plan: Plan, choices: Sequence[NamedPolicy] = chosen) -> None:
         for one in pooled([each for trace in traces for each in run(trace, choices, plan)]):
-            horizon = short_span(one.horizon_seconds)
+            horizon = format_span(one.horizon_seconds)
             table.append([title, one.resource, horizon, f"`{one.policy}`", *_figures(one)])
         print(title, file=sys.stderr, flush=True)
 

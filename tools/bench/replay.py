@@ -23,7 +23,7 @@ import numpy as np
 from crds.colocation import ColocationStrategy
 from crds.predict_policy import PredictPolicy, ResourceOverride
 from headroom.backtest import sources
-from headroom.backtest.trace import Stay, Trace
+from headroom.backtest.trace import PodLifetime, Trace
 from tools.bench import replay_picture, table
 from tools.bench.machine import ROOT
 from tools.bench.measurement import Grid, Item, Measurement
@@ -118,8 +118,8 @@ def _nodes(plan: Plan) -> list[ReplayedNode]:
     cpu, memory = common(sources.read("trace", [str(DATA)], sources.Options(), lambda _share, _what: None))
     steps = min(round(plan.days * STEPS_PER_DAY), cpu.steps)
     machine = np.random.default_rng(SEED).permutation(cpu.series) % MACHINES
-    stays = [Stay(series, int(machine[series]), 0, steps) for series in range(cpu.series)]
-    chosen = [stay for stay in stays if stay.machine < plan.nodes]
+    lifetimes = [PodLifetime(series, int(machine[series]), 0, steps) for series in range(cpu.series)]
+    chosen = [lifetime for lifetime in lifetimes if lifetime.machine < plan.nodes]
     return nodes_of(_cut(cpu, steps), _cut(memory, steps), chosen)
 
 

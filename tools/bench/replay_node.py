@@ -24,7 +24,7 @@ from agent.store_failover import StoreFailover
 from agent.training import CheckpointedTrainer
 from agent.tsdb.tsdb import Tsdb
 from crds.priority import PriorityBand, QoS
-from headroom.backtest.trace import Stay, Trace, TraceError
+from headroom.backtest.trace import PodLifetime, Trace, TraceError
 
 STEP_SECONDS: Final = 300.0
 """Time from one step to the next: the agent's own averages are of so long. [s]"""
@@ -84,13 +84,13 @@ class ReplayedNode:
         return total
 
 
-def nodes_of(cpu: Trace, memory: Trace, stays: Sequence[Stay]) -> list[ReplayedNode]:
+def nodes_of(cpu: Trace, memory: Trace, lifetimes: Sequence[PodLifetime]) -> list[ReplayedNode]:
     """The nodes of a placement.
 
     Args:
         cpu: CPU of the series.
         memory: memory of the same series at the same times.
-        stays: which series is where and when.
+        lifetimes: which series is where and when.
 
     Raises:
         TraceError: the two traces are not of the same series and times, or not of five minutes.
@@ -99,26 +99,26 @@ def nodes_of(cpu: Trace, memory: Trace, stays: Sequence[Stay]) -> list[ReplayedN
         raise TraceError(f"{cpu.source} and {memory.source} are not of the same series and times: choose those in both")
     if cpu.step_seconds != STEP_SECONDS:
         raise TraceError(f"{cpu.source} has a value every {cpu.step_seconds:g} s: give one of {STEP_SECONDS:g} s")
-    by_machine: dict[int, list[Stay]] = {}
-    for stay in stays:
-        by_machine.setdefault(stay.machine, []).append(stay)
+    by_machine: dict[int, list[PodLifetime]] = {}
+    for lifetime in lifetimes:
+        by_machine.setdefault(lifetime.machine, []).append(lifetime)
     return [_node(cpu, memory, machine, by_machine[machine]) for machine in sorted(by_machine)]
 
 
-def _node(cpu: Trace, memory: Trace, machine: int, stays: Sequence[Stay]) -> ReplayedNode:
-    uids = [f"{machine:04d}-{stay.series:04d}-{stay.start:06d}" for stay in stays]
+def _node(cpu: Trace, memory: Trace, machine: int, lifetimes: Sequence[PodLifetime]) -> ReplayedNode:
+    uids = [f"{machine:04d}-{lifetime.series:04d}-{lifetime.start:06d}" for lifetime in lifetimes]
     return ReplayedNode(
         name=f"node-{machine}",
         start=float(cpu.times[0]),
-        usage={trace.resource: _usage(trace, stays) for trace in (cpu, memory)},
-        here={uid: (stay.start, stay.end) for uid, stay in zip(uids, stays, strict=True)},
-        pods=[_pod(uid, cpu, memory, stay.series) for uid, stay in zip(uids, stays, strict=True)],
+        usage={trace.resource: _usage(trace, lifetimes) for trace in (cpu, memory)},
+        here={uid: (lifetime.start, lifetime.end) for uid, lifetime in zip(uids, lifetimes, strict=True)},
+        pods=[_pod(uid, cpu, memory, lifetime.series) for uid, lifetime in zip(uids, lifetimes, strict=True)],
     )
 
 
-def _usage(trace: Trace, stays: Sequence[Stay]) -> FloatArray:
+def _usage(trace: Trace, lifetimes: Sequence[PodLifetime]) -> FloatArray:
     steps = np.arange(trace.steps)
-    columns = [np.where((steps >= one.start) & (steps < one.end), trace.usage[:, one.series], 0.0) for one in stays]
+    columns = [np.where((steps >= one.start) & (steps < one.end), trace.usage[:, one.series], 0.0) for one in lifetimes]
     filled: FloatArray = np.nan_to_num(np.stack(columns, axis=1))
     return filled
 

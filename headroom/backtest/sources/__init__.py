@@ -13,7 +13,7 @@ SOURCES: Final[Mapping[str, str]] = {
     "prometheus": "headroom.backtest.sources.prometheus:read",
     "nodemetrics": "headroom.backtest.sources.node_metrics:read",
 }
-"""Where each source is: a function from places and options to traces, one per resource and stretch of time."""
+"""Where each source is: a function from places and options to traces, one per resource and time range."""
 
 REQUESTS: Final = "requests"
 LIMITS: Final = "limits"
@@ -29,18 +29,18 @@ QUERIES: Final[Mapping[str, str]] = {
     "memory-limits": 'sum by (namespace, pod) (kube_pod_container_resource_limits{resource="memory"})',
     "pods": "max by (namespace, pod, node, created_by_kind, created_by_name, priority_class) (kube_pod_info)",
 }
-"""What Prometheus is asked for, by name: use in cores and bytes, requests and limits, and the node of each pod."""
+"""Prometheus queries by name: use in cores and bytes, requests and limits, and the node of each pod."""
 
 Progress: TypeAlias = Callable[[float, str], None]
-"""Told how much is done (0..1) and what comes next."""
+"""Called with the share that is done (0..1) and the next piece of work."""
 
 
 class OptionError(ValueError):
-    """An option that cannot be used; the message says what there is."""
+    """An option that cannot be used; the message names the valid choices."""
 
 
 class SourceUnavailableError(TraceError):
-    """Nobody answers where the source is."""
+    """The source does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,26 +100,26 @@ class Options:
 
     @property
     def within(self) -> str:
-        """Said of a source that has nothing, where only a part of it was asked for."""
-        asked = (self.since, self.until, self.last_seconds)
-        return "" if asked == (None, None, None) else " in the time that was asked for"
+        """Part of the message about a source without data, where only a part of it is requested."""
+        requested = (self.since, self.until, self.last_seconds)
+        return "" if requested == (None, None, None) else " in the requested time"
 
     def has(self, time: float) -> bool:
-        """Whether a time is wanted, as far as `since` and `until` say. [seconds since 1970]"""
+        """Whether a time is wanted, by `since` and `until` alone. [seconds since 1970]"""
         return (self.since is None or time >= self.since) and (self.until is None or time < self.until)
 
 
 def read(kind: str, places: Sequence[str], options: Options, progress: Progress) -> list[Trace]:
-    """The traces of a source, one per resource and stretch of time; blocks until all is read.
+    """The traces of a source, one per resource and time range; blocks until all is read.
 
     Args:
         kind: a name of `SOURCES`.
         places: folders, files or a URL, at least one.
         options: what is wanted.
-        progress: told what is being done.
+        progress: called with the current work.
 
     Raises:
-        TraceError: they cannot be read, or nothing in them can be judged.
+        TraceError: they cannot be read, or nothing in them can be evaluated.
     """
     reader: Callable[[Sequence[str], Options, Progress], list[Trace]] = pkgutil.resolve_name(SOURCES[kind])
     return [_last(trace, options.last_seconds) for trace in reader(places, options, progress)]
@@ -134,20 +134,20 @@ def _last(trace: Trace, seconds: float | None) -> Trace:
 
 def _since(trace: Trace, first: int) -> Trace:
     """The trace from a step on; pods that were gone by then are left out."""
-    if trace.stays is None:
+    if trace.lifetimes is None:
         return replace(trace, times=trace.times[first:], usage=trace.usage[first:])
-    left = [stay for stay in trace.stays if stay.end > first]
-    kept = sorted({stay.series for stay in left})
-    homes = sorted({stay.machine for stay in left})
+    left = [lifetime for lifetime in trace.lifetimes if lifetime.end > first]
+    kept = sorted({lifetime.series for lifetime in left})
+    homes = sorted({lifetime.machine for lifetime in left})
     moved = tuple(
         replace(
-            stay,
-            series=kept.index(stay.series),
-            machine=homes.index(stay.machine),
-            start=max(stay.start - first, 0),
-            end=stay.end - first,
+            lifetime,
+            series=kept.index(lifetime.series),
+            machine=homes.index(lifetime.machine),
+            start=max(lifetime.start - first, 0),
+            end=lifetime.end - first,
         )
-        for stay in left
+        for lifetime in left
     )
     names: dict[str, Any] = {
         "names": tuple(trace.names[place] for place in kept),
@@ -155,4 +155,4 @@ def _since(trace: Trace, first: int) -> Trace:
         "machines": trace.machines and tuple(trace.machines[place] for place in homes),
     }
     usage, limits = trace.usage[first:, kept], trace.limits[kept]
-    return replace(trace, times=trace.times[first:], usage=usage, limits=limits, stays=moved, **names)
+    return replace(trace, times=trace.times[first:], usage=usage, limits=limits, lifetimes=moved, **names)

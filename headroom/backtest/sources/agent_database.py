@@ -16,7 +16,7 @@ from agent.tsdb.rollup import FIVE_MINUTES_MS
 from agent.tsdb.schema import StoreError
 from headroom.backtest.sources import Options, Progress, export, grid
 from headroom.backtest.sources.pod_lifetimes import Key, Measured, trace_of
-from headroom.backtest.sources.pods import Pod, better, by_uid, read_pods
+from headroom.backtest.sources.pods import Pod, by_uid, merge_pod, read_pods
 from headroom.backtest.trace import Resource, Trace, TraceError
 
 FILE: Final = "agent.db"
@@ -31,10 +31,10 @@ def read(places: Sequence[str], options: Options, progress: Progress) -> list[Tr
     Args:
         places: files, or the agents' data directories; or folders that `headroom-agent db export` wrote, those alone.
         options: what is wanted.
-        progress: told what is being read.
+        progress: called with what is being read.
 
     Raises:
-        TraceError: a database cannot be read, or no pod in it can be judged.
+        TraceError: a database cannot be read, or no pod in it can be evaluated.
     """
     paths = [Path(place) for place in places]
     exports = [one for path in paths if path.is_dir() for one in export.folders(path, has_pods=bool(options.pods))]
@@ -70,7 +70,9 @@ def _database(
     except StoreError as error:
         raise TraceError(str(error)) from error
     keys = {key for amounts in measured.values() for key in amounts.keys if key.node == node}
-    found = {key: better(_pod(key, known[key.pod]) if key.pod in known else None, given.get(key.pod)) for key in keys}
+    found = {
+        key: merge_pod(_pod(key, known[key.pod]) if key.pod in known else None, given.get(key.pod)) for key in keys
+    }
     return {key: replace(pod, node=node) for key, pod in found.items() if pod is not None}
 
 

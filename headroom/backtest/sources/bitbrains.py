@@ -9,7 +9,7 @@ import numpy as np
 
 from agent.numerics.arrays import FloatArray
 from headroom.backtest.sources import Options, Progress, grid
-from headroom.backtest.sources.text_file import find, text_of
+from headroom.backtest.sources.text_file import find, open_text
 from headroom.backtest.sources.wide_csv import Table, dict_rows, read_table
 from headroom.backtest.trace import Resource, Trace, TraceError
 
@@ -35,7 +35,7 @@ class Machine:
     limits: Mapping[Resource, float]
     """How large it is. [cores, bytes]"""
     coverage: float | None
-    """Share of the steps that were measured, as the file says; None when it does not."""
+    """Share of the steps that were measured, from the file; None where it has none."""
 
 
 def read(folder: Path, options: Options, progress: Progress) -> list[Trace]:
@@ -122,11 +122,11 @@ def _machines(folder: Path) -> dict[str, Machine]:
     path = find(folder, MACHINES)
     if path is None:
         raise TraceError(
-            f"{folder}: has no {MACHINES}, which says how large each machine is (columns {_NAME}, cores, "
+            f"{folder}: has no {MACHINES}, with the size of each machine (columns {_NAME}, cores, "
             f"mem_capacity_mib, {_COVERAGE}); for pods give --pods FILE, with kubectl get pods --all-namespaces -o json"
         )
     found: dict[str, Machine] = {}
-    with text_of(path) as stream:
+    with open_text(path) as stream:
         for where, row in dict_rows(path, stream, (_NAME, *(column for column, _ in _SIZES.values()))):
             name = row[_NAME]
             if not name:

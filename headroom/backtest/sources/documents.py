@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from headroom.backtest.sources.text_file import text_of
+from headroom.backtest.sources.text_file import open_text
 from headroom.backtest.trace import TraceError
 
 Json = Mapping[str, Any]
@@ -43,7 +43,7 @@ def objects(path: Path, kind: str, command: str) -> Iterator[Json]:
 
 def _documents(path: Path, command: str) -> Iterator[Any]:
     decoder, text, start, wanted, number = json.JSONDecoder(), "", 0, _PIECE, 1
-    with text_of(path) as stream:
+    with open_text(path) as stream:
         while True:
             piece = stream.read(wanted)
             text, start = text[start:] + piece, 0
@@ -52,7 +52,7 @@ def _documents(path: Path, command: str) -> Iterator[Any]:
                     document, start = decoder.raw_decode(text, start)
                 except (json.JSONDecodeError, RecursionError) as error:
                     if piece and len(text) - start < LARGEST:
-                        break  # it may be cut off here: look again with more of it
+                        break  # it may be cut off here: try again with more of it
                     raise TraceError(_no_json(path, number, text[start:], error, command)) from error
                 yield document
                 number += 1

@@ -11,8 +11,8 @@ from headroom.backtest.sources import Options, Progress
 from headroom.backtest.sources.bitbrains import MACHINES, TABLES
 from headroom.backtest.sources.grid import shown
 from headroom.backtest.sources.pod_lifetimes import Key, Measured, trace_of
-from headroom.backtest.sources.pods import Pod, better, by_uid, read_pods
-from headroom.backtest.sources.text_file import find, text_of
+from headroom.backtest.sources.pods import Pod, by_uid, merge_pod, read_pods
+from headroom.backtest.sources.text_file import find, open_text
 from headroom.backtest.sources.wide_csv import dict_rows, read_table
 from headroom.backtest.trace import Resource, Trace, TraceError
 
@@ -39,7 +39,7 @@ def read(places: Sequence[Path], options: Options, progress: Progress) -> list[T
     """The traces of the nodes that were exported, one per resource; each pod is where it really was.
 
     Raises:
-        TraceError: a file cannot be read, or no pod can be judged.
+        TraceError: a file cannot be read, or no pod can be evaluated.
     """
     given = by_uid(read_pods(options.pods))
     known = {place: _pods(place) for place in places}
@@ -60,13 +60,13 @@ def read(places: Sequence[Path], options: Options, progress: Progress) -> list[T
                 there = ~np.isnan(table.values[:, column])
                 key = Key(node, uid)
                 measured.add(key, table.times[there], table.values[there, column] * TABLES[resource][1])
-                pod = better(known[place].get(uid), given.get(uid))
+                pod = merge_pod(known[place].get(uid), given.get(uid))
                 if pod is not None:
                     pods[key] = replace(pod, node=node)
         if measured.keys:
             traces.append(trace_of(measured, pods, _source(places), notes))
     if not traces:
-        raise TraceError(f"{_source(places)}: has nothing of {' and '.join(options.resources)} in the time asked for")
+        raise TraceError(f"{_source(places)}: has nothing of {' and '.join(options.resources)} in the requested time")
     return traces
 
 
@@ -86,7 +86,7 @@ def _pods(folder: Path) -> dict[str, Pod]:
     if path is None:
         return {}
     needed = (*_COLUMNS, *(name for request, limit, _ in _AMOUNTS.values() for name in (request, limit)))
-    with text_of(path) as stream:
+    with open_text(path) as stream:
         pods = [_pod(row, where) for where, row in dict_rows(path, stream, needed)]
     return {pod.uid: pod for pod in pods}
 

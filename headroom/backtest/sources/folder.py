@@ -1,4 +1,4 @@
-"""Folders and files given to --trace: which layout each has, and who reads it."""
+"""Folders and files given to --trace: which layout each has, and which source reads it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ def read(places: Sequence[str], options: Options, progress: Progress) -> list[Tr
     Args:
         places: folders; of PlanetLab, files of days, too; of exports, one per node.
         options: what is wanted.
-        progress: told what is being read.
+        progress: called with what is being read.
 
     Raises:
         TraceError: a place has none of the layouts, or cannot be read.

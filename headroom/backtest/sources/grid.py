@@ -1,4 +1,4 @@
-"""Samples onto steps of five minutes, gaps filled, series with too many of them left out. Pure numpy."""
+"""Resamples onto steps of five minutes, fills gaps, leaves out series with too many of them. Pure numpy."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 from headroom.backtest.trace import TraceError
 
 STEP_SECONDS: Final = 300.0
-"""Steps are five minutes: models look at 5-minute averages."""
+"""Steps are five minutes: models use 5-minute averages."""
 MOST_VALUES: Final = 50_000_000
 """Most values that a trace may have: 400 MB of them. Finer samples are averaged as they are read."""
 COVERAGE: Final = 0.95
@@ -58,7 +58,7 @@ class Steps:
         apart = float(np.median(np.diff(known))) if known.size > 1 else STEP_SECONDS
         if apart > STEP_SECONDS * (1 + _NEAR):
             raise TraceError(
-                f"{self.where}: its rows are {apart:g} s apart; at most 300 s can be used, because models look at "
+                f"{self.where}: its rows are {apart:g} s apart; at most 300 s can be used, because models use "
                 "5-minute averages"
             )
         if apart >= STEP_SECONDS * (1 - _NEAR):
@@ -97,7 +97,7 @@ class Steps:
             TraceError: there is nothing, or a time far from all others leads to too many steps.
         """
         if not self._rows:
-            raise TraceError(f"{self.where}: has no rows, or none in the time that was asked for")
+            raise TraceError(f"{self.where}: has no rows, or none in the requested time")
         first, last = min(self._rows), max(self._rows)
         check_size(last - first + 1, self.series, self.where)
         values = np.full((last - first + 1, self.series), np.nan)
@@ -126,7 +126,7 @@ def check_size(steps: int, series: int, where: str) -> None:
     if steps * series > MOST_VALUES:
         raise TraceError(
             f"{where}: {series} series over {steps * STEP_SECONDS / 86400:.1f} days are more than the {MOST_VALUES:,} "
-            "values that fit; shorten the time with --from and --until, or look for a wrong time in it"
+            "values that fit; shorten the time with --from and --until, or correct a wrong time in it"
         )
 
 
@@ -200,19 +200,19 @@ def left_out(names: Sequence[str], wrong: BoolArray, why: str, what: str = "seri
 
 
 def some_of(names: Sequence[str]) -> str:
-    """The first few names as a line can bear them, and how many more there are."""
+    """The first few names, printable, and how many more there are."""
     some = [plain(name) for name in names[:_SHOWN]]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(some) + more
 
 
 def plain(name: str) -> str:
-    """A name as a line can bear it: without what is no character, and not too long."""
+    """A name that fits a line: printable, and not too long."""
     return name[:_LONGEST_NAME] if name.isprintable() else repr(name[:_LONGEST_NAME])
 
 
 def shown(text: object) -> str:
-    """What somebody wrote, in quotes and not too long."""
+    """A text from a file, in quotes and not too long."""
     return repr(text[:_LONGEST_TEXT] if isinstance(text, str) else text)[: 2 * _LONGEST_TEXT]
 
 

@@ -25,19 +25,19 @@ _PROD: Final = frozenset({PriorityBand.PROD.value, PriorityBand.NONE.value})
 
 
 class _Snapshots:
-    """What the snapshots say, taken in one NodeMetric at a time."""
+    """Usage from snapshots, added one NodeMetric at a time."""
 
     def __init__(self, options: Options, where: str) -> None:
         self.measured: dict[Resource, Measured] = {name: Measured(name, options, where) for name in options.resources}
         """Use of pods by name."""
         self.others: set[Key] = set()
-        """Pods that the last report about them calls something else than Prod."""
+        """Pods that the last report does not count as Prod."""
         self.times: dict[str, list[float]] = {}
         """When each node was reported. [seconds since 1970]"""
         self._seen: set[tuple[str, float]] = set()
 
     def take(self, item: Json, where: str) -> None:
-        """Take in one NodeMetric.
+        """Add one NodeMetric.
 
         Raises:
             TraceError: it is none.
@@ -93,14 +93,14 @@ def read(places: Sequence[str], options: Options, progress: Progress) -> list[Tr
 
     Args:
         places: files of snapshots: one document after the other, lists or single objects.
-        options: what is wanted; `options.pods` says what the pods request, which NodeMetrics do not.
-        progress: told what is being read.
+        options: what is wanted; `options.pods` has the pods' requests, which NodeMetrics lack.
+        progress: called with what is being read.
 
     Raises:
-        TraceError: a file cannot be read, or no pod can be judged.
+        TraceError: a file cannot be read, or no pod can be evaluated.
     """
     if not options.pods:
-        raise TraceError(f"NodeMetrics do not say what pods request; give --pods FILE, with {PODS_COMMAND}")
+        raise TraceError(f"NodeMetrics do not have the pods' requests; give --pods FILE, with {PODS_COMMAND}")
     given = by_name(read_pods(options.pods))
     source = f"{places[0]} and {len(places) - 1} more" if len(places) > 1 else places[0]
     snapshots = _Snapshots(options, source)

@@ -11,7 +11,7 @@ import numpy as np
 from agent.numerics.arrays import FloatArray
 from headroom.backtest.sources import Options, Progress, grid
 from headroom.backtest.sources.bitbrains import machine_trace
-from headroom.backtest.sources.text_file import text_of
+from headroom.backtest.sources.text_file import open_text
 from headroom.backtest.sources.wide_csv import Table, amounts, csv_rows, header
 from headroom.backtest.trace import Trace, TraceError
 
@@ -40,13 +40,13 @@ def read(paths: Sequence[Path], options: Options, progress: Progress) -> list[Tr
         progress(number / len(paths), f"reading {path.name}")
         found += _day(path, options)
     if not found:
-        raise TraceError(f"{paths[0].parent}: no day is in the time that was asked for with --from and --until")
+        raise TraceError(f"{paths[0].parent}: no day is in the time given with --from and --until")
     return found
 
 
 def _day(path: Path, options: Options) -> list[Trace]:
     start = _midnight(path)
-    with text_of(path) as stream:
+    with open_text(path) as stream:
         lines = csv_rows(path, stream)
         columns = header(path, lines, "vm")
         if columns != tuple(f"s{number}" for number in range(len(columns))):

@@ -1,4 +1,4 @@
-"""Traces of pods that came and went: samples onto steps, one stay per pod and node, only what can be judged."""
+"""Traces of pods that came and went: samples onto steps, one lifetime per pod and node; unusable pods are left out."""
 
 from array import array
 from collections import defaultdict
@@ -11,7 +11,7 @@ import numpy as np
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 from headroom.backtest.sources import LIMITS, Options, grid
 from headroom.backtest.sources.pods import PODS_COMMAND, Pod
-from headroom.backtest.trace import Resource, Stay, Trace, TraceError
+from headroom.backtest.trace import PodLifetime, Resource, Trace, TraceError
 
 LEAST_MEASURED: Final = 0.5
 """A pod counts when at least this share of its steps was measured: an agent that was away spoils nothing."""
@@ -86,10 +86,10 @@ class Measured:
 
 
 def trace_of(measured: Measured, pods: Mapping[Key, Pod], source: str, notes: Sequence[str] = ()) -> Trace:
-    """The trace of the pods that can be judged.
+    """The trace of the pods that can be evaluated.
 
-    A pod counts when it is Prod, has a request (or limit), and was measured for half of its time or more. Its stay is
-    from its first to its last sample; gaps within are filled linearly. Use may be above a request: it is what the
+    A pod counts when it is Prod, has a request (or limit), and was measured for half of its time or more. Its lifetime
+    is from its first to its last sample; gaps within are filled linearly. Use may be above a request: it is what the
     requests of other pods have to make up for.
 
     Args:
@@ -99,7 +99,7 @@ def trace_of(measured: Measured, pods: Mapping[Key, Pod], source: str, notes: Se
         notes: what the source itself repaired.
 
     Raises:
-        TraceError: no pod can be judged.
+        TraceError: no pod can be evaluated.
     """
     resource, options = measured.resource, measured.options
     keys = measured.keys
@@ -116,7 +116,7 @@ def trace_of(measured: Measured, pods: Mapping[Key, Pod], source: str, notes: Se
     kept = np.flatnonzero(~(unknown | other | none | sparse))
     if not kept.size:
         way_out = f" Give --pods FILE, with {PODS_COMMAND}." if (unknown | none).any() and not options.pods else ""
-        raise TraceError(f"{source}: no pod of it can be judged. {' '.join(found)}{way_out}")
+        raise TraceError(f"{source}: no pod of it can be evaluated. {' '.join(found)}{way_out}")
     chosen = [keys[place] for place in kept.tolist()]
     return _assembled(measured, chosen, [pods[key] for key in chosen], source, found)
 
@@ -129,11 +129,11 @@ def _assembled(measured: Measured, keys: Sequence[Key], pods: Sequence[Pod], sou
     machines = sorted({key.node for key in keys})
     limits = np.array([pod.amount(measured.resource, measured.options.basis) for pod in pods])
     usage = np.full((count, len(keys)), np.nan)
-    stays, gaps, present = [], 0, 0
+    lifetimes, gaps, present = [], 0, 0
     for place, (key, (steps, values)) in enumerate(zip(keys, series, strict=True)):
         start, end = int(steps[0]) - first, int(steps[-1]) - first + 1
         usage[start:end, place] = np.interp(np.arange(start, end), steps - first, values)
-        stays.append(Stay(place, machines.index(key.node), start, end))
+        lifetimes.append(PodLifetime(place, machines.index(key.node), start, end))
         gaps, present = gaps + (end - start - len(steps)), present + (end - start)
     if gaps:
         notes.append(f"Gaps were filled linearly: {grid.percent(gaps / present)} of the {measured.resource} values.")
@@ -151,7 +151,7 @@ def _assembled(measured: Measured, keys: Sequence[Key], pods: Sequence[Pod], sou
         limits=limits,
         names=grid.unique(pod.name for pod in pods),
         workloads=workloads if any(workloads) else None,
-        stays=tuple(stays),
+        lifetimes=tuple(lifetimes),
         machines=tuple(machines),
         source=source,
         notes=tuple(notes),

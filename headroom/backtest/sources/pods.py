@@ -1,4 +1,4 @@
-"""Pods as a backtest needs them: what they are called, where they run, what they request, whether they are Prod."""
+"""Pods of a backtest: name, node, workload, requests, limits, and whether they are Prod."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class Pod:
     workload: str | None = None
     """Its workload, "namespace/Kind/name"."""
     prod: bool = True
-    """Whether it counts as Prod: pods of other classes are not predicted for, their requests are not resold."""
+    """Whether it counts as Prod: other bands have no prediction, and their requests are not reclaimed."""
     requests: Mapping[Resource, float] = field(default_factory=dict)
     """What it requests. [cores, bytes]"""
     limits: Mapping[Resource, float] = field(default_factory=dict)
@@ -63,8 +63,8 @@ def by_name(pods: Iterable[Pod]) -> dict[str, Pod]:
     return {pod.name: pod for pod in pods}
 
 
-def better(known: Pod | None, given: Pod | None) -> Pod | None:
-    """Of what the source itself knows of a pod and what a file says: the source, unless that knows no amounts.
+def merge_pod(known: Pod | None, given: Pod | None) -> Pod | None:
+    """The pod from the source, or from a file of pods where the source has no amounts.
 
     An agent without a cluster finds pods in the cgroup tree alone.
     """

@@ -9,14 +9,14 @@ from typing import Final
 from headroom.backtest.sources import QUERIES, Options, Progress
 from headroom.backtest.sources.grid import STEP_SECONDS
 from headroom.backtest.sources.pod_lifetimes import Key, Measured, trace_of
-from headroom.backtest.sources.pods import Pod, better, by_name, read_pods
+from headroom.backtest.sources.pods import Pod, by_name, merge_pod, read_pods
 from headroom.backtest.sources.prometheus_api import Api, Labels
 from headroom.backtest.trace import Resource, Trace, TraceError
 
 WINDOW_SECONDS: Final = 14 * 86400.0
-"""How far back it looks where nobody says. [s]"""
+"""How far back the queries go by default. [s]"""
 PIECE_SECONDS: Final = 86400.0
-"""One question is about at most a day: 288 points per series, of the 11,000 that Prometheus answers with. [s]"""
+"""One query covers at most a day: 288 points per series, of the 11,000 that Prometheus answers with. [s]"""
 _BELOW_PROD: Final = frozenset({"koord-mid", "koord-batch", "koord-free"})
 """PriorityClasses of pods that are not Prod."""
 _TEMPLATE_HASH: Final = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{1,10}")
@@ -25,8 +25,8 @@ _NAMES: Final = ("namespace", "pod")
 
 
 @dataclass(slots=True)
-class _Known:
-    """What the answers say of the pods, by namespace/name: the newest answer counts."""
+class _PodMetadata:
+    """Metadata of the pods from the answers, by namespace/name: the newest answer counts."""
 
     amounts: dict[str, dict[str, float]] = field(default_factory=dict)
     """Requests and limits by the name of their query."""
@@ -61,10 +61,10 @@ def read(places: Sequence[str], options: Options, progress: Progress) -> list[Tr
     Args:
         places: the URL.
         options: window, login, queries.
-        progress: told which day is being asked for.
+        progress: called with the day that is being queried.
 
     Raises:
-        TraceError: it cannot be asked, or knows no pod that can be judged.
+        TraceError: it cannot be queried, or has no pod that can be evaluated.
     """
     if len(places) != 1:
         raise TraceError(f"--prometheus: give one URL, not {len(places)}")
@@ -75,16 +75,16 @@ def read_from(api: Api, options: Options, progress: Progress) -> list[Trace]:
     """The same of a server.
 
     Raises:
-        TraceError: it cannot be asked, or knows no pod that can be judged.
+        TraceError: it cannot be queried, or has no pod that can be evaluated.
     """
     queries = {**QUERIES, **options.queries}
     given = by_name(read_pods(options.pods))
     measured = {resource: Measured(resource, options, api.url) for resource in options.resources}
-    known = _Known()
+    known = _PodMetadata()
     pieces = list(_pieces(options, time.time()))
     for number, (start, end) in enumerate(pieces):
-        progress(number / len(pieces), f"asking {api.url} for {time.strftime('%Y-%m-%d', time.gmtime(start))}")
-        _learn(api, queries, options.resources, (start, end), known)
+        progress(number / len(pieces), f"querying {api.url} for {time.strftime('%Y-%m-%d', time.gmtime(start))}")
+        _update_metadata(api, queries, options.resources, (start, end), known)
         for resource, amounts in measured.items():
             _measure(api, queries[resource], (start, end), amounts, known)
     found = []
@@ -93,16 +93,16 @@ def read_from(api: Api, options: Options, progress: Progress) -> list[Trace]:
             pods = {key: _known_pod(key, given, known) for key in amounts.keys if key.node}
             found.append(trace_of(amounts, pods, api.url, _notes(amounts, queries)))
     if not found:
-        asked = " and ".join(repr(queries[resource]) for resource in options.resources)
+        texts = " and ".join(repr(queries[resource]) for resource in options.resources)
         raise TraceError(
-            f"{api.url}: has nothing for the queries {asked} in the time that was asked for; give your own with "
+            f"{api.url}: has nothing for the queries {texts} in the requested time; give your own with "
             "--query NAME=QUERY, and another time with --last"
         )
     return found
 
 
 def _pieces(options: Options, now: float) -> Iterator[tuple[float, float]]:
-    """Stretches of at most a day, on whole steps. [seconds since 1970]"""
+    """Time ranges of at most a day, on whole steps. [seconds since 1970]"""
     end = (now if options.until is None else min(options.until, now)) // STEP_SECONDS * STEP_SECONDS
     start = end - (options.last_seconds or WINDOW_SECONDS) if options.since is None else options.since
     if options.last_seconds is not None:
@@ -115,14 +115,14 @@ def _pieces(options: Options, now: float) -> Iterator[tuple[float, float]]:
         start += PIECE_SECONDS
 
 
-def _learn(
+def _update_metadata(
     api: Api,
     queries: Mapping[str, str],
     resources: Sequence[Resource],
     piece: tuple[float, float],
-    known: _Known,
+    known: _PodMetadata,
 ) -> None:
-    """Requests, limits and nodes in one stretch."""
+    """Take requests, limits and nodes of one time range."""
     for name in (f"{resource}-{what}" for resource in resources for what in ("requests", "limits")):
         amounts = known.amounts.setdefault(name, {})
         for labels, value in api.highest(queries[name], *piece):
@@ -131,8 +131,8 @@ def _learn(
         known.homes[_name(labels, queries["pods"], api)] = labels
 
 
-def _measure(api: Api, query: str, piece: tuple[float, float], measured: Measured, known: _Known) -> None:
-    """Use in one stretch. A point is about the five minutes before it."""
+def _measure(api: Api, query: str, piece: tuple[float, float], measured: Measured, known: _PodMetadata) -> None:
+    """Take usage of one time range. A point covers the five minutes before it."""
     start, end = piece
     for series in api.ranges(query, start + STEP_SECONDS, end):
         name = _name(series.labels, query, api)
@@ -149,16 +149,16 @@ def _name(labels: Labels, query: str, api: Api) -> str:
     return "/".join(labels[label] for label in _NAMES)
 
 
-def _known_pod(key: Key, given: Mapping[str, Pod], known: _Known) -> Pod:
+def _known_pod(key: Key, given: Mapping[str, Pod], known: _PodMetadata) -> Pod:
     found = known.pod(key.pod, key.node)
-    return replace(better(found, given.get(key.pod)) or found, node=key.node)
+    return replace(merge_pod(found, given.get(key.pod)) or found, node=key.node)
 
 
 def _notes(measured: Measured, queries: Mapping[str, str]) -> list[str]:
     homeless = sum(not key.node for key in measured.keys)
     if not homeless:
         return []
-    return [f"{homeless} pods are on no node that is known; query {queries['pods']!r} says where pods are."]
+    return [f"{homeless} pods are on no node that is known; query {queries['pods']!r} has the node of each pod."]
 
 
 def _workload(labels: Labels) -> str | None:

@@ -26,7 +26,7 @@ BODY_LIMIT: Final = 1 << 28
 SHORTEST_SECONDS: Final = 3600.0
 """Pieces of a range are not made shorter than this. [s]"""
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_TOO_MUCH: Final = ("too many samples", "too many points", "exceeds", "exceeded maximum resolution", "limit")
+_TOO_LARGE: Final = ("too many samples", "too many points", "exceeds", "exceeded maximum resolution", "limit")
 _REDIRECTS: Final = range(300, 400)
 _FAILED: Final = 500
 _SHOWN: Final = 200
@@ -35,7 +35,7 @@ _PAIR: Final = 2
 Labels = Mapping[str, str]
 
 
-class TooMuch(Exception):  # noqa: N818 - a state: the same is asked in smaller pieces
+class AnswerTooLarge(Exception):  # noqa: N818 - a state: the query is repeated in smaller pieces
     """The answer would be, or is, larger than the server or we can take."""
 
 
@@ -93,8 +93,8 @@ class Api:
         """
         parameters = {"query": query, "start": f"{start:.0f}", "end": f"{end:.0f}", "step": f"{STEP_SECONDS:.0f}"}
         try:
-            found = self._ask("query_range", parameters, "matrix")
-        except TooMuch as error:
+            found = self._query("query_range", parameters, "matrix")
+        except AnswerTooLarge as error:
             middle = self._middle(query, start, end, error)
             yield from self.ranges(query, start, middle)
             yield from self.ranges(query, middle + STEP_SECONDS, end)
@@ -106,7 +106,7 @@ class Api:
             yield Piece(labels, times, np.array([_number(pair[1]) for pair in pairs], dtype=np.float64))
 
     def highest(self, query: str, start: float, end: float) -> Iterator[tuple[Labels, float]]:
-        """The highest value of each series of a query with start < time <= end, looked at every five minutes.
+        """The highest value of each series of a query with start < time <= end, sampled every five minutes.
 
         Of a series that is too much in one piece, that of each piece, the older first.
 
@@ -115,8 +115,8 @@ class Api:
         """
         text = f"max_over_time(({query})[{end - start:.0f}s:{STEP_SECONDS:.0f}s])"
         try:
-            found = self._ask("query", {"query": text, "time": f"{end:.0f}"}, "vector")
-        except TooMuch as error:
+            found = self._query("query", {"query": text, "time": f"{end:.0f}"}, "vector")
+        except AnswerTooLarge as error:
             middle = self._middle(query, start, end, error)
             yield from self.highest(query, start, middle)
             yield from self.highest(query, middle, end)
@@ -126,8 +126,8 @@ class Api:
             if isinstance(pair, list) and len(pair) == _PAIR:
                 yield _labels(series), _number(pair[1])
 
-    def _middle(self, query: str, start: float, end: float, error: TooMuch) -> float:
-        """Where to cut a stretch in two.
+    def _middle(self, query: str, start: float, end: float, error: AnswerTooLarge) -> float:
+        """Where to cut a time range in two.
 
         Raises:
             TraceError: it is short enough.
@@ -139,11 +139,11 @@ class Api:
             ) from error
         return start + (end - start) // 2 // STEP_SECONDS * STEP_SECONDS
 
-    def _ask(self, what: str, parameters: Mapping[str, str], kind: str) -> list[Mapping[str, Any]]:
+    def _query(self, what: str, parameters: Mapping[str, str], kind: str) -> list[Mapping[str, Any]]:
         """The series of an answer.
 
         Raises:
-            TooMuch: it is too large.
+            AnswerTooLarge: it is too large.
             TraceError: there is none.
         """
         url = f"{self.url}/api/v1/{what}?{urlencode(parameters)}"
@@ -169,23 +169,23 @@ class Api:
     def _refused(self, error: urllib.error.HTTPError, query: str) -> Exception:
         with error:
             body = error.read(_SHOWN * 10)
-        said = _said(body)
-        if any(words in said for words in _TOO_MUCH):
-            return TooMuch(said)
+        detail = _error_text(body)
+        if any(words in detail for words in _TOO_LARGE):
+            return AnswerTooLarge(detail)
         if error.code >= _FAILED:
-            return SourceUnavailableError(f"{self.url}: answers {error.code}: {said}")
+            return SourceUnavailableError(f"{self.url}: answers {error.code}: {detail}")
         if error.code in _REDIRECTS:
             return TraceError(
                 f"{self.url}: leads to {plain(error.headers.get('Location', 'elsewhere'))}; give that address"
             )
-        told = {
+        sentences = {
             401: "refuses the login (401); give --token-file, or --user and --password-file",
-            403: f"this login may not ask it (403): {said}",
+            403: f"this login may not query it (403): {detail}",
             404: "has no API of Prometheus (404); give the address before /api/v1",
-            422: f"cannot carry out query {query!r}: {said}",
+            422: f"cannot carry out query {query!r}: {detail}",
         }
-        usual = f"does not understand query {query!r}: {said}; give another one with --query"
-        return TraceError(f"{self.url}: {told.get(error.code, usual)}")
+        usual = f"does not understand query {query!r}: {detail}; give another one with --query"
+        return TraceError(f"{self.url}: {sentences.get(error.code, usual)}")
 
 
 def _check_url(url: str) -> None:
@@ -246,16 +246,16 @@ def _tls(options: Options) -> ssl.SSLContext:
 def _bounded(response: HTTPResponse) -> bytes:
     body = response.read(BODY_LIMIT + 1)
     if len(body) > BODY_LIMIT:
-        raise TooMuch(f"its answer has more than {BODY_LIMIT >> 20} MiB")
+        raise AnswerTooLarge(f"its answer has more than {BODY_LIMIT >> 20} MiB")
     return body
 
 
-def _said(body: bytes) -> str:
+def _error_text(body: bytes) -> str:
     try:
-        said = json.loads(body)["error"]
+        text = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        said = _shown(body)
-    return " ".join(str(said).split())[:_SHOWN] or "without a word"
+        text = _shown(body)
+    return " ".join(str(text).split())[:_SHOWN] or "no message"
 
 
 def _shown(body: bytes) -> str:
@@ -267,7 +267,7 @@ def _why(error: Exception, timeout: float) -> str:
     if isinstance(reason, ssl.SSLCertVerificationError):
         return f"its certificate is refused ({reason.verify_message}); give its authority with --ca-file"
     if isinstance(reason, TimeoutError | socket.timeout):
-        return f"no answer within {timeout:g} s; give it longer with --timeout, or ask about less time"
+        return f"no answer within {timeout:g} s; give it longer with --timeout, or query a shorter time"
     if isinstance(reason, socket.gaierror):
         return "its name is not known"
     if isinstance(reason, OSError) and not isinstance(reason, ssl.SSLError) and (reason.errno or 0) > 0:

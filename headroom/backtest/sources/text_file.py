@@ -1,4 +1,4 @@
-"""Opens files of traces as text, compressed or not, and says in one sentence why one cannot be read."""
+"""Opens files of traces as text, compressed or not; one sentence where a file cannot be read."""
 
 import gzip
 import lzma
@@ -20,7 +20,7 @@ def find(folder: Path, name: str) -> Path | None:
 
 
 @contextmanager
-def text_of(path: Path) -> Iterator[TextIO]:
+def open_text(path: Path) -> Iterator[TextIO]:
     """The file as text, unpacked as it is read.
 
     Raises:

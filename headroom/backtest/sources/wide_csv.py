@@ -1,4 +1,4 @@
-"""Tables with a row per time and a column per series, as CSV: read row by row, refused cell by cell."""
+"""Wide CSV: a row per time and a column per series; read row by row, refused cell by cell."""
 
 import csv
 import math
@@ -13,11 +13,11 @@ import numpy as np
 from agent.numerics.arrays import FloatArray
 from headroom.backtest.sources import Options
 from headroom.backtest.sources.grid import Steps, check_time, shown
-from headroom.backtest.sources.text_file import text_of
+from headroom.backtest.sources.text_file import open_text
 from headroom.backtest.trace import TraceError
 
 _PEEKED: Final = 200
-"""Rows whose times say how far apart rows are."""
+"""Rows whose times decide the step."""
 _LONGEST_NAME: Final = 253
 
 
@@ -43,7 +43,7 @@ def read_table(path: Path, options: Options) -> Table:
     Raises:
         TraceError: it is no such table; the message names row and column.
     """
-    with text_of(path) as stream:
+    with open_text(path) as stream:
         lines = csv_rows(path, stream)
         names = header(path, lines, "ts")
         rows = ((time, values) for time, values in _rows(path, lines, names) if options.has(time))
@@ -156,8 +156,8 @@ def _rows(
 
 
 def _times(path: Path, options: Options) -> list[float]:
-    """When all rows were: a few of those in no order say nothing about how far apart rows are."""
-    with text_of(path) as stream:
+    """When all rows were: a few unordered ones do not show how far apart rows are."""
+    with open_text(path) as stream:
         found = (
             check_time(row[0], lambda line=line: f"{path}: line {line}, column 'ts'")  # type: ignore[misc]
             for line, row in islice(csv_rows(path, stream), 1, None)

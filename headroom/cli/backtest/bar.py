@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """A bar whose words change; drawn when the work takes long.
+    """A bar whose text changes; drawn when the work takes long.
 
     Args:
         out: where to; standard error by default. Nothing is drawn unless it is a terminal.

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from headroom.backtest import engine, plot, policies, report
-from headroom.backtest.engine import Choice, Plan
+from headroom.backtest.engine import NamedPolicy, Plan
 from headroom.backtest.placement import Churn
-from headroom.backtest.policy_text import ChoiceError
+from headroom.backtest.policy_text import NamedPolicyError
 from headroom.backtest.report import Report
 from headroom.backtest.score import Result
 from headroom.backtest.sources import OptionError, Options, SourceUnavailableError, read
@@ -27,7 +27,7 @@ _PROMETHEUS: Final = "prometheus"
 
 
 def run(options: argparse.Namespace) -> int:
-    """Judge policies and print the outcome; no cluster is asked.
+    """Evaluate policies and print the results; no cluster is contacted.
 
     Args:
         options: of the command line.
@@ -36,13 +36,13 @@ def run(options: argparse.Namespace) -> int:
         The exit code, 0.
 
     Raises:
-        CommandError: it cannot be done; what is wrong with the command line is said before anything is read.
+        CommandError: it cannot be done; a wrong command line is refused before anything is read.
     """
     _refuse(options)
-    wanted, choices = _wanted(options), _choices(options)
+    wanted, choices = _wanted(options), _policies(options)
     with Bar() as bar:
         traces = _read(options, wanted, bar)
-        found = _judged(options, choices, traces, bar)
+        found = _evaluated(options, choices, traces, bar)
     _show(found, options.output)
     if options.plot is not None:
         _draw(found, options.plot)
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse(options: argparse.Namespace) -> None:
-    """What is wrong with the command line as a whole."""
+    """Refuse combinations of options that cannot be used."""
     kind, _ = _source(options)
     if options.plot is not None:
         try:
@@ -65,7 +65,7 @@ def _refuse(options: argparse.Namespace) -> None:
         raise CommandError(f"--{set_[0].replace('_', '-')} is for --{_PROMETHEUS}.", USAGE)
     for flag, value in (("--slots", options.slots), ("--come-back", options.come_back)):
         if value is not None and options.churn_mean_life is None:
-            raise CommandError(f"{flag} says how series come and go: give --churn-mean-life, too.", USAGE)
+            raise CommandError(f"{flag} describes how series come and go: give --churn-mean-life, too.", USAGE)
 
 
 def _source(options: argparse.Namespace) -> tuple[str, list[str]]:
@@ -74,14 +74,14 @@ def _source(options: argparse.Namespace) -> tuple[str, list[str]]:
     return kind, [places] if isinstance(places, str) else list(places)
 
 
-def _choices(options: argparse.Namespace) -> list[Choice]:
+def _policies(options: argparse.Namespace) -> list[NamedPolicy]:
     """The policies, each once, in the order given."""
     wanted = [*options.policy, *([policies.ALL] if options.policies else [])]
     try:
         found = [policies.of_file(_text_of(file), file) for file in options.policy_file]
         if wanted or not found:
             found += policies.parse(wanted or [policies.DEFAULT])
-    except ChoiceError as error:
+    except NamedPolicyError as error:
         raise CommandError(f"{error}.", USAGE) from error
     names = [each.name for each in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -145,24 +145,24 @@ def _queries(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _judged(options: argparse.Namespace, choices: Sequence[Choice], traces: Sequence[Trace], bar: Bar) -> Report:
+def _evaluated(
+    options: argparse.Namespace, choices: Sequence[NamedPolicy], traces: Sequence[Trace], bar: Bar
+) -> Report:
     results: list[Result] = []
     notes: list[str] = []
     plan = _plan(options, None)
     for done, each in enumerate(traces):
         trace = _to_be_packed(each) if options.machines or options.churn_mean_life else each
-        machines = options.machines or (_machines(trace) if trace.stays is None else None)
-        if trace.stays is not None and options.seed:
-            raise CommandError(
-                "--seed says how series are packed on --machines N; these have places of their own.", USAGE
-            )
-        if trace.stays is None and options.machines is None:
+        machines = options.machines or (_machines(trace) if trace.lifetimes is None else None)
+        if trace.lifetimes is not None and options.seed:
+            raise CommandError("--seed is for packing series on --machines N; these have places of their own.", USAGE)
+        if trace.lifetimes is None and options.machines is None:
             many = "1 machine" if machines == 1 else f"{machines} machines"
-            notes.append(f"The trace does not say where its series ran: they are packed on {many} (--machines).")
+            notes.append(f"The trace does not record where its series ran: they are packed on {many} (--machines).")
         plan = _plan(options, machines)
 
-        def shown(fraction: float, said: str, done: int = done) -> None:
-            bar.update((done + fraction) / len(traces), said)
+        def shown(fraction: float, text: str, done: int = done) -> None:
+            bar.update((done + fraction) / len(traces), text)
 
         try:
             results += engine.run(trace, choices, plan, shown)
@@ -198,7 +198,7 @@ def _machines(trace: Trace) -> int:
 
 def _to_be_packed(trace: Trace) -> Trace:
     """Without the places of its series, so that they can be packed elsewhere."""
-    return replace(trace, stays=None, machines=None)
+    return replace(trace, lifetimes=None, machines=None)
 
 
 def _show(found: Report, form: str) -> None:
@@ -221,5 +221,5 @@ def _draw(found: Report, file: Path) -> None:
 
 
 def _sentence(error: Exception) -> str:
-    said = str(error)
-    return said if said.endswith((".", "?", "!")) else f"{said}."
+    text = str(error)
+    return text if text.endswith((".", "?", "!")) else f"{text}."

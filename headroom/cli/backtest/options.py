@@ -1,22 +1,22 @@
-"""The command line of `backtest`. Every command pays for it, so what needs a library is judged later."""
+"""The command line of `backtest`. Every command pays for it, so values that need a library are checked later."""
 
 import argparse
 import time
 from pathlib import Path
 from typing import Final
 
-from headroom.backtest.durations import parse_moment, parse_span
+from headroom.backtest.durations import parse_span, parse_timestamp
 from headroom.cli.output import FORMATS, TABLE
 from headroom.cli.parsers import Parser
 
 CSV: Final = "csv"
 """A row for each result, for spreadsheets."""
 HORIZON_SECONDS: Final = 86_400
-"""How far the oracle looks ahead, unless somebody says otherwise. [s]"""
+"""How far the oracle looks ahead, by default. [s]"""
 WARM_UP_SECONDS: Final = 86_400
-"""What is not judged at the beginning, unless somebody says otherwise. [s]"""
+"""How much of the beginning is not counted, by default. [s]"""
 SEEDS: Final = (0, 1)
-"""Seeds of the random packing, unless somebody says otherwise."""
+"""Seeds of the random packing, by default."""
 SLOTS: Final = 12
 """Series at a time on a machine, with churn."""
 _MOST_SEEDS: Final = 100
@@ -37,7 +37,7 @@ OF_PROMETHEUS: Final = (
 )
 """Options that no other source has."""
 TIMEOUT_SECONDS: Final = 30
-"""How long one answer may take, unless somebody says otherwise. [s]"""
+"""How long one answer may take, by default. [s]"""
 SOURCES: Final = ("trace", "db", "prometheus", "nodemetrics")
 """Where usage comes from: the flags' names, and those of `headroom.backtest.sources.SOURCES`."""
 
@@ -47,22 +47,22 @@ def add(command: argparse.ArgumentParser) -> None:
     _add_sources(command)
     _add_policies(command)
     _add_placement(command)
-    judged = command.add_argument_group("what is judged")
-    judged.add_argument(
+    evaluated = command.add_argument_group("what is evaluated")
+    evaluated.add_argument(
         "--horizon",
         metavar="TIME[,TIME…]",
         type=spans,
         default=(HORIZON_SECONDS,),
         help="how long a prediction has to hold, such as 1h,6h,24h (default: 24h)",
     )
-    judged.add_argument(
+    evaluated.add_argument(
         "--warm-up",
         metavar="TIME",
         type=span,
         default=WARM_UP_SECONDS,
         help="not counted at the beginning (default: 24h)",
     )
-    judged.add_argument(
+    evaluated.add_argument(
         "--resource", choices=("cpu", "memory"), action="append", help="only this one (default: all that there is)"
     )
     command.add_argument(
@@ -140,7 +140,7 @@ def _add_prometheus(group: "argparse._ArgumentGroup") -> None:
         metavar="NAME=PROMQL",
         action="append",
         default=[],
-        help="ask this instead; NAME is cpu, memory, cpu-requests, memory-requests, cpu-limits, memory-limits or pods; "
+        help="other query; NAME is cpu, memory, cpu-requests, memory-requests, cpu-limits, memory-limits or pods; "
         "can be repeated",
     )
     group.add_argument("--token-file", metavar="FILE", default="", help="bearer token")
@@ -233,9 +233,9 @@ def spans(text: str) -> tuple[int, ...]:
 
 
 def moment(text: str) -> float:
-    """A moment, see `headroom.backtest.durations.parse_moment`. [seconds since 1970]"""
+    """A moment, see `headroom.backtest.durations.parse_timestamp`. [seconds since 1970]"""
     try:
-        return parse_moment(text, time.time())
+        return parse_timestamp(text, time.time())
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

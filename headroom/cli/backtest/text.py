@@ -1,10 +1,10 @@
-"""A backtest's results for people: what was judged, a row for each policy, and what the columns mean."""
+"""A backtest's results for people: what was evaluated, a row for each policy, and what the columns mean."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from headroom.backtest import report
-from headroom.backtest.durations import short_span, show_moment
+from headroom.backtest.durations import format_span, format_timestamp
 from headroom.backtest.engine import ORACLE
 from headroom.backtest.policies import DEFAULT
 from headroom.backtest.report import Report
@@ -30,7 +30,7 @@ _COLUMNS: Final = (
 _LEGEND: Final = (
     "VIOLATION is the share of the steps at which less was predicted than was used within the horizon: its mean, its\n"
     "median and 90th percentile over the machines. SAVINGS is the share of the limits that need not be kept. Figures\n"
-    "include the margin; what has less evidence than the cold period counts at its limit. The oracle knows the future."
+    "include the margin; a cold series counts at its limit. The oracle knows the future."
 )
 _MOST_TRACES: Final = 3
 _MOST_NOTES: Final = 8
@@ -44,28 +44,28 @@ def show(found: Report, *, wide: bool) -> None:
         wide: all columns, notes and policies.
     """
     for trace in found.traces if wide else found.traces[:_MOST_TRACES]:
-        line(_told(trace))
+        line(_description(trace))
     if len(found.traces) > _MOST_TRACES and not wide:
         print(f"… and {len(found.traces) - _MOST_TRACES} more")
-    print(f"{placed(found)} The first {short_span(found.plan.warm_up_seconds)} are not counted.\n")
-    results = report.in_order(found.results)
+    print(f"{placed(found)} The first {format_span(found.plan.warm_up_seconds)} are not counted.\n")
+    results = report.ranked(found.results)
     table.write(_COLUMNS, [_row(each, found, results) for each in results], wide=wide)
     print()
     for choice in found.choices:
-        meaning = report.meaning(choice)
+        description = report.description(choice)
         if wide or choice.name == DEFAULT:
-            line(f"{choice.name} is {meaning}")
-    notes = found.said if wide else found.said[:_MOST_NOTES]
+            line(f"{choice.name} is {description}")
+    notes = found.all_notes if wide else found.all_notes[:_MOST_NOTES]
     for note in notes:
         line(f"- {note}")
-    if len(found.said) > len(notes):
-        print(f"… and {len(found.said) - len(notes)} more notes: -o wide")
+    if len(found.all_notes) > len(notes):
+        print(f"… and {len(found.all_notes) - len(notes)} more notes: -o wide")
     print(_LEGEND)
 
 
-def _told(trace: Trace) -> str:
-    begin, end = show_moment(float(trace.times[0])), show_moment(float(trace.times[-1]))
-    every = short_span(trace.step_seconds)
+def _description(trace: Trace) -> str:
+    begin, end = format_timestamp(float(trace.times[0])), format_timestamp(float(trace.times[-1]))
+    every = format_span(trace.step_seconds)
     return f"{trace.source}: {trace.resource} of {trace.series} series, {begin} to {end}, every {every}"
 
 
@@ -76,7 +76,7 @@ def placed(found: Report) -> str:
     named = ", ".join(map(str, first.seeds))
     seeds = f"seed{'s' if len(first.seeds) > 1 else ''} {named}"
     if plan.churn is not None:
-        life = short_span(plan.churn.mean_life_seconds)
+        life = format_span(plan.churn.mean_life_seconds)
         return f"Series come and go on {many} (mean life {life}, {plan.churn.slots_per_machine} slots each, {seeds})."
     return f"Packed at random on {many}, {seeds}." if first.seeds else f"Where they really were: {many}."
 
@@ -85,11 +85,11 @@ def _row(each: Result, found: Report, results: Sequence[Result]) -> list[Cell]:
     violated = each.violation_percent
     choice = next((one for one in found.choices if one.name == each.policy), None)
     margin = "-" if choice is None else f"{report.margin_percent(choice, each.resource)}%"
-    beaten = report.better(each, results)
+    beaten = report.dominating_policy(each, results)
     style = "bold" if each.policy in (DEFAULT, ORACLE) else "dim" if beaten else ""
     texts = (
         each.resource,
-        short_span(each.horizon_seconds),
+        format_span(each.horizon_seconds),
         each.policy,
         margin,
         f"{violated.mean:.2f}%",

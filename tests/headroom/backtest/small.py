@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from agent.numerics.arrays import FloatArray
-from headroom.backtest.trace import Resource, Stay, Trace
+from headroom.backtest.trace import PodLifetime, Resource, Trace
 
 START = 1_699_920_000.0
 STEP = 300.0
@@ -16,7 +16,7 @@ def trace(
     limits: Sequence[float] | None = None,
     *,
     resource: Resource = "cpu",
-    stays: tuple[Stay, ...] | None = None,
+    lifetimes: tuple[PodLifetime, ...] | None = None,
     step: float = STEP,
 ) -> Trace:
     """A trace of those values, shape (T, V); limits are 100 where they are not given."""
@@ -29,7 +29,7 @@ def trace(
         usage=values,
         limits=np.full(count, 100.0) if limits is None else np.array(limits, dtype=np.float64),
         names=tuple(f"pod-{number}" for number in range(count)),
-        stays=stays,
+        lifetimes=lifetimes,
         source="made",
     )
 

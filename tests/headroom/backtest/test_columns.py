@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.numerics.arrays import FloatArray
-from headroom.backtest.columns import Lanes, columns_of
+from headroom.backtest.columns import PodColumns, columns_of
 from headroom.backtest.history import PodHistory
 
 spans = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 10)), min_size=1, max_size=20).map(sorted)
@@ -33,7 +33,7 @@ def test_every_pod_is_asked_once() -> None:
         asked.append(row)
         return pod.values + 100.0 * row
 
-    lanes = Lanes(10, made, [1, 2, 3])
-    assert lanes.answers("x", ask, np.array([0, 1]), 3, 5).tolist() == [[103.0, 203.0], [104.0, 204.0]]
-    assert lanes.answers("x", ask, np.array([2]), 6, 8).tolist() == [[306.0], [307.0]]
+    columns = PodColumns(10, made, [1, 2, 3])
+    assert columns.values("x", ask, np.array([0, 1]), 3, 5).tolist() == [[103.0, 203.0], [104.0, 204.0]]
+    assert columns.values("x", ask, np.array([2]), 6, 8).tolist() == [[306.0], [307.0]]
     assert asked == [1, 2, 3]

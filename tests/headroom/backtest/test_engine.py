@@ -12,11 +12,11 @@ from agent.predictors import PolicyError
 from agent.predictors.base import Amount, View
 from agent.predictors.sum_max import SumMax
 from crds.predict_policy import PredictPolicy, ResourceOverride
-from headroom.backtest.batch_prediction import Asker
-from headroom.backtest.engine import ORACLE, Choice, Churn, ModelError, Plan, Result, predictions, run
+from headroom.backtest.batch_prediction import BatchPredictor
+from headroom.backtest.engine import ORACLE, Churn, ModelError, NamedPolicy, Plan, Result, predictions, run
 from headroom.backtest.group import Machine, machines
 from headroom.backtest.placement import Placement, churned, packed, real
-from headroom.backtest.trace import Stay, Trace, TraceError
+from headroom.backtest.trace import PodLifetime, Trace, TraceError
 from tests.headroom.backtest.small import bursts, trace
 
 HOUR = 3600
@@ -24,17 +24,20 @@ STEPS = 400
 PLAN = Plan(machines=None, seeds=(), horizons_seconds=(2 * HOUR,), warm_up_seconds=4 * HOUR)
 
 
-def choice(model: str, margin: int = 0, cold: int = 3 * HOUR, **parameters: float) -> Choice:
+def choice(model: str, margin: int = 0, cold: int = 3 * HOUR, **parameters: float) -> NamedPolicy:
     """A policy named after its model."""
     policy = PredictPolicy(
         model=model, parameters=parameters, safety_margin_percent=margin, cold_start_period_seconds=cold
     )
-    return Choice(model, policy)
+    return NamedPolicy(model, policy)
 
 
-def pods_of(given: Trace, placement: Placement, machine: int) -> list[tuple[Stay, FloatArray, float]]:
+def pods_of(given: Trace, placement: Placement, machine: int) -> list[tuple[PodLifetime, FloatArray, float]]:
     """Stay, series and limit of each pod of a machine."""
-    return [(stay, given.usage[:, stay.series], float(given.limits[stay.series])) for stay in placement.on(machine)]
+    return [
+        (lifetime, given.usage[:, lifetime.series], float(given.limits[lifetime.series]))
+        for lifetime in placement.on(machine)
+    ]
 
 
 def brute(
@@ -47,7 +50,7 @@ def brute(
         here = [pod for pod in pods if pod[0].start <= now < pod[0].end]
         warm = [pod for pod in here if now - pod[0].start + 1 >= cold]
         limits = sum(limit for _, _, limit in here)
-        first = [max(now - window + 1, stay.start) for stay, _, _ in warm]
+        first = [max(now - window + 1, lifetime.start) for lifetime, _, _ in warm]
         if model == "sum-max":
             peak = sum(series[low : now + 1].max() for low, (_, series, _) in zip(first, warm, strict=True))
         else:
@@ -58,7 +61,8 @@ def brute(
             peak = max(sums, default=0.0)
         predicted = min(margin * peak + limits - sum(limit for _, _, limit in warm), limits)
         oracle = max(
-            sum(series[then] for stay, series, _ in here if then < stay.end) for then in range(now, now + ahead + 1)
+            sum(series[then] for lifetime, series, _ in here if then < lifetime.end)
+            for then in range(now, now + ahead + 1)
         )
         oracle = min(oracle, limits)
         violated.append(predicted < oracle * (1 - 1e-9))
@@ -72,9 +76,9 @@ def brute(
 def test_scores_are_those_of_the_definitions(kind: str, model: str) -> None:
     """Violation, severity and savings of every machine, of pods that stay, that come and go, and where they were."""
     usage = bursts(STEPS, 7)
-    stays = tuple(Stay(series, series % 2, 30 * series, STEPS - 13 * series) for series in range(7))
+    lifetimes = tuple(PodLifetime(series, series % 2, 30 * series, STEPS - 13 * series) for series in range(7))
     limits = [usage[:, series].max() + 1.0 for series in range(7)]
-    given = trace(usage, limits, stays=stays if kind == "real" else None)
+    given = trace(usage, limits, lifetimes=lifetimes if kind == "real" else None)
     churn = Churn(80 * 300.0, slots_per_machine=3) if kind == "churned" else None
     plan = Plan(
         machines=None if kind == "real" else 2,
@@ -135,7 +139,7 @@ def test_part_of_the_resource_decides() -> None:
     policy = PredictPolicy(model="sum-max", safety_margin_percent=0, cold_start_period_seconds=HOUR, memory=own)
     for resource, saves in (("cpu", False), ("memory", True)):
         given = trace(bursts(STEPS, 4) + 80.0, resource=resource)  # type: ignore[arg-type]
-        _, found = run(given, [Choice("x", policy)], Plan(2, (0,), (HOUR,), 4 * HOUR))
+        _, found = run(given, [NamedPolicy("x", policy)], Plan(2, (0,), (HOUR,), 4 * HOUR))
         assert (found.savings_percent == pytest.approx(100 * (1 - 1 / 1.1))) is saves
 
 
@@ -160,14 +164,14 @@ def test_workload_history_warms() -> None:
 
 def test_machine_that_is_empty_does_not_count() -> None:
     """A machine with nothing on it at any step that counts has no score."""
-    given = trace(bursts(STEPS, 2), stays=(Stay(0, 0, 0, STEPS), Stay(1, 1, 0, 40)))
+    given = trace(bursts(STEPS, 2), lifetimes=(PodLifetime(0, 0, 0, STEPS), PodLifetime(1, 1, 0, 40)))
     found = run(given, [choice("sum-max")], PLAN)
     assert [one.machines for one in found] == [1, 1]
 
 
 def test_nothing_is_left_to_judge() -> None:
     """Where every series has gone before the first step that counts, there are no figures, and that is said."""
-    given = trace(bursts(STEPS, 1), stays=(Stay(0, 0, 0, 40),))
+    given = trace(bursts(STEPS, 1), lifetimes=(PodLifetime(0, 0, 0, 40),))
     with pytest.raises(TraceError, match="no series is on a machine after the first 4h"):
         run(given, [choice("sum-max")], PLAN)
 
@@ -192,11 +196,11 @@ def test_learning_is_told() -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (Plan(2, (0,), (30 * HOUR,), 10 * HOUR), r"33h20m long.*choose a --horizon of at most 23h15m"),
+        (Plan(2, (0,), (30 * HOUR,), 10 * HOUR), r"lasts 33h20m.*choose a --horizon of at most 23h15m"),
         (Plan(2, (0,), (12 * HOUR,), 40 * HOUR), "choose a --warm-up of at most 21h15m with this horizon"),
         (Plan(2, (0,), (60 * HOUR,), 40 * HOUR), "choose a shorter --warm-up and a shorter --horizon"),
         (Plan(9, (0,), (HOUR,), HOUR), "9 machines for 4 series; choose at most 4 machines"),
-        (Plan(None, (0,), (HOUR,), HOUR), "does not say which machine"),
+        (Plan(None, (0,), (HOUR,), HOUR), "does not record which machine"),
         (Plan(None, (0,), (HOUR,), HOUR, Churn(6000.0)), "need a number of machines"),
     ],
 )
@@ -208,7 +212,7 @@ def test_what_cannot_be_judged(plan: Plan, message: str) -> None:
 
 def test_averages_of_another_length() -> None:
     """A trace whose values are not averages of five minutes says nothing about what an agent sees."""
-    with pytest.raises(TraceError, match="a value every 60 s, but models look at averages of 300 s"):
+    with pytest.raises(TraceError, match="a value every 60 s, but models use averages of 300 s"):
         run(trace(bursts(STEPS, 4), step=60.0), [], Plan(2, (0,), (HOUR,), HOUR))
 
 
@@ -243,9 +247,9 @@ class Failing:
         return self.answer * margin * view.windows().sum_of_max
 
 
-def asked(model: object) -> Asker:
+def asked(model: object) -> BatchPredictor:
     """A model with a margin of 10 %."""
-    return Asker("mine", ResourceModel("mine", model, 1.1, SumMax(), HOUR))  # type: ignore[arg-type]
+    return BatchPredictor("mine", ResourceModel("mine", model, 1.1, SumMax(), HOUR))  # type: ignore[arg-type]
 
 
 def one_machine() -> Machine:
@@ -265,8 +269,8 @@ def test_model_of_one_moment_is_asked_step_by_step() -> None:
     ("answer", "message"),
     [
         (np.nan, "policy mine: model mine failed for cpu: 'no such pod'"),
-        (-1.0, "policy mine: model mine answers -"),
-        (np.inf, "policy mine: model mine answers inf, which is no amount"),
+        (-1.0, "policy mine: model mine returns -"),
+        (np.inf, "policy mine: model mine returns inf, which is not an amount"),
     ],
 )
 def test_failing_model_is_named(answer: float, message: str) -> None:

@@ -3,7 +3,7 @@ import pytest
 
 from headroom.backtest.group import histories
 from headroom.backtest.history import PodHistory
-from headroom.backtest.trace import Stay
+from headroom.backtest.trace import PodLifetime
 
 
 def test_worked_history() -> None:
@@ -23,9 +23,14 @@ def test_worked_history() -> None:
 @pytest.mark.parametrize("alive", [False, True])
 def test_past_is_shared_and_kept_apart(*, alive: bool) -> None:
     """Who goes on with a pod knows what that one knew when it came, and nothing of what it did afterwards."""
-    stays = [Stay(0, 0, 0, 2), Stay(1, 0, 2, 6 if alive else 4), Stay(2, 0, 4, 6), Stay(3, 0, 5, 6)]
-    own = [np.full(stay.end - stay.start, 1.0 + place) for place, stay in enumerate(stays)]
-    made = list(histories(stays, own, [None, 0, 1, 1]))
+    lifetimes = [
+        PodLifetime(0, 0, 0, 2),
+        PodLifetime(1, 0, 2, 6 if alive else 4),
+        PodLifetime(2, 0, 4, 6),
+        PodLifetime(3, 0, 5, 6),
+    ]
+    own = [np.full(lifetime.end - lifetime.start, 1.0 + place) for place, lifetime in enumerate(lifetimes)]
+    made = list(histories(lifetimes, own, [None, 0, 1, 1]))
     assert made[1].values.tolist() == [1.0, 1.0, 2.0, 2.0, *([2.0, 2.0] if alive else [])]
     assert made[2].values.tolist() == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
     last = [1.0, 1.0, 2.0, 2.0, 2.0 if alive else np.nan, 4.0]

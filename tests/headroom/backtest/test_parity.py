@@ -26,7 +26,7 @@ from agent.trainer.trainer import Trainer, TrainingSettings
 from crds.priority import PriorityBand, QoS
 from headroom.backtest.group import Machine, machines
 from headroom.backtest.placement import real
-from headroom.backtest.trace import Stay, Trace
+from headroom.backtest.trace import PodLifetime, Trace
 from headroom.backtest.view import SegmentView
 from tests.headroom.backtest.small import START, STEP, bursts, trace
 
@@ -34,13 +34,13 @@ STEPS = 700
 TICK = 60.0
 COLD = 6 * 3600.0
 STAYS = (
-    Stay(0, 0, 0, STEPS),
-    Stay(1, 0, 0, 300, "shop/cart"),
-    Stay(3, 0, 100, 400, "shop/pay"),
-    Stay(5, 0, 250, 640),
-    Stay(2, 0, 300, STEPS, "shop/cart"),  # takes over at once
-    Stay(6, 0, 500, STEPS, "shop/cart"),  # another of a workload that is there
-    Stay(4, 0, 600, STEPS, "shop/pay"),  # comes back after a while: its window holds too little
+    PodLifetime(0, 0, 0, STEPS),
+    PodLifetime(1, 0, 0, 300, "shop/cart"),
+    PodLifetime(3, 0, 100, 400, "shop/pay"),
+    PodLifetime(5, 0, 250, 640),
+    PodLifetime(2, 0, 300, STEPS, "shop/cart"),  # takes over at once
+    PodLifetime(6, 0, 500, STEPS, "shop/cart"),  # another of a workload that is there
+    PodLifetime(4, 0, 600, STEPS, "shop/pay"),  # comes back after a while: its window holds too little
 )
 MODELS: list[Model] = [
     NSigmaV1(),
@@ -77,8 +77,10 @@ class Samples:
         ticks = ticks[(ticks > start) & (ticks <= end)]
         steps = ((ticks - START) // STEP).astype(np.intp)
         found = {}
-        for number, stay in enumerate(STAYS):
-            values = np.where((stay.start <= steps) & (steps < stay.end), self.given.usage[steps, stay.series], np.nan)
+        for number, lifetime in enumerate(STAYS):
+            values = np.where(
+                (lifetime.start <= steps) & (steps < lifetime.end), self.given.usage[steps, lifetime.series], np.nan
+            )
             there = ~np.isnan(values)
             if there.any():
                 found[str(number)] = Series(ticks[there], values[there])
@@ -103,7 +105,7 @@ def given() -> Trace:
     """Seven pods that come and go, one with a gap."""
     usage = bursts(STEPS, len(STAYS))
     usage[350:380, 5] = np.nan
-    return trace(usage, limits=[30.0, 20.0, 25.0, 40.0, 10.0, 22.0, 31.0], stays=STAYS)
+    return trace(usage, limits=[30.0, 20.0, 25.0, 40.0, 10.0, 22.0, 31.0], lifetimes=STAYS)
 
 
 @cache
@@ -112,11 +114,11 @@ def agent() -> dict[int, ClassView]:
     trainer, found = Trainer(TrainingSettings(interval_seconds=STEP)), {}
     samples, limits = Samples(given()), given().limits
     pods = [
-        PodRef(str(number), "", str(number), PriorityBand.PROD, QoS.NONE, workload=stay.workload)
-        for number, stay in enumerate(STAYS)
+        PodRef(str(number), "", str(number), PriorityBand.PROD, QoS.NONE, workload=lifetime.workload)
+        for number, lifetime in enumerate(STAYS)
     ]
     for step in range(STEPS):
-        here = [number for number, stay in enumerate(STAYS) if stay.start <= step < stay.end]
+        here = [number for number, lifetime in enumerate(STAYS) if lifetime.start <= step < lifetime.end]
         trainer.train(START + STEP * step + 270.0, samples, [pods[number] for number in here])
         if step in WHEN:
             rows = np.array([trainer.row(str(number)) for number in here], dtype=np.intp)
@@ -189,8 +191,8 @@ def test_windows_answer_alike(days: float) -> None:
         assert ours.percentiles(90.0)[place] == pytest.approx(theirs.percentiles(90.0), rel=1e-6), step
 
 
-def test_a_window_is_thin_somewhere() -> None:
-    """The trace does hold what is easily got wrong: a pod of which the window says too little."""
+def test_some_window_is_sparse() -> None:
+    """The trace has a pod with a sparse window."""
     assert any(view.windows(0.5).sparse.any() for view in agent().values())
 
 

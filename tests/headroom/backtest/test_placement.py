@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from headroom.backtest.placement import Churn, check_churn, churned, packed, random_packing, real
-from headroom.backtest.trace import Stay, TraceError
+from headroom.backtest.trace import PodLifetime, TraceError
 from tests.headroom.backtest.small import bursts, trace
 
 
@@ -17,16 +17,16 @@ def test_packed_series_stay() -> None:
     usage = bursts(10, 4)
     usage[:3, 1], usage[8:, 1], usage[5, 1] = np.nan, np.nan, np.nan
     found = packed(trace(usage), 2, 0)
-    assert {(stay.series, stay.start, stay.end) for stay in found.stays} == {
+    assert {(lifetime.series, lifetime.start, lifetime.end) for lifetime in found.lifetimes} == {
         (0, 0, 10),
         (1, 3, 8),
         (2, 0, 10),
         (3, 0, 10),
     }
     assert found.machines == ("machine-0", "machine-1")
-    assert [stay.machine for stay in sorted(found.stays, key=lambda stay: stay.series)] == random_packing(
-        4, 2, 0
-    ).tolist()
+    assert [
+        lifetime.machine for lifetime in sorted(found.lifetimes, key=lambda lifetime: lifetime.series)
+    ] == random_packing(4, 2, 0).tolist()
 
 
 def test_too_many_machines() -> None:
@@ -37,9 +37,9 @@ def test_too_many_machines() -> None:
 
 def test_real_placement_names_workloads() -> None:
     """A stay without a workload of its own is of its series' workload; without any it is of none."""
-    given = trace(bursts(10, 2), stays=(Stay(1, 0, 0, 5), Stay(0, 1, 2, 9, "x")))
-    assert [stay.workload for stay in real(given).stays] == [None, "x"]
-    with pytest.raises(TraceError, match="does not say which machine a series was on"):
+    given = trace(bursts(10, 2), lifetimes=(PodLifetime(1, 0, 0, 5), PodLifetime(0, 1, 2, 9, "x")))
+    assert [lifetime.workload for lifetime in real(given).lifetimes] == [None, "x"]
+    with pytest.raises(TraceError, match="does not record which machine a series was on"):
         real(trace(bursts(10, 2)))
 
 
@@ -49,16 +49,20 @@ def test_slots_are_always_taken() -> None:
     found = churned(given, 3, Churn(20 * 300.0, slots_per_machine=4), 0)
     for machine in range(3):
         there = np.zeros(400)
-        for stay in found.stays:
-            if stay.machine == machine:
-                there[stay.start : stay.end] += 1
+        for lifetime in found.lifetimes:
+            if lifetime.machine == machine:
+                there[lifetime.start : lifetime.end] += 1
         assert (there == 4).all()
 
 
 def test_lives_are_exponential() -> None:
     """Lives are as long as asked for in the mean, and as spread as that."""
     given = trace(bursts(20_000, 2))
-    lives = [stay.end - stay.start for stay in churned(given, 2, Churn(50 * 300.0), 1).stays if stay.end < 20_000]
+    lives = [
+        lifetime.end - lifetime.start
+        for lifetime in churned(given, 2, Churn(50 * 300.0), 1).lifetimes
+        if lifetime.end < 20_000
+    ]
     assert np.mean(lives) == pytest.approx(50, rel=0.05)
     assert np.std(lives) == pytest.approx(50, rel=0.1)
 
@@ -67,10 +71,10 @@ def test_lives_are_exponential() -> None:
 def test_pods_come_back(percent: float, share: float) -> None:
     """So many of those that end are followed by one of the same workload, which goes on with the same series."""
     given = trace(bursts(5000, 50))
-    stays = churned(given, 1, Churn(50 * 300.0, 4, percent), 0).stays
-    known = {(stay.workload, stay.series) for stay in stays}
-    back = len(stays) - len({workload for workload, _ in known})
-    assert back / (len(stays) - 4) == pytest.approx(share, abs=0.06)
+    lifetimes = churned(given, 1, Churn(50 * 300.0, 4, percent), 0).lifetimes
+    known = {(lifetime.workload, lifetime.series) for lifetime in lifetimes}
+    back = len(lifetimes) - len({workload for workload, _ in known})
+    assert back / (len(lifetimes) - 4) == pytest.approx(share, abs=0.06)
     assert len(known) == len({workload for workload, _ in known})
 
 

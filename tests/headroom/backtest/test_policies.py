@@ -10,8 +10,8 @@ from agent.prediction.policy import resolve
 from agent.predictors import PREDICTORS
 from crds.predict_policy import DEFAULTS, effective
 from headroom.backtest import policies
-from headroom.backtest.durations import parse_moment, parse_span, short_span
-from headroom.backtest.policy_text import ChoiceError
+from headroom.backtest.durations import format_span, parse_span, parse_timestamp
+from headroom.backtest.policy_text import NamedPolicyError
 
 
 def policy(text: str, resource: str = "cpu") -> Mapping[str, Any]:
@@ -122,7 +122,7 @@ def test_name_is_what_was_written() -> None:
 )
 def test_wrong_policies_are_explained(text: str, said: str) -> None:
     """Whoever mistypes reads what is wrong, where, and what there is."""
-    with pytest.raises(ChoiceError) as caught:
+    with pytest.raises(NamedPolicyError) as caught:
         policies.parse([text])
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -166,7 +166,7 @@ def test_written_policy_can_be_stored() -> None:
 )
 def test_wrong_files_are_explained(text: str, said: str) -> None:
     """A file that no agent would follow is refused with its name: its figures would be those of another policy."""
-    with pytest.raises(ChoiceError) as caught:
+    with pytest.raises(NamedPolicyError) as caught:
         policies.of_file(text, "policy.json")
     assert said in str(caught.value)
 
@@ -177,7 +177,7 @@ def test_file_is_not_taken_for_another_policy(name: str) -> None:
 
     Likewise with the policy that the agent ships with.
     """
-    with pytest.raises(ChoiceError, match=f"conf/{name}.json: .* {name} means another; rename the file"):
+    with pytest.raises(NamedPolicyError, match=f"conf/{name}.json: .* {name} means another; rename the file"):
         policies.of_file('{"model": "sum-max"}', f"conf/{name}.json")
 
 
@@ -202,7 +202,7 @@ def test_no_times(text: str) -> None:
 )
 def test_times_are_short(seconds: float, text: str) -> None:
     """Times are shown in their largest units, and read back as they were."""
-    assert short_span(seconds) == text
+    assert format_span(seconds) == text
     assert parse_span(text) == seconds
 
 
@@ -219,11 +219,11 @@ def test_times_are_short(seconds: float, text: str) -> None:
 )
 def test_moments(text: str, moment: float) -> None:
     """A moment is a date, a time, seconds since 1970, or how long ago it was."""
-    assert parse_moment(text, 2e9) == moment
+    assert parse_timestamp(text, 2e9) == moment
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2013-13-01", "300", "14"])
 def test_no_moments(text: str) -> None:
     """What is none is quoted, with the forms that there are."""
     with pytest.raises(ValueError, match=r"is no moment: write 2026-01-31"):
-        parse_moment(text, 2e9)
+        parse_timestamp(text, 2e9)

@@ -7,7 +7,7 @@ import json
 from headroom.backtest import policies
 from headroom.backtest.engine import Plan
 from headroom.backtest.placement import Churn
-from headroom.backtest.report import better, csv_text, document, in_order, meaning, pooled
+from headroom.backtest.report import csv_text, description, document, dominating_policy, pooled, ranked
 from tests.headroom.backtest.results import DAY, report, result, trace
 
 RESULT_KEYS = [
@@ -106,7 +106,7 @@ def test_safest_come_first() -> None:
         result("a", [0.0], [1.0], horizon=3600),
         result("a", [0.0], [1.0], resource="memory"),
     ]
-    shown = [(each.resource, each.horizon_seconds, each.policy) for each in in_order(rows)]
+    shown = [(each.resource, each.horizon_seconds, each.policy) for each in ranked(rows)]
     assert shown == [
         ("cpu", 3600, "a"),
         *(("cpu", DAY, name) for name in ("oracle", "d", "c", "b", "a")),
@@ -120,7 +120,7 @@ def test_beaten_policies_are_named() -> None:
     safer, bolder = result("safer", [0.5], [40.0]), result("bolder", [9.0], [70.0])
     oracle = result("oracle", [0.0], [90.0])
     everywhere = [best, worse, equal, safer, bolder, oracle, result("far", [0.0], [99.0], horizon=3600)]
-    assert {each.policy: better(each, everywhere) for each in everywhere} == {
+    assert {each.policy: dominating_policy(each, everywhere) for each in everywhere} == {
         "best": "",
         "worse": "best",
         "equal": "",
@@ -134,7 +134,7 @@ def test_beaten_policies_are_named() -> None:
 def test_policy_is_told_in_a_line() -> None:
     """Model, parameters, margin and cold period, for each resource where they differ."""
     (same,) = policies.parse(["max(sum-max,diversity:lambdaMin=0.5,nsigma-v1):margin=5,cold=12h"])
-    assert meaning(same) == (
+    assert description(same) == (
         "max(sum-max windowDays 7, diversity windowDays 14, lambdaMin 0.5, nsigma-v1 n 3, capAtHighest true), "
         "margin 5 %; cold for 12h"
     )
@@ -143,7 +143,7 @@ def test_policy_is_told_in_a_line() -> None:
         ' "cpu": {"model": "diversity", "parameters": {"windowDays": 3}}}',
         "x",
     )
-    assert meaning(differs) == (
+    assert description(differs) == (
         "cpu: diversity windowDays 3, lambdaMin 0.4, margin 0 %; memory: sum-max windowDays 7, margin 0 %; cold for 24h"
     )
 
@@ -151,4 +151,4 @@ def test_policy_is_told_in_a_line() -> None:
 def test_what_a_model_chooses_is_said() -> None:
     """Parameters that a model chooses by resource are not told as if somebody had named them."""
     (usual,) = policies.parse(["percentile:margin=0"])
-    assert meaning(usual) == "percentile as usual, margin 0 %; cold for 24h"
+    assert description(usual) == "percentile as usual, margin 0 %; cold for 24h"

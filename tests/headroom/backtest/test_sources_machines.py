@@ -25,7 +25,7 @@ def test_machines_are_read(tmp_path: Path, ending: str) -> None:
     assert cpu.usage.tolist() == [[0.5, 0.25]] * 3
     assert (cpu.limits.tolist(), memory.limits.tolist()) == ([2.0, 1.0], [1024.0 * MIB, 2048.0 * MIB])
     assert memory.usage[0].tolist() == [100.0 * MIB, 2000.0 * MIB]
-    assert (cpu.names, cpu.stays, cpu.notes) == (("vm1", "vm2"), None, ())
+    assert (cpu.names, cpu.lifetimes, cpu.notes) == (("vm1", "vm2"), None, ())
 
 
 def test_machines_that_do_not_count(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_window_is_cut(tmp_path: Path) -> None:
     options = Options(resources=("cpu",), until=START + 10 * STEP, last_seconds=600.0)
     found = trace("trace", folder, options=options)
     assert (found.times[0], found.usage[:, 0].tolist()) == (START + 8 * STEP, pytest.approx([0.008, 0.009]))
-    with pytest.raises(TraceError, match="has no rows, or none in the time that was asked for"):
+    with pytest.raises(TraceError, match="has no rows, or none in the requested time"):
         trace("trace", folder, options=Options(resources=("cpu",), since=START + 20 * STEP))
 
 
@@ -141,7 +141,7 @@ def test_window_is_cut(tmp_path: Path) -> None:
         ([HEADER, "-5,1,2"], "is no time"),
         ([HEADER, "1375308000000,1,2"], "looks like milliseconds"),
         ([HEADER, *steady(9, 1, 2, step=900)], "its rows are 900 s apart; at most 300 s can be used"),
-        ([HEADER, *steady(300, 1, 2), "9000000000,1,2"], "look for a wrong time"),
+        ([HEADER, *steady(300, 1, 2), "9000000000,1,2"], "correct a wrong time"),
         ([HEADER, *("x" * 200_000,)], "is no CSV: field larger"),
     ],
 )
@@ -229,7 +229,7 @@ def _other_resource(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (_no_sizes, "has no vms.csv, which says how large each machine is"),
+        (_no_sizes, "has no vms.csv, with the size of each machine"),
         (_cut_off, "is cut off; copy it again"),
         (_no_gzip, "cannot be unpacked: Not a gzipped file"),
         (_no_xz, "cannot be unpacked: Input format not supported"),

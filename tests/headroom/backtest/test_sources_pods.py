@@ -15,7 +15,7 @@ from agent.samples import CPU, MEMORY, NODE, SYS, Sample
 from agent.tsdb.tsdb import Tsdb
 from crds.priority import PriorityBand
 from headroom.backtest.sources import Options, documents, grid
-from headroom.backtest.trace import Resource, Stay, TraceError
+from headroom.backtest.trace import PodLifetime, Resource, TraceError
 from tests.agent import made
 from tests.headroom.backtest.pod_files import pod, pods_file
 from tests.headroom.backtest.trace_files import MIB, trace, traces, write
@@ -59,7 +59,7 @@ def test_database_is_read(tmp_path: Path) -> None:
     assert (cpu.names, cpu.limits.tolist()) == (("shop/late", "shop/web"), [2.0, 0.5])
     assert memory.limits.tolist() == [float(GIB), float(GIB)]
     assert cpu.times.tolist() == [START + 300 * step for step in range(6)]
-    assert (cpu.machines, cpu.stays) == (("n1",), (Stay(0, 0, 2, 6), Stay(1, 0, 0, 6)))
+    assert (cpu.machines, cpu.lifetimes) == (("n1",), (PodLifetime(0, 0, 2, 6), PodLifetime(1, 0, 0, 6)))
     assert np.isnan(cpu.usage[:2, 0]).all()
     assert cpu.usage[2:, 0].tolist() == [0.25] * 4
     assert memory.usage[:, 1].tolist() == [64.0 * MIB] * 6
@@ -80,7 +80,7 @@ def test_databases_of_nodes(tmp_path: Path) -> None:
     second = agent_database(tmp_path / "b", [made.pod("other")], "n1", minutes=10)
     found = trace("db", first, second, first)
     assert (found.machines, found.names) == (("n1", "n2"), ("shop/other", "shop/web"))
-    assert found.stays == (Stay(0, 0, 0, 2), Stay(1, 1, 0, 6))
+    assert found.lifetimes == (PodLifetime(0, 0, 0, 2), PodLifetime(1, 1, 0, 6))
     assert found.source == f"{first} and 2 more"
 
 
@@ -90,8 +90,8 @@ def test_window_of_a_database(tmp_path: Path) -> None:
     found = trace("db", folder, options=Options(CPU_ONLY, until=START + 600))
     assert (found.names, found.steps) == (("shop/web",), 2)
     found = trace("db", folder, options=Options(CPU_ONLY, since=START + 300, last_seconds=1200.0))
-    assert (found.times[0], found.stays) == (START + 600, (Stay(0, 0, 0, 4), Stay(1, 0, 0, 4)))
-    with pytest.raises(TraceError, match=r"has no pod's use of five minutes in the time that was asked for$"):
+    assert (found.times[0], found.lifetimes) == (START + 600, (PodLifetime(0, 0, 0, 4), PodLifetime(1, 0, 0, 4)))
+    with pytest.raises(TraceError, match=r"has no pod's use of five minutes in the requested time$"):
         trace("db", folder, options=Options(CPU_ONLY, since=START + 86400))
 
 
@@ -107,7 +107,7 @@ def test_last_hours_leave_the_gone_out(tmp_path: Path) -> None:
     gone = agent_database(tmp_path / "a", [made.pod("gone")], "n1", minutes=10)
     here = agent_database(tmp_path / "b", [made.pod("here", workload="shop/Pod/here")], "n2")
     found = trace("db", gone, here, options=Options(CPU_ONLY, last_seconds=900.0))
-    assert (found.names, found.machines, found.stays) == (("shop/here",), ("n2",), (Stay(0, 0, 0, 3),))
+    assert (found.names, found.machines, found.lifetimes) == (("shop/here",), ("n2",), (PodLifetime(0, 0, 0, 3),))
     assert (found.workloads, found.limits.tolist(), found.usage.shape) == (("shop/Pod/here",), [1.0], (3, 1))
 
 
@@ -176,7 +176,11 @@ def test_export_is_the_same(tmp_path: Path, kind: str, capsys: pytest.CaptureFix
     assert database.main(["export", "--data-dir", str(folder), "--to", str(target)]) == 0
     assert "pods.csv: 4 rows" in capsys.readouterr().err
     for ours, theirs in zip(traces(kind, target), traces("db", folder), strict=True):
-        assert (ours.names, ours.limits.tolist(), ours.stays) == (theirs.names, theirs.limits.tolist(), theirs.stays)
+        assert (ours.names, ours.limits.tolist(), ours.lifetimes) == (
+            theirs.names,
+            theirs.limits.tolist(),
+            theirs.lifetimes,
+        )
         assert (ours.machines, ours.workloads, ours.notes) == (theirs.machines, theirs.workloads, theirs.notes)
         np.testing.assert_allclose(ours.usage, theirs.usage)
 
@@ -278,7 +282,7 @@ def test_snapshots_are_read(tmp_path: Path) -> None:
     assert found.times.tolist() == [START, START + 300, START + 600]
     assert (found.names, found.machines) == (("shop/a", "shop/b"), ("n1", "n2"))
     assert found.usage.T.tolist() == [pytest.approx([0.1, 0.3, 0.1]), [2.0, 2.0, 2.0]]
-    assert found.stays == (Stay(0, 0, 0, 3), Stay(1, 1, 0, 3))
+    assert found.lifetimes == (PodLifetime(0, 0, 0, 3), PodLifetime(1, 1, 0, 3))
     assert found.notes == ("1 of 3 pods left out, nothing is known of them but their use: shop/c.",)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from headroom.backtest.sources import QUERIES, Options, SourceUnavailableError, prometheus_api
-from headroom.backtest.trace import Stay, TraceError
+from headroom.backtest.trace import PodLifetime, TraceError
 from tests.headroom.backtest.pod_files import pod, pods_file
 from tests.headroom.backtest.trace_files import trace, traces
 from tools.devcluster.component import free_port
@@ -127,7 +127,7 @@ def test_pods_are_where_they_were(server: Server) -> None:
     cpu, memory = traces("prometheus", server.url, options=window(resources=("cpu", "memory")))
     assert cpu.times.tolist() == [START + 300 * step for step in range(12)]
     assert (cpu.names, cpu.machines) == (("shop/web", "shop/night"), ("n1", "n2"))
-    assert cpu.stays == (Stay(0, 0, 0, 12), Stay(1, 1, 0, 12))
+    assert cpu.lifetimes == (PodLifetime(0, 0, 0, 12), PodLifetime(1, 1, 0, 12))
     assert cpu.limits.tolist() == [2.0, 1.0]
     assert cpu.workloads == ("shop/ReplicaSet/web", "shop/Job/night")
     assert (cpu.usage == 0.5).all()
@@ -194,7 +194,7 @@ def test_pods_that_do_not_count(server: Server) -> None:
     found = trace("prometheus", server.url, options=window())
     assert found.names == ("shop/web", "shop/night")
     assert found.notes == (
-        f"1 pods are on no node that is known; query {QUERIES['pods']!r} says where pods are.",
+        f"1 pods are on no node that is known; query {QUERIES['pods']!r} has the node of each pod.",
         "1 of 5 pods left out, nothing is known of them but their use: shop/lost.",
         "1 of 5 pods left out, not Prod: shop/low.",
         "1 of 5 pods left out, without a request or limit for cpu: shop/free.",
@@ -256,7 +256,7 @@ def test_logins_are_shown(server: Server, tmp_path: Path) -> None:
             "invalid parameter: parse error; give another one with --query",
         ),
         (failed(401, "no"), "refuses the login (401); give --token-file, or --user and --password-file"),
-        (failed(403, "not yours"), "this login may not ask it (403): not yours"),
+        (failed(403, "not yours"), "this login may not query it (403): not yours"),
         ((404, b"page not found"), "has no API of Prometheus (404); give the address before /api/v1"),
         (failed(422, "unknown function"), "cannot carry out query"),
         ((302, b""), "leads to https://elsewhere/; give that address"),

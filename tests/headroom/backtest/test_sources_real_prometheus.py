@@ -12,7 +12,7 @@ import yaml
 
 from agent.numerics.arrays import FloatArray
 from headroom.backtest.sources import Options, SourceUnavailableError
-from headroom.backtest.sources.prometheus_api import Api, TooMuch
+from headroom.backtest.sources.prometheus_api import AnswerTooLarge, Api
 from headroom.backtest.trace import TraceError
 from tests.headroom.backtest.trace_files import trace, traces
 from tools.devcluster.certs import Pki
@@ -149,8 +149,8 @@ def test_cluster_comes_back(site: Site) -> None:
     for place, name in enumerate(found.names):
         pod = name.removeprefix("shop/")
         first, last = PODS[pod][-1]
-        (stay,) = (one for one in found.stays or () if one.series == place)
-        assert (stay.end, stay.start - first) in {(last, 0), (last, 1)}  # the first scrape alone is no rate
+        (lifetime,) = (one for one in found.lifetimes or () if one.series == place)
+        assert (lifetime.end, lifetime.start - first) in {(last, 0), (last, 1)}  # the first scrape alone is no rate
         np.testing.assert_allclose(
             found.usage[first + 1 : last - 1, place], site.usage[pod][first + 1 : last - 1], atol=1e-4
         )
@@ -172,7 +172,7 @@ def test_server_limits_are_met(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
     cut: list[str] = []
     middle = Api._middle
 
-    def counted(self: Api, query: str, start: float, end: float, error: TooMuch) -> float:
+    def counted(self: Api, query: str, start: float, end: float, error: AnswerTooLarge) -> float:
         cut.append(str(error))
         return middle(self, query, start, end, error)
 

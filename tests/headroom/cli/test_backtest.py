@@ -230,7 +230,7 @@ def test_pods_are_judged_where_they_were(tmp_path: Path, capsys: pytest.CaptureF
     anew = json.loads(told(capsys, *words, "--machines", "1", "--seed", "4", "-o", "json"))
     assert (anew["results"][1]["machines"], anew["results"][1]["seed"]) == (1, 4)
     said = refused(capsys, *words, "--seed", "4")
-    assert "--seed says how series are packed on --machines N; these have places of their own." in said
+    assert "--seed is for packing series on --machines N; these have places of their own." in said
 
 
 class Terminal(io.StringIO):
@@ -279,7 +279,7 @@ def test_picture_is_drawn_beside(folder: Path, tmp_path: Path, capsys: pytest.Ca
         (["--trace", ".", "--seed", "0,x"], "argument --seed: '0,x' is not a list of seeds such as 0,1"),
         (["--trace", ".", "--from", "soon"], "argument --from: 'soon' is no moment: write 2026-01-31"),
         (["--trace", ".", "--from", "2013-08-02", "--until", "2013-08-01"], "--from must be before --until."),
-        (["--trace", ".", "--slots", "3"], "--slots says how series come and go: give --churn-mean-life, too."),
+        (["--trace", ".", "--slots", "3"], "--slots describes how series come and go: give --churn-mean-life, too."),
         (["--trace", ".", "--come-back", "101"], "argument --come-back: '101' is not a number from 0 to 100"),
         (["--trace", ".", "--pods", "pods.json"], "--pods is for --db, --prometheus, --nodemetrics"),
         (["--trace", ".", "--token-file", "t"], "--token-file is for --prometheus."),

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from crds.predict_policy import PredictPolicy
-from headroom.backtest.engine import Choice, Plan, run
+from headroom.backtest.engine import NamedPolicy, Plan, run
 from headroom.backtest.trace import TraceError
 from tests.headroom.backtest.small import bursts, trace
 from tools.bench import granularity
 from tools.bench.granularity import LOOKS, cases, coarser
 
-CHOICE = Choice("sum-max", PredictPolicy(model="sum-max", safety_margin_percent=0, cold_start_period_seconds=900))
+CHOICE = NamedPolicy("sum-max", PredictPolicy(model="sum-max", safety_margin_percent=0, cold_start_period_seconds=900))
 PLAN = Plan(machines=2, seeds=(0, 1), horizons_seconds=(7200,), warm_up_seconds=7200.0)
 
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from crds.predict_policy import PredictPolicy
-from headroom.backtest.engine import Choice, Plan, run
+from headroom.backtest.engine import NamedPolicy, Plan, run
 from headroom.backtest.policies import parse
 from tests.headroom.backtest.small import bursts, trace
 from tools.bench import policies
 
 CHOICES = [
-    Choice("sum-max", PredictPolicy(model="sum-max", safety_margin_percent=0)),
-    Choice("recent-max", PredictPolicy(model="recent-max", safety_margin_percent=0)),
+    NamedPolicy("sum-max", PredictPolicy(model="sum-max", safety_margin_percent=0)),
+    NamedPolicy("recent-max", PredictPolicy(model="recent-max", safety_margin_percent=0)),
 ]
 
 
@@ -27,7 +27,7 @@ def test_every_packing_is_a_case() -> None:
     assert not oracle.any()
     assert (highest <= recent).all()
     cold = [
-        Choice(each.name, PredictPolicy(model=each.name, safety_margin_percent=0, cold_start_period_seconds=900))
+        NamedPolicy(each.name, PredictPolicy(model=each.name, safety_margin_percent=0, cold_start_period_seconds=900))
         for each in CHOICES
     ]
     alone = run(given, cold, Plan(machines=2, seeds=(1,), horizons_seconds=(1800,), warm_up_seconds=3600.0))

@@ -8,7 +8,7 @@ import pytest
 
 from agent.samples import CPU, MEMORY
 from crds.predict_policy import PredictPolicy
-from headroom.backtest.trace import Resource, Stay, Trace, TraceError
+from headroom.backtest.trace import PodLifetime, Resource, Trace, TraceError
 from tools.bench import replay_picture
 from tools.bench.replay import DEFAULT, HARD, common, grid, main, rows
 from tools.bench.replay import QUICK as PLAN
@@ -37,8 +37,8 @@ def node_of(cpu: Sequence[float]) -> ReplayedNode:
     """A node with two pods of 4 cores and 4 GiB that use 1 GiB each, and so many cores between them."""
     half = [[cores / 2, cores / 2] for cores in cpu]
     memory = [[GIB, GIB]] * len(cpu)
-    stays = [Stay(series, 0, 0, len(cpu)) for series in (0, 1)]
-    return nodes_of(trace("cpu", half, [4.0, 4.0]), trace("memory", memory, [4 * GIB, 4 * GIB]), stays)[0]
+    lifetimes = [PodLifetime(series, 0, 0, len(cpu)) for series in (0, 1)]
+    return nodes_of(trace("cpu", half, [4.0, 4.0]), trace("memory", memory, [4 * GIB, 4 * GIB]), lifetimes)[0]
 
 
 def sold(node: ReplayedNode, folder: Path, troubles: dict[int, Trouble] | None = None) -> Seller:
@@ -116,7 +116,7 @@ def test_pods_come_and_go(tmp_path: Path) -> None:
     """A pod that arrives counts with its request at once, and one that left counts no more."""
     cpu = trace("cpu", [[1.0, 1.0]] * 20, [4.0, 4.0])
     memory = trace("memory", [[GIB, GIB]] * 20, [4 * GIB, 4 * GIB])
-    node = nodes_of(cpu, memory, [Stay(0, 3, 0, 20), Stay(1, 3, 8, 14)])[0]
+    node = nodes_of(cpu, memory, [PodLifetime(0, 3, 0, 20), PodLifetime(1, 3, 8, 14)])[0]
     assert node.name == "node-3"
     assert node.allocatable == {CPU: 8000, MEMORY: round(8 * GIB)}
     assert node.used(CPU)[[7, 8, 13, 14]].tolist() == [1000.0, 2000.0, 2000.0, 1000.0]

@@ -40,7 +40,7 @@ def resized(asked: str | None, promised: str | None, has: str | None, **status: 
 
 
 @pytest.mark.parametrize(
-    ("pod", "set_aside", "granted"),
+    ("pod", "reserved_requests", "granted"),
     [
         (resized("1", None, None), 1000, 1000),  # not started, or an old kubelet
         (resized("1", "1", "1000m"), 1000, 1000),  # no resize

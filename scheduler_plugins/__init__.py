@@ -1,1 +1,1 @@
-"""Scheduler plugins: snapshot, filter, score, respond. Writes nothing but what `waking` does: an annotation, Events."""
+"""Scheduler plugins: snapshot, filter, score, answer. Writes nothing but what `requeue` does: an annotation, Events."""

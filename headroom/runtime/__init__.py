@@ -1,1 +1,1 @@
-"""What services need to run and that is about no kind of Kubernetes: logs, health, rates. Standard library alone."""
+"""What every service needs and no kind of Kubernetes has a part in: options, logs, HTTP, health, clocks, rates."""

@@ -176,7 +176,7 @@ class Controller:
             self._rested = self._clocks.monotonic() + self._spent * (1 / WORK_SHARE - 1)
 
     async def _decide_for(self, due: list[QuotaPod]) -> None:
-        no_pod: dict[Hashable, Undecided] = {}
+        undecided: dict[Hashable, Undecided] = {}
         for pod in self._in_turn(due):
             if self._spent > _ROUND_SECONDS:
                 self._turn = pod.key, pod.uid
@@ -187,7 +187,7 @@ class Controller:
                 self._metrics.decisions.labels("throttled").inc()
                 return  # nobody may be evicted for any of them now, so that there is nothing to decide
             try:
-                await self._decide_about(pod, no_pod)
+                await self._decide_about(pod, undecided)
             except Exception as error:  # one pod, and what may be written onto it, stops no other
                 if isinstance(error, ApiError | ApiUnavailable) and not error.about_object:
                     raise
@@ -195,15 +195,15 @@ class Controller:
             await asyncio.sleep(0)
         self._turn = ()
 
-    async def _decide_about(self, pod: QuotaPod, no_pod: dict[Hashable, Undecided]) -> None:
+    async def _decide_about(self, pod: QuotaPod, undecided: dict[Hashable, Undecided]) -> None:
         """Decide for a pod as for those like it, and make room for it if that may be."""
         barred = self._barred(pod)
         started = self._clocks.monotonic()
         key = self._like(pod), barred
-        found = no_pod.get(key) or self._decided(pod, barred)
+        found = undecided.get(key) or self._decided(pod, barred)
         self._spent += self._clocks.monotonic() - started
         if isinstance(found, Undecided):
-            no_pod[key] = found
+            undecided[key] = found
             self._nobody(pod, found)
         else:
             await self._act(pod, found)

@@ -12,8 +12,15 @@ PACKAGES = (*SHIPPED, "tools")
 
 
 def modules(package: str) -> Iterator[tuple[str, Path]]:
-    """Dotted name and file of every module of a package."""
-    for path in sorted((ROOT / package).rglob("*.py")):
+    """Dotted name and file of every module of a package, whose name may be dotted, too.
+
+    Raises:
+        FileNotFoundError: there is no such package: what looks at its modules would look at nothing.
+    """
+    folder = ROOT / package.replace(".", "/")
+    if not folder.is_dir():
+        raise FileNotFoundError(folder)
+    for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 

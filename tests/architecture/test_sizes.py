@@ -8,7 +8,7 @@ from tests.architecture.sources import PACKAGES, ROOT, modules, tree
 
 MODULE_LINES = 400
 FUNCTION_LINES = 60
-VAGUE = {"util", "utils", "helper", "helpers", "common", "misc", "base_utils"}
+VAGUE = {"util", "utils", "helper", "helpers", "common", "misc", "base_utils", "tools"}
 
 
 @pytest.mark.parametrize("package", [*PACKAGES, "tests"])

@@ -8,7 +8,14 @@ from typing import TypeAlias
 from scheduler_plugins.preemption.fit import TOO_MANY
 from scheduler_plugins.preemption.selection.candidates import LIFT, Loss, loss
 from scheduler_plugins.preemption.selection.context import PreemptionContext
-from scheduler_plugins.preemption.selection.victims import QUOTA, Candidate, Misfit, Rejected, no_pod, select_victims
+from scheduler_plugins.preemption.selection.victims import (
+    QUOTA,
+    Candidate,
+    Misfit,
+    Rejected,
+    no_victims,
+    select_victims,
+)
 from scheduler_plugins.quota.amounts import Amounts
 from scheduler_plugins.quota.pod import QuotaPod
 
@@ -48,7 +55,7 @@ def search(context: PreemptionContext, nodes: Iterable[str], now: float, misfit:
     for node in nodes:
         possible = context.possible(node)
         if not possible:
-            rejected[node] = no_pod(pod, node)
+            rejected[node] = no_victims(pod, node)
             continue
         lacking = context.lacking(node)
         too_little = [name for name, need in lacking.items() if sum(_amounts(possible, name)) < need]

@@ -69,7 +69,7 @@ def select_victims(
     potential, freed = all_possible_victims(found, node)
     gone = {*found.going, *(each.uid for each in potential)}
     if not potential:
-        return Rejected(node, no_pod(pod, node), resolvable=False)
+        return Rejected(node, no_victims(pod, node), resolvable=False)
     reason = misfit(pod, node, gone)
     if reason is not None:
         return Rejected(node, reason, resolvable=True)
@@ -101,7 +101,7 @@ def all_possible_victims(context: PreemptionContext, node: str) -> tuple[list[Qu
     return found, freed
 
 
-def no_pod(pod: QuotaPod, node: str) -> str:
+def no_victims(pod: QuotaPod, node: str) -> str:
     """Reason for refusing a node that has nobody who may leave."""
     return f"No victims found on node {node} for preemptor pod {pod.name}"
 

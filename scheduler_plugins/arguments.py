@@ -7,6 +7,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 
 from crds.codec import JSON_NAME, json_name
@@ -52,43 +53,60 @@ def json_fields(cls: type[Any]) -> dict[str, dataclasses.Field[Any]]:
 
 
 def decode(cls: type[Any], data: object, path: str) -> Any:  # noqa: ANN401 - an object of cls
-    """Build a dataclass from JSON; what is absent or null keeps the field's default.
-
-    Args:
-        cls: the dataclass; its fields are int, bool, float, str, a StrEnum, a map from names to int, float or str, a
-            tuple of any of these but maps, or such a dataclass; each possibly None. A float whose name ends in
-            `_duration` is written as a Go duration.
-        data: parsed JSON or YAML.
-        path: where it stands, for messages.
+    """Build a dataclass from JSON, as `read` does.
 
     Raises:
-        ArgumentError: unknown names, wrong types, absent values without a default, all of them.
+        ArgumentError: anything is wrong; all mistakes.
+    """
+    mistakes: list[str] = []
+    found = read(cls, data, path, mistakes)
+    if mistakes:
+        raise ArgumentError(mistakes)
+    return found
+
+
+def read(cls: type[Any], data: object, path: str, mistakes: list[str]) -> Any:  # noqa: ANN401 - an object of cls
+    """Build a dataclass from JSON; what is absent, null or wrong keeps the field's default.
+
+    Args:
+        cls: the dataclass; its fields are int, bool, float, str, a StrEnum, a map from names to any of these, a tuple
+            of any of these, or such a dataclass; each possibly None. A float whose name ends in `_duration` is written
+            as a Go duration.
+        data: parsed JSON or YAML.
+        path: where it stands, for messages.
+        mistakes: takes a sentence for each unknown name, wrong type, and absent value without a default.
+
+    Returns:
+        The object; None where there is none to build.
     """
     fields = json_fields(cls)
     if not isinstance(data, Mapping):
         # What `repr` leaves out is a secret: no message quotes it, or what may hold it.
         given = shown(data) if all(field.repr for field in fields.values()) else f"a {type(data).__name__}"
-        raise ArgumentError([f"{path}: {given} is not an object"])
+        mistakes.append(f"{path}: {given} is not an object")
+        return None
     types_of = typing.get_type_hints(cls)
-    mistakes, values = [], {}
+    values = {}
     for name, value in data.items():
         field = fields.get(name) if isinstance(name, str) else None
         if field is None:
             mistakes.append(f"{path}.{_key(name)}: unknown; {nearest(str(name), fields)}")
         elif value is not None:
-            try:
-                values[field.name] = _value(field.name, types_of[field.name], value, f"{path}.{name}")
-            except ArgumentError as error:
-                mistakes.extend(error.mistakes if field.repr else [f"{path}.{name}: what is given is not text"])
-    mistakes.extend(
-        f"{path}.{name}: is missing" for name, field in fields.items() if data.get(name) is None and _required(field)
-    )
-    if mistakes:
-        raise ArgumentError(mistakes)
+            wrong: list[str] = []
+            value_of = _duration if field.name.endswith("_duration") else partial(_value, types_of[field.name])
+            found = value_of(value, f"{path}.{name}", wrong)
+            if not wrong:
+                values[field.name] = found
+            mistakes += wrong if field.repr or not wrong else [f"{path}.{name}: what is given is not text"]
+    absent = [name for name, field in fields.items() if data.get(name) is None and _required(field)]
+    mistakes += [f"{path}.{name}: is missing" for name in absent]
+    if not all(field.name in values for field in fields.values() if _required(field)):
+        return None
     try:
         return cls(**values)
     except ValueError as error:
-        raise ArgumentError([f"{path}: {error}"]) from error
+        mistakes.append(f"{path}: {error}")
+        return None
 
 
 def _required(field: dataclasses.Field[Any]) -> bool:
@@ -99,38 +117,29 @@ def _key(name: object) -> str:
     return name if isinstance(name, str) and len(name) <= _LONGEST_SHOWN else shown(name)
 
 
-def _value(field: str, hint: Any, value: Any, path: str) -> Any:  # noqa: ANN401 - JSON in, a field's value out
-    """A field's value from JSON.
-
-    Raises:
-        ArgumentError: it has the wrong type.
-    """
-    kind = (
-        next((part for part in typing.get_args(hint) if part is not types.NoneType), hint) if _optional(hint) else hint
-    )
-    if field.endswith("_duration"):
-        return _duration(value, path)
+def _value(hint: Any, value: Any, path: str, mistakes: list[str]) -> Any:  # noqa: ANN401 - JSON in, a field's value out
+    """A field's value from JSON; of the wrong type it is a mistake."""
+    optional = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+    kind = next(part for part in typing.get_args(hint) if part is not types.NoneType) if optional else hint
     origin = typing.get_origin(kind) or kind
     if origin is Mapping and isinstance(value, Mapping):
-        return _map(value, typing.get_args(kind)[1], path)
+        named = {name: item for name, item in value.items() if isinstance(name, str)}
+        unnamed = [name for name in value if not isinstance(name, str)]
+        mistakes += [f"{path}: the name {shown(name)} is not text: put it in quotes" for name in unnamed]
+        of_items = typing.get_args(kind)[1]
+        return {name: _value(of_items, item, f"{path}.{_key(name)}", mistakes) for name, item in named.items()}
     if origin is tuple and isinstance(value, list):
-        return _tuple(value, typing.get_args(kind)[0], path)
-    return _item(kind, value, path)
-
-
-def _item(kind: Any, value: Any, path: str) -> Any:  # noqa: ANN401 - JSON in, a value out
-    """An object or a scalar from JSON."""
-    if isinstance(kind, type):
-        if dataclasses.is_dataclass(kind):
-            return decode(kind, value, path)
-        if issubclass(kind, StrEnum):
-            return _choice(kind, value, path)
-        if kind is float and type(value) is int and value in _INT64:
-            return float(value)
-        if type(value) is kind and kind in (int, bool, str, float) and _bounded(value):
-            return value
-    origin = typing.get_origin(kind) or kind
-    raise ArgumentError([f"{path}: {shown(value)} is not {_SPOKEN.get(origin, 'understood')}"])
+        return tuple(_value(typing.get_args(kind)[0], item, f"{path}[{at}]", mistakes) for at, item in enumerate(value))
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return read(kind, value, path, mistakes)
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return _choice(kind, value, path, mistakes)
+    if kind is float and type(value) is int and _bounded(value):
+        value = float(value)
+    if type(value) is kind and kind in (int, bool, str, float) and _bounded(value):
+        return value
+    mistakes.append(f"{path}: {shown(value)} is not {_SPOKEN.get(origin, 'understood')}")
+    return None
 
 
 _SPOKEN: Final[Mapping[Any, str]] = {
@@ -150,54 +159,24 @@ def _bounded(value: Any) -> bool:  # noqa: ANN401 - a scalar
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def _choice(kind: type[StrEnum], value: object, path: str) -> StrEnum:
+def _choice(kind: type[StrEnum], value: object, path: str, mistakes: list[str]) -> StrEnum | None:
     known = [str(each) for each in kind]
-    if not isinstance(value, str) or value not in known:
-        hint = nearest(value, known) if isinstance(value, str) else f"known are {', '.join(known)}"
-        raise ArgumentError([f"{path}: {shown(value)}: must be {' or '.join(known)}; {hint}"])
-    return kind(value)
+    if isinstance(value, str) and value in known:
+        return kind(value)
+    hint = nearest(value, known) if isinstance(value, str) else f"known are {', '.join(known)}"
+    mistakes.append(f"{path}: {shown(value)}: must be {' or '.join(known)}; {hint}")
+    return None
 
 
-def _optional(hint: Any) -> bool:  # noqa: ANN401 - a type hint
-    return isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
-
-
-def _duration(value: object, path: str) -> float:
+def _duration(value: object, path: str, mistakes: list[str]) -> float | None:
     if not isinstance(value, str):
-        raise ArgumentError([f"{path}: {shown(value)} is not a duration: write it like 5m0s or 90s"])
+        mistakes.append(f"{path}: {shown(value)} is not a duration: write it like 5m0s or 90s")
+        return None
     try:
         return parse_duration(value)
     except DurationError as error:
-        raise ArgumentError([f"{path}: {error}"]) from error
-
-
-def _map(value: Mapping[Any, Any], kind: Any, path: str) -> dict[str, Any]:  # noqa: ANN401 - a type of values
-    decoded: dict[str, Any] = {}
-    mistakes: list[str] = []
-    for name, item in value.items():
-        if not isinstance(name, str):
-            mistakes.append(f"{path}: the name {shown(name)} is not text: put it in quotes")
-            continue
-        try:
-            decoded[name] = _item(kind, item, f"{path}.{_key(name)}")
-        except ArgumentError as error:
-            mistakes.extend(error.mistakes)
-    if mistakes:
-        raise ArgumentError(mistakes)
-    return decoded
-
-
-def _tuple(value: list[Any], kind: Any, path: str) -> tuple[Any, ...]:  # noqa: ANN401 - a type of items
-    decoded: list[Any] = []
-    mistakes: list[str] = []
-    for index, item in enumerate(value):
-        try:
-            decoded.append(_item(kind, item, f"{path}[{index}]"))
-        except ArgumentError as error:
-            mistakes.extend(error.mistakes)
-    if mistakes:
-        raise ArgumentError(mistakes)
-    return tuple(decoded)
+        mistakes.append(f"{path}: {error}")
+        return None
 
 
 def encode(obj: Any, *, secrets: bool = True) -> dict[str, Any]:  # noqa: ANN401 - any such dataclass

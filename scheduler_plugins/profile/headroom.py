@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scheduler_plugins.arguments import ArgumentError, decode, nearest, shown
+from scheduler_plugins.arguments import nearest, read, shown
 from scheduler_plugins.extender.service import Answering, Mode
 from scheduler_plugins.framework.cycle import Enabled
 from scheduler_plugins.profile import registry, text
@@ -48,11 +48,7 @@ def _answering(data: Mapping[str, Any], complaints: Complaints) -> Answering:
 
 
 def _waking(data: object, complaints: Complaints) -> RequeueSettings:
-    try:
-        settings: RequeueSettings = decode(RequeueSettings, {} if data is None else data, "waking")
-    except ArgumentError as error:
-        complaints.mistakes.extend(error.mistakes)
-        return RequeueSettings()
+    settings = read(RequeueSettings, {} if data is None else data, "waking", complaints.mistakes) or RequeueSettings()
     complaints.mistakes.extend(f"waking.{problem.field}: {problem.message}" for problem in settings.problems())
     return settings
 

@@ -24,65 +24,51 @@ def read(text: str) -> Any:  # noqa: ANN401 - whatever the YAML holds
     """
     if len(text) > LONGEST:
         raise TextError(f"it has {len(text)} characters, and may have {LONGEST}")
+    loader = _Loader(text)
     try:
-        _bound(text)
-        loader = yaml.SafeLoader(text)
-        try:
-            node = loader.get_single_node()
-            if node is None:
-                return None
-            _count(node)
-            return loader.construct_document(node)
-        finally:
-            loader.dispose()
+        return loader.get_single_data()
     except TextError:
         raise
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError) as error:
         # ValueError: a date that no calendar has; TypeError: an object as the key of another.
         raise TextError(f"it is not YAML: {' '.join(str(error).split())[:400]}") from error
+    finally:
+        loader.dispose()
 
 
-def _bound(text: str) -> None:
-    """Refuse what is nested too deep before anything follows the nesting; the parser's own events do not."""
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > DEEPEST:
-            line = event.start_mark.line + 1 if event.start_mark else 1
-            raise TextError(f"line {line}: objects are nested deeper than {DEEPEST}")
+class _Loader(yaml.SafeLoader):
+    """Refuses keys that stand twice in an object, of which one would be lost, and what is too deep or too large."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+        self._sizes: dict[yaml.Node, tuple[int, int]] = {}
+        """Values and depth of each node, every alias written out."""
 
-def _count(root: yaml.Node) -> None:
-    """Refuse keys that stand twice in an object, and anchors that grow.
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:  # noqa: ANN401 - PyYAML's own
+        """A node within the bounds; its parts are composed before it."""
+        alias = self.check_event(yaml.AliasEvent)
+        self._depth += 1
+        if parent is not None and self._depth > DEEPEST + 1:
+            raise TextError(f"line {parent.start_mark.line + 1}: objects are nested deeper than {DEEPEST}")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if node is not None and not alias:
+            self._measure(node)
+        elif node is not None and node not in self._sizes:
+            raise TextError(f"line {node.start_mark.line + 1}: an anchor contains itself")
+        return node
 
-    One of two equal keys would be lost. The bounds on size and depth hold with every alias written out.
-    """
-    known: dict[int, tuple[int, int]] = {}
-    open_nodes: set[int] = set()
-
-    def measure(node: yaml.Node) -> tuple[int, int]:
-        """How many values a node comes to, and how deep it is."""
-        if id(node) in known:
-            return known[id(node)]
-        where = f"line {node.start_mark.line + 1}"
-        if id(node) in open_nodes:
-            raise TextError(f"{where}: an anchor contains itself")
-        open_nodes.add(id(node))
+    def _measure(self, node: yaml.Node) -> None:
         if isinstance(node, yaml.MappingNode):
             _refuse_duplicates(node)
         parts = node.value if isinstance(node, yaml.CollectionNode) else ()
-        sizes = [measure(each) for part in parts for each in (part if isinstance(part, tuple) else (part,))]
-        open_nodes.discard(id(node))
+        sizes = [self._sizes[each] for part in parts for each in (part if isinstance(part, tuple) else (part,))]
         total, depth = 1 + sum(size for size, _ in sizes), 1 + max((deep for _, deep in sizes), default=0)
         if total > LARGEST or depth > DEEPEST + 1:
+            where = f"line {node.start_mark.line + 1}"
             raise TextError(f"{where}: anchors make it more than {LARGEST} values, or {DEEPEST} objects deep")
-        known[id(node)] = total, depth
-        return total, depth
-
-    measure(root)
+        self._sizes[node] = total, depth
 
 
 def _refuse_duplicates(node: yaml.MappingNode) -> None:

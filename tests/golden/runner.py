@@ -1,17 +1,27 @@
-"""Runs vector files: reads them, finds the adapter of each vector, applies the rules, compares, counts."""
+"""Runs vector files: reads them, finds the adapter of each vector, compares, and counts.
+
+`deviations.json` has the vectors that we answer differently on purpose, with what we answer and why; `scope.json` those
+that nothing of ours is meant to answer.
+"""
 
 import json
 import pkgutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from tests.golden.adapters import AMBIGUOUS, FAMILIES, Adapter
+from tests.golden.adapters import FAMILIES, Adapter
 from tests.golden.results import UnsupportedVectorError, difference
-from tests.golden.rules import DEVIATIONS, OUT_OF_SCOPE
-from tests.golden.rules.rule import Deviation
+
+HERE: Final = Path(__file__).parent
+_SCOPE: Final = json.loads((HERE / "scope.json").read_text(encoding="utf-8"))
+_DEVIATIONS: Final = {
+    (family, found["name"]): found
+    for family, listed in json.loads((HERE / "deviations.json").read_text(encoding="utf-8")).items()
+    for found in listed
+}
 
 
 class Outcome(StrEnum):
@@ -22,10 +32,6 @@ class Outcome(StrEnum):
     OUT_OF_SCOPE = "outOfScope"
     UNSUPPORTED = "unsupported"
     FAILED = "failed"
-
-
-class VectorFileError(Exception):
-    """A file that is not a list of vectors; the message names it and says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,7 @@ class Judgement:
     outcome: Outcome
     """What became of it."""
     detail: str = ""
-    """The difference, or the reason of the rule that applied."""
+    """The difference, or the reason why it is counted apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class FileReport:
 
     file: str
     """Name of the file."""
-    judgements: Sequence[Judgement] = field(default_factory=tuple)
+    judgements: tuple[Judgement, ...]
     """One for each vector."""
 
     def count(self, outcome: Outcome) -> int:
@@ -69,114 +75,53 @@ class FileReport:
 def run_file(path: Path) -> FileReport:
     """Judge every vector of a file; a file that is no list of vectors is one failure."""
     try:
-        vectors = read_vectors(path)
-    except VectorFileError as error:
-        return FileReport(path.name, (Judgement(path.name, "", Outcome.FAILED, str(error)),))
-    judgements = [judge(path.stem, vector, index) for index, vector in enumerate(vectors)]
-    return FileReport(path.name, tuple(judgements))
+        vectors = json.loads(path.read_text(encoding="utf-8"))
+        wrong = "" if isinstance(vectors, list) else f"it must be a list of vectors, and is {type(vectors).__name__}"
+    except (OSError, ValueError, RecursionError) as error:
+        wrong = f"it cannot be read: {error}"
+    if wrong:
+        return FileReport(path.name, (Judgement(path.name, "", Outcome.FAILED, wrong),))
+    return FileReport(path.name, tuple(judge(path.stem, vector) for vector in vectors))
 
 
-def read_vectors(path: Path) -> list[Any]:
-    """The entries of a vector file.
-
-    Raises:
-        VectorFileError: it cannot be read, is not JSON, or is not a list.
-    """
+def judge(family: str, vector: Any) -> Judgement:  # noqa: ANN401 - anything may stand in a file
+    """What becomes of one vector of a family, which is the name of its file without the ending."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise VectorFileError(f"cannot be read: {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise VectorFileError(f"is not valid JSON: {error}") from None
-    if not isinstance(content, list):
-        raise VectorFileError(f"must be a list of vectors, is {type(content).__name__}")
-    return content
-
-
-def judge(stem: str, vector: Any, index: int = 0) -> Judgement:  # noqa: ANN401 - anything may stand in a file
-    """What becomes of one vector.
-
-    Args:
-        stem: name of its file without the ending.
-        vector: the vector.
-        index: its place in the file.
-    """
-    problem = _malformed(vector)
-    if problem:
-        name = vector.get("name") if isinstance(vector, dict) else None
-        label = name if isinstance(name, str) and name else f"entry {index}"
-        return Judgement(label, "", Outcome.FAILED, f"malformed vector (entry {index}): {problem}")
-    name, operation = vector["name"], vector["input"]["op"]
-    try:
-        outcome, detail = _outcome(family_of(stem, operation), operation, vector)
+        name, given, operation = str(vector["name"]), vector["input"], str(vector["input"]["op"])
+        outcome, detail = _outcome(family, name, operation, vector)
     except UnsupportedVectorError as error:
         outcome, detail = Outcome.UNSUPPORTED, str(error)
-    except Exception as error:  # noqa: BLE001 - a vector that breaks our code or a rule has failed, the others still count
+    except (KeyError, TypeError) as error:
+        if not (isinstance(vector, Mapping) and {"name", "input", "expected"} <= vector.keys()):
+            return Judgement(str(vector)[:60], "", Outcome.FAILED, "it has no name, input with op, and expected")
+        name, given = str(vector["name"]), vector["input"]
+        operation = str(given.get("op", "")) if isinstance(given, Mapping) else ""
+        outcome, detail = Outcome.FAILED, f"{type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 - a vector that breaks our code has failed, the others still count
         outcome, detail = Outcome.FAILED, f"{type(error).__name__}: {error}"
     return Judgement(name, operation, outcome, detail)
 
 
-def _malformed(vector: Any) -> str | None:  # noqa: ANN401
-    if not isinstance(vector, dict):
-        return f"it must be an object, got {type(vector).__name__}"
-    if not isinstance(vector.get("name"), str) or not vector["name"]:
-        return "`name` must be a text"
-    if not isinstance(vector.get("input"), dict) or not isinstance(vector["input"].get("op"), str):
-        return "`input` must be an object with `op`, a text"
-    if not isinstance(vector.get("expected"), dict):
-        return "`expected` must be an object"
-    tolerance = vector.get("tolerance")
-    if tolerance is not None and (not isinstance(tolerance, int | float) or isinstance(tolerance, bool)):
-        return f"`tolerance` must be a number, got {tolerance!r}"
-    return None
-
-
-def _outcome(family: str, operation: str, vector: Mapping[str, Any]) -> tuple[Outcome, str]:
-    given, expected, tolerance = vector["input"], vector["expected"], vector.get("tolerance")
-    reason = _out_of_scope(family, operation, given)
-    if reason:
-        return Outcome.OUT_OF_SCOPE, reason
-    adapter = _operations(family).get(operation)
+def _outcome(family: str, name: str, operation: str, vector: Mapping[str, Any]) -> tuple[Outcome, str]:
+    for reason, left_out in _SCOPE.get(family, {}).items():
+        if operation in left_out.get("operations", ()) or name in left_out.get("vectors", ()):
+            return Outcome.OUT_OF_SCOPE, reason
+    place = FAMILIES.get(family)
+    adapter: Adapter | None = pkgutil.resolve_name(place).get(operation) if place else None
     if adapter is None:
         return Outcome.UNSUPPORTED, "no adapter"
-    actual = adapter(given)
-    found = difference(expected, actual, tolerance)
+    actual, tolerance = adapter(vector["input"]), vector.get("tolerance")
+    found = difference(vector["expected"], actual, tolerance)
     if found is None:
         return Outcome.PASSED, ""
-    deviation = _deviation(family, operation, given)
+    deviation = _DEVIATIONS.get((family, name))
     if deviation is None:
-        return Outcome.FAILED, found
-    ours = difference(deviation.ours(given, expected), actual, tolerance)
+        known = {
+            each["reason"] for (of, _), each in _DEVIATIONS.items() if of == family and each["operation"] == operation
+        }
+        hint = f" (of this operation we deviate elsewhere: {'; '.join(sorted(known))})" if known else ""
+        return Outcome.FAILED, f"{found}{hint}"
+    ours = difference(deviation["ours"], actual, tolerance)
     if ours is None:
-        return Outcome.DEVIATION, deviation.reason
-    return Outcome.FAILED, f"{ours} (where we deviate: {deviation.reason})"
-
-
-def _out_of_scope(family: str, operation: str, given: Mapping[str, Any]) -> str | None:
-    rules = (rule for rule in OUT_OF_SCOPE if rule.family == family and operation in rule.operations)
-    return next((rule.reason for rule in rules if rule.when(given)), None)
-
-
-def _deviation(family: str, operation: str, given: Mapping[str, Any]) -> Deviation | None:
-    rules = (rule for rule in DEVIATIONS if rule.family == family and operation in rule.operations)
-    return next((rule for rule in rules if rule.when(given)), None)
-
-
-def family_of(stem: str, operation: str) -> str:
-    """The family of an operation in a file of this name; empty when there is no telling.
-
-    A file that is none of ours belongs to the family that its name begins with, else its operation has to be
-    unmistakable.
-    """
-    known = max((family for family in FAMILIES if stem.startswith(family)), key=len, default="")
-    if known or operation in AMBIGUOUS:
-        return known
-    answered = {family for family in FAMILIES if operation in _operations(family)}
-    ruled = {rule.family for rule in (*OUT_OF_SCOPE, *DEVIATIONS) if operation in rule.operations}
-    return (answered | ruled).pop() if len(answered | ruled) == 1 else ""
-
-
-def _operations(family: str) -> Mapping[str, Adapter]:
-    place = FAMILIES.get(family)
-    operations: Mapping[str, Adapter] = pkgutil.resolve_name(place) if place else {}
-    return operations
+        return Outcome.DEVIATION, deviation["reason"]
+    return Outcome.FAILED, f"{ours} (where we deviate: {deviation['reason']})"

@@ -1,97 +1,114 @@
-"""Our copies of the reference vectors, in pytest."""
+"""The reference vectors, and answers of our own that stay what they are."""
 
-import pkgutil
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.golden import rules
-from tests.golden.__main__ import VECTORS
-from tests.golden.rules import DEVIATIONS, OUT_OF_SCOPE, RULES, rules_of
-from tests.golden.runner import Outcome, run_file
+from tests.golden.__main__ import VECTORS, main
+from tests.golden.results import Amount, Exact, difference
+from tests.golden.runner import HERE, Outcome, judge, run_file
 
-FILES = sorted(VECTORS.glob("*.json"))
+EMPTY: dict[str, Any] = {
+    "name": "empty",
+    "input": {
+        "op": "sequence",
+        "options": {"type": "linear", "bucketSize": 1, "maxValue": 10, "epsilon": 1e-15},
+        "steps": [{"op": "is_empty"}],
+    },
+    "expected": {"results": [{"step": 0, "isEmpty": True}]},
+}
+REGRESSION = HERE / "regression"
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_no_vector_fails(file: Path) -> None:
-    """Every reference vector passes, deviates as its rule says, or is counted apart."""
+@pytest.mark.parametrize("file", sorted(VECTORS.glob("*.json")), ids=lambda file: file.stem)
+def test_every_vector_has_its_answer(file: Path) -> None:
+    """Every reference vector passes, deviates as `deviations.json` says, or is out of scope."""
+    wrong = [each for each in run_file(file).judgements if each.outcome in (Outcome.FAILED, Outcome.UNSUPPORTED)]
+    assert [f"{each.name}: {each.detail}" for each in wrong] == []
+
+
+@pytest.mark.parametrize("file", sorted(REGRESSION.glob("*.json")), ids=lambda file: file.stem)
+def test_answers_stay_what_they_are(file: Path) -> None:
+    """Inputs that no peer was asked get the answers that were checked when they were recorded."""
     report = run_file(file)
-    assert [f"{failure.name}: {failure.detail}" for failure in report.failures] == []
+    assert [f"{each.name}: {each.detail}" for each in report.judgements if each.outcome is not Outcome.PASSED] == []
 
 
-def test_histogram_is_complete() -> None:
-    """All histogram vectors are driven through our histogram."""
-    report = run_file(VECTORS / "histogram.json")
-    assert report.count(Outcome.PASSED) == len(report.judgements)
+def test_data_is_about_vectors() -> None:
+    """Every deviation and everything out of scope has a reason, and names a vector that there is."""
+    deviations = json.loads((HERE / "deviations.json").read_text())
+    scope = json.loads((HERE / "scope.json").read_text())
+    for family in {*deviations, *scope}:
+        names = {vector["name"] for vector in json.loads((VECTORS / f"{family}.json").read_text())}
+        left_out = [name for given in scope.get(family, {}).values() for name in given.get("vectors", ())]
+        assert {each["name"] for each in deviations.get(family, ())} | set(left_out) <= names
+        assert all(each["reason"] for each in deviations.get(family, ()))
 
 
-def test_priority_and_qos_are_complete() -> None:
-    """All priority and QoS vectors are driven through our derivation."""
-    judgements = run_file(VECTORS / "nodemetric_report.json").judgements
-    found = [judgement for judgement in judgements if judgement.operation.startswith(("priority_", "qos_"))]
-    assert len(found) == 40
-    assert {judgement.outcome for judgement in found} == {Outcome.PASSED}
+def _expecting(expected: Any) -> dict[str, Any]:  # noqa: ANN401 - anything may be expected
+    return {**EMPTY, "expected": expected}
 
 
-def test_report_is_complete() -> None:
-    """Every vector of the report that is in scope has an answer, and so has every one about the agent's spec."""
-    report = run_file(VECTORS / "nodemetric_report.json")
-    assert report.count(Outcome.UNSUPPORTED) == 0
-    judgements = run_file(VECTORS / "nodemetric_policy.json").judgements
-    agents = {judgement.outcome for judgement in judgements if judgement.operation.startswith("agent_")}
-    assert agents == {Outcome.PASSED}
+@pytest.mark.parametrize(
+    ("family", "vector", "outcome"),
+    [
+        ("histogram", EMPTY, Outcome.PASSED),
+        ("histogram", _expecting({"results": [{"step": 0, "isEmpty": False}]}), Outcome.FAILED),
+        ("histogram", _expecting({"results": []}), Outcome.FAILED),
+        ("histogram", {**EMPTY, "input": {"op": "no such"}}, Outcome.UNSUPPORTED),
+        ("no_such_family", EMPTY, Outcome.UNSUPPORTED),
+        ("histogram", {**EMPTY, "input": {"op": "sequence"}}, Outcome.FAILED),
+        ("histogram", {"name": "no input"}, Outcome.FAILED),
+        ("histogram", 5, Outcome.FAILED),
+        ("mid_resource", {**EMPTY, "input": {"op": "mask_cpu_memory"}}, Outcome.OUT_OF_SCOPE),
+    ],
+)
+def test_outcomes(family: str, vector: Any, outcome: Outcome) -> None:  # noqa: ANN401
+    """A wrong answer fails, and so does what is no vector; what has no adapter is counted apart."""
+    assert judge(family, vector).outcome is outcome
 
 
-def test_rules_have_reasons() -> None:
-    """Every rule says why, and is about at least one operation."""
-    for rule in (*OUT_OF_SCOPE, *DEVIATIONS):
-        assert rule.reason
-        assert rule.operations
+def test_deviation_is_asserted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vector that deviates fails where we answer something else than what is written down."""
+    wrong = _expecting({"results": [{"step": 0, "isEmpty": False}]})
+    for ours, outcome in ((EMPTY["expected"], Outcome.DEVIATION), ({"error": True}, Outcome.FAILED)):
+        recorded = {"name": "empty", "operation": "sequence", "reason": "why", "ours": ours}
+        monkeypatch.setattr("tests.golden.runner._DEVIATIONS", {("histogram", "empty"): recorded})
+        assert judge("histogram", wrong).outcome is outcome
 
 
-def test_rules_are_registered() -> None:
-    """The registry names every module of rules, and a module holds the rules of its own file."""
-    modules = {module.name for module in pkgutil.iter_modules(rules.__path__)} - {"rule"}
-    assert set(RULES) == modules
-    assert {family: {rule.family for rule in rules_of(family)} for family in RULES} == {
-        name: {name} for name in modules
-    }
+@pytest.mark.parametrize(
+    ("expected", "actual", "same"),
+    [
+        ({"a": 1}, {"a": 1, "b": 2}, True),
+        ({"a": 1}, Exact({"a": 1, "b": 2}), False),
+        ({"a": None}, {}, True),
+        ({"message": "x"}, {}, True),
+        ("500m", Amount.of("0.5"), True),
+        ("501m", Amount.of("0.5"), False),
+        (1.0, 1.0 + 1e-14, True),
+        (1.0, 1.0 + 1e-9, False),
+        (1, True, False),
+        ([1], [1, 2], False),
+    ],
+)
+def test_comparison(expected: Any, actual: Any, same: bool) -> None:  # noqa: ANN401, FBT001
+    """Expected keys alone count, null is absent, amounts are equal in any notation, floats up to the last digits."""
+    assert (difference(expected, actual, None) is None) is same
 
 
-def test_peak_predictor_is_complete() -> None:
-    """Every vector of the rule and of training that is in scope is driven through our predictors."""
-    report = run_file(VECTORS / "peak_predictor.json")
-    assert report.count(Outcome.UNSUPPORTED) == 0
-    deviating = {each.operation for each in report.judgements if each.outcome is Outcome.DEVIATION}
-    assert deviating == {"training", "prod_reclaimable"}
-
-
-def test_manager_is_complete() -> None:
-    """Every vector of Mid, of the configuration and of NodeMetric specs that is in scope has an answer."""
-    reports = [
-        run_file(VECTORS / f"{name}.json") for name in ("mid_resource", "colocation_config", "nodemetric_policy")
-    ]
-    assert [report.count(Outcome.UNSUPPORTED) for report in reports] == [0, 0, 0]
-    counts = [report.count(Outcome.PASSED) + report.count(Outcome.DEVIATION) for report in reports]
-    assert counts == [37, 106, 19]
-
-
-def test_samples_that_bend_the_formula() -> None:
-    """Of the recorded nodes, two sell another amount than the peer's, for the reasons that the design gives."""
-    judgements = run_file(VECTORS / "mid_resource.json").judgements
-    found = {each.detail for each in judgements if each.outcome is Outcome.DEVIATION and each.operation == "calculate"}
-    assert found == {
-        "static mode sells a share of allocatable, not of capacity",
-        "what is unused bounds the sum of the reclaimable and the unallocated share",
-    }
-
-
-def test_overcommitment_is_complete() -> None:
-    """Every vector of LowRiskOverCommitment, NodeResourcesAllocatable and their arguments in scope has an answer."""
-    names = ("low_risk_overcommitment", "noderesources_allocatable", "trimaran_args")
-    reports = [run_file(VECTORS / f"{name}.json") for name in names]
-    assert [report.count(Outcome.UNSUPPORTED) for report in reports] == [0, 0, 0]
-    assert [report.count(Outcome.PASSED) for report in reports] == [84, 17, 7]
-    deviating = {each.operation for each in reports[0].judgements if each.outcome is Outcome.DEVIATION}
-    assert deviating == {"score"}
+def test_command_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command prints a line per file, writes counts, and its status says whether anything failed."""
+    (tmp_path / "histogram.json").write_text(json.dumps([EMPTY, _expecting({"results": []})]))
+    (tmp_path / "broken.json").write_text("{")
+    out = tmp_path / "out" / "report.json"
+    out.parent.mkdir()
+    assert main([str(tmp_path), "--json", str(out)]) == 1
+    counts = json.loads(out.read_text())["files"]
+    assert (counts["histogram.json"]["passed"], counts["histogram.json"]["failures"]) == (1, ["empty"])
+    assert counts["broken.json"]["failed"] == 1
+    assert "FAILED empty" in capsys.readouterr().out
+    assert main([str(tmp_path / "none")]) == 2
+    assert main(["--only", "priority"]) == 2

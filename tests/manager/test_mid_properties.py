@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate, deadline
 from manager.inputs import Amounts, NodeReport, PodInputs, Resource, from_objects
-from tests.golden.second_opinion import mid as second
 from tests.manager.made import NOW, Json, mid_pod, node, node_inputs, pod, report, resources, strategy
 
 SMALL = st.integers(0, 64)
@@ -253,37 +252,3 @@ def test_odd_percentages_stay_in_bounds(case: Json, threshold: int, unallocated:
     result = calculate(_facts({**case, "threshold": threshold, "unallocated": unallocated, "static": static}))
     for resource in Resource:
         assert 0 <= result.calculated[resource] <= case["allocatable"] * (1000 if resource is Resource.CPU else 2**30)
-
-
-@given(_cases())
-def test_result_is_that_of_second_opinion(case: Json) -> None:
-    """The formula of the design, written down a second time for the reference vectors, comes to the same numbers."""
-    if case["policy"] != "reclaimable":
-        return
-    both = {name: dict(zip(("cpu", "memory"), _both(case[name]), strict=True)) for name in case if name in _GIVEN}
-    allocatable, capacity = both["allocatable"], both["capacity"]
-    allocated = {"kubernetes.io/mid-cpu": str(case["mid"] * 1000), "kubernetes.io/mid-memory": f"{case['mid']}Gi"}
-    vector = {
-        "node": {"allocatable": allocatable, "capacity": capacity},
-        "nodeMetric": {
-            "updateAgeSeconds": 10,
-            "nodeUsage": both["usage"],
-            "systemUsage": both["system"],
-            "prodReclaimable": both["reclaimable"],
-            "podsMetric": [{"namespace": "shop", "name": "mid", "usage": both["mid_usage"]}],
-        },
-        "pods": [
-            {"namespace": "shop", "name": "prod", "priority": 9000, "containers": [{"requests": both["prod"]}]},
-            {"namespace": "shop", "name": "mid", "priority": 7000, "containers": [{"requests": allocated}]},
-        ],
-        "strategy": {
-            "midReclaimMode": case["mode"],
-            "midUnallocatedPercent": case["unallocated"],
-            "midCPUThresholdPercent": case["threshold"],
-            "midMemoryThresholdPercent": case["threshold"],
-            "midStaticCPUReservedPercent": case["static"],
-            "midStaticMemoryReservedPercent": case["static"],
-        },
-    }
-    ours = calculate(_facts(case)).calculated
-    assert second.sold(vector) == {"cpu": ours.cpu, "memory": ours.memory}

@@ -27,6 +27,3 @@ FAMILIES: Final[Mapping[str, str]] = {
     "trimaran_args": "tests.golden.adapters.trimaran_args:OPERATIONS",
 }
 """Vector file without its ending -> where its operations are: a mapping from `op` to its adapter; empty: none yet."""
-
-AMBIGUOUS: Final = frozenset({"cache", "defaults", "events", "filter", "score", "validate"})
-"""Operations whose name says nothing outside of a file of their family."""

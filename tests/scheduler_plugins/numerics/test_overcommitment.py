@@ -5,37 +5,12 @@ import pytest
 from hypothesis import strategies as st
 
 from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, shares, used, widened
-from tests.fuzz.strength import fuzz
-from tests.golden.second_opinion import low_risk
 
 AMOUNTS = st.integers(0, 3000)
 
 
 def _risks(*rows: tuple[float, float, int, int, int]) -> list[float]:
     return [load_risk(*row) for row in rows]
-
-
-# Between, the variance is lost beside the squared mean, and rounding decides whether there is a distribution at all.
-MEANS = st.floats(0, 1 - 1e-9) | st.just(1.0)
-
-
-@fuzz(
-    mean=MEANS,
-    stdev=st.floats(0, 0.5) | st.just(0.0),
-    window=st.integers(1, 20),
-    request=AMOUNTS,
-    limit=AMOUNTS,
-    capacity=AMOUNTS,
-)
-def test_load_risk_has_a_second_opinion(
-    mean: float, stdev: float, window: int, request: int, limit: int, capacity: int
-) -> None:
-    """Ours and the second opinion agree."""
-    request = min(request, capacity)
-    share, deviation = (mean, stdev) if capacity else (0.0, 0.0)
-    wide = widened(share, deviation, window)
-    risk = load_risk(share, wide, request, limit, capacity)
-    assert risk == pytest.approx(low_risk.load_risk((mean, stdev), window, request, limit, capacity), abs=1e-8)
 
 
 @pytest.mark.parametrize("mean", [1 - 2**-53, 1 - 2**-52])

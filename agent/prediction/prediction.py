@@ -192,7 +192,7 @@ class ModelRunner:
     def peak(self, model: ResourceModel, view: ClassView) -> float:
         """The model's peak; infinite when it fails or answers what is no amount."""
         try:
-            found = float(model.model.peak(view, model.margin))
+            found = float(np.asarray(model.model.peak(view, model.margin), dtype=np.float64).item())
         except MODEL_FAILURES as error:
             self._failed(model, view.history, f"{type(error).__name__}: {error}")
             return math.inf

@@ -39,11 +39,7 @@ class PolicyError(ValueError):
 
 
 def build(policy: ResourcePolicy, path: str = "predictPolicy") -> Model:
-    """The model that a policy requests.
-
-    Args:
-        policy: the policy of one resource.
-        path: where the policy stands, for messages.
+    """The model that a policy of one resource, which stands at that path, requests.
 
     Raises:
         PolicyError: the model or one of its parameters is unknown or out of range.
@@ -104,9 +100,8 @@ def _resolve(name: str, path: str) -> Any:  # noqa: ANN401 - a class that only t
         kind = others[name].load()
     except MODEL_FAILURES as error:
         why = " ".join(str(error).split()) or type(error).__name__
-        raise PolicyError(
-            f"{path}.model: model {name} is announced by {others[name].value}, which fails: {why}"
-        ) from error
+        where = f"{path}.model: model {name} is announced by {others[name].value}"
+        raise PolicyError(f"{where}, which fails: {why}") from error
     if not is_dataclass(kind):
         raise PolicyError(f"{path}.model: model {name} ({others[name].value}) is not a dataclass")
     return kind

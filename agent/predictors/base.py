@@ -9,23 +9,15 @@ from agent.numerics.arrays import BoolArray, FloatArray, IntArray, SingleArray
 from agent.numerics.history import ResourceHistory
 
 Amount: TypeAlias = float | FloatArray
-"""A number, or one for each moment of a view of many, shape (...). [cores or bytes]"""
+"""A number, or one for each moment, shape (N,). [cores or bytes]"""
 DAY_SECONDS: Final = 86400.0
 WEEK_DAYS: Final = 7.0
 """How far back window averages are always kept. [days]"""
 LONGEST_WINDOW_DAYS: Final = 30.0
 """The longest window that a policy may request. [days]"""
 MODEL_FAILURES: Final = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
+    *(ArithmeticError, AssertionError, AttributeError, ImportError, LookupError),
+    *(OSError, RuntimeError, SyntaxError, TypeError, ValueError),
 )
 """What a third-party model may raise: its answer is then unknown."""
 _ENOUGH: Final = 0.5
@@ -41,34 +33,29 @@ class Windows(Protocol):
 
     @property
     def highest(self) -> FloatArray:
-        """Each pod's own highest average, shape (..., P)."""
+        """Each pod's own highest average, shape (N, P)."""
 
     @property
     def evidence_seconds(self) -> FloatArray:
-        """How much of the window each pod was observed, shape (..., P). [s]"""
+        """How much of the window each pod was observed, shape (N, P). [s]"""
 
     @property
-    def sum_of_max(self) -> Amount:
-        """S: the sum over the pods of their own highest, shape (...)."""
+    def sum_of_max(self) -> FloatArray:
+        """S: the sum over the pods of their own highest, shape (N,)."""
 
     @property
-    def coincident_max(self) -> Amount:
-        """C: the highest sum of the pods' averages at one time, and what stands in for the others, shape (...)."""
+    def coincident_max(self) -> FloatArray:
+        """C: the highest sum of the pods' averages at one time, and what stands in for the others, shape (N,)."""
 
     def percentiles(self, percent: float) -> FloatArray:
-        """Of each pod's averages the smallest that at least this share of them does not exceed, shape (..., P).
-
-        Args:
-            percent: the share, 0..100. [percent]
-        """
+        """Of each pod's averages the smallest that at least this share of them does not exceed, shape (N, P)."""
 
 
 class View(Protocol):
-    """One resource of one class, as a model sees it: the class as a whole, and its warm pods that are present now.
+    """One resource of one class, as a model sees it: the class as a whole, and its P warm pods that are present now.
 
-    The pods are the last axis of every array. The agent looks at one moment, so that its answers for the class have
-    shape () and those for the pods shape (P,); a backtest looks at many moments at once, and has them as a first axis.
-    Sums over ``axis=-1`` and ``np.maximum`` are right for both. Everything is in the history's unit. [cores or bytes]
+    A view is a batch of N moments, the first axis of every array; the agent's is a batch of one, a backtest's is a
+    batch of many. The pods are the last axis. Everything is in the history's unit. [cores or bytes]
     """
 
     @property
@@ -81,29 +68,29 @@ class View(Protocol):
 
     @property
     def requests(self) -> FloatArray:
-        """What each pod requests, shape (P,); 0 for nothing."""
+        """What each pod requests at every moment, shape (P,); 0 for nothing."""
 
     @property
-    def mean(self) -> Amount:
-        """Decayed mean of the class series, shape (...); it also holds what departed pods used."""
+    def mean(self) -> FloatArray:
+        """Decayed mean of the class series, shape (N,); it also holds what departed pods used."""
 
     @property
-    def stdev(self) -> Amount:
-        """Decayed standard deviation of the class series, shape (...)."""
+    def stdev(self) -> FloatArray:
+        """Decayed standard deviation of the class series, shape (N,)."""
 
     @property
     def pod_means(self) -> FloatArray:
-        """Decayed mean of each pod, shape (..., P)."""
+        """Decayed mean of each pod, shape (N, P)."""
 
     @property
     def pod_stdevs(self) -> FloatArray:
-        """Decayed standard deviation of each pod, shape (..., P)."""
+        """Decayed standard deviation of each pod, shape (N, P)."""
 
-    def class_percentile(self, percent: float) -> Amount:
-        """Percentile of the class in whole units, cut off; NaN where nothing was seen. shape (...)."""
+    def class_percentile(self, percent: float) -> FloatArray:
+        """Percentile of the class in whole units, cut off; NaN where nothing was seen. shape (N,)."""
 
     def pod_percentiles(self, percent: float) -> FloatArray:
-        """Percentile of each pod in whole units, cut off; NaN for one that saw nothing. shape (..., P)."""
+        """Percentile of each pod in whole units, cut off; NaN for one that saw nothing. shape (N, P)."""
 
     def windows(self, window_days: float = WEEK_DAYS) -> Windows:
         """The pods' 5-minute averages of the last days."""
@@ -111,31 +98,31 @@ class View(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PodWindows:
-    """The 5-minute averages of some pods in a window at one moment: see `Windows`."""
+    """`Windows` of a batch of one."""
 
     averages: SingleArray
     """Shape (P, K), NaN where too little was measured."""
     highest: FloatArray
-    """Each pod's own highest, shape (P,)."""
     sparse: BoolArray
-    """For which of them the highest sample ever stands in, shape (P,)."""
+    """For which pods the highest sample ever stands in, shape (P,)."""
     evidence_seconds: FloatArray
-    """How much of the window each pod was observed, shape (P,). [s]"""
 
     @property
-    def sum_of_max(self) -> float:
+    def sum_of_max(self) -> FloatArray:
         """S."""
-        return float(self.highest.sum())
+        total: FloatArray = self.highest.sum(axis=-1)
+        return total
 
     @property
-    def coincident_max(self) -> float:
+    def coincident_max(self) -> FloatArray:
         """C."""
         own = self.averages[~self.sparse]
         sums = np.where(np.isnan(own), np.float32(0.0), own).sum(axis=0, dtype=np.float64)
-        return float(sums.max(initial=0.0)) + float(self.highest[self.sparse].sum())
+        stand_ins: FloatArray = self.highest[:, self.sparse].sum(axis=-1)
+        return stand_ins + float(sums.max(initial=0.0))
 
     def percentiles(self, percent: float) -> FloatArray:
-        """Each pod's percentile, shape (P,)."""
+        """Each pod's percentile."""
         counts = np.count_nonzero(~np.isnan(self.averages), axis=1)
         places = np.maximum(np.ceil(counts * (percent / 100)).astype(np.intp) - 1, 0)
         ordered = np.sort(self.averages, axis=1)  # NaN comes last
@@ -145,16 +132,14 @@ class PodWindows:
 
 @dataclass(frozen=True, slots=True)
 class ClassView:
-    """One resource of one class at one moment, from the agent's history: see `View`."""
+    """One resource of one class, from the agent's history: a `View` that is a batch of one."""
 
     history: ResourceHistory
-    """Where the rows are."""
     series: int
     """Row of the class as a whole; it also holds what departed pods used."""
     pods: IntArray
     """Rows of the warm pods, shape (P,)."""
     requests: FloatArray
-    """What each of them requests, shape (P,); 0 for nothing."""
 
     @property
     def resource(self) -> str:
@@ -167,37 +152,32 @@ class ClassView:
         return self.history.units
 
     @property
-    def mean(self) -> float:
+    def mean(self) -> FloatArray:
         """Decayed mean of the class series."""
-        return float(self.history.moments.mean(self.class_row)[0])
+        return self.history.moments.mean(self._row)
 
     @property
-    def stdev(self) -> float:
+    def stdev(self) -> FloatArray:
         """Decayed standard deviation of the class series."""
-        return float(self.history.moments.stdev(self.class_row)[0])
+        return self.history.moments.stdev(self._row)
 
     @property
     def pod_means(self) -> FloatArray:
-        """Decayed mean of each pod, shape (P,)."""
-        return self.history.moments.mean(self.pods)
+        """Decayed mean of each pod."""
+        return self.history.moments.mean(self.pods)[np.newaxis]
 
     @property
     def pod_stdevs(self) -> FloatArray:
-        """Decayed standard deviation of each pod, shape (P,)."""
-        return self.history.moments.stdev(self.pods)
+        """Decayed standard deviation of each pod."""
+        return self.history.moments.stdev(self.pods)[np.newaxis]
 
-    @property
-    def class_row(self) -> IntArray:
-        """The row of the class as an array, shape (1,)."""
-        return np.array([self.series], dtype=np.intp)
-
-    def class_percentile(self, percent: float) -> float:
-        """Percentile of the class in whole units, cut off; NaN where nothing was seen."""
-        return float(whole_percentiles(self.history, self.class_row, percent)[0])
+    def class_percentile(self, percent: float) -> FloatArray:
+        """Percentile of the class in whole units."""
+        return whole_percentiles(self.history, self._row, percent)
 
     def pod_percentiles(self, percent: float) -> FloatArray:
-        """Percentile of each pod in whole units, cut off; NaN for one that saw nothing. shape (P,)."""
-        return whole_percentiles(self.history, self.pods, percent)
+        """Percentile of each pod in whole units."""
+        return whole_percentiles(self.history, self.pods, percent)[np.newaxis]
 
     def windows(self, window_days: float = WEEK_DAYS) -> PodWindows:
         """The pods' 5-minute averages of the last days."""
@@ -207,21 +187,16 @@ class ClassView:
         observed = np.minimum(self.history.observed[self.pods], seconds)
         sparse = is_sparse(covered, observed)
         own = np.fmax.reduce(averages, axis=1, initial=np.nan).astype(np.float64)
-        return PodWindows(
-            averages=averages,
-            highest=np.where(sparse, np.fmax(self.history.moments.highest[self.pods], own), own),
-            sparse=sparse,
-            evidence_seconds=np.minimum(covered, observed),
-        )
+        highest = np.where(sparse, np.fmax(self.history.moments.highest[self.pods], own), own)
+        return PodWindows(averages, highest[np.newaxis], sparse, np.minimum(covered, observed)[np.newaxis])
+
+    @property
+    def _row(self) -> IntArray:
+        return np.array([self.series], dtype=np.intp)
 
 
 def is_sparse(covered_seconds: FloatArray, observed_seconds: FloatArray) -> BoolArray:
-    """For which pods a window says too little; any shape.
-
-    Args:
-        covered_seconds: for how much of the window there are averages.
-        observed_seconds: for how long each pod was observed, at most the window.
-    """
+    """For which pods a window says too little: it has averages for less than half of the time they were observed."""
     sparse: BoolArray = (covered_seconds == 0.0) | (covered_seconds < _ENOUGH * observed_seconds)
     return sparse
 
@@ -241,15 +216,15 @@ class Model(Protocol):
         """Whether it looks at what was measured. One that looks at requests alone says nothing about the system."""
 
     def peak(self, view: View, margin: float) -> Amount:
-        """The peak that the warm pods of a class will reach. Called for each class at every report.
+        """The peak that the warm pods of a class, one at least, will reach. Called for each class at every report.
 
         Args:
-            view: the class, with at least one warm pod.
+            view: the class.
             margin: factor for what was measured (1.1 for 10 percent); what was only requested is not multiplied.
 
         Returns:
-            The peak, in the view's unit: a number, or one for each moment of a view of many. Negative or not finite
-            counts as unknown, and then as capacity.
+            The peak at each moment of the view, in its unit. Negative or not finite counts as unknown, and then as
+            capacity.
         """
         ...
 
@@ -262,7 +237,6 @@ class ProdView:
     """
 
     history: ResourceHistory
-    """Where the rows are."""
     series: int
     """Row of the class prod."""
     system: int
@@ -286,7 +260,6 @@ class ReclaimableEstimate:
     """What a rule of its own says, in the history's unit."""
 
     reclaimable: float
-    """What is reclaimable."""
     peak: float
     """What the Prod pods and the system will reach, margin included."""
 
@@ -296,12 +269,9 @@ class ReclaimableModel(Protocol):
     """A model that also estimates Reclaimable, in place of the common formula."""
 
     def estimate_reclaimable(self, prod: ProdView, margin: float, ratio: float) -> ReclaimableEstimate:
-        """What is reclaimable of the Prod pods' requests. Called at every report; the system was measured.
+        """What is reclaimable of the Prod pods' requests; the ratio is the share of them that may be, 0..1.
 
-        Args:
-            prod: the Prod pods.
-            margin: factor for what was measured.
-            ratio: share of the requests that is reclaimable, 0..1.
+        Called at every report; the system was measured.
         """
 
 
@@ -312,11 +282,7 @@ def quoted(value: object) -> str:
 
 
 def require(name: str, value: object, low: float, high: float) -> None:
-    """Check a model's parameter.
-
-    Raises:
-        ValueError: it is not a number from low to high; the message begins with the parameter's name.
-    """
+    """Check that a model's parameter is a number from low to high; the ValueError begins with its name."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
         raise ValueError(f"{name}: must be a number from {low:g} to {high:g}, got {quoted(value)}")
 

@@ -28,9 +28,7 @@ class PercentileEstimate:
     """What one way of looking says, in whole milli-cores or bytes; None where it cannot say anything."""
 
     reclaimable: float | None
-    """What is reclaimable."""
     peak: float | None
-    """What the Prod pods will reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,6 @@ class ProdPods:
     percentiles: FloatArray
     """Each one's percentile without margin; NaN where this resource was not measured, which then adds nothing."""
     cold: BoolArray
-    """Which have too little history."""
     terminating: BoolArray
     """Which have ended or are being deleted."""
     known: BoolArray
@@ -57,13 +54,7 @@ class ProdPods:
 
 
 def by_pods(pods: ProdPods, margin: float, allocatable: float | None) -> PercentileEstimate:
-    """Each pod by itself.
-
-    Args:
-        pods: the Prod pods.
-        margin: factor for what was measured.
-        allocatable: what pods may request; None when it is unknown.
-    """
+    """Each pod by itself; allocatable is None when it is unknown."""
     judged = ~pods.cold & ~pods.terminating & pods.known
     peaks = np.trunc(pods.percentiles[judged] * margin)
     measured = ~np.isnan(peaks)
@@ -76,13 +67,9 @@ def by_pods(pods: ProdPods, margin: float, allocatable: float | None) -> Percent
 def by_class(
     pods: ProdPods, classes: Sequence[float | None], margin: float, allocatable: float | None
 ) -> PercentileEstimate:
-    """All Prod pods together, and the system with them.
+    """All Prod pods together, and the system with them: classes are its percentile and those of Prod's bands.
 
-    Args:
-        pods: the Prod pods.
-        classes: percentiles of the system and of Prod (of all of its bands); None for one that is unknown.
-        margin: factor for what was measured.
-        allocatable: what pods may request; None when it is unknown.
+    Those and allocatable are None where they are unknown.
     """
     known = [one for one in classes if one is not None]
     if len(known) < len(classes):

@@ -45,17 +45,10 @@ def format_span(seconds: float) -> str:
 
 
 def parse_timestamp(text: str, now: float) -> float:
-    """A moment: a date, a date with a time (UTC unless it has a time zone), seconds since 1970, or how long ago it was.
-
-    Args:
-        text: such as "2013-08-16", "2026-01-31T12:00:00Z", "1376611200" or "14d".
-        now: what "14d" is counted back from. [seconds since 1970]
-
-    Returns:
-        Seconds since 1970.
+    """Seconds since 1970 of "2013-08-16", "2026-01-31T12:00:00Z" (UTC if without zone), "1376611200" or "14d" (ago).
 
     Raises:
-        ValueError: it is none; the message quotes it.
+        ValueError: it is none of these; the message quotes it.
     """
     wrong = f"{text[:_SHOWN]!r} is no moment: write 2026-01-31, 2026-01-31T12:00:00Z, or 14d for so long ago"
     plain = text.strip()

@@ -24,18 +24,7 @@ from headroom.backtest.placement import Churn, Placement, check_churn, churned, 
 from headroom.backtest.score import MachineScore, Result, result, score
 from headroom.backtest.trace import Trace, TraceError
 
-__all__ = [
-    "GROUP_VALUES",
-    "ORACLE",
-    "Churn",
-    "ModelError",
-    "NamedPolicy",
-    "Plan",
-    "Result",
-    "TraceError",
-    "predictions",
-    "run",
-]
+__all__ = ["GROUP_VALUES", "Churn", "ModelError", "Result", "TraceError"]
 
 ORACLE: Final = "oracle"
 """Name of the policy that knows the future."""
@@ -45,12 +34,10 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True, slots=True)
 class NamedPolicy:
-    """A policy to evaluate, and its name."""
+    """A policy to evaluate, and its name in results."""
 
     name: str
-    """Its name in results."""
     policy: PredictPolicy
-    """The policy itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +61,7 @@ class Plan:
 def run(
     trace: Trace, choices: Sequence[NamedPolicy], plan: Plan, progress: Progress = lambda _share, _what: None
 ) -> list[Result]:
-    """Evaluate policies on one trace.
-
-    Args:
-        trace: one resource.
-        choices: the policies.
-        plan: how.
-        progress: called at every machine.
-
-    Returns:
-        For each horizon one result of the oracle and one of each policy, in the order given.
+    """Evaluate policies on one trace: for each horizon a result of the oracle, then of each policy as given.
 
     Raises:
         TraceError: it cannot be evaluated as planned; the message says what can.
@@ -92,7 +70,7 @@ def run(
     """
     if trace.step_seconds != SLOT_SECONDS:
         raise TraceError(
-            f"{trace.source or 'the trace'}: has a value every {trace.step_seconds:g} s, but models use averages "
+            f"{trace.title}: has a value every {trace.step_seconds:g} s, but models use averages "
             f"of {SLOT_SECONDS:g} s; average it over that time"
         )
     horizons = {seconds: max(int(np.ceil(seconds / trace.step_seconds)), 1) for seconds in plan.horizons_seconds}
@@ -114,7 +92,7 @@ def run(
     progress(1.0, "")
     if not all(found[0] for found in scores.values()):
         raise TraceError(
-            f"{trace.source or 'the trace'}: no series is on a machine after the first "
+            f"{trace.title}: no series is on a machine after the first "
             f"{format_span(plan.warm_up_seconds)} and before the horizon; choose a shorter --warm-up or --horizon"
         )
     seeds = [placement.seed for placement in placements if placement.seed is not None]
@@ -163,26 +141,20 @@ def predictions(machine: Machine, predictors: Sequence[BatchPredictor], start: i
 
 
 def _first_counted(trace: Trace, plan: Plan, horizons: Mapping[int, int]) -> int:
-    """The first step that counts.
-
-    Raises:
-        TraceError: no step would be left for a horizon.
-    """
+    """The first step that counts; raises TraceError if none would be left for a horizon."""
     start = int(np.ceil(plan.warm_up_seconds / trace.step_seconds))
     longest = max(horizons.values())
     if trace.steps - longest > start:
         return start
     length, step = trace.steps * trace.step_seconds, trace.step_seconds
     room = trace.steps - 1 - start
-    way_out = (
-        f"choose a --horizon of at most {format_span(room * step)}"
-        if room > 0
-        else f"choose a --warm-up of at most {format_span(max(trace.steps - 1 - longest, 0) * step)} with this horizon"
-        if trace.steps - 1 > longest
-        else "choose a shorter --warm-up and a shorter --horizon"
-    )
+    way_out = "choose a shorter --warm-up and a shorter --horizon"
+    if room > 0:
+        way_out = f"choose a --horizon of at most {format_span(room * step)}"
+    elif trace.steps - 1 > longest:
+        way_out = f"choose a --warm-up of at most {format_span((trace.steps - 1 - longest) * step)} with this horizon"
     raise TraceError(
-        f"{trace.source or 'the trace'}: it lasts {format_span(length)}; the first {format_span(plan.warm_up_seconds)} "
+        f"{trace.title}: it lasts {format_span(length)}; the first {format_span(plan.warm_up_seconds)} "
         f"and the last {format_span(longest * step)} (the horizon) do not count, so nothing is left to judge; {way_out}"
     )
 

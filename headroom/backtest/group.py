@@ -8,8 +8,7 @@ import numpy as np
 
 from agent.numerics.arrays import FloatArray, IntArray
 from agent.numerics.history import MINIMUM_EFFECTIVE_SAMPLES
-from headroom.backtest.columns import PodColumns
-from headroom.backtest.history import PodHistory
+from headroom.backtest.history import PodColumns, PodHistory
 from headroom.backtest.history_inheritance import sources
 from headroom.backtest.placement import Placement
 from headroom.backtest.replay import Row, StatisticsReplay
@@ -29,16 +28,14 @@ class Segment:
     """A time during which the same pods are on a machine, and the same of them warm."""
 
     start: int
-    """First step."""
     end: int
-    """The step after the last one."""
     view: SegmentView | None
     """The warm pods; None when there is none."""
     cold: float
     """Sum of the limits of the others. [cores or bytes]"""
 
     def forget(self) -> None:
-        """Free what was computed of pods that are not there any more afterwards."""
+        """Free what was computed of pods that leave with it."""
         for pod in () if self.view is None else self.view.pods:
             if pod.end <= self.end:
                 pod.forget()
@@ -49,39 +46,30 @@ class Machine:
     """One machine of one placement."""
 
     name: str
-    """Its name."""
     trace: Trace
     """Whose series its pods are."""
     lifetimes: tuple[PodLifetime, ...]
     """Its pods, P of them."""
     pods: tuple[PodHistory, ...]
-    """What is known of each."""
     columns: PodColumns
-    """Their values as tables."""
     series: int
     """The row of all of them together."""
     statistics: StatisticsReplay
-    """Moments and histograms."""
 
     @property
-    def starts(self) -> IntArray:
-        """First step of each pod, shape (P,)."""
-        return np.array([lifetime.start for lifetime in self.lifetimes], dtype=np.intp)
+    def _times(self) -> tuple[IntArray, IntArray]:
+        """First step of each pod and the step after its last one, shape (P,) each."""
+        times = np.array([(lifetime.start, lifetime.end) for lifetime in self.lifetimes], dtype=np.intp).reshape(-1, 2)
+        return times[:, 0], times[:, 1]
 
     @property
-    def ends(self) -> IntArray:
-        """The step after the last one of each pod, shape (P,)."""
-        return np.array([lifetime.end for lifetime in self.lifetimes], dtype=np.intp)
-
-    @property
-    def pod_limits(self) -> FloatArray:
-        """The limit of each pod, shape (P,). [cores or bytes]"""
+    def _pod_limits(self) -> FloatArray:
         return self.trace.limits[[lifetime.series for lifetime in self.lifetimes]]
 
     def limits(self, start: int, end: int) -> FloatArray:
         """Sum of the limits of what is there at each step, shape (N,). [cores or bytes]"""
         found = np.zeros(end - start)
-        for lifetime, limit in zip(self.lifetimes, self.pod_limits.tolist(), strict=True):
+        for lifetime, limit in zip(self.lifetimes, self._pod_limits.tolist(), strict=True):
             found[max(lifetime.start - start, 0) : max(lifetime.end - start, 0)] += limit
         return found
 
@@ -91,7 +79,7 @@ class Machine:
         A pod that leaves before uses nothing from then on; who comes later does not count. [cores or bytes]
         """
         found = np.zeros(end - start)
-        starts, ends = self.starts, self.ends
+        starts, ends = self._times
         for low, high in _between(np.concatenate([starts, ends]), start, end):
             used = np.zeros(high + horizon_steps - low)
             for place in np.flatnonzero((starts <= low) & (low < ends)).tolist():
@@ -102,14 +90,8 @@ class Machine:
         return found
 
     def segments(self, cold_seconds: float, start: int, end: int) -> Iterator[Segment]:
-        """The time from a step to before another, cut where pods come, go or get warm.
-
-        Args:
-            cold_seconds: a pod is cold until it was observed this long. [s]
-            start: first step.
-            end: the step after the last one.
-        """
-        starts, ends, limits = self.starts, self.ends, self.pod_limits
+        """The time from a step to before another, cut where pods come, go or get warm: observed for cold_seconds."""
+        (starts, ends), limits = self._times, self._pod_limits
         warm_from = np.array([self._warm_from(pod, cold_seconds) for pod in self.pods], dtype=np.intp)
         for low, high in _between(np.concatenate([starts, ends, warm_from]), start, end):
             here = (starts <= low) & (low < ends)
@@ -134,7 +116,7 @@ class Machine:
             places=warm,
             columns=self.columns,
             series=self.series,
-            requests=self.pod_limits[warm],
+            requests=self._pod_limits[warm],
             statistics=self.statistics,
         )
 
@@ -158,8 +140,7 @@ def machines(
         trace: whose series their pods are.
         placements: where those are.
         workload_history: whether a new pod inherits the history of its workload.
-        learning: called now and then, while moments or histograms are learned, with the share of the time that is
-            done, 0..1.
+        learning: called now and then, while moments or histograms are learned, with the share that is done, 0..1.
     """
     group = _Group(trace, learning, workload_history=workload_history)
     for placement in placements:
@@ -178,11 +159,8 @@ class _Group:
     """Machines whose pods learn side by side. A series that is on several of them, from and to the same step, once."""
 
     def __init__(self, trace: Trace, learning: Callable[[float], None], *, workload_history: bool) -> None:
-        self.values = 0
-        """Averages of all rows."""
-        self._trace = trace
-        self._learning = learning
-        self._workload_history = workload_history
+        self.values = 0  # averages of all rows
+        self._trace, self._learning, self._workload_history = trace, learning, workload_history
         self._rows: list[Row] = []
         self._known: dict[PodLifetime, int] = {}
         self._machines: list[tuple[str, list[PodLifetime], list[int], list[int | None], int]] = []
@@ -241,13 +219,7 @@ class _Group:
 def histories(
     lifetimes: Sequence[PodLifetime], own: Sequence[FloatArray], inherited: Sequence[int | None]
 ) -> Iterator[PodHistory]:
-    """The history of each lifetime: its own averages, and before them those of the lifetime that it inherits from.
-
-    Args:
-        lifetimes: in order of their beginning.
-        own: the averages of each, from its beginning to its end.
-        inherited: for each, the place of the lifetime that it inherits from.
-    """
+    """The history of each lifetime: its own averages, and before them those of the lifetime that it inherits from."""
     made: list[PodHistory] = []
     lines: dict[int, _HistoryChain] = {}
     last: dict[str | None, int] = {}
@@ -269,8 +241,7 @@ class _HistoryChain:
     """Pods that inherit from one another, one after the other: they share the memory of their past."""
 
     def __init__(self, first: PodHistory, end: int) -> None:
-        self.last = -1
-        """The place of the last one."""
+        self.last = -1  # the place of the last one
         self._origin = first.origin
         self._values = np.full(end - first.origin, np.nan)
         self._values[: len(first.values)] = first.values

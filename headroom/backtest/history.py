@@ -1,14 +1,13 @@
-"""What an agent knows at each step of one pod: its own averages since it came, and those that it inherited."""
+"""What an agent knows at each step of one pod, and the same of all pods of a machine as tables."""
 
+import heapq
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
-from agent.numerics.arrays import FloatArray
+from agent.numerics.arrays import FloatArray, IntArray
 from headroom.backtest.rolling_window import trailing_max, trailing_percentiles
-
-_NOTHING: Final = -np.inf
 
 
 @dataclass(slots=True)
@@ -30,7 +29,7 @@ class PodHistory:
 
     def observed(self) -> FloatArray:
         """How many averages it ever had. [steps]"""
-        return np.cumsum(~np.isnan(self.values), dtype=np.float64)[self._lifetime]
+        return np.cumsum(~np.isnan(self.values), dtype=np.float64)[self.start - self.origin :]
 
     def covered(self, steps: int) -> FloatArray:
         """How many averages it has in the window. [steps]"""
@@ -41,39 +40,68 @@ class PodHistory:
 
     def highest_ever(self) -> FloatArray:
         """Its highest average ever. [cores or bytes]"""
-        ever: FloatArray = np.maximum.accumulate(_filled(self.values, _NOTHING))[self._lifetime]
+        ever: FloatArray = np.maximum.accumulate(_filled(self.values, -np.inf))[self.start - self.origin :]
         return ever
 
     def highest(self, steps: int) -> FloatArray:
         """Its highest average in the window; minus infinity where there is none. [cores or bytes]"""
         low = max(self.start - steps + 1, self.origin)
-        found = trailing_max(_filled(self.values[low - self.origin :], _NOTHING), steps)
-        return found[self.start - low :]
+        return trailing_max(_filled(self.values[low - self.origin :], -np.inf), steps)[self.start - low :]
 
     def percentiles(self, steps: int, percent: float) -> FloatArray:
         """A percentile of its averages in the window; NaN where there is none. [cores or bytes]"""
-        return trailing_percentiles(self.values, steps, percent)[self._lifetime]
+        return trailing_percentiles(self.values, steps, percent)[self.start - self.origin :]
 
     def add_to(self, sums: FloatArray, low: int) -> None:
         """Add its averages to sums that begin with the step `low`, shape (N,). [cores or bytes]"""
+        if self._whole is None:
+            self._whole = _filled(self.values, 0.0) if np.isnan(self.values).any() else self.values
         first, last = max(low, self.origin), min(low + len(sums), self.end)
         if first < last:
-            sums[first - low : last - low] += self._filled[first - self.origin : last - self.origin]
+            sums[first - low : last - low] += self._whole[first - self.origin : last - self.origin]
 
     def forget(self) -> None:
         """Free what was computed."""
         self._whole = None
 
-    @property
-    def _filled(self) -> FloatArray:
-        """Its averages, 0 where there is none; the same memory where there is one everywhere."""
-        if self._whole is None:
-            self._whole = _filled(self.values, 0.0) if np.isnan(self.values).any() else self.values
-        return self._whole
 
-    @property
-    def _lifetime(self) -> slice:
-        return slice(self.start - self.origin, None)
+PodQuery = Callable[[PodHistory, int], FloatArray]
+"""From a pod and its row in the statistics to its values at the steps of its lifetime."""
+
+
+class PodColumns:
+    """Tables of shape (T, columns): as many columns as there are pods at a time, one pod after another in each."""
+
+    def __init__(self, steps: int, pods: Sequence[PodHistory], rows: Sequence[int]) -> None:
+        """The pods of a machine, in order of their beginning, and their rows in the statistics."""
+        self._steps, self._pods, self._rows = steps, pods, rows
+        self._columns = columns_of(pods)
+        self._tables: dict[Hashable, FloatArray] = {}
+
+    def values(self, name: Hashable, query: PodQuery, places: IntArray, start: int, end: int) -> FloatArray:
+        """Values of the pods at some places, at steps start <= t < end at which all of them are there; shape (N, P).
+
+        The query runs once for every pod and name.
+        """
+        table = self._tables.get(name)
+        if table is None:
+            table = np.full((self._steps, int(self._columns.max(initial=-1)) + 1), np.nan)
+            for pod, row, column in zip(self._pods, self._rows, self._columns.tolist(), strict=True):
+                table[pod.start : pod.end, column] = query(pod, row)
+            self._tables[name] = table
+        found: FloatArray = table[start:end, self._columns[places]]
+        return found
+
+
+def columns_of(pods: Sequence[PodHistory]) -> IntArray:
+    """A column for each pod, so that no two are in one at the same time, and as few columns as that takes."""
+    found = np.zeros(len(pods), dtype=np.intp)
+    taken: list[tuple[int, int]] = []
+    for place, pod in enumerate(pods):
+        column = heapq.heappop(taken)[1] if taken and taken[0][0] <= pod.start else len(taken)
+        found[place] = column
+        heapq.heappush(taken, (pod.end, column))
+    return found
 
 
 def _filled(values: FloatArray, nothing: float) -> FloatArray:

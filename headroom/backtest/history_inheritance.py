@@ -35,19 +35,13 @@ class _HistoryInheritance:
     def __init__(
         self, lifetimes: Sequence[PodLifetime], observed: Callable[[int, int], int], step_seconds: float
     ) -> None:
-        self._lifetimes = lifetimes
-        self._observed = observed
-        self._step_seconds = step_seconds
+        self._lifetimes, self._observed, self._step_seconds = lifetimes, observed, step_seconds
         self._step = 0
         self._owners: dict[int, int] = {}
         self._copied: dict[int, int] = {}
         self._found: list[int | None] = [None] * len(lifetimes)
         self._inherited = [0] * len(lifetimes)
         self._index = SeriesIndex(SeriesIndexLimits(), self._clear, self._copy)
-        self._pods = [
-            PodRef(str(place), "", str(place), PriorityBand.PROD, QoS.NONE, workload=lifetime.workload)
-            for place, lifetime in enumerate(lifetimes)
-        ]
 
     def run(self) -> list[int | None]:
         """Process every change of the machine's pods, and update once an hour."""
@@ -57,13 +51,14 @@ class _HistoryInheritance:
             departures[lifetime.end].append(place)
         updates = range(min(arrivals), max(arrivals) + 1, max(int(_UPDATE_SECONDS // self._step_seconds), 1))
         here: dict[int, PodRef] = {}
-        for step in sorted({*arrivals, *departures, *updates}):
-            self._step = step
-            for place in departures.get(step, ()):
+        for self._step in sorted({*arrivals, *departures, *updates}):
+            for place in departures.get(self._step, ()):
                 here.pop(place, None)
-            here.update({place: self._pods[place] for place in arrivals.get(step, ())})
-            self._index.update(step * self._step_seconds, tuple(here.values()), self._richness)
-            for place in arrivals.get(step, ()):
+            for place in arrivals.get(self._step, ()):
+                workload = self._lifetimes[place].workload
+                here[place] = PodRef(str(place), "", str(place), PriorityBand.PROD, QoS.NONE, workload=workload)
+            self._index.update(self._step * self._step_seconds, tuple(here.values()), self._richness)
+            for place in arrivals.get(self._step, ()):
                 self._record_source(place)
         return self._found
 

@@ -9,7 +9,6 @@ import numpy as np
 from agent.numerics.arrays import IntArray
 from headroom.backtest.trace import PodLifetime, Trace, TraceError
 
-_DAY_SECONDS: Final = 86400.0
 MOST_PODS: Final = 2_000_000
 """Most pods that may come and go: 500 MB of them."""
 
@@ -41,13 +40,8 @@ class Placement:
     lifetimes: tuple[PodLifetime, ...]
     """In order of their beginning."""
     machines: tuple[str, ...]
-    """Their names."""
     seed: int | None
     """What the random numbers began with; None for the real placement."""
-
-    def on(self, machine: int) -> list[PodLifetime]:
-        """The pod lifetimes on a machine."""
-        return [lifetime for lifetime in self.lifetimes if lifetime.machine == machine]
 
 
 def random_packing(series: int, machines: int, seed: int) -> IntArray:
@@ -56,14 +50,10 @@ def random_packing(series: int, machines: int, seed: int) -> IntArray:
 
 
 def packed(trace: Trace, machines: int, seed: int) -> Placement:
-    """Every series on one machine for as long as it is there, from its first value to its last.
-
-    Raises:
-        TraceError: there are more machines than series.
-    """
+    """Every series on one machine from its first value to its last; TraceError for more machines than series."""
     if machines > trace.series:
         raise TraceError(
-            f"{trace.source or 'the trace'}: {machines} machines for {trace.series} series; "
+            f"{trace.title}: {machines} machines for {trace.series} series; "
             f"choose at most {trace.series} machines (--machines)"
         )
     there = ~np.isnan(trace.usage)
@@ -77,15 +67,10 @@ def packed(trace: Trace, machines: int, seed: int) -> Placement:
 
 
 def real(trace: Trace) -> Placement:
-    """The placement in the trace.
-
-    Raises:
-        TraceError: it has none.
-    """
+    """The placement in the trace; raises TraceError where it has none."""
     if trace.lifetimes is None:
         raise TraceError(
-            f"{trace.source or 'the trace'} does not record which machine a series was on; "
-            "give the number to pack them on: --machines"
+            f"{trace.title} does not record which machine a series was on; give the number to pack them on: --machines"
         )
     lifetimes = [
         lifetime if lifetime.workload is not None else replace(lifetime, workload=_workload(trace, lifetime.series))
@@ -96,22 +81,12 @@ def real(trace: Trace) -> Placement:
 
 
 def check_churn(trace: Trace, machines: int, churn: Churn, seeds: int) -> None:
-    """Refuse more pods than fit in memory, before any is made.
-
-    Args:
-        trace: how long they come and go.
-        machines: how many machines.
-        churn: how pods come and go.
-        seeds: how many times all that is done.
-
-    Raises:
-        TraceError: there would be too many.
-    """
+    """Refuse more pods than fit in memory, before any is made (TraceError)."""
     after_another = 1 + trace.steps * trace.step_seconds / max(churn.mean_life_seconds, trace.step_seconds)
     pods = seeds * machines * churn.slots_per_machine * after_another
     if pods > MOST_PODS:
         raise TraceError(
-            f"{trace.source or 'the trace'}: about {pods:,.0f} pods would come and go, which is more than the "
+            f"{trace.title}: about {pods:,.0f} pods would come and go, which is more than the "
             f"{MOST_PODS:,} that fit; give a longer --churn-mean-life, or fewer --machines, --slots or seeds (--seed)"
         )
 
@@ -120,21 +95,13 @@ def churned(trace: Trace, machines: int, churn: Churn, seed: int) -> Placement:
     """Random series in the slots of machines, one after another, for exponential lives of at least a step.
 
     A pod that does not come back makes room for a random series under a name of its own: nothing of the machine's
-    earlier pods is known of it.
-
-    Args:
-        trace: its series must be there all the time.
-        machines: how many machines.
-        churn: how pods come and go.
-        seed: of the random numbers.
-
-    Raises:
-        TraceError: a series is not there all the time.
+    earlier pods is known of it. Raises TraceError where a series is not there all the time.
     """
-    if np.isnan(trace.usage).any():
-        gone = trace.names[int(np.isnan(trace.usage).any(axis=0).argmax())]
+    gaps = np.isnan(trace.usage).any(axis=0)
+    if gaps.any():
+        gone = trace.names[int(gaps.argmax())]
         raise TraceError(
-            f"{trace.source or 'the trace'}: pods that come and go are made of series that are there all the time, "
+            f"{trace.title}: pods that come and go are made of series that are there all the time, "
             f"which {gone} is not; judge this trace without --churn-mean-life"
         )
     numbers = np.random.default_rng(seed)

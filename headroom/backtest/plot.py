@@ -10,12 +10,10 @@ import numpy as np
 
 from headroom.backtest.durations import format_span
 from headroom.backtest.engine import ORACLE
-from headroom.backtest.labels import place_labels
 from headroom.backtest.score import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ENDINGS: Final = (".png", ".svg")
 """What a picture's file may end in."""
@@ -24,12 +22,11 @@ TARGETS: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
     ("memory", 86400): (3.0, 65.0),
 }
 """Resource and horizon [s] -> violation not above, savings not below, for the policy that ships. [percent]"""
-_WIDTH: Final = 17.0
-_HEIGHT: Final = 4.8
 _LONGEST_LABEL: Final = 34
 _MARKERS: Final = "osD^vPX<>phd"
 _TICKS: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _GREY: Final = "0.35"
+_NOTE: Final[Any] = {"textcoords": "offset points", "fontsize": 8}
 _STYLE: Final[Any] = {
     "axes.grid": True,
     "axes.spines.right": False,
@@ -39,6 +36,7 @@ _STYLE: Final[Any] = {
     "svg.fonttype": "path",
     "svg.hashsalt": "headroom",
 }
+_Styles = Mapping[str, dict[str, Any]]
 
 
 class PlotError(ValueError):
@@ -46,11 +44,7 @@ class PlotError(ValueError):
 
 
 def check(file: Path) -> None:
-    """Check a picture's file before anything is computed.
-
-    Raises:
-        PlotError: no picture could be written there.
-    """
+    """Check a picture's file before anything is computed; raises PlotError if none could be written there."""
     if file.suffix.lower() not in ENDINGS:
         raise PlotError(f"{file} must end in {' or '.join(ENDINGS)}")
     if file.is_dir():
@@ -62,28 +56,29 @@ def check(file: Path) -> None:
 
 
 def draw(results: Sequence[Result], file: Path, title: str = "") -> None:
-    """Write a picture: for each resource and horizon a row of three panels.
+    """Write a picture: for each resource and horizon a row of three panels. The same results make the same bytes.
 
     They are violation against savings (the front that no policy beats is a line, the oracle and our targets are in it),
-    and over the machines the distributions of violations and of savings.
-
-    Args:
-        results: with the oracle's.
-        file: ends in one of `ENDINGS`; the same results make the same bytes.
-        title: stands above it.
-
-    Raises:
-        PlotError: it cannot be written.
+    and over the machines the distributions of violations and of savings. Raises PlotError if it cannot be written.
     """
     check(file)
-    from matplotlib import rc_context  # noqa: PLC0415 - only who wants a picture pays for it
+    from matplotlib import colormaps, rc_context  # noqa: PLC0415 - only who wants a picture pays for it
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.lines import Line2D  # noqa: PLC0415
 
-    groups = _groups(results)
-    styles = _styles([name for name in dict.fromkeys(each.policy for each in results) if name != ORACLE])
+    groups: dict[tuple[str, int], list[Result]] = {}
+    for each in results:
+        groups.setdefault((each.resource, each.horizon_seconds), []).append(each)
+    colours = [*colormaps["tab10"].colors, *colormaps["Dark2"].colors]  # type: ignore[attr-defined]
+    names = [name for name in dict.fromkeys(each.policy for each in results) if name != ORACLE]
+    styles = {
+        name: {"color": colours[index % len(colours)], "marker": _MARKERS[index % len(_MARKERS)]}
+        for index, name in enumerate(names)
+    }
+    metadata: dict[str, Any] = {"Date": None} if file.suffix.lower() == ".svg" else {"Software": None}
     with rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, _HEIGHT * len(groups) + 0.7), layout="constrained")
+        figure = Figure(figsize=(17.0, 4.8 * len(groups) + 0.7), layout="constrained")
         FigureCanvasAgg(figure)
         rows = figure.subplots(len(groups), 3, squeeze=False, width_ratios=(1.35, 1.0, 1.0))
         for axes, ((resource, horizon), group) in zip(rows, groups.items(), strict=True):
@@ -91,74 +86,48 @@ def draw(results: Sequence[Result], file: Path, title: str = "") -> None:
             _front(axes[0], group, styles, TARGETS.get((resource, horizon)), about)
             _distribution(axes[1], group, styles, "violation", f"{about}: steps violated, by machine")
             _distribution(axes[2], group, styles, "savings", f"{about}: saved, by machine")
-        _legend(figure, styles)
+        lines = [Line2D([], [], label=_short(name), markeredgecolor="white", **style) for name, style in styles.items()]
+        lines.append(Line2D([], [], label=ORACLE, color=_GREY, linestyle="--"))
+        figure.legend(handles=lines, loc="outside lower center", ncols=min(len(lines), 6), frameon=False)
         if title:
             figure.suptitle(title)
-        figure.draw_without_rendering()
-        for axes, group in zip(rows, groups.values(), strict=True):
-            place_labels(axes[0], [(*_point(each), _short(each.policy)) for each in group if each.policy != ORACLE])
-        _save(figure, file)
-
-
-def _save(figure: "Figure", file: Path) -> None:
-    metadata: dict[str, Any] = {"Date": None} if file.suffix.lower() == ".svg" else {"Software": None}
-    try:
-        figure.savefig(file, dpi=110, metadata=metadata)
-    except OSError as error:
-        raise PlotError(f"{file} cannot be written: {error.strerror or error}") from error
-
-
-def _groups(results: Sequence[Result]) -> dict[tuple[str, int], list[Result]]:
-    groups: dict[tuple[str, int], list[Result]] = {}
-    for each in results:
-        groups.setdefault((each.resource, each.horizon_seconds), []).append(each)
-    return groups
-
-
-def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """A colour and a marker for each policy, the same in all panels."""
-    from matplotlib import colormaps  # noqa: PLC0415 - as above
-
-    colours = [*colormaps["tab10"].colors, *colormaps["Dark2"].colors]  # type: ignore[attr-defined]
-    return {
-        name: {"color": colours[index % len(colours)], "marker": _MARKERS[index % len(_MARKERS)]}
-        for index, name in enumerate(names)
-    }
-
-
-def _point(result: Result) -> tuple[float, float]:
-    """Violation and savings. [percent]"""
-    return result.violation_percent.mean, result.savings_percent
+        try:
+            figure.savefig(file, dpi=110, metadata=metadata)
+        except OSError as error:
+            raise PlotError(f"{file} cannot be written: {error.strerror or error}") from error
 
 
 def _front(
-    axes: "Axes",
-    group: Sequence[Result],
-    styles: Mapping[str, dict[str, Any]],
-    target: tuple[float, float] | None,
-    about: str,
+    axes: "Axes", group: Sequence[Result], styles: _Styles, target: tuple[float, float] | None, about: str
 ) -> None:
+    """Each policy as a point beside its name; the points that none is left of and above are joined as steps."""
     points = []
     for each in group:
-        violated, saved = _point(each)
+        violated, saved = each.violation_percent.mean, each.savings_percent
         if each.policy == ORACLE:
             axes.axhline(saved, color=_GREY, linewidth=1.0, linestyle="--")
-            text = f"oracle: 0 % at {saved:.1f} %"
-            axes.annotate(
-                text,
-                (1.0, saved),
-                xycoords=("axes fraction", "data"),
-                xytext=(-2, 3),
-                textcoords="offset points",
-                ha="right",
-                color=_GREY,
-                fontsize=8,
-            )
+            place: dict[str, Any] = {
+                "xycoords": ("axes fraction", "data"),
+                "xytext": (-2, 3),
+                "ha": "right",
+                "color": _GREY,
+            }
+            axes.annotate(f"oracle: 0 % at {saved:.1f} %", (1.0, saved), **place, **_NOTE)
         else:
             axes.plot(violated, saved, linestyle="none", markersize=8, markeredgecolor="white", **styles[each.policy])
+            axes.annotate(_short(each.policy), (violated, saved), xytext=(8, 0), va="center", **_NOTE)
             points.append((violated, saved))
-    _unbeaten(axes, points)
-    _scales(axes, points)
+    best: list[tuple[float, float]] = []
+    for violated, saved in sorted(points, key=lambda point: (point[0], -point[1])):
+        if not best or saved > best[-1][1]:
+            best.append((violated, saved))
+    for (left, low), (right, high) in pairwise(best):
+        axes.plot([left, right, right], [low, low, high], color=_GREY, linewidth=1.0, alpha=0.5, zorder=1)
+    widest = max([violated for violated, _ in points], default=0.0)
+    _powers(axes, widest)
+    axes.set_xlim(-0.08, max(2.0, 1.6 * widest))
+    low, high = axes.get_ylim()
+    axes.set_ylim(low - 0.06 * (high - low), high + 0.08 * (high - low))
     if target is not None:
         _target(axes, *target)
     axes.set_xlabel("mean violation [% of steps]")
@@ -166,26 +135,8 @@ def _front(
     axes.set_title(f"{about}: savings against violation")
 
 
-def _unbeaten(axes: "Axes", points: Sequence[tuple[float, float]]) -> None:
-    """The points that none is left of and above, joined as steps."""
-    best: list[tuple[float, float]] = []
-    for violated, saved in sorted(points, key=lambda point: (point[0], -point[1])):
-        if not best or saved > best[-1][1]:
-            best.append((violated, saved))
-    for (left, low), (right, high) in pairwise(best):
-        axes.plot([left, right, right], [low, low, high], color=_GREY, linewidth=1.0, alpha=0.5, zorder=1)
-
-
-def _scales(axes: "Axes", points: Sequence[tuple[float, float]]) -> None:
-    """Violations to 1 % in proportion, beyond in powers: the candidates lie close together."""
-    widest = max([violated for violated, _ in points], default=0.0)
-    _powers(axes, widest)
-    axes.set_xlim(-0.08, max(2.0, 1.6 * widest))
-    low, high = axes.get_ylim()
-    axes.set_ylim(low - 0.06 * (high - low), high + 0.08 * (high - low))
-
-
 def _powers(axes: "Axes", widest: float) -> None:
+    """Violations to 1 % in proportion, beyond in powers: the candidates lie close together."""
     axes.set_xscale("symlog", linthresh=1.0, linscale=0.6)
     ticks = [tick for tick in _TICKS if tick <= max(2.0, 1.6 * widest)]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -198,20 +149,15 @@ def _target(axes: "Axes", violated: float, saved: float) -> None:
     low, high = axes.get_ylim()
     right, high = max(right, 1.6 * violated), max(high, saved + 0.12 * (saved - low))
     axes.fill_between([left, violated], saved, high, color="tab:green", alpha=0.08, linewidth=0.0, zorder=0)
-    axes.plot(
-        [left, violated, violated], [saved, saved, high], color="tab:green", linewidth=1.0, linestyle=":", zorder=1
-    )
+    corner = [left, violated, violated], [saved, saved, high]
+    axes.plot(*corner, color="tab:green", linewidth=1.0, linestyle=":", zorder=1)
     axes.set_xlim(left, right)
     axes.set_ylim(low, high)
     text = f"what the default aims at: {violated:g} % at {saved:g} %"
-    axes.annotate(
-        text, (left, high), xytext=(3, -3), textcoords="offset points", va="top", color="tab:green", fontsize=8
-    )
+    axes.annotate(text, (left, high), xytext=(3, -3), va="top", color="tab:green", **_NOTE)
 
 
-def _distribution(
-    axes: "Axes", group: Sequence[Result], styles: Mapping[str, dict[str, Any]], what: str, title: str
-) -> None:
+def _distribution(axes: "Axes", group: Sequence[Result], styles: _Styles, what: str, title: str) -> None:
     """The share of machines at or below each value."""
     widest = 0.0
     for each in group:
@@ -220,9 +166,8 @@ def _distribution(
         values = np.sort(100.0 * getattr(each, what))
         widest = max(widest, float(values[-1]))
         shares = np.arange(1, len(values) + 1) / len(values)
-        style = (
-            {"color": _GREY, "linestyle": "--"} if each.policy == ORACLE else {"color": styles[each.policy]["color"]}
-        )
+        oracle = {"color": _GREY, "linestyle": "--"}
+        style = oracle if each.policy == ORACLE else {"color": styles[each.policy]["color"]}
         axes.step(np.r_[values[:1], values], np.r_[0.0, shares], where="post", linewidth=1.3, **style)
     if what == "violation":
         _powers(axes, widest)
@@ -230,14 +175,6 @@ def _distribution(
     axes.set_xlabel("violation [% of steps]" if what == "violation" else "savings [% of limits]")
     axes.set_ylabel("share of machines")
     axes.set_title(title)
-
-
-def _legend(figure: "Figure", styles: Mapping[str, dict[str, Any]]) -> None:
-    from matplotlib.lines import Line2D  # noqa: PLC0415 - as above
-
-    lines = [Line2D([], [], label=_short(name), markeredgecolor="white", **style) for name, style in styles.items()]
-    lines.append(Line2D([], [], label=ORACLE, color=_GREY, linestyle="--"))
-    figure.legend(handles=lines, loc="outside lower center", ncols=min(len(lines), 6), frameon=False)
 
 
 def _short(name: str) -> str:

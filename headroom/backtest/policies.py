@@ -1,6 +1,6 @@
 """Policies on a command line and in files: text to a policy that the agent would follow.
 
-    POLICY := MODEL [":" KEY "=" VALUE {"," KEY "=" VALUE}] | "max(" POLICY {"," POLICY} ")" [":" KEYS] | "default"
+    POLICY := MODEL [":" KEY "=" VALUE {"," KEY "=" VALUE}] | "default" [":" KEYS] | JSON of a nodePredictPolicy
 
 Keys are the parameters of the model, `margin` [percent] and `cold` (`coldStartPeriodSeconds`, such as 12h); what is
 left out is what the agent would take.
@@ -8,7 +8,7 @@ left out is what the agent would take.
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import PurePath
@@ -21,20 +21,18 @@ from crds.models import COMBINING
 from crds.predict_policy import DEFAULTS, PredictPolicy, ResourceOverride, with_defaults
 from headroom.backtest.durations import parse_span
 from headroom.backtest.engine import ORACLE, NamedPolicy
-from headroom.backtest.policy_text import NamedPolicyError, ParsedPolicy
-from headroom.backtest.policy_text import parse as parse_text
 
 DEFAULT: Final = "default"
 """The policy that the agent ships with."""
 ALL: Final = "all"
 """Every model with its own parameters, and the default policy."""
-MARGIN: Final = "margin"
-"""Key of a policy: its safety margin. [percent]"""
-COLD: Final = "cold"
-"""Key of a policy: how long a pod counts at its request."""
-_OF_POLICY: Final[tuple[str, ...]] = (MARGIN, COLD)
+_MARGIN, _COLD = "margin", "cold"
 _INSIDE: Final = "nodePredictPolicy"
 _LONGEST: Final = 80
+
+
+class NamedPolicyError(ValueError):
+    """A policy that cannot be backtested; the message names it, the reason, and the valid choices."""
 
 
 def names() -> tuple[str, ...]:
@@ -44,49 +42,30 @@ def names() -> tuple[str, ...]:
 
 
 def parse(texts: Sequence[str]) -> list[NamedPolicy]:
-    """The named policies, each once, in the order given.
-
-    Args:
-        texts: each "default", "all", or a policy as above.
+    """The policies of a command line, each once, in the order given; "all" is every model that stands alone.
 
     Raises:
         NamedPolicyError: one of them is no policy.
     """
     found: dict[str, NamedPolicy] = {}
-    for text in texts:
-        for each in (name for name in names() if name not in COMBINING) if text.strip() == ALL else (text.strip(),):
-            found.setdefault(each, _parse_policy(each))
+    for text in map(str.strip, texts):
+        for each in (name for name in names() if name not in COMBINING) if text == ALL else (text,):
+            found.setdefault(each, _of_json(each, each) if each.startswith("{") else _of_keys(each))
     return list(found.values())
 
 
 def of_file(text: str, place: str) -> NamedPolicy:
-    """The policy of a file.
+    """The policy of a file: JSON of a `nodePredictPolicy`, or of a colocation config or an object with one in it.
 
-    Args:
-        text: JSON of a `nodePredictPolicy`, or of a colocation config or an object with one in it.
-        place: path of the file; its name without the ending is the name of the policy.
-
-    Raises:
-        NamedPolicyError: it is not JSON, or no policy that an agent would follow.
+    The file's name without its ending is the name of the policy. Raises NamedPolicyError as `parse` does.
     """
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise NamedPolicyError(f"{place} is not JSON: {error}") from error
-    if not isinstance(data, Mapping):
-        raise NamedPolicyError(f'{place}: a policy is an object, such as {{"model": "diversity"}}')
-    inside = data.get(_INSIDE, data)
-    try:
-        policy = from_json(PredictPolicy, inside)
-    except CodecError as error:
-        raise NamedPolicyError(f"{place}: {error}") from error
-    _refuse_unknown(policy, place)
     name = PurePath(place).stem or place
+    choice = _of_json(text, place, name)
     if name in (DEFAULT, ORACLE):
         raise NamedPolicyError(
             f"{place}: a policy is called by its file's name, and {name} means another; rename the file"
         )
-    return _resolved(name, policy, place)
+    return choice
 
 
 def as_json(choice: NamedPolicy) -> dict[str, Any]:
@@ -94,66 +73,69 @@ def as_json(choice: NamedPolicy) -> dict[str, Any]:
     return to_json(with_defaults(choice.policy))
 
 
-def _refuse_unknown(policy: PredictPolicy, place: str) -> None:
-    """A key that no agent knows would change nothing, and the figures would be those of another policy."""
-    parts = [
-        ("", PredictPolicy, policy),
-        ("cpu.", ResourceOverride, policy.cpu),
-        ("memory.", ResourceOverride, policy.memory),
-    ]
-    for prefix, kind, part in parts:
+def _of_json(text: str, place: str, name: str = "") -> NamedPolicy:
+    place = place if len(place) <= _LONGEST else f"{place[:_LONGEST]}…"
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NamedPolicyError(f"{place} is not JSON: {error}") from error
+    if not isinstance(data, Mapping):
+        raise NamedPolicyError(f'{place}: a policy is an object, such as {{"model": "diversity"}}')
+    try:
+        policy = from_json(PredictPolicy, data.get(_INSIDE, data))
+    except CodecError as error:
+        raise NamedPolicyError(f"{place}: {error}") from error
+    # A key that no agent knows would change nothing, and the figures would be those of another policy.
+    parts = [("", policy, PredictPolicy), ("cpu.", policy.cpu, ResourceOverride)]
+    for prefix, part, kind in [*parts, ("memory.", policy.memory, ResourceOverride)]:
         for key in part.unknown if part is not None else ():
             known = [*json_fields(kind)]
             close = difflib.get_close_matches(key, known, n=1)
             guess = f"did you mean {prefix}{close[0]}?" if close else f"it has: {', '.join(known)}"
             raise NamedPolicyError(f"{place}: a prediction policy has no key {prefix}{key[:_LONGEST]}; {guess}")
+    return _resolved(name or text, policy, place)
 
 
-def _parse_policy(text: str) -> NamedPolicy:
-    written = parse_text(text)
-    keys = {key: written.parameters.pop(key) for key in _OF_POLICY if key in written.parameters}
-    for inner in _inside(written):
-        if wrong := next((key for key in _OF_POLICY if key in inner.parameters), None):
-            raise NamedPolicyError(
-                f"{text}: {wrong} is of the whole policy: write it behind the bracket, max(...):{wrong}=…"
-            )
-    if written.model == DEFAULT:
-        if written.parameters:
-            raise NamedPolicyError(f"{text}: default has its own parameters; it takes {' and '.join(_OF_POLICY)} alone")
-        policy = DEFAULTS
-    else:
-        if written.model not in names():
-            raise NamedPolicyError(f"{text}: {_unknown(written.model)}")
-        of = tuple(each.part() for each in written.of)
-        policy = PredictPolicy(model=written.model, parameters=written.parameters, of=of or None)
+def _of_keys(text: str) -> NamedPolicy:
+    model, colon, rest = (part.strip() for part in text.partition(":"))
+    if not model:
+        raise NamedPolicyError(f"{text[:_LONGEST]!r} is no policy: the name of a model is missing")
+    if model not in names():
+        raise NamedPolicyError(f"{text[:_LONGEST]}: {_unknown(model)}")
+    parameters: dict[str, Any] = {}
+    for pair in rest.split(",") if colon else ():
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        why = ""
+        if not key or not equals:
+            why = f"behind {model}: stand keys and values, such as windowDays=7"
+        elif not value:
+            why = f"{key} has no value"
+        elif key in parameters:
+            why = f"{key} stands there twice"
+        if why:
+            raise NamedPolicyError(f"{text[:_LONGEST]!r} is no policy: {why}")
+        parameters[key] = _value(value)
+    keys = {key: parameters.pop(key) for key in (_MARGIN, _COLD) if key in parameters}
+    if model == DEFAULT and parameters:
+        raise NamedPolicyError(f"{text}: default has its own parameters; it takes {_MARGIN} and {_COLD} alone")
+    policy = DEFAULTS if model == DEFAULT else PredictPolicy(model=model, parameters=parameters)
     return _resolved(text, _with_keys(policy, keys, text), text)
 
 
-def _inside(written: ParsedPolicy) -> Iterator[ParsedPolicy]:
-    for each in written.of:
-        yield each
-        yield from _inside(each)
-
-
 def _with_keys(policy: PredictPolicy, keys: Mapping[str, Any], text: str) -> PredictPolicy:
-    if MARGIN in keys:
-        margin = keys[MARGIN]
+    if _MARGIN in keys:
+        margin = keys[_MARGIN]
         if not isinstance(margin, int) or isinstance(margin, bool):
             raise NamedPolicyError(f"{text}: margin must be a whole number of percent from 0 to 100, got {margin}")
-        policy = replace(
-            policy, safety_margin_percent=margin, cpu=_without_margin(policy.cpu), memory=_without_margin(policy.memory)
-        )
-    if COLD in keys:
+        cpu, memory = (part and replace(part, safety_margin_percent=None) for part in (policy.cpu, policy.memory))
+        policy = replace(policy, safety_margin_percent=margin, cpu=cpu, memory=memory)
+    if _COLD in keys:
         try:
-            seconds = parse_span(str(keys[COLD]))
+            seconds = parse_span(str(keys[_COLD]))
         except ValueError as error:
             raise NamedPolicyError(f"{text}: cold: {error}") from error
         policy = replace(policy, cold_start_period_seconds=round(seconds))
     return policy
-
-
-def _without_margin(part: ResourceOverride | None) -> ResourceOverride | None:
-    return None if part is None else replace(part, safety_margin_percent=None)
 
 
 def _resolved(name: str, policy: PredictPolicy, place: str) -> NamedPolicy:
@@ -161,15 +143,26 @@ def _resolved(name: str, policy: PredictPolicy, place: str) -> NamedPolicy:
     try:
         return NamedPolicy(name, resolve(policy).policy)
     except PolicyError as error:
-        raise NamedPolicyError(
-            f"{place}: {str(error).removeprefix(PATH).removeprefix('.').removeprefix(':').strip()}"
-        ) from error
+        why = str(error).removeprefix(PATH).removeprefix(".").removeprefix(":").strip()
+        raise NamedPolicyError(f"{place}: {why}") from error
 
 
 def _unknown(model: str) -> str:
     if model == ORACLE:
         return "the oracle is no policy: it is always shown beside the others"
+    if "(" in model:
+        return 'models are combined in JSON: {"model": "max", "of": [{"model": …}, …]}'
+    if "," in model:
+        return "give --policy once for each"
     known = [*names(), ALL]
     close = difflib.get_close_matches(model, known, n=1)
     guess = f"did you mean {close[0]}? " if close else ""
     return f"no model is named {model[:_LONGEST]!r}; {guess}known are {', '.join(known)}"
+
+
+def _value(text: str) -> bool | int | float | str:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return found if isinstance(found, bool | int | float) else text

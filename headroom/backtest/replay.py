@@ -27,51 +27,42 @@ class Row:
     """A learned series: one pod, or all pods of a machine together."""
 
     start: int
-    """First step."""
     values: FloatArray
-    """What it learns at each step from then on, NaN for nothing, shape (N,). [cores or bytes]"""
+    """What it learns at each step from the first on, NaN for nothing, shape (N,). [cores or bytes]"""
     source: int | None = None
     """Row whose history it inherits, which begins earlier; None for none."""
 
 
 class StatisticsReplay:
-    """Statistics of rows: see `headroom.backtest.view.Statistics`."""
+    """Statistics of rows at the steps start <= t < end; nothing is computed before it is requested."""
 
     def __init__(
         self, resource: Resource, step_seconds: float, rows: Sequence[Row], progress: Callable[[float], None]
     ) -> None:
-        """Nothing is computed before it is requested.
-
-        Args:
-            resource: which resource.
-            step_seconds: time from one step to the next. [s]
-            rows: the learned series.
-            progress: called now and then with the share of the time that is done, 0..1.
-        """
-        self._progress = progress
-        self._resource = resource
-        self._step_seconds = step_seconds
-        self._rows = rows
+        """Progress is called now and then with the share of the time that is done, 0..1."""
+        self._progress, self._resource, self._step_seconds, self._rows = progress, resource, step_seconds, rows
         lengths = np.array([len(row.values) for row in rows], dtype=np.intp)
         starts = np.array([row.start for row in rows], dtype=np.intp)
         # The value of row r at step t stands at place _places[r] + t.
         self._places = np.append(0, np.cumsum(lengths))[:-1].astype(np.intp) - starts
         self._values = np.concatenate([row.values for row in rows]) if rows else np.empty(0)
-        self._moments = cache(lambda: self._recorded(_moments, 2))
+        self._moments = cache(
+            lambda: self._recorded(lambda history, own: (history.moments.mean(own), history.moments.stdev(own)), 2)
+        )
         self._percentiles = cache(
             lambda percent: self._recorded(lambda history, own: (whole_percentiles(history, own, percent),), 1)
         )
 
     def mean(self, row: int, start: int, end: int) -> FloatArray:
-        """Decayed mean of a row at the steps start <= t < end."""
+        """Decayed mean of a row."""
         return self._of(self._moments()[0], row, start, end)
 
     def stdev(self, row: int, start: int, end: int) -> FloatArray:
-        """Decayed standard deviation of a row at those steps."""
+        """Decayed standard deviation of a row."""
         return self._of(self._moments()[1], row, start, end)
 
     def percentile(self, row: int, percent: float, start: int, end: int) -> FloatArray:
-        """Percentile of a row at those steps, in whole units; NaN while it saw nothing."""
+        """Percentile of a row, in whole units; NaN while it saw nothing."""
         return self._of(self._percentiles(percent)[0], row, start, end)
 
     def _of(self, recorded: FloatArray, row: int, start: int, end: int) -> FloatArray:
@@ -115,7 +106,3 @@ class StatisticsReplay:
                     history.copy(source, number)
             if active.size:
                 yield step, active
-
-
-def _moments(history: ResourceHistory, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-    return history.moments.mean(rows), history.moments.stdev(rows)

@@ -11,22 +11,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from agent.prediction.policy import ResourceModel, resolve
+from agent.prediction.policy import resolve
 from agent.predictors import PREDICTORS
 from crds.codec import json_name
 from crds.predict_policy import effective
 from headroom.backtest import policies
 from headroom.backtest.durations import format_span, format_timestamp
 from headroom.backtest.engine import ORACLE, NamedPolicy, Plan
-from headroom.backtest.placement import Churn
 from headroom.backtest.score import Result
 from headroom.backtest.trace import Resource, Trace
 from headroom.runtime.sanitize import printable
 
 KIND: Final = "Backtest"
-"""Kind of the JSON document."""
 VERSION: Final = 1
-"""Version of the JSON document."""
 DEFINITIONS: Final[Mapping[str, str]] = {
     "oracle": "the highest sum of what the series used that were on the machine at a step, from then to the end of the "
     "horizon, at most their limits",
@@ -38,18 +35,7 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "at its limit",
 }
 """What the figures are."""
-_CSV: Final = (
-    "policy",
-    "resource",
-    "horizonSeconds",
-    "machines",
-    "seed",
-    "violationPercentMean",
-    "violationPercentP50",
-    "violationPercentP90",
-    "severityPercent",
-    "savingsPercent",
-)
+_SPREAD: Final = {"violationPercentMean": "mean", "violationPercentP50": "p50", "violationPercentP90": "p90"}
 _DIGITS: Final = 6
 _SHOWN: Final = 3
 
@@ -61,9 +47,7 @@ class Report:
     choices: tuple[NamedPolicy, ...]
     """The policies, without the oracle."""
     traces: tuple[Trace, ...]
-    """The traces they ran on."""
     plan: Plan
-    """How."""
     results: tuple[Result, ...]
     """One for each policy and the oracle, resource and horizon."""
     notes: tuple[str, ...] = ()
@@ -76,38 +60,41 @@ class Report:
 
 
 def pooled(results: Sequence[Result]) -> tuple[Result, ...]:
-    """Results of several traces, such as single days, as if their machines had stood side by side.
-
-    Args:
-        results: of one plan; those of one policy, resource and horizon become one.
-    """
+    """Results of several traces of one plan, such as single days, as if their machines had stood side by side."""
     groups: dict[tuple[str, str, int], list[Result]] = {}
     for each in results:
         groups.setdefault((each.policy, each.resource, each.horizon_seconds), []).append(each)
-    return tuple(_together(group) for group in groups.values())
-
-
-def _together(group: Sequence[Result]) -> Result:
-    if len(group) == 1:
-        return group[0]
-    return replace(
-        group[0],
-        violation=np.concatenate([each.violation for each in group]),
-        severity=np.concatenate([each.severity for each in group]),
-        savings=np.concatenate([each.savings for each in group]),
-        limits=np.concatenate([each.limits for each in group]),
+    return tuple(
+        replace(
+            group[0],
+            violation=np.concatenate([each.violation for each in group]),
+            severity=np.concatenate([each.severity for each in group]),
+            savings=np.concatenate([each.savings for each in group]),
+            limits=np.concatenate([each.limits for each in group]),
+        )
+        for group in groups.values()
     )
 
 
 def document(report: Report) -> dict[str, Any]:
     """Everything for programs: `results` as in the contract, and what it takes to repeat them."""
+    plan, churn = report.plan, report.plan.churn
     return {
         "kind": KIND,
         "version": VERSION,
         "results": [_result(each) for each in report.results],
         "policies": {choice.name: policies.as_json(choice) for choice in report.choices},
         "traces": [_trace(each) for each in report.traces],
-        "plan": _plan(report.plan),
+        "plan": {
+            "warmUpSeconds": plan.warm_up_seconds,
+            "workloadHistory": plan.workload_history,
+            "churn": churn
+            and {
+                "meanLifeSeconds": churn.mean_life_seconds,
+                "slotsPerMachine": churn.slots_per_machine,
+                "comesBackPercent": churn.comes_back_percent,
+            },
+        },
         "notes": list(report.all_notes),
         "definitions": dict(DEFINITIONS),
     }
@@ -116,15 +103,14 @@ def document(report: Report) -> dict[str, Any]:
 def csv_text(report: Report) -> str:
     """A row for each result, the same figures as in the document; several seeds stand in one field, with blanks."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_CSV)
+    names = ("policy", "resource", "horizonSeconds", "machines", "seed", *_SPREAD, "severityPercent", "savingsPercent")
+    writer = csv.DictWriter(out, names, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
     for each in report.results:
         found = _result(each)
-        violation = found["violationPercent"]
-        seeds = " ".join(map(str, each.seeds))
-        head = [printable(found["policy"]), found["resource"], found["horizonSeconds"], found["machines"], seeds]
-        tail = [found["severityPercent"], found["savingsPercent"]]
-        writer.writerow([*head, *(violation[name] for name in ("mean", "p50", "p90")), *tail])
+        spread = {name: found["violationPercent"][part] for name, part in _SPREAD.items()}
+        texts = {"policy": printable(each.policy), "seed": " ".join(map(str, each.seeds))}
+        writer.writerow(found | spread | texts)
     return out.getvalue()
 
 
@@ -144,14 +130,9 @@ def ranked(results: Sequence[Result]) -> list[Result]:
 
 
 def dominating_policy(result: Result, others: Sequence[Result]) -> str:
-    """The policy that dominates this one: it violates no more and saves no less, and one of both strictly.
+    """The policy that dominates this one, of this resource and horizon; the one that saves most of several; else "".
 
-    Args:
-        result: of a policy.
-        others: of all policies; those of other resources and horizons do not count, nor does the oracle.
-
-    Returns:
-        Its name, that of the one which saves most where there are several; empty where there is none.
+    It violates no more and saves no less, and one of both strictly. The oracle does not count.
     """
     if result.policy == ORACLE:
         return ""
@@ -174,13 +155,7 @@ def _point(result: Result) -> tuple[float, float]:
 
 
 def always_cold(choices: Sequence[NamedPolicy], trace: Trace, plan: Plan) -> list[str]:
-    """A note about policies that predicted nothing, because all that counts lies within their cold period.
-
-    Args:
-        choices: the policies.
-        trace: what they ran on; no pod is observed for longer.
-        plan: with the horizons, whose ends do not count.
-    """
+    """A note about policies that predicted nothing, because all that counts lies within their cold period."""
     longest = trace.steps * trace.step_seconds - min(plan.horizons_seconds)
     colds = {choice.name: resolve(choice.policy).cold_start_seconds for choice in choices}
     names = [name for name, cold in colds.items() if cold > longest]
@@ -200,14 +175,13 @@ def margin_percent(choice: NamedPolicy, resource: Resource) -> int:
 def description(choice: NamedPolicy) -> str:
     """A policy in one line, nothing left open: model and parameters of each resource, margin, cold period."""
     policy = resolve(choice.policy)
-    parts = {resource: _description(policy.models[resource]) for resource in policy.models}
+    parts = {
+        resource: f"{_model(each.name, each.model)}, margin {round(100 * (each.margin - 1))} %"
+        for resource, each in policy.models.items()
+    }
     same = len(set(parts.values())) == 1
     text = parts["cpu"] if same else "; ".join(f"{resource}: {part}" for resource, part in parts.items())
     return f"{text}; cold for {format_span(policy.cold_start_seconds)}"
-
-
-def _description(chosen: ResourceModel) -> str:
-    return f"{_model(chosen.name, chosen.model)}, margin {round(100 * (chosen.margin - 1))} %"
 
 
 def _model(name: str, model: object) -> str:
@@ -222,20 +196,18 @@ def _model(name: str, model: object) -> str:
 
 
 def _value(value: object) -> str:
-    """As a policy has it."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _name(model: object) -> str:
-    """A model's name in a policy; that of its class for one of a third party."""
+    # That of its class for one of a third party.
     kind = f"{type(model).__module__}:{type(model).__qualname__}"
     return next((name for name, target in PREDICTORS.items() if target == kind), type(model).__qualname__)
 
 
 def _result(result: Result) -> dict[str, Any]:
-    violation = result.violation_percent
     seeds: int | list[int] | None = list(result.seeds)
     if len(result.seeds) < 2:  # noqa: PLR2004 - one seed is a number, none is the real placement
         seeds = result.seeds[0] if result.seeds else None
@@ -245,11 +217,7 @@ def _result(result: Result) -> dict[str, Any]:
         "horizonSeconds": result.horizon_seconds,
         "machines": result.machines,
         "seed": seeds,
-        "violationPercent": {
-            "mean": _rounded(violation.mean),
-            "p50": _rounded(violation.p50),
-            "p90": _rounded(violation.p90),
-        },
+        "violationPercent": {name: _rounded(value) for name, value in result.violation_percent._asdict().items()},
         "severityPercent": _rounded(result.severity_percent),
         "savingsPercent": _rounded(result.savings_percent),
     }
@@ -265,22 +233,6 @@ def _trace(trace: Trace) -> dict[str, Any]:
         "from": format_timestamp(trace.times[0]),
         "until": format_timestamp(trace.times[-1]),
         "notes": list(trace.notes),
-    }
-
-
-def _plan(plan: Plan) -> dict[str, Any]:
-    return {
-        "warmUpSeconds": plan.warm_up_seconds,
-        "workloadHistory": plan.workload_history,
-        "churn": None if plan.churn is None else _churn(plan.churn),
-    }
-
-
-def _churn(churn: Churn) -> dict[str, float]:
-    return {
-        "meanLifeSeconds": churn.mean_life_seconds,
-        "slotsPerMachine": churn.slots_per_machine,
-        "comesBackPercent": churn.comes_back_percent,
     }
 
 

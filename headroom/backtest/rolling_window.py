@@ -6,13 +6,9 @@ from agent.numerics.arrays import FloatArray, IntArray
 
 
 def trailing_max(values: FloatArray, count: int) -> FloatArray:
-    """The largest of each value and the count - 1 before it; fewer at the beginning.
+    """The largest of each value and the count - 1 before it; fewer at the beginning. Shape (T, ...), no NaN.
 
     The windows double in length: of 1, 2, 4 … values, so a window of any length costs its logarithm.
-
-    Args:
-        values: shape (T, ...), no NaN.
-        count: how many, at least 1.
     """
     found, done = values.copy(), 1
     while done < min(count, len(values)):
@@ -31,23 +27,16 @@ def trailing_percentiles(values: FloatArray, steps: int, percent: float) -> Floa
     """Of each value and the steps - 1 before it, the smallest that at least that share of them does not exceed.
 
     A wavelet matrix (Claude, Navarro, Ordonez 2015) over the ranks of the values finds the k-th smallest of any window
-    in as many steps as a rank has bits, for all windows at once.
-
-    Args:
-        values: shape (T,); NaN where there is none, which counts for nothing.
-        steps: length of the window.
-        percent: the share, 0..100. [percent]
-
-    Returns:
-        shape (T,), NaN where the window holds nothing.
+    in as many steps as a rank has bits, for all windows at once. shape (T,); NaN counts for nothing, and is the answer
+    where a window holds nothing.
     """
     there = ~np.isnan(values)
+    if not there.any():
+        return np.full(len(values), np.nan)
     known = np.append(0, np.cumsum(there))
     high = known[1:]
     low = known[np.maximum(np.arange(len(values)) + 1 - steps, 0)]
     counts = high - low
-    if not there.any():
-        return np.full(len(values), np.nan)
     places = np.maximum(np.ceil(counts * (percent / 100)).astype(np.intp) - 1, 0)
     distinct, ranks = np.unique(values[there], return_inverse=True)
     found = distinct[np.minimum(_kth(ranks, low, high, places), len(distinct) - 1)]

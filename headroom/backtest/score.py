@@ -13,7 +13,7 @@ Predicted and oracle are at most the sum of the limits.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -24,30 +24,21 @@ ROUNDING: Final = 1e-9
 """A prediction that is below the oracle by no more than this share is no violation."""
 
 
-@dataclass(frozen=True, slots=True)
-class MachineScore:
-    """One machine, over all steps that count."""
+class MachineScore(NamedTuple):
+    """One machine, over all steps that count: shares 0..1, and the mean sum of its limits. [cores or bytes]"""
 
     violation: float
-    """Share of the steps at which the prediction was too low, 0..1."""
     severity: float
-    """Mean of how much too low it was, as a share of the oracle, 0..1."""
     savings: float
-    """What was saved of the limits, 0..1."""
     limits: float
-    """Mean sum of the limits. [cores or bytes]"""
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Over machines. [percent]"""
+class Spread(NamedTuple):
+    """Mean, median and 90th percentile over machines. [percent]"""
 
     mean: float
-    """Mean."""
     p50: float
-    """Median."""
     p90: float
-    """90th percentile, between two machines where it falls there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +48,19 @@ class Result:
     policy: str
     """The policy's name; "oracle" for the one that knows the future."""
     resource: Resource
-    """Which resource."""
     horizon_seconds: int
-    """How long a prediction has to hold. [s]"""
     machines: int
     """How many machines each seed packs."""
     seeds: tuple[int, ...]
     """Seeds of the placements; none for the real one."""
     violation: FloatArray
-    """Share of the steps at which the prediction was too low, shape (N,)."""
+    """Share of the steps at which the prediction was too low."""
     severity: FloatArray
-    """Mean of how much too low it was, as a share of the oracle, shape (N,)."""
+    """Mean of how much too low it was, as a share of the oracle."""
     savings: FloatArray
-    """What was saved of the machine's limits, shape (N,)."""
+    """What was saved of the machine's limits."""
     limits: FloatArray
-    """Mean sum of the machine's limits, shape (N,). [cores or bytes]"""
+    """Mean sum of the machine's limits. [cores or bytes]"""
 
     @property
     def violation_percent(self) -> Spread:
@@ -91,13 +80,7 @@ class Result:
 
 
 def score(predicted: FloatArray, oracle: FloatArray, limits: FloatArray) -> MachineScore:
-    """The score of one machine.
-
-    Args:
-        predicted: shape (T,), the steps that count. [cores or bytes]
-        oracle: shape (T,). [cores or bytes]
-        limits: sum of the limits of what is there, shape (T,), above 0 at some step. [cores or bytes]
-    """
+    """The score of one machine; all shape (T,), the steps that count, with limits above 0 at some. [cores or bytes]"""
     predicted, oracle = np.minimum(predicted, limits), np.minimum(oracle, limits)
     missing = np.maximum(oracle - predicted, 0.0) / np.where(oracle > 0.0, oracle, 1.0)
     return MachineScore(
@@ -112,14 +95,6 @@ def result(
     policy: str, resource: Resource, horizon_seconds: int, seeds: Sequence[int], scores: Sequence[MachineScore]
 ) -> Result:
     """The scores of all machines of all seeds as one result; as many machines for each seed."""
-    return Result(
-        policy=policy,
-        resource=resource,
-        horizon_seconds=horizon_seconds,
-        machines=len(scores) // max(len(seeds), 1),
-        seeds=tuple(seeds),
-        violation=np.array([one.violation for one in scores]),
-        severity=np.array([one.severity for one in scores]),
-        savings=np.array([one.savings for one in scores]),
-        limits=np.array([one.limits for one in scores]),
-    )
+    machines = len(scores) // max(len(seeds), 1)
+    columns = (np.array(column) for column in zip(*scores, strict=True))
+    return Result(policy, resource, horizon_seconds, machines, tuple(seeds), *columns)

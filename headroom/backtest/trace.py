@@ -16,46 +16,35 @@ class TraceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PodLifetime:
-    """A series on a machine, from one step on until before another."""
+    """A series on a machine, from the step `start` on until before the step `end`."""
 
     series: int
-    """Which series."""
     machine: int
-    """On which machine."""
     start: int
-    """Its first step there."""
     end: int
-    """The step after its last one there."""
     workload: str | None = None
     """What it is a pod of; None for the workload of its series."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One resource of many series, evenly spaced in time.
-
-    Raises:
-        TraceError: the parts do not fit together.
-    """
+    """One resource of V series, evenly spaced in time. Raises TraceError if the parts do not fit together."""
 
     resource: Resource
-    """Which resource."""
     times: FloatArray
-    """When, shape (T,), rising by `step_seconds`. [seconds since 1970]"""
+    """Shape (T,), rising by `step_seconds`. [seconds since 1970]"""
     step_seconds: float
-    """Time from one step to the next. [s]"""
     usage: FloatArray
     """What each series used, shape (T, V); NaN where it is not there. [cores or bytes]"""
     limits: FloatArray
     """What each may use, shape (V,), above 0; it is also what each requests. [cores or bytes]"""
     names: tuple[str, ...]
-    """What each series is called."""
     workloads: tuple[str, ...] | None = None
     """The workload of each series; None where it is not known."""
     lifetimes: tuple[PodLifetime, ...] | None = None
     """Where each series really was; None when it has to be placed."""
     machines: tuple[str, ...] | None = None
-    """Names of the machines of `stays`."""
+    """Names of the machines of `lifetimes`."""
     source: str = ""
     """Where it comes from, in one line."""
     notes: tuple[str, ...] = ()
@@ -65,15 +54,22 @@ class Trace:
         steps, series = self.usage.shape
         if len(self.times) != steps:
             raise TraceError(f"{self.source}: {len(self.times)} times for {steps} steps")
-        for what, found in (("limits", len(self.limits)), ("names", len(self.names))):
+        workloads = self.names if self.workloads is None else self.workloads
+        parts = {"limits": len(self.limits), "names": len(self.names), "workloads": len(workloads)}
+        for what, found in parts.items():
             if found != series:
                 raise TraceError(f"{self.source}: {found} {what} for {series} series")
-        if self.workloads is not None and len(self.workloads) != series:
-            raise TraceError(f"{self.source}: {len(self.workloads)} workloads for {series} series")
         if steps > 1 and not np.allclose(np.diff(self.times), self.step_seconds, rtol=0.0, atol=1e-3):
             raise TraceError(f"{self.source}: its times are not {self.step_seconds:g} s apart all along")
-        if not ((self.limits > 0.0) & (self.limits < np.inf)).all():
-            raise TraceError(f"{self.source}: limits must be above 0, but that of {self._unlimited} is not")
+        wrong = ~((self.limits > 0.0) & (self.limits < np.inf))
+        if wrong.any():
+            unlimited = self.names[int(wrong.argmax())]
+            raise TraceError(f"{self.source}: limits must be above 0, but that of {unlimited} is not")
+
+    @property
+    def title(self) -> str:
+        """What messages begin with."""
+        return self.source or "the trace"
 
     @property
     def steps(self) -> int:
@@ -84,8 +80,3 @@ class Trace:
     def series(self) -> int:
         """How many series it has."""
         return len(self.names)
-
-    @property
-    def _unlimited(self) -> str:
-        wrong = ~((self.limits > 0.0) & (self.limits < np.inf))
-        return self.names[int(wrong.argmax())]

@@ -23,7 +23,12 @@ KOORDINATOR: Final = "percentile:margin=10"
 """Koordinator's rule: p95 of CPU and p98 of memory of each pod's decaying histogram, and 10 percent."""
 POLICIES: Final = 12
 """How many policies the time is measured with, the oracle not counted."""
-MORE: Final = ("max(nsigma-v2:n=3,diversity)", "diversity:windowDays=7", "nsigma-v2:n=4", "recent-max:windowDays=3")
+MORE: Final = (
+    '{"model":"max","of":[{"model":"nsigma-v2","parameters":{"n":3}},{"model":"diversity"}]}',
+    "diversity:windowDays=7",
+    "nsigma-v2:n=4",
+    "recent-max:windowDays=3",
+)
 """What is added to the models until there are so many."""
 OTHERS: Final = (DEFAULT, KOORDINATOR, "recent-max:margin=10", "diversity:windowDays=7")
 """What is judged on other packings, on halves and on other machines."""

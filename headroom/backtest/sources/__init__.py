@@ -45,14 +45,9 @@ class SourceUnavailableError(TraceError):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is wanted of a source, and how to get at it.
-
-    Raises:
-        OptionError: one of them cannot be used.
-    """
+    """What is wanted of a source, and how to get at it. Raises OptionError if one of them cannot be used."""
 
     resources: tuple[Resource, ...] = ("cpu", "memory")
-    """Which resources."""
     since: float | None = None
     """Where to begin; None: with the first sample. [seconds since 1970]"""
     until: float | None = None
@@ -62,26 +57,21 @@ class Options:
     basis: str = REQUESTS
     """One of `BASES`; takes no part in traces of machines, whose requests are their limits."""
     pods: tuple[str, ...] = ()
-    """Files of pods with requests and limits, as `kubectl get pods --all-namespaces -o json` prints them, where the
-    source itself has none."""
+    """Files of pods with requests and limits, as `kubectl get pods --all-namespaces -o json` prints them."""
     queries: Mapping[str, str] = field(default_factory=dict)
-    """Prometheus: queries by the names of `QUERIES`, in place of those."""
+    """Of Prometheus, as all below: queries by the names of `QUERIES`, in place of those."""
     token_file: str = ""
-    """Prometheus: file with a bearer token."""
     ca_file: str = ""
-    """Prometheus: file with the authority that its certificate is checked by; empty: those of the system."""
+    """The authority that its certificate is checked by; empty: those of the system."""
     client_cert: str = ""
-    """Prometheus: file with a certificate to show."""
     client_key: str = ""
-    """Prometheus: file with that certificate's key; empty: it is in the same file."""
+    """Empty: it is in the same file as the certificate."""
     user: str = ""
-    """Prometheus: name for a login with name and password."""
     password_file: str = ""
-    """Prometheus: file with the password."""
     insecure: bool = False
-    """Prometheus: whether its certificate is not checked."""
+    """Whether its certificate is not checked."""
     timeout_seconds: float = 30.0
-    """Prometheus: how long one answer may take. [s]"""
+    """How long one answer may take. [s]"""
 
     def __post_init__(self) -> None:
         if self.basis not in BASES:
@@ -110,30 +100,20 @@ class Options:
 
 
 def read(kind: str, places: Sequence[str], options: Options, progress: Progress) -> list[Trace]:
-    """The traces of a source, one per resource and time range; blocks until all is read.
+    """The traces of a source of that kind, one per resource and time range; blocks until all is read.
 
-    Args:
-        kind: a name of `SOURCES`.
-        places: folders, files or a URL, at least one.
-        options: what is wanted.
-        progress: called with the current work.
-
-    Raises:
-        TraceError: they cannot be read, or nothing in them can be evaluated.
+    Places are folders, files or a URL, at least one. Raises TraceError if they cannot be read, or nothing in them can
+    be evaluated.
     """
     reader: Callable[[Sequence[str], Options, Progress], list[Trace]] = pkgutil.resolve_name(SOURCES[kind])
     return [_last(trace, options.last_seconds) for trace in reader(places, options, progress)]
 
 
 def _last(trace: Trace, seconds: float | None) -> Trace:
-    if seconds is None:
+    """The end of a trace; pods that were gone by then are left out."""
+    first = 0 if seconds is None else max(trace.steps - max(round(seconds / trace.step_seconds), 1), 0)
+    if first == 0:
         return trace
-    first = max(trace.steps - max(round(seconds / trace.step_seconds), 1), 0)
-    return trace if first == 0 else _since(trace, first)
-
-
-def _since(trace: Trace, first: int) -> Trace:
-    """The trace from a step on; pods that were gone by then are left out."""
     if trace.lifetimes is None:
         return replace(trace, times=trace.times[first:], usage=trace.usage[first:])
     left = [lifetime for lifetime in trace.lifetimes if lifetime.end > first]

@@ -15,78 +15,69 @@ from agent.tsdb.inspection import DatabaseReader
 from agent.tsdb.rollup import FIVE_MINUTES_MS
 from agent.tsdb.schema import StoreError
 from headroom.backtest.sources import Options, Progress, export, grid
-from headroom.backtest.sources.pod_lifetimes import Key, Measured, trace_of
-from headroom.backtest.sources.pods import Pod, by_uid, merge_pod, read_pods
+from headroom.backtest.sources.pod_lifetimes import Key, Measured, traces_of
+from headroom.backtest.sources.pods import Pod, merge_pod, read_pods
 from headroom.backtest.trace import Resource, Trace, TraceError
 
 FILE: Final = "agent.db"
 """What an agent calls its database, in its data directory."""
 _DAY_SECONDS: Final = 86400.0
-_MILLI: Final = 1e-3
+_UNITS: Final[Mapping[Resource, float]] = {"cpu": 1e-3, "memory": 1.0}
 
 
 def read(places: Sequence[str], options: Options, progress: Progress) -> list[Trace]:
     """The traces of nodes, one per resource; each pod is where it really was. Two databases of a node are put together.
 
-    Args:
-        places: files, or the agents' data directories; or folders that `headroom-agent db export` wrote, those alone.
-        options: what is wanted.
-        progress: called with what is being read.
-
-    Raises:
-        TraceError: a database cannot be read, or no pod in it can be evaluated.
+    Places are files, or the agents' data directories; or folders that `headroom-agent db export` wrote, those alone.
+    Raises TraceError if a database cannot be read, or no pod in it can be evaluated.
     """
     paths = [Path(place) for place in places]
     exports = [one for path in paths if path.is_dir() for one in export.folders(path, has_pods=bool(options.pods))]
     if exports:
         return export.read(exports, options, progress)
-    given = by_uid(read_pods(options.pods))
-    source = f"{places[0]} and {len(places) - 1} more" if len(places) > 1 else places[0]
-    measured = {resource: Measured(resource, options, source) for resource in options.resources}
-    pods: dict[Key, Pod] = {}
-    notes: list[str] = []
+    given = {pod.uid: pod for pod in read_pods(options.pods) if pod.uid}
+    source = grid.place_title(places)
+    measured = [Measured(resource, options, source) for resource in options.resources]
+    known: dict[Key, Pod] = {}
     for number, place in enumerate(paths):
         path = place / FILE if place.is_dir() else place
         progress(number / len(paths), f"reading {path}")
-        pods.update(_database(path, measured, given, notes))
-    found = [trace_of(amounts, pods, source, notes) for amounts in measured.values() if amounts.keys]
+        try:
+            with DatabaseReader.open(path) as database:
+                _read(database, path, measured, known)
+        except StoreError as error:
+            raise TraceError(str(error)) from error
+
+    def pod_of(key: Key) -> Pod | None:
+        pod = merge_pod(known.get(key), given.get(key.pod))
+        return pod and replace(pod, node=key.node)
+
+    found = traces_of(measured, pod_of, source)
     if not found:
         raise TraceError(f"{source}: has no pod's use of five minutes{options.within}")
     return found
 
 
-def _database(
-    path: Path, measured: Mapping[Resource, Measured], given: Mapping[str, Pod], notes: list[str]
-) -> dict[Key, Pod]:
-    """Take in one database; answers with what is known of its pods."""
-    try:
-        with DatabaseReader.open(path) as database:
-            node, known = _identities(database, path, notes)
-            for amounts in measured.values():
-                _take(database, node, amounts)
-            if database.unreadable:
-                chunks = grid.counted(len(database.unreadable), "chunk")
-                notes.append(f"{path}: {chunks} cannot be read and count as gaps: {next(iter(database.unreadable))}.")
-    except StoreError as error:
-        raise TraceError(str(error)) from error
-    keys = {key for amounts in measured.values() for key in amounts.keys if key.node == node}
-    found = {
-        key: merge_pod(_pod(key, known[key.pod]) if key.pod in known else None, given.get(key.pod)) for key in keys
-    }
-    return {key: replace(pod, node=node) for key, pod in found.items() if pod is not None}
-
-
-def _identities(database: DatabaseReader, path: Path, notes: list[str]) -> tuple[str, Mapping[str, PodMetadata]]:
-    """Name of the node, and the pods that the agent remembers, by uid."""
-    identities = PodMetadataStore()
+def _read(database: DatabaseReader, path: Path, measured: Sequence[Measured], known: dict[Key, Pod]) -> None:
+    """Take in one database: what was used, and what the agent remembers of the pods."""
+    identities, notes = PodMetadataStore(), list[str]()
     try:
         identities.restore(checkpoints.load(database.connection))
     except CheckpointError as error:
         notes.append(f"{path}: the names of its pods cannot be read: {error}.")
-    return identities.node or path.resolve().parent.name, identities.all_pods()
+    node = identities.node or path.resolve().parent.name
+    for amounts in measured:
+        _measure(database, node, amounts)
+    pods = {Key(node, uid): metadata for uid, metadata in identities.all_pods().items()}
+    known.update({key: _pod(key, metadata) for key, metadata in pods.items()})
+    if database.unreadable:
+        chunks = grid.counted(len(database.unreadable), "chunk")
+        notes.append(f"{path}: {chunks} cannot be read and count as gaps: {next(iter(database.unreadable))}.")
+    for amounts in measured:
+        amounts.notes += notes
 
 
-def _take(database: DatabaseReader, node: str, measured: Measured) -> None:
+def _measure(database: DatabaseReader, node: str, measured: Measured) -> None:
     """Add what a database has, a day at a time, so that little is in memory at once."""
     times = [time for one in database.stats().resolutions for time in (one.first, one.last) if time is not None]
     if not times:
@@ -102,13 +93,12 @@ def _take(database: DatabaseReader, node: str, measured: Measured) -> None:
 
 
 def _pod(key: Key, known: PodMetadata) -> Pod:
-    units: Mapping[Resource, float] = {"cpu": _MILLI, "memory": 1.0}
     return Pod(
         name=known.name,
         uid=key.pod,
         node=key.node,
         workload=known.workload,
         prod=known.class_name == "prod",
-        requests={name: known.requests[name] * unit for name, unit in units.items() if name in known.requests},
-        limits={name: known.limits[name] * unit for name, unit in units.items() if name in known.limits},
+        requests={name: known.requests[name] * unit for name, unit in _UNITS.items() if name in known.requests},
+        limits={name: known.limits[name] * unit for name, unit in _UNITS.items() if name in known.limits},
     )

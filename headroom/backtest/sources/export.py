@@ -7,13 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from headroom.backtest.sources import Options, Progress
+from headroom.backtest.sources import Options, Progress, grid
 from headroom.backtest.sources.bitbrains import MACHINES, TABLES
-from headroom.backtest.sources.grid import shown
-from headroom.backtest.sources.pod_lifetimes import Key, Measured, trace_of
-from headroom.backtest.sources.pods import Pod, by_uid, merge_pod, read_pods
-from headroom.backtest.sources.text_file import find, open_text
-from headroom.backtest.sources.wide_csv import dict_rows, read_table
+from headroom.backtest.sources.files import amount, dict_rows, find, read_table
+from headroom.backtest.sources.pod_lifetimes import Key, Measured, traces_of
+from headroom.backtest.sources.pods import Pod, merge_pod, read_pods
 from headroom.backtest.trace import Resource, Trace, TraceError
 
 PODS: Final = "pods.csv"
@@ -26,47 +24,42 @@ _COLUMNS: Final = ("uid", "node", "pod", "workload", "class")
 
 
 def folders(place: Path, *, has_pods: bool) -> list[Path]:
-    """The exports in a folder: itself, or its folders, one per node.
-
-    Args:
-        place: the folder.
-        has_pods: whether the pods are known from elsewhere, so that tables alone are an export.
-    """
+    """The exports in a folder: itself, or its folders, one per node; tables alone, if the pods are known elsewhere."""
     return [one for one in [place, *sorted(place.iterdir())] if one.is_dir() and _is_export(one, has_pods=has_pods)]
 
 
 def read(places: Sequence[Path], options: Options, progress: Progress) -> list[Trace]:
     """The traces of the nodes that were exported, one per resource; each pod is where it really was.
 
-    Raises:
-        TraceError: a file cannot be read, or no pod can be evaluated.
+    Raises TraceError if a file cannot be read, or no pod can be evaluated.
     """
-    given = by_uid(read_pods(options.pods))
-    known = {place: _pods(place) for place in places}
+    given = {pod.uid: pod for pod in read_pods(options.pods) if pod.uid}
+    pods = {place: _pods(place) for place in places}
+    nodes = {place: next((pod.node for pod in pods[place].values() if pod.node), place.name) for place in places}
+    known = {Key(nodes[place], uid): pod for place in places for uid, pod in pods[place].items()}
+    source = grid.place_title(places)
+
+    def pod_of(key: Key) -> Pod | None:
+        pod = merge_pod(known.get(key), given.get(key.pod))
+        return pod and replace(pod, node=key.node)
+
     traces = []
     for resource in options.resources:
-        measured = Measured(resource, options, _source(places))
-        pods: dict[Key, Pod] = {}
-        notes: list[str] = []
+        measured = Measured(resource, options, source)
         for number, place in enumerate(places):
             path = find(place, TABLES[resource][0])
             if path is None:
                 continue
             progress(number / len(places), f"reading {path}")
             table = read_table(path, options)
-            notes += table.notes
-            node = next((pod.node for pod in known[place].values() if pod.node), place.name)
+            measured.notes += table.notes
             for column, uid in enumerate(table.names):
                 there = ~np.isnan(table.values[:, column])
-                key = Key(node, uid)
-                measured.add(key, table.times[there], table.values[there, column] * TABLES[resource][1])
-                pod = merge_pod(known[place].get(uid), given.get(uid))
-                if pod is not None:
-                    pods[key] = replace(pod, node=node)
-        if measured.keys:
-            traces.append(trace_of(measured, pods, _source(places), notes))
+                amounts = table.values[there, column] * TABLES[resource][1]
+                measured.add(Key(nodes[place], uid), table.times[there], amounts)
+        traces += traces_of([measured], pod_of, source)
     if not traces:
-        raise TraceError(f"{_source(places)}: has nothing of {' and '.join(options.resources)} in the requested time")
+        raise TraceError(f"{source}: has nothing of {' and '.join(options.resources)} in the requested time")
     return traces
 
 
@@ -77,45 +70,24 @@ def _is_export(folder: Path, *, has_pods: bool) -> bool:
     return has_pods and tables and find(folder, MACHINES) is None
 
 
-def _source(places: Sequence[Path]) -> str:
-    return str(places[0]) if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
-
-
 def _pods(folder: Path) -> dict[str, Pod]:
     path = find(folder, PODS)
     if path is None:
         return {}
     needed = (*_COLUMNS, *(name for request, limit, _ in _AMOUNTS.values() for name in (request, limit)))
-    with open_text(path) as stream:
-        pods = [_pod(row, where) for where, row in dict_rows(path, stream, needed)]
-    return {pod.uid: pod for pod in pods}
+    return {row["uid"]: _pod(row, where) for where, row in dict_rows(path, needed)}
 
 
 def _pod(row: dict[str, str], where: str) -> Pod:
     uid = row["uid"]
     if not uid:
         raise TraceError(f"{where} has no uid")
-    amounts = {
-        name: _amount(row[name], f"{where}, column {name!r}") * unit
-        for request, limit, unit in _AMOUNTS.values()
-        for name in (request, limit)
-    }
     return Pod(
         name=row["pod"] or uid,
         uid=uid,
         node=row["node"],
         workload=row["workload"] or None,
         prod=row["class"] in ("prod", ""),
-        requests={resource: amounts[request] for resource, (request, _, _) in _AMOUNTS.items()},
-        limits={resource: amounts[limit] for resource, (_, limit, _) in _AMOUNTS.items()},
+        requests={name: amount(row, request, where) * unit for name, (request, _, unit) in _AMOUNTS.items()},
+        limits={name: amount(row, limit, where) * unit for name, (_, limit, unit) in _AMOUNTS.items()},
     )
-
-
-def _amount(text: str, where: str) -> float:
-    try:
-        number = float(text or 0.0)
-    except ValueError:
-        number = -1.0
-    if not 0.0 <= number < float("inf"):
-        raise TraceError(f"{where}: {shown(text)} must be a number of at least 0, or empty")
-    return number

@@ -4,20 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headroom.backtest.sources import Options, Progress, bitbrains, export, planetlab
-from headroom.backtest.sources.text_file import find
+from headroom.backtest.sources.files import find
 from headroom.backtest.trace import Trace, TraceError
 
 
 def read(places: Sequence[str], options: Options, progress: Progress) -> list[Trace]:
     """Traces in files: Bitbrains' layout, PlanetLab's days, or what `headroom-agent db export` wrote.
 
-    Args:
-        places: folders; of PlanetLab, files of days, too; of exports, one per node.
-        options: what is wanted.
-        progress: called with what is being read.
-
-    Raises:
-        TraceError: a place has none of the layouts, or cannot be read.
+    Places are folders; of PlanetLab, files of days, too; of exports, one per node. Raises TraceError if a place has
+    none of the layouts, or cannot be read.
     """
     paths = [Path(place) for place in places]
     for path in paths:
@@ -28,22 +23,16 @@ def read(places: Sequence[str], options: Options, progress: Progress) -> list[Tr
     for path in paths:
         if not path.is_dir():
             raise TraceError(f"{path}: is no folder; give folders, or days of PlanetLab alone")
-    exports = [one for path in paths for one in export.folders(path, has_pods=bool(options.pods))]
-    if exports:
+    if exports := [one for path in paths for one in export.folders(path, has_pods=bool(options.pods))]:
         return export.read(exports, options, progress)
-    days = [day for path in paths for day in planetlab.days(path)]
-    if days:
+    if days := [day for path in paths for day in planetlab.days(path)]:
         return planetlab.read(days, options, progress)
     if len(paths) > 1:
         raise TraceError(f"{paths[1]}: give one folder of machines at a time; several only of exports and days")
-    return _machines(paths[0], options, progress)
-
-
-def _machines(folder: Path, options: Options, progress: Progress) -> list[Trace]:
     files = (bitbrains.MACHINES, *(name for name, _ in bitbrains.TABLES.values()))
-    if not any(find(folder, name) for name in files):
+    if not any(find(paths[0], name) for name in files):
         raise TraceError(
-            f"{folder}: has no trace: neither {' nor '.join(files)} (machines), nor files such as 20110303.csv "
+            f"{paths[0]}: has no trace: neither {' nor '.join(files)} (machines), nor files such as 20110303.csv "
             f"(PlanetLab's days), nor {export.PODS} (headroom-agent db export); each may end in .gz or .xz"
         )
-    return bitbrains.read(folder, options, progress)
+    return bitbrains.read(paths[0], options, progress)

@@ -1,27 +1,38 @@
-"""Resamples onto steps of five minutes, fills gaps, leaves out series with too many of them. Pure numpy."""
+"""Resamples onto steps of five minutes, fills gaps, leaves out series with too many of them; texts about them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray
-from headroom.backtest.trace import TraceError
+from headroom.backtest.trace import Resource, Trace, TraceError
 
 STEP_SECONDS: Final = 300.0
 """Steps are five minutes: models use 5-minute averages."""
 MOST_VALUES: Final = 50_000_000
 """Most values that a trace may have: 400 MB of them. Finer samples are averaged as they are read."""
 COVERAGE: Final = 0.95
-"""A series counts when more than this share of its steps was measured."""
+"""A machine counts when more than this share of its steps was measured."""
 _SHOWN: Final = 5
 _LONGEST_NAME: Final = 80
 _LONGEST_TEXT: Final = 40
 _NEAR: Final = 0.1
 """How far from five minutes apart rows may be to be one row per step: a tenth."""
-_MILLISECONDS: Final = 1e11
-"""A time above this (the year 5138) is in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table on steps of five minutes."""
+
+    names: tuple[str, ...]
+    times: FloatArray
+    """Shape (T,). [seconds since 1970]"""
+    values: FloatArray
+    """Shape (T, V), NaN where nothing was measured."""
+    notes: tuple[str, ...]
+    """What was repaired."""
 
 
 @dataclass(slots=True)
@@ -33,27 +44,18 @@ class Steps:
     """
 
     series: int
-    """How many series a row has."""
     where: str
     """What messages begin with."""
-    origin: float = 0.0
-    """Time of step 0. [seconds since 1970]"""
-    offset: float = 0.0
-    """What is added to a time before its step is taken: half a step where rows are a step each. [s]"""
-    merged: int = 0
-    """Rows that fell into a step that had one."""
-    out_of_order: int = 0
-    """Rows whose time was before that of the row ahead of them."""
+    _origin: float = 0.0
+    _offset: float = 0.0  # half a step where rows are a step each
+    _merged: int = 0
+    _out_of_order: int = 0
     _rows: dict[int, FloatArray] = field(default_factory=dict)
     _counts: dict[int, IntArray] = field(default_factory=dict)
     _last: float = -np.inf
 
     def begin(self, times: Sequence[float]) -> None:
-        """Take the steps from the times of the first rows. [seconds since 1970]
-
-        Raises:
-            TraceError: they are too far apart, or no seconds.
-        """
+        """Take the steps from the times of the first rows; raises TraceError if they are too far apart."""
         known = np.unique(np.asarray(times, dtype=np.float64))
         apart = float(np.median(np.diff(known))) if known.size > 1 else STEP_SECONDS
         if apart > STEP_SECONDS * (1 + _NEAR):
@@ -62,29 +64,21 @@ class Steps:
                 "5-minute averages"
             )
         if apart >= STEP_SECONDS * (1 - _NEAR):
-            self.origin, self.offset = float(known[0]), STEP_SECONDS / 2
+            self._origin, self._offset = float(known[0]), STEP_SECONDS / 2
         else:
-            self.origin = float(known[0] // STEP_SECONDS * STEP_SECONDS)
+            self._origin = float(known[0] // STEP_SECONDS * STEP_SECONDS)
 
     def add(self, time: float, values: FloatArray) -> None:
-        """Take a row.
-
-        Args:
-            time: when. [seconds since 1970]
-            values: shape (V,), NaN where nothing was measured. It is kept, not copied.
-
-        Raises:
-            TraceError: there are too many values.
-        """
-        self.out_of_order += time < self._last
+        """Take a row, shape (V,), NaN where nothing was measured: it is kept, not copied. TraceError for too many."""
+        self._out_of_order += time < self._last
         self._last = time
-        step = int((time - self.origin + self.offset) // STEP_SECONDS)
+        step = int((time - self._origin + self._offset) // STEP_SECONDS)
         row = self._rows.get(step)
         if row is None:
             check_size(len(self._rows) + 1, self.series, self.where)
             self._rows[step] = values
             return
-        self.merged += 1
+        self._merged += 1
         there, new = ~np.isnan(row), ~np.isnan(values)
         counts = self._counts.setdefault(step, there.astype(np.intp))
         row[new] = np.where(there, row, 0.0)[new] + values[new]
@@ -93,8 +87,7 @@ class Steps:
     def table(self) -> tuple[FloatArray, FloatArray]:
         """Times, shape (T,), and values, shape (T, V), NaN where nothing was measured; the steps are used up.
 
-        Raises:
-            TraceError: there is nothing, or a time far from all others leads to too many steps.
+        Raises TraceError if there is nothing, or a time far from all others leads to too many steps.
         """
         if not self._rows:
             raise TraceError(f"{self.where}: has no rows, or none in the requested time")
@@ -105,24 +98,36 @@ class Steps:
             counts = self._counts.pop(step, None)
             row = self._rows.pop(step)
             values[step - first] = row if counts is None else row / np.maximum(counts, 1)
-        return self.origin + STEP_SECONDS * np.arange(first, last + 1, dtype=np.float64), values
+        return self._origin + STEP_SECONDS * np.arange(first, last + 1, dtype=np.float64), values
 
     def notes(self) -> list[str]:
         """What was repaired."""
         found = []
-        if self.out_of_order:
-            found.append(f"{self.where}: {counted(self.out_of_order, 'row')} out of order, put in order.")
-        if self.merged:
-            found.append(f"{self.where}: rows of the same five minutes were averaged ({counted(self.merged, 'row')}).")
+        if self._out_of_order:
+            found.append(f"{self.where}: {counted(self._out_of_order, 'row')} out of order, put in order.")
+        if self._merged:
+            found.append(f"{self.where}: rows of the same five minutes were averaged ({counted(self._merged, 'row')}).")
         return found
 
 
-def check_size(steps: int, series: int, where: str) -> None:
-    """Refuse what does not fit in memory.
+def machine_trace(resource: Resource, table: Table, limits: FloatArray, source: str) -> Trace:
+    """A trace of machines that are there all the time: gaps filled, capped at the limits, every repair noted.
 
-    Raises:
-        TraceError: there are too many values.
+    The table has at least one sample in each column, in cores or bytes.
     """
+    usage, gaps = filled(table.values)
+    above = float((usage > limits).mean())
+    np.minimum(usage, limits, out=usage)
+    notes = list(table.notes)
+    if gaps:
+        notes.append(f"Gaps were filled linearly: {percent(gaps)} of the {resource} values.")
+    if above:
+        notes.append(f"Use above the limit counts as the limit: {percent(above)} of the {resource} values.")
+    return Trace(resource, table.times, STEP_SECONDS, usage, limits, table.names, source=source, notes=tuple(notes))
+
+
+def check_size(steps: int, series: int, where: str) -> None:
+    """Refuse what does not fit in memory (TraceError)."""
     if steps * series > MOST_VALUES:
         raise TraceError(
             f"{where}: {series} series over {steps * STEP_SECONDS / 86400:.1f} days are more than the {MOST_VALUES:,} "
@@ -130,35 +135,10 @@ def check_size(steps: int, series: int, where: str) -> None:
         )
 
 
-def check_time(text: str, where: Callable[[], str]) -> float:
-    """A time in seconds since 1970.
-
-    Args:
-        text: as written.
-        where: answers what the message begins with.
-
-    Raises:
-        TraceError: it is none.
-    """
-    try:
-        time = float(text)
-    except ValueError:
-        time = np.nan
-    if not 0.0 <= time < np.inf:
-        raise TraceError(f"{where()}: {shown(text)} is no time; it must be in seconds since 1970")
-    if time >= _MILLISECONDS:
-        raise TraceError(f"{where()}: {shown(text)} looks like milliseconds; it must be in seconds since 1970")
-    return time
-
-
 def filled(values: FloatArray) -> tuple[FloatArray, float]:
     """Fill gaps linearly, and before the first and after the last sample with the nearest one, in place.
 
-    Args:
-        values: shape (T, V), at least one sample in each series.
-
-    Returns:
-        The same array, and the share of its values that were filled.
+    The values, shape (T, V), have at least one sample in each series. The share that was filled is the second answer.
     """
     missing = np.isnan(values)
     steps = np.arange(values.shape[0])
@@ -168,42 +148,18 @@ def filled(values: FloatArray) -> tuple[FloatArray, float]:
     return values, float(missing.mean()) if missing.size else 0.0
 
 
-def capped(values: FloatArray, limits: FloatArray) -> float:
-    """Cap values at their limits, in place; answers with the share that was above.
-
-    Args:
-        values: shape (T, V).
-        limits: shape (V,).
-    """
-    above = values > limits
-    np.minimum(values, limits, out=values)
-    return float(above.mean()) if above.size else 0.0
-
-
 def share_measured(values: FloatArray) -> FloatArray:
     """Share of the steps with a sample, by series, shape (V,)."""
     share: FloatArray = 1.0 - np.isnan(values).mean(axis=0)
     return share
 
 
-def left_out(names: Sequence[str], wrong: BoolArray, why: str, what: str = "series") -> list[str]:
-    """A note about series that are left out; none where none is.
-
-    Args:
-        names: of all series, shape (V,).
-        wrong: which are left out, shape (V,).
-        why: the reason, after a colon.
-        what: what they are.
-    """
+def left_out(names: Sequence[str], wrong: BoolArray, why: str, what: str) -> list[str]:
+    """A note about those of the series that are left out; none where none is."""
     some = [name for name, is_wrong in zip(names, wrong.tolist(), strict=True) if is_wrong]
-    return [f"{len(some)} of {len(names)} {what} left out, {why}: {some_of(some)}."] if some else []
-
-
-def some_of(names: Sequence[str]) -> str:
-    """The first few names, printable, and how many more there are."""
-    some = [plain(name) for name in names[:_SHOWN]]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(some) + more
+    shown_names = ", ".join(plain(name) for name in some[:_SHOWN])
+    more = f" and {len(some) - _SHOWN} more" if len(some) > _SHOWN else ""
+    return [f"{len(some)} of {len(names)} {what} left out, {why}: {shown_names}{more}."] if some else []
 
 
 def plain(name: str) -> str:
@@ -224,6 +180,11 @@ def percent(share: float) -> str:
 def counted(number: int, what: str) -> str:
     """A number of things: "1 row", "2 rows"."""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def place_title(places: Sequence[object]) -> str:
+    """The first of several places, and how many more there are."""
+    return str(places[0]) if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
 
 
 def unique(names: Iterable[str]) -> tuple[str, ...]:

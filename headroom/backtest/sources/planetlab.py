@@ -10,9 +10,7 @@ import numpy as np
 
 from agent.numerics.arrays import FloatArray
 from headroom.backtest.sources import Options, Progress, grid
-from headroom.backtest.sources.bitbrains import machine_trace
-from headroom.backtest.sources.text_file import open_text
-from headroom.backtest.sources.wide_csv import Table, amounts, csv_rows, header
+from headroom.backtest.sources.files import amounts, csv_rows, header, open_text
 from headroom.backtest.trace import Trace, TraceError
 
 DAY: Final = re.compile(r"([0-9]{8})\.csv(\.gz|\.xz)?")
@@ -26,12 +24,9 @@ def days(folder: Path) -> list[Path]:
 
 
 def read(paths: Sequence[Path], options: Options, progress: Progress) -> list[Trace]:
-    """The traces of days. They do not follow one another, so each is a trace of its own.
+    """The traces of days, which do not follow one another: each is a trace of its own. 100 % of a core is the limit.
 
-    A machine has one core: 100 % is its limit.
-
-    Raises:
-        TraceError: a file cannot be read, or nothing of it is options.
+    Raises TraceError if a file cannot be read, or nothing of it is wanted.
     """
     if "cpu" not in options.resources:
         raise TraceError(f"{paths[0]}: PlanetLab's days have CPU only; give --resource cpu")
@@ -69,8 +64,8 @@ def _day(path: Path, options: Options) -> list[Trace]:
         raise TraceError(f"{path}: none of its {len(names)} machines was measured for more than 95 % of the time")
     notes = grid.left_out(names, sparse, "measured for 95 % of the time or less", "machines")
     kept = grid.unique(name for name, is_sparse in zip(names, sparse.tolist(), strict=True) if not is_sparse)
-    table = Table(kept, times[inside], np.ascontiguousarray(values[:, ~sparse]), tuple(notes))
-    return [machine_trace("cpu", table, np.ones(len(kept)), str(path))]
+    table = grid.Table(kept, times[inside], np.ascontiguousarray(values[:, ~sparse]), tuple(notes))
+    return [grid.machine_trace("cpu", table, np.ones(len(kept)), str(path))]
 
 
 def _midnight(path: Path) -> float:

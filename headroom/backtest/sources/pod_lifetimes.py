@@ -2,13 +2,12 @@
 
 from array import array
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from agent.numerics.arrays import BoolArray, FloatArray, IntArray
+from agent.numerics.arrays import FloatArray, IntArray
 from headroom.backtest.sources import LIMITS, Options, grid
 from headroom.backtest.sources.pods import PODS_COMMAND, Pod
 from headroom.backtest.trace import PodLifetime, Resource, Trace, TraceError
@@ -19,44 +18,32 @@ _FARTHEST: Final = 2**31
 
 
 class Key(NamedTuple):
-    """Which pod on which node: a pod's name may come back on another node."""
+    """Which pod (its uid, or namespace/name) on which node: a pod's name may come back on another node."""
 
     node: str
-    """The node."""
     pod: str
-    """Its uid, or namespace/name."""
 
 
-@dataclass(slots=True)
 class Measured:
     """Samples of one resource, added piece by piece."""
 
-    resource: Resource
-    """Which resource."""
-    options: Options
-    """Which part of them is wanted."""
-    where: str = ""
-    """Where they are from, for messages."""
-    _steps: defaultdict[Key, "array[int]"] = field(default_factory=lambda: defaultdict(lambda: array("i")))
-    _values: defaultdict[Key, "array[float]"] = field(default_factory=lambda: defaultdict(lambda: array("d")))
-    _count: int = 0
+    def __init__(self, resource: Resource, options: Options, where: str) -> None:
+        """Of a resource, those in the time that the options want; `where` begins messages."""
+        self.resource, self.options, self.where = resource, options, where
+        self.notes: list[str] = []
+        """What the source repaired."""
+        self._steps: defaultdict[Key, array[int]] = defaultdict(lambda: array("i"))
+        self._values: defaultdict[Key, array[float]] = defaultdict(lambda: array("d"))
+        self._count = 0
 
     def add(self, key: Key, times: FloatArray, values: FloatArray) -> None:
-        """Take samples, any number per step, in any order.
+        """Take samples, any number per step, in any order; what is no amount is left out. TraceError for too many.
 
-        Args:
-            key: whose.
-            times: shape (N,). [seconds since 1970]
-            values: shape (N,); what is no amount is left out. [cores or bytes]
-
-        Raises:
-            TraceError: there are too many.
+        Times are in seconds since 1970 and values in cores or bytes, shape (N,).
         """
+        since, until = self.options.since, self.options.until
         good = (values >= 0.0) & (values < np.inf)
-        if self.options.since is not None:
-            good &= times >= self.options.since
-        if self.options.until is not None:
-            good &= times < self.options.until
+        good &= (times >= (-np.inf if since is None else since)) & (times < (np.inf if until is None else until))
         count = int(good.sum())
         if not count:
             return
@@ -85,97 +72,88 @@ class Measured:
         return found, np.bincount(places, weights=values) / np.bincount(places)
 
 
-def trace_of(measured: Measured, pods: Mapping[Key, Pod], source: str, notes: Sequence[str] = ()) -> Trace:
-    """The trace of the pods that can be evaluated.
+def traces_of(measured: Iterable[Measured], pod_of: Callable[[Key], Pod | None], source: str) -> list[Trace]:
+    """The traces of the pods that can be evaluated, one for each resource that anything was measured of.
 
     A pod counts when it is Prod, has a request (or limit), and was measured for half of its time or more. Its lifetime
     is from its first to its last sample; gaps within are filled linearly. Use may be above a request: it is what the
     requests of other pods have to make up for.
 
     Args:
-        measured: what was used.
-        pods: what is known of the pods.
+        measured: what was used, by resource.
+        pod_of: what is known of a pod; None for nothing.
         source: where it is from.
-        notes: what the source itself repaired.
 
     Raises:
         TraceError: no pod can be evaluated.
     """
-    resource, options = measured.resource, measured.options
-    keys = measured.keys
-    if not keys:
-        raise TraceError(f"{source}: has no {resource} of any pod{options.within}")
-    amounts = np.array([pods[key].amount(resource, options.basis) if key in pods else 0.0 for key in keys])
-    share = np.array([_share(measured.series(key)[0]) for key in keys])
+    found = []
+    for each in measured:
+        known = {key: pod for key in each.keys if (pod := pod_of(key)) is not None}
+        if each.keys:
+            found.append(_trace(each, known, source))
+    return found
+
+
+def _trace(measured: Measured, pods: Mapping[Key, Pod], source: str) -> Trace:
+    notes = list(measured.notes)
+    resource, basis, keys = measured.resource, measured.options.basis, measured.keys
+    amounts = np.array([pods[key].amount(resource, basis) if key in pods else 0.0 for key in keys])
+    steps = [measured.series(key)[0] for key in keys]
+    share = np.array([len(each) / float(each[-1] - each[0] + 1) for each in steps])
     names = [pods[key].name if key in pods else key.pod for key in keys]
     unknown = np.array([key not in pods for key in keys])
     other = np.array([key in pods and not pods[key].prod for key in keys])
     none = ~unknown & ~other & ~(amounts > 0.0)
     sparse = ~unknown & ~other & ~none & (share < LEAST_MEASURED)
-    found = [*notes, *_reasons(names, unknown, other, none, sparse, resource=resource, basis=options.basis)]
-    kept = np.flatnonzero(~(unknown | other | none | sparse))
-    if not kept.size:
-        way_out = f" Give --pods FILE, with {PODS_COMMAND}." if (unknown | none).any() and not options.pods else ""
-        raise TraceError(f"{source}: no pod of it can be evaluated. {' '.join(found)}{way_out}")
-    chosen = [keys[place] for place in kept.tolist()]
-    return _assembled(measured, chosen, [pods[key] for key in chosen], source, found)
+    lacking = "without a limit" if basis == LIMITS else "without a request or limit"
+    reasons = (
+        (unknown, "nothing is known of them but their use"),
+        (other, "not Prod"),
+        (none, f"{lacking} for {resource}"),
+        (sparse, "measured for less than half of their time"),
+    )
+    for wrong, why in reasons:
+        notes += grid.left_out(names, wrong, why, "pods")
+    kept = np.flatnonzero(~(unknown | other | none | sparse)).tolist()
+    if not kept:
+        may_help = (unknown | none).any() and not measured.options.pods
+        way_out = f" Give --pods FILE, with {PODS_COMMAND}." if may_help else ""
+        raise TraceError(f"{source}: no pod of it can be evaluated. {' '.join(notes)}{way_out}")
+    return _assembled(measured, {keys[place]: pods[keys[place]] for place in kept}, amounts[kept], source, notes)
 
 
-def _assembled(measured: Measured, keys: Sequence[Key], pods: Sequence[Pod], source: str, notes: list[str]) -> Trace:
-    series = [measured.series(key) for key in keys]
+def _assembled(measured: Measured, pods: Mapping[Key, Pod], limits: FloatArray, source: str, notes: list[str]) -> Trace:
+    resource, series = measured.resource, [measured.series(key) for key in pods]
     first = int(min(steps[0] for steps, _ in series))
     count = int(max(steps[-1] for steps, _ in series)) - first + 1
-    grid.check_size(count, len(keys), source)
-    machines = sorted({key.node for key in keys})
-    limits = np.array([pod.amount(measured.resource, measured.options.basis) for pod in pods])
-    usage = np.full((count, len(keys)), np.nan)
+    grid.check_size(count, len(pods), source)
+    machines = sorted({key.node for key in pods})
+    usage = np.full((count, len(pods)), np.nan)
     lifetimes, gaps, present = [], 0, 0
-    for place, (key, (steps, values)) in enumerate(zip(keys, series, strict=True)):
+    for place, (key, (steps, values)) in enumerate(zip(pods, series, strict=True)):
         start, end = int(steps[0]) - first, int(steps[-1]) - first + 1
         usage[start:end, place] = np.interp(np.arange(start, end), steps - first, values)
         lifetimes.append(PodLifetime(place, machines.index(key.node), start, end))
         gaps, present = gaps + (end - start - len(steps)), present + (end - start)
     if gaps:
-        notes.append(f"Gaps were filled linearly: {grid.percent(gaps / present)} of the {measured.resource} values.")
+        notes.append(f"Gaps were filled linearly: {grid.percent(gaps / present)} of the {resource} values.")
     with np.errstate(invalid="ignore"):
         above = float((usage > limits).sum() / present)
     if above:
         kind = "limit" if measured.options.basis == LIMITS else "request"
-        notes.append(f"Pods used more {measured.resource} than their {kind} in {grid.percent(above)} of the time.")
-    workloads = tuple(pod.workload or "" for pod in pods)
+        notes.append(f"Pods used more {resource} than their {kind} in {grid.percent(above)} of the time.")
+    workloads = tuple(pod.workload or "" for pod in pods.values())
     return Trace(
-        resource=measured.resource,
+        resource=resource,
         times=grid.STEP_SECONDS * np.arange(first, first + count, dtype=np.float64),
         step_seconds=grid.STEP_SECONDS,
         usage=usage,
         limits=limits,
-        names=grid.unique(pod.name for pod in pods),
+        names=grid.unique(pod.name for pod in pods.values()),
         workloads=workloads if any(workloads) else None,
         lifetimes=tuple(lifetimes),
         machines=tuple(machines),
         source=source,
         notes=tuple(notes),
     )
-
-
-def _share(steps: IntArray) -> float:
-    return len(steps) / float(steps[-1] - steps[0] + 1)
-
-
-def _reasons(
-    names: Sequence[str],
-    unknown: BoolArray,
-    other: BoolArray,
-    none: BoolArray,
-    sparse: BoolArray,
-    *,
-    resource: str,
-    basis: str,
-) -> list[str]:
-    lacking = "without a limit" if basis == LIMITS else "without a request or limit"
-    return [
-        *grid.left_out(names, unknown, "nothing is known of them but their use", "pods"),
-        *grid.left_out(names, other, "not Prod", "pods"),
-        *grid.left_out(names, none, f"{lacking} for {resource}", "pods"),
-        *grid.left_out(names, sparse, "measured for less than half of their time", "pods"),
-    ]

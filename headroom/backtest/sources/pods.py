@@ -1,15 +1,15 @@
 """Pods of a backtest: name, node, workload, requests, limits, and whether they are Prod."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from crds.codec import CodecError
 from crds.priority import PriorityBand, tier
 from headroom.backtest.sources import LIMITS
-from headroom.backtest.sources.documents import Json, objects
+from headroom.backtest.sources.files import Json, objects
 from headroom.backtest.trace import Resource, TraceError
 from headroom.cluster.pod import pod_key, pod_limits, pod_requests, workload_key
 from headroom.cluster.resize import Resize
@@ -17,6 +17,7 @@ from headroom.cluster.shape import check_pod
 
 PODS_COMMAND: Final = "kubectl get pods --all-namespaces -o json"
 """What writes a file of pods."""
+RESOURCES: Final[tuple[Resource, ...]] = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,8 @@ class Pod:
     name: str
     """Namespace/name, or its uid where that is not known."""
     uid: str = ""
-    """Its uid."""
     node: str = ""
-    """Its node; empty where it is not known."""
+    """Empty where it is not known."""
     workload: str | None = None
     """Its workload, "namespace/Kind/name"."""
     prod: bool = True
@@ -45,22 +45,8 @@ class Pod:
 
 
 def read_pods(paths: Sequence[str]) -> list[Pod]:
-    """The pods of files that kubectl wrote; of several lists in a file, every pod of each.
-
-    Raises:
-        TraceError: it is no such file.
-    """
-    return [_pod(path, item) for path in map(Path, paths) for item in objects(path, "Pod", PODS_COMMAND)]
-
-
-def by_uid(pods: Iterable[Pod]) -> dict[str, Pod]:
-    """Pods by uid."""
-    return {pod.uid: pod for pod in pods if pod.uid}
-
-
-def by_name(pods: Iterable[Pod]) -> dict[str, Pod]:
-    """Pods by namespace/name; of several of one name the last one."""
-    return {pod.name: pod for pod in pods}
+    """The pods of files that kubectl wrote, every list in them; raises TraceError if one is no such file."""
+    return [_pod(path, item) for path in paths for item in objects(Path(path), "Pod", PODS_COMMAND)]
 
 
 def merge_pod(known: Pod | None, given: Pod | None) -> Pod | None:
@@ -73,15 +59,16 @@ def merge_pod(known: Pod | None, given: Pod | None) -> Pod | None:
     return given
 
 
-def _pod(path: Path, item: Json) -> Pod:
+def _pod(path: str, item: Json) -> Pod:
     try:
         check_pod(item)
         requests, limits = pod_requests(item, Resize.GRANTED), pod_limits(item, Resize.GRANTED)  # as the agent counts
         band, workload = tier(item), workload_key(item)
         requested, limited = _known(requests, "requests"), _known(limits, "limits")
     except (CodecError, ValueError) as error:
-        raise TraceError(f"{path}: pod {_title(item)}: {error}") from error
-    metadata = item.get("metadata") or {}
+        title = pod_key(item) if isinstance(item.get("metadata"), Mapping) else "without metadata"
+        raise TraceError(f"{path}: pod {title}: {error}") from error
+    metadata: Mapping[str, Any] = item.get("metadata") or {}
     return Pod(
         name=pod_key(item),
         uid=str(metadata.get("uid") or ""),
@@ -94,13 +81,7 @@ def _pod(path: Path, item: Json) -> Pod:
 
 
 def _known(amounts: Mapping[str, Fraction], part: str) -> dict[Resource, float]:
-    known: tuple[Resource, ...] = ("cpu", "memory")
     try:
-        return {name: float(amounts[name]) for name in known if name in amounts}
+        return {name: float(amounts[name]) for name in RESOURCES if name in amounts}
     except OverflowError:
         raise ValueError(f"{part}: cpu and memory must be below 1e308") from None
-
-
-def _title(item: Json) -> str:
-    metadata = item.get("metadata")
-    return pod_key(item) if isinstance(metadata, Mapping) else "without metadata"

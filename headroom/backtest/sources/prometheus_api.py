@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -44,7 +44,6 @@ class Piece:
     """A part of the answer to a range query: one series."""
 
     labels: Labels
-    """What it is called."""
     times: FloatArray
     """Shape (N,). [seconds since 1970]"""
     values: FloatArray
@@ -62,15 +61,7 @@ class Api:
     """One server. Files of logins are read once."""
 
     def __init__(self, url: str, options: Options) -> None:
-        """Connects to nothing yet.
-
-        Args:
-            url: where it is, a path before /api included.
-            options: login and TLS.
-
-        Raises:
-            TraceError: the URL or a file cannot be used.
-        """
+        """Connects to nothing yet; raises TraceError if the URL (before /api) or a file of the login cannot be used."""
         _check_url(url)
         self.url = url.rstrip("/")
         self._timeout = options.timeout_seconds
@@ -88,8 +79,7 @@ class Api:
     def ranges(self, query: str, start: float, end: float) -> Iterator[Piece]:
         """The series of a query, a value every five minutes with start <= time <= end; piece by piece if need be.
 
-        Raises:
-            TraceError: the query cannot be answered.
+        Raises TraceError if the query cannot be answered, as `highest` does.
         """
         parameters = {"query": query, "start": f"{start:.0f}", "end": f"{end:.0f}", "step": f"{STEP_SECONDS:.0f}"}
         try:
@@ -109,9 +99,6 @@ class Api:
         """The highest value of each series of a query with start < time <= end, sampled every five minutes.
 
         Of a series that is too much in one piece, that of each piece, the older first.
-
-        Raises:
-            TraceError: the query cannot be answered.
         """
         text = f"max_over_time(({query})[{end - start:.0f}s:{STEP_SECONDS:.0f}s])"
         try:
@@ -127,11 +114,7 @@ class Api:
                 yield _labels(series), _number(pair[1])
 
     def _middle(self, query: str, start: float, end: float, error: AnswerTooLarge) -> float:
-        """Where to cut a time range in two.
-
-        Raises:
-            TraceError: it is short enough.
-        """
+        """Where to cut a time range in two; raises TraceError if it is short enough."""
         if end - start < 2 * SHORTEST_SECONDS:
             raise TraceError(
                 f"{self.url}: query {query!r} is too much for it even hour by hour ({error}); give one that is about "
@@ -140,26 +123,22 @@ class Api:
         return start + (end - start) // 2 // STEP_SECONDS * STEP_SECONDS
 
     def _query(self, what: str, parameters: Mapping[str, str], kind: str) -> list[Mapping[str, Any]]:
-        """The series of an answer.
-
-        Raises:
-            AnswerTooLarge: it is too large.
-            TraceError: there is none.
-        """
+        """The series of an answer; raises AnswerTooLarge, or TraceError if there is none."""
         url = f"{self.url}/api/v1/{what}?{urlencode(parameters)}"
         request = urllib.request.Request(url, headers=self._headers)  # noqa: S310 - http or https, as was checked
         query = parameters["query"]
         try:
             with self._opener.open(request, timeout=self._timeout) as response:
-                body = _bounded(response)
+                body = response.read(BODY_LIMIT + 1)
         except urllib.error.HTTPError as error:
             raise self._refused(error, query) from error
         except (OSError, HTTPException) as error:
             raise SourceUnavailableError(f"{self.url}: {_why(error, self._timeout)}") from error
+        if len(body) > BODY_LIMIT:
+            raise AnswerTooLarge(f"its answer has more than {BODY_LIMIT >> 20} MiB")
         try:
-            answer = json.loads(body)
-            result = answer["data"]["result"]
-            found = answer["data"]["resultType"]
+            data = json.loads(body)["data"]
+            result, found = data["result"], data["resultType"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise TraceError(f"{self.url}: answers what Prometheus does not: {_shown(body)!r}; is it one?") from error
         if found != kind or not isinstance(result, list):
@@ -175,9 +154,8 @@ class Api:
         if error.code >= _FAILED:
             return SourceUnavailableError(f"{self.url}: answers {error.code}: {detail}")
         if error.code in _REDIRECTS:
-            return TraceError(
-                f"{self.url}: leads to {plain(error.headers.get('Location', 'elsewhere'))}; give that address"
-            )
+            address = plain(error.headers.get("Location", "elsewhere"))
+            return TraceError(f"{self.url}: leads to {address}; give that address")
         sentences = {
             401: "refuses the login (401); give --token-file, or --user and --password-file",
             403: f"this login may not query it (403): {detail}",
@@ -195,14 +173,11 @@ def _check_url(url: str) -> None:
     except ValueError:
         good = False
     if not good or parts.query or parts.fragment:
-        raise TraceError(f"--prometheus: {_without_login(url)!r} must be a URL such as https://prometheus:9090")
+        head, separator, rest = url.rpartition("@")
+        shown_url = f"...{separator}{rest}" if head else url  # without a login
+        raise TraceError(f"--prometheus: {shown_url!r} must be a URL such as https://prometheus:9090")
     if parts.username is not None:
         raise TraceError("--prometheus: a login in the URL would show in logs; give --user and --password-file")
-
-
-def _without_login(url: str) -> str:
-    head, separator, rest = url.rpartition("@")
-    return f"...{separator}{rest}" if head else url
 
 
 def _login(options: Options) -> str:
@@ -226,28 +201,18 @@ def _secret(path: str, flag: str) -> str:
 
 
 def _tls(options: Options) -> ssl.SSLContext:
+    what = f"--ca-file: {options.ca_file}"
     try:
         context = ssl.create_default_context(cafile=options.ca_file or None)
-    except (OSError, ssl.SSLError) as error:
-        raise TraceError(f"--ca-file: {options.ca_file} cannot be used: {error.strerror or error}") from error
-    if options.client_cert:
-        try:
+        if options.client_cert:
+            what = f"--client-cert: {options.client_cert}"
             context.load_cert_chain(options.client_cert, options.client_key or None)
-        except (OSError, ssl.SSLError) as error:
-            raise TraceError(
-                f"--client-cert: {options.client_cert} cannot be used: {error.strerror or error}"
-            ) from error
+    except (OSError, ssl.SSLError) as error:
+        raise TraceError(f"{what} cannot be used: {error.strerror or error}") from error
     if options.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
-
-
-def _bounded(response: HTTPResponse) -> bytes:
-    body = response.read(BODY_LIMIT + 1)
-    if len(body) > BODY_LIMIT:
-        raise AnswerTooLarge(f"its answer has more than {BODY_LIMIT >> 20} MiB")
-    return body
 
 
 def _error_text(body: bytes) -> str:

@@ -9,7 +9,6 @@ from typing import Final
 from headroom.backtest import engine, plot, policies, report
 from headroom.backtest.engine import NamedPolicy, Plan
 from headroom.backtest.placement import Churn
-from headroom.backtest.policy_text import NamedPolicyError
 from headroom.backtest.report import Report
 from headroom.backtest.score import Result
 from headroom.backtest.sources import OptionError, Options, SourceUnavailableError, read
@@ -27,31 +26,28 @@ _PROMETHEUS: Final = "prometheus"
 
 
 def run(options: argparse.Namespace) -> int:
-    """Evaluate policies and print the results; no cluster is contacted.
+    """Evaluate policies and print the results; no cluster is contacted. The exit code is 0.
 
-    Args:
-        options: of the command line.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        CommandError: it cannot be done; a wrong command line is refused before anything is read.
+    Raises CommandError if it cannot be done; a wrong command line is refused before anything is read.
     """
-    _refuse(options)
+    kind = next(name for name in given.SOURCES if getattr(options, name) is not None)
+    _refuse(options, kind)
     wanted, choices = _wanted(options), _policies(options)
     with Bar() as bar:
-        traces = _read(options, wanted, bar)
+        traces = _read(options, kind, wanted, bar)
         found = _evaluated(options, choices, traces, bar)
     _show(found, options.output)
     if options.plot is not None:
-        _draw(found, options.plot)
+        title = f"{_source(found)}. {text.placed(found)} Figures include each policy's margin."
+        try:
+            plot.draw(found.results, options.plot, title)
+        except plot.PlotError as error:
+            raise CommandError(f"--plot: {error}.") from error
     return 0
 
 
-def _refuse(options: argparse.Namespace) -> None:
+def _refuse(options: argparse.Namespace, kind: str) -> None:
     """Refuse combinations of options that cannot be used."""
-    kind, _ = _source(options)
     if options.plot is not None:
         try:
             plot.check(options.plot)
@@ -68,12 +64,6 @@ def _refuse(options: argparse.Namespace) -> None:
             raise CommandError(f"{flag} describes how series come and go: give --churn-mean-life, too.", USAGE)
 
 
-def _source(options: argparse.Namespace) -> tuple[str, list[str]]:
-    kind = next(name for name in given.SOURCES if getattr(options, name) is not None)
-    places = getattr(options, kind)
-    return kind, [places] if isinstance(places, str) else list(places)
-
-
 def _policies(options: argparse.Namespace) -> list[NamedPolicy]:
     """The policies, each once, in the order given."""
     wanted = [*options.policy, *([policies.ALL] if options.policies else [])]
@@ -81,7 +71,7 @@ def _policies(options: argparse.Namespace) -> list[NamedPolicy]:
         found = [policies.of_file(_text_of(file), file) for file in options.policy_file]
         if wanted or not found:
             found += policies.parse(wanted or [policies.DEFAULT])
-    except NamedPolicyError as error:
+    except policies.NamedPolicyError as error:
         raise CommandError(f"{error}.", USAGE) from error
     names = [each.name for each in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -99,10 +89,10 @@ def _text_of(file: str) -> str:
         raise CommandError(f"--policy-file: {file} cannot be read: {reason}", USAGE) from error
 
 
-def _read(options: argparse.Namespace, wanted: Options, bar: Bar) -> list[Trace]:
-    kind, places = _source(options)
+def _read(options: argparse.Namespace, kind: str, wanted: Options, bar: Bar) -> list[Trace]:
+    places = getattr(options, kind)
     try:
-        traces = read(kind, places, wanted, bar.update)
+        traces = read(kind, [places] if isinstance(places, str) else list(places), wanted, bar.update)
     except SourceUnavailableError as error:
         raise CommandError(_sentence(error), UNAVAILABLE) from error
     except TraceError as error:
@@ -113,6 +103,13 @@ def _read(options: argparse.Namespace, wanted: Options, bar: Bar) -> list[Trace]
 
 
 def _wanted(options: argparse.Namespace) -> Options:
+    queries = {}
+    for pair in options.query:
+        name, equals, query = pair.partition("=")
+        if not equals or not query.strip():
+            raise CommandError(f"--query must be NAME=PROMQL, got {pair!r}.", USAGE)
+        queries[name.strip()] = query
+    login = {name: getattr(options, name) for name in given.OF_PROMETHEUS if name != "query"}
     try:
         return Options(
             resources=tuple(dict.fromkeys(options.resource or ("cpu", "memory"))),
@@ -121,28 +118,12 @@ def _wanted(options: argparse.Namespace) -> Options:
             last_seconds=options.last,
             basis=options.basis,
             pods=tuple(options.pods),
-            queries=_queries(options.query),
-            token_file=options.token_file,
-            ca_file=options.ca_file,
-            client_cert=options.client_cert,
-            client_key=options.client_key,
-            user=options.user,
-            password_file=options.password_file,
-            insecure=options.insecure,
+            queries=queries,
             timeout_seconds=float(options.timeout),
+            **login,
         )
     except OptionError as error:
         raise CommandError(_sentence(error), USAGE) from error
-
-
-def _queries(pairs: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for pair in pairs:
-        name, equals, query = pair.partition("=")
-        if not equals or not query.strip():
-            raise CommandError(f"--query must be NAME=PROMQL, got {pair!r}.", USAGE)
-        found[name.strip()] = query
-    return found
 
 
 def _evaluated(
@@ -152,11 +133,13 @@ def _evaluated(
     notes: list[str] = []
     plan = _plan(options, None)
     for done, each in enumerate(traces):
-        trace = _to_be_packed(each) if options.machines or options.churn_mean_life else each
-        machines = options.machines or (_machines(trace) if trace.lifetimes is None else None)
+        packed = options.machines or options.churn_mean_life
+        trace = replace(each, lifetimes=None, machines=None) if packed else each
+        machines = options.machines
         if trace.lifetimes is not None and options.seed:
             raise CommandError("--seed is for packing series on --machines N; these have places of their own.", USAGE)
-        if trace.lifetimes is None and options.machines is None:
+        if trace.lifetimes is None and machines is None:
+            machines = min(_MOST_DEFAULT_MACHINES, max(1, trace.series // _SERIES_A_MACHINE))
             many = "1 machine" if machines == 1 else f"{machines} machines"
             notes.append(f"The trace does not record where its series ran: they are packed on {many} (--machines).")
         plan = _plan(options, machines)
@@ -177,11 +160,8 @@ def _evaluated(
 def _plan(options: argparse.Namespace, machines: int | None) -> Plan:
     churn = None
     if options.churn_mean_life is not None:
-        churn = Churn(
-            mean_life_seconds=float(options.churn_mean_life),
-            slots_per_machine=options.slots or given.SLOTS,
-            comes_back_percent=options.come_back or 0.0,
-        )
+        slots = options.slots or given.SLOTS
+        churn = Churn(float(options.churn_mean_life), slots, comes_back_percent=options.come_back or 0.0)
     return Plan(
         machines=machines,
         seeds=() if machines is None else tuple(dict.fromkeys(options.seed or given.SEEDS)),
@@ -190,15 +170,6 @@ def _plan(options: argparse.Namespace, machines: int | None) -> Plan:
         churn=churn,
         workload_history=not options.no_workload_history,
     )
-
-
-def _machines(trace: Trace) -> int:
-    return min(_MOST_DEFAULT_MACHINES, max(1, trace.series // _SERIES_A_MACHINE))
-
-
-def _to_be_packed(trace: Trace) -> Trace:
-    """Without the places of its series, so that they can be packed elsewhere."""
-    return replace(trace, lifetimes=None, machines=None)
 
 
 def _show(found: Report, form: str) -> None:
@@ -210,14 +181,9 @@ def _show(found: Report, form: str) -> None:
         outputs.show(report.document(found), form)
 
 
-def _draw(found: Report, file: Path) -> None:
+def _source(found: Report) -> str:
     sources = list(dict.fromkeys(trace.source for trace in found.traces))
-    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-    title = f"{sources[0]}{more}. {text.placed(found)} Figures include each policy's margin."
-    try:
-        plot.draw(found.results, file, title)
-    except plot.PlotError as error:
-        raise CommandError(f"--plot: {error}.") from error
+    return f"{sources[0]} and {len(sources) - 1} more" if len(sources) > 1 else sources[0]
 
 
 def _sentence(error: Exception) -> str:

@@ -9,7 +9,6 @@ from headroom.backtest.engine import ORACLE
 from headroom.backtest.policies import DEFAULT
 from headroom.backtest.report import Report
 from headroom.backtest.score import Result
-from headroom.backtest.trace import Trace
 from headroom.cli import table
 from headroom.cli.output import line
 from headroom.cli.table import Cell, Column
@@ -18,12 +17,7 @@ _COLUMNS: Final = (
     Column("RESOURCE"),
     Column("HORIZON", ">"),
     Column("POLICY"),
-    Column("MARGIN", ">"),
-    Column("VIOLATION", ">"),
-    Column("P50", ">"),
-    Column("P90", ">"),
-    Column("SEVERITY", ">"),
-    Column("SAVINGS", ">"),
+    *(Column(name, ">") for name in ("MARGIN", "VIOLATION", "P50", "P90", "SEVERITY", "SAVINGS")),
     Column("MACHINES", ">", wide=True),
     Column("BEATEN BY", wide=True),
 )
@@ -37,14 +31,11 @@ _MOST_NOTES: Final = 8
 
 
 def show(found: Report, *, wide: bool) -> None:
-    """Print it.
-
-    Args:
-        found: what was found.
-        wide: all columns, notes and policies.
-    """
+    """Print it; wide with all columns, notes and policies."""
     for trace in found.traces if wide else found.traces[:_MOST_TRACES]:
-        line(_description(trace))
+        begin, end = format_timestamp(float(trace.times[0])), format_timestamp(float(trace.times[-1]))
+        every = format_span(trace.step_seconds)
+        line(f"{trace.source}: {trace.resource} of {trace.series} series, {begin} to {end}, every {every}")
     if len(found.traces) > _MOST_TRACES and not wide:
         print(f"… and {len(found.traces) - _MOST_TRACES} more")
     print(f"{placed(found)} The first {format_span(found.plan.warm_up_seconds)} are not counted.\n")
@@ -52,21 +43,14 @@ def show(found: Report, *, wide: bool) -> None:
     table.write(_COLUMNS, [_row(each, found, results) for each in results], wide=wide)
     print()
     for choice in found.choices:
-        description = report.description(choice)
         if wide or choice.name == DEFAULT:
-            line(f"{choice.name} is {description}")
+            line(f"{choice.name} is {report.description(choice)}")
     notes = found.all_notes if wide else found.all_notes[:_MOST_NOTES]
     for note in notes:
         line(f"- {note}")
     if len(found.all_notes) > len(notes):
         print(f"… and {len(found.all_notes) - len(notes)} more notes: -o wide")
     print(_LEGEND)
-
-
-def _description(trace: Trace) -> str:
-    begin, end = format_timestamp(float(trace.times[0])), format_timestamp(float(trace.times[-1]))
-    every = format_span(trace.step_seconds)
-    return f"{trace.source}: {trace.resource} of {trace.series} series, {begin} to {end}, every {every}"
 
 
 def placed(found: Report) -> str:

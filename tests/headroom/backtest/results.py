@@ -64,7 +64,7 @@ def several(resource: Resource = "cpu", horizon: int = DAY) -> list[Result]:
         "percentile": (23.0, 68.3),
         "nsigma-v1": (22.0, 68.0),
         "borg-default": (0.0, 9.0),
-        "max(nsigma-v2:n=3,diversity:windowDays=7,lambdaMin=0.4)": (1.4, 39.0),
+        "nsigma-v2:n=3,capAtHighest=false,margin=12,cold=12h": (1.4, 39.0),
     }
     return [
         result(

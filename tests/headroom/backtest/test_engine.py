@@ -36,7 +36,8 @@ def pods_of(given: Trace, placement: Placement, machine: int) -> list[tuple[PodL
     """Stay, series and limit of each pod of a machine."""
     return [
         (lifetime, given.usage[:, lifetime.series], float(given.limits[lifetime.series]))
-        for lifetime in placement.on(machine)
+        for lifetime in placement.lifetimes
+        if lifetime.machine == machine
     ]
 
 

@@ -169,7 +169,7 @@ def test_models_answer_alike(model: Model) -> None:
         view, place = at(step)
         expected = model.peak(agent()[step], 1.1)
         together = np.broadcast_to(model.peak(view, 1.1), (view.end - view.start,))
-        assert together[place] == pytest.approx(expected, rel=1e-6), step
+        assert together[[place]] == pytest.approx(expected, rel=1e-6), step
         assert model.peak(view.at(place), 1.1) == pytest.approx(expected, rel=1e-6), step
 
 
@@ -184,11 +184,11 @@ def test_windows_answer_alike(days: float) -> None:
     for step in WHEN:
         view, place = at(step)
         ours, theirs = view.windows(days), agent()[step].windows(days)
-        assert ours.highest[place] == pytest.approx(theirs.highest, rel=1e-6), step
-        assert ours.evidence_seconds[place] == pytest.approx(theirs.evidence_seconds), step
-        assert ours.sum_of_max[place] == pytest.approx(theirs.sum_of_max, rel=1e-6), step
-        assert ours.coincident_max[place] == pytest.approx(theirs.coincident_max, rel=1e-6), step
-        assert ours.percentiles(90.0)[place] == pytest.approx(theirs.percentiles(90.0), rel=1e-6), step
+        assert ours.highest[[place]] == pytest.approx(theirs.highest, rel=1e-6), step
+        assert ours.evidence_seconds[[place]] == pytest.approx(theirs.evidence_seconds), step
+        assert ours.sum_of_max[[place]] == pytest.approx(theirs.sum_of_max, rel=1e-6), step
+        assert ours.coincident_max[[place]] == pytest.approx(theirs.coincident_max, rel=1e-6), step
+        assert ours.percentiles(90.0)[[place]] == pytest.approx(theirs.percentiles(90.0), rel=1e-6), step
 
 
 def test_some_window_is_sparse() -> None:

@@ -4,10 +4,8 @@ import struct
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 
 from headroom.backtest import plot
-from headroom.backtest.labels import place_labels
 from headroom.backtest.score import Result
 from tests.headroom.backtest.results import result, several
 
@@ -46,23 +44,6 @@ def test_odd_results_are_drawn(results: list[Result], tmp_path: Path) -> None:
     """Few, many, and extreme results make a picture, without a warning."""
     plot.draw(results, tmp_path / "odd.svg")
     assert (tmp_path / "odd.svg").stat().st_size > 1000
-
-
-def test_labels_keep_apart() -> None:
-    """Labels of points that lie together cover neither each other nor a point."""
-    figure = Figure(figsize=(8.0, 5.0))
-    axes = figure.subplots()
-    points = [(0.5 + 0.01 * n, 0.5 + 0.004 * (n % 3), f"policy-{n}") for n in range(10)]
-    axes.set_xlim(0.0, 1.0)
-    axes.set_ylim(0.0, 1.0)
-    axes.annotate("the oracle", (0.6, 0.505))
-    figure.draw_without_rendering()
-    place_labels(axes, points)
-    boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
-    assert len(boxes) == 11
-    assert not [(one, two) for i, one in enumerate(boxes) for two in boxes[:i] if one.overlaps(two)]
-    places = [axes.transData.transform((x, y)) for x, y, _ in points]
-    assert not [place for place in places for box in boxes if box.contains(*place)]
 
 
 @pytest.mark.parametrize(

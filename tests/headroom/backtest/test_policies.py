@@ -11,7 +11,7 @@ from agent.predictors import PREDICTORS
 from crds.predict_policy import DEFAULTS, effective
 from headroom.backtest import policies
 from headroom.backtest.durations import format_span, parse_span, parse_timestamp
-from headroom.backtest.policy_text import NamedPolicyError
+from headroom.backtest.policies import NamedPolicyError
 
 
 def policy(text: str, resource: str = "cpu") -> Mapping[str, Any]:
@@ -53,13 +53,14 @@ def test_cold_period_is_the_default_one() -> None:
 
 
 def test_models_are_combined() -> None:
-    """A comma in brackets goes on with a parameter where a key follows, else with another model."""
-    found = policy("max(nsigma-v2:n=2,capAtHighest=false,diversity,max(sum-max:windowDays=3,recent-max)):margin=5")
-    first, second, third = found["of"]
-    assert (first.model, first.parameters) == ("nsigma-v2", {"n": 2, "capAtHighest": False})
-    assert (second.model, second.parameters) == ("diversity", None)
-    assert third.of == ({"model": "sum-max", "parameters": {"windowDays": 3}}, {"model": "recent-max"})
-    assert found["margin"] == 5
+    """JSON on the command line is a policy, too; results are called as it was written."""
+    written = json.dumps(
+        {"model": "max", "of": [{"model": "nsigma-v2", "parameters": {"n": 2}}, {"model": "diversity"}]}
+    )
+    (choice,) = policies.parse([written])
+    first, second = policy(written)["of"]
+    assert (first.model, first.parameters, second.model) == ("nsigma-v2", {"n": 2}, "diversity")
+    assert choice.name == written
 
 
 def test_default_is_what_ships() -> None:
@@ -101,19 +102,17 @@ def test_name_is_what_was_written() -> None:
         ("diversity:margin=101", "safetyMarginPercent: must be 0 to 100, got 101"),
         ("diversity:cold=soon", "cold: 'soon' is not a time such as 90m, 24h or 7d"),
         ("diversity:cold=31d", "coldStartPeriodSeconds: must be 0 to"),
-        ("diversity,sum-max", "',sum-max' is left over; give --policy once for each"),
+        ("diversity,sum-max", "diversity,sum-max: give --policy once for each"),
         ("diversity:n", "behind diversity: stand keys and values"),
         ("diversity:", "behind diversity: stand keys and values"),
         ("diversity:windowDays=", "windowDays has no value"),
         ("diversity:windowDays=1,windowDays=2", "windowDays stands there twice"),
-        ("diversity(sum-max)", "only max combines models in brackets"),
-        ("max(sum-max", "a bracket is not closed"),
-        ("max(sum-max))", "')' is left over"),
-        ("max()", "the name of a model is missing"),
         ("max", "of: model max needs at least one model"),
-        ("max(sum-max:margin=3)", "margin is of the whole policy: write it behind the bracket, max(...):margin=…"),
-        ("max(default)", "no model is named 'default'"),
-        ("max(" * 6 + "sum-max" + ")" * 6, "models may be nested 4 times"),
+        ("max(sum-max,diversity)", 'max(sum-max,diversity): models are combined in JSON: {"model": "max", "of": ['),
+        ("max(sum-max:n=3)", 'models are combined in JSON: {"model": "max", "of": ['),
+        ('{"model": "max", "of": [{"model": "default"}]}', "no model is named 'default'"),
+        ('{"model": "sum-max", "margin": 3}', "a prediction policy has no key margin; it has: "),
+        ('{"model": "sum-max"', "is not JSON: "),
         ("default:n=3", "default has its own parameters; it takes margin and cold alone"),
         ("oracle", "the oracle is no policy: it is always shown beside the others"),
         ("", "the name of a model is missing"),
@@ -142,7 +141,7 @@ def test_file_holds_a_policy(wrapped: bool) -> None:  # noqa: FBT001 - a case
 
 def test_written_policy_can_be_stored() -> None:
     """What the document says of a policy is a file that means the same."""
-    (choice,) = policies.parse(["max(nsigma-v2:n=2,diversity):margin=4,cold=6h"])
+    (choice,) = policies.parse(["nsigma-v2:n=2,margin=4,cold=6h"])
     again = policies.of_file(json.dumps(policies.as_json(choice)), "x")
     for resource in ("cpu", "memory"):
         assert resolve(again.policy).models[resource].model == resolve(choice.policy).models[resource].model

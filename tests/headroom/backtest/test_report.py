@@ -67,11 +67,11 @@ def test_document_can_be_repeated() -> None:
 
 def test_csv_has_the_same_figures() -> None:
     """A row for each result; seeds stand in one field."""
-    found = report([result("max(sum-max,diversity)", [0.0, 4.0], [50.0, 60.0], seeds=(0, 1))])
+    found = report([result("sum-max:margin=3", [0.0, 4.0], [50.0, 60.0], seeds=(0, 1))])
     (row,) = csv.DictReader(io.StringIO(csv_text(found)))
     (made,) = document(found)["results"]
     assert row == {
-        "policy": "max(sum-max,diversity)",
+        "policy": "sum-max:margin=3",
         "resource": "cpu",
         "horizonSeconds": "86400",
         "machines": "1",
@@ -133,7 +133,9 @@ def test_beaten_policies_are_named() -> None:
 
 def test_policy_is_told_in_a_line() -> None:
     """Model, parameters, margin and cold period, for each resource where they differ."""
-    (same,) = policies.parse(["max(sum-max,diversity:lambdaMin=0.5,nsigma-v1):margin=5,cold=12h"])
+    models = [{"model": "sum-max"}, {"model": "diversity", "parameters": {"lambdaMin": 0.5}}, {"model": "nsigma-v1"}]
+    whole = {"model": "max", "of": models, "safetyMarginPercent": 5, "coldStartPeriodSeconds": 43200}
+    (same,) = policies.parse([json.dumps(whole)])
     assert description(same) == (
         "max(sum-max windowDays 7, diversity windowDays 14, lambdaMin 0.5, nsigma-v1 n 3, capAtHighest true), "
         "margin 5 %; cold for 12h"

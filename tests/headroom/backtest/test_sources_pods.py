@@ -14,7 +14,7 @@ from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, NODE, SYS, Sample
 from agent.tsdb.tsdb import Tsdb
 from crds.priority import PriorityBand
-from headroom.backtest.sources import Options, documents, grid
+from headroom.backtest.sources import Options, files, grid
 from headroom.backtest.trace import PodLifetime, Resource, TraceError
 from tests.agent import made
 from tests.headroom.backtest.pod_files import pod, pods_file
@@ -304,12 +304,12 @@ def test_snapshots_know_classes(tmp_path: Path) -> None:
 
 def test_long_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document may be longer than what is read at once, and several may be in one piece."""
-    monkeypatch.setattr(documents, "_PIECE", 7)
+    monkeypatch.setattr(files, "_PIECE", 7)
     texts = [snapshot(5 * number, ("n1", {"shop/a": ("1", "1Mi")})) for number in range(1, 5)]
     (tmp_path / "m.json").write_text(" ".join(texts))
     file = pods_file(tmp_path / "pods.json", pod("shop/a"))
     assert trace("nodemetrics", tmp_path / "m.json", options=Options(CPU_ONLY, pods=(file,))).steps == 4
-    monkeypatch.setattr(documents, "LARGEST", 100)
+    monkeypatch.setattr(files, "LARGEST", 100)
     with pytest.raises(TraceError, match="document 1 is longer than"):
         trace("nodemetrics", tmp_path / "m.json", options=Options(CPU_ONLY, pods=(file,)))
 

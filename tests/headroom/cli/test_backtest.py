@@ -22,6 +22,7 @@ from tests.headroom.backtest.trace_files import START, STEP, machines
 
 DAYS = 4
 SERIES = 6
+COMBINED = '{"model": "max", "of": [{"model": "sum-max"}, {"model": "nsigma-v1", "parameters": {"n": 1}}]}'
 
 
 @pytest.fixture(scope="module")
@@ -153,10 +154,10 @@ def test_margin_is_in_the_figures(folder: Path, capsys: pytest.CaptureFixture[st
 
 def test_all_policies_are_judged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--policies all has every model that stands alone, and the default; more can be added."""
-    words: list[str | Path] = ["--policies", "all", "--policy", "max(sum-max,nsigma-v1:n=1)", "-o", "json"]
+    words: list[str | Path] = ["--policies", "all", "--policy", COMBINED, "-o", "json"]
     document = json.loads(told(capsys, "--trace", folder, *words))
     names = {each["policy"] for each in document["results"]}
-    assert names == {"oracle", "default", "max(sum-max,nsigma-v1:n=1)", *MODELS} - COMBINING
+    assert names == {"oracle", "default", COMBINED, *MODELS} - COMBINING
     assert all(0 <= each["violationPercent"]["mean"] <= 100 for each in document["results"])
 
 

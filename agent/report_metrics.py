@@ -10,7 +10,7 @@ from agent.metrics import Metrics
 from agent.numerics.arrays import FloatArray
 from agent.pods import Resources
 from agent.prediction.accuracy import Accuracy
-from agent.prediction.prediction import PROD, UNITS, NodePrediction, NodeResources
+from agent.prediction.node import PROD, UNITS, NodePrediction, NodeResources
 from agent.reporter.pressure import Pressure
 from agent.reporter.usage import Amounts, Usages
 from agent.samples import CPU, MEMORY

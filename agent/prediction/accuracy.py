@@ -29,7 +29,7 @@ from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 from agent.numerics.packing import CheckpointError, pack, unpack
 from agent.numerics.peaks import SLOTS_PER_DAY
 from agent.pods import PodRef
-from agent.prediction.prediction import PROD, UNITS, NodePrediction
+from agent.prediction.node import PROD, UNITS, NodePrediction
 from agent.samples import CPU, MEMORY, SYS
 from agent.series_index import CLASS_NAMES
 from agent.trainer.trainer import Trainer
@@ -82,13 +82,7 @@ class Accuracy:
     def observe(self, trainer: Trainer, pods: Sequence[PodRef], prediction: NodePrediction) -> bool:
         """Judge the slots that are over, and remember the prediction of the one that has begun.
 
-        Args:
-            trainer: what was learned; it knows the averages of the slots.
-            pods: the pods on this node.
-            prediction: the prediction of the moment.
-
-        Returns:
-            Whether a new slot has begun; until then nothing happens.
+        Whether one has; until then nothing happens. The trainer knows the averages of the slots.
         """
         slot = max(history.windows.slot for history in trainer.histories.values())
         if slot < 0 or slot == self.slot:
@@ -107,12 +101,7 @@ class Accuracy:
         return True
 
     def score(self, resource: str, horizon: str) -> Score | None:
-        """How good the predictions were; None while nothing can be judged.
-
-        Args:
-            resource: cpu or memory.
-            horizon: one of `HORIZONS`.
-        """
+        """How good the predictions of a resource were, over one of `HORIZONS`; None while nothing can be judged."""
         column, length = RESOURCES.index(resource), HORIZONS[horizon]
         predicted = self._arrays["predicted"][:, column]
         used = self._arrays["at_once" if length == 1 else "highest"][:, column]
@@ -144,11 +133,7 @@ class Accuracy:
         return self._packed
 
     def restore(self, data: bytes) -> None:
-        """Take over what `checkpoint` gave.
-
-        Raises:
-            CheckpointError: it is damaged or of another layout. Nothing changed.
-        """
+        """Take over what `checkpoint` gave; CheckpointError if it is damaged or of another layout, nothing changed."""
         facts, arrays = unpack(data)
         mine = {"labels": self._labels, **self._arrays}
         shapes = {name: array.shape for name, array in mine.items()}

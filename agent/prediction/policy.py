@@ -22,7 +22,6 @@ class ResourceModel:
     name: str
     """Its name in the policy."""
     model: Model
-    """The model."""
     margin: float
     """Factor for what was measured; 1.1 for 10 percent."""
     system_model: Model
@@ -58,12 +57,7 @@ class Policy:
 
 
 def in_force(requested: PredictPolicy | None, last_good: PredictPolicy | None) -> Policy:
-    """The requested policy, else with others in place of removed models, else the last good or default one.
-
-    Args:
-        requested: what the spec says; None is the default policy.
-        last_good: the policy in force before.
-    """
+    """The requested policy, else with others in place of removed models, else the last good one, else the default."""
     try:
         return resolve(requested)
     except PolicyError as error:
@@ -77,11 +71,7 @@ def in_force(requested: PredictPolicy | None, last_good: PredictPolicy | None) -
 
 
 def resolve(policy: PredictPolicy | None, problem: str = "") -> Policy:
-    """The policy with its models.
-
-    Raises:
-        PolicyError: a number is out of range, or a model or parameter is unknown; one sentence for the first.
-    """
+    """The policy with its models; PolicyError if a number is out of range, or a model or parameter unknown."""
     full = with_defaults(policy)
     wrong = problems(to_json(full), RANGES, PATH)
     wrong += [f"{PATH}.{where}: {message}".replace(".:", ":") for where, message in faults(to_json(full))]

@@ -37,9 +37,7 @@ class Readiness:
     ready: bool
     """Whether what is reported as reclaimable rests on evidence."""
     reason: str
-    """One CamelCase word for programs."""
     message: str
-    """A sentence for people."""
 
 
 def evaluate_readiness(
@@ -54,11 +52,11 @@ def evaluate_readiness(
 
     Args:
         trainer: what was learned.
-        pods: the pods on the node, without terminal ones.
-        warm: which of them are predicted from history, shape (P,).
+        pods: the pods on the node, without terminal ones; which are warm has shape (P,).
+        warm: which of them are predicted from history.
         judged: the resources for which Reclaimable could be calculated.
         policy: the policy in force.
-        failures: models that failed, a sentence each.
+        failures: of models, a sentence each.
     """
     missing = _what_is_missing(trainer, judged)
     if missing is not None:

@@ -1,6 +1,26 @@
-"""What is reclaimable of one resource: the common formula, or a model's own rule. No clocks, no I/O."""
+"""What is reclaimable of one resource (the common formula), and how its numbers agree. No clocks, no I/O.
 
+No number of a prediction contradicts another one, or what is being measured:
+
+    Peak[c]     at least its mean, and at least the average of the last five minutes of what it predicts
+    Peak[node]  at least Peak[c] of every part c, and at least Peak[prod] + Peak[sys], which are reported together
+    Mean[c]     of what Peak[c] is about: of the recorded class, at most what the means of its present members add up to
+
+A model looks at the highest averages of the pods that are here; a class that has just risen beyond them, a system
+without enough history, or samples of seconds (the mean) beside averages of five minutes (the peak) may be above it.
+Whatever is raised is raised before anything is derived from it, and never above the node's capacity.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+from agent.predictors.base import ReclaimableEstimate
+from agent.samples import NODE, SYS
+
+PRESENT_SECONDS: Final = 300.0
+"""What a model predicts are averages of this much time, so what is used now is the average of as much. [s]"""
+_PROD: Final = "prod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +32,6 @@ class ReclaimableTerms:
     slack: float
     """What no Prod pod requested; it pays for the system's extra first."""
     reclaimable: float
-    """What is reclaimable."""
     by_model: bool = False
     """Whether it is the answer of the model's own rule; the two terms are then only for those who look."""
 
@@ -35,8 +54,8 @@ def reclaimable_terms(
     Args:
         allocatable: what pods may request.
         reserved: max(capacity - allocatable, annotation reservation).
-        warm_requests: requests of the warm Prod pods.
-        cold_requests: requests of the cold Prod pods.
+        warm_requests: of the warm Prod pods.
+        cold_requests: of the cold Prod pods.
         prod_peak: Peak[Prod].
         system_peak: Peak[sys], margin included.
         ratio: share of the warm requests that is reclaimable, 0..1.
@@ -45,3 +64,26 @@ def reclaimable_terms(
     slack = max(0.0, allocatable - warm_requests - cold_requests)
     unused = ratio * warm_requests + cold_requests - prod_peak - max(0.0, extra - slack)
     return ReclaimableTerms(extra, slack, max(0.0, min(unused, allocatable - prod_peak - extra)))
+
+
+def raised(peaks: Mapping[str, float], capacity: float, *floors: Mapping[str, float]) -> dict[str, float]:
+    """The peaks, each no lower than what they have to agree with. All amounts in one unit.
+
+    prod 0.06, sys 0.05, node 0.09, of which prod has a mean of 0.107 and uses 0.08: prod 0.107, sys 0.05, node 0.157.
+    Floors are what no peak may be below, by class: means, and what is used now; what is not known is absent.
+    """
+    found = {
+        name: min(max(peak, *(floor.get(name, 0.0) for floor in floors)), capacity) for name, peak in peaks.items()
+    }
+    if NODE in found:
+        found[NODE] = min(max(*found.values(), found.get(_PROD, 0.0) + found.get(SYS, 0.0)), capacity)
+    return found
+
+
+def lowered(estimate: ReclaimableEstimate, present: Mapping[str, float]) -> ReclaimableEstimate:
+    """The answer of a model's own rule: its peak raised to what Prod and the system use, its reclaimable lowered by it.
+
+    Present are averages of the last five minutes by class.
+    """
+    lift = max(present.get(_PROD, 0.0) + present.get(SYS, 0.0) - estimate.peak, 0.0)
+    return ReclaimableEstimate(max(estimate.reclaimable - lift, 0.0), estimate.peak + lift) if lift else estimate

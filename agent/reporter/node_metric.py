@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from agent.numerics.aggregate import WindowStatistics, is_cold, whole
 from agent.pods import PodRef, Resources
-from agent.prediction.prediction import UNITS, ClassNumbers, NodePrediction
+from agent.prediction.node import UNITS, ClassNumbers, NodePrediction
 from agent.reporter.times import timestamp
 from agent.reporter.usage import Amounts, Usages, Window
 from agent.samples import CPU, MEMORY

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from agent.metrics import Metrics
-from agent.prediction.prediction import NodePrediction
+from agent.prediction.node import NodePrediction
 from agent.reporter import other_reporters
 from agent.reporter import spec as specs
 from agent.reporter.events import NodeMetricEvents

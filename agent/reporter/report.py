@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent.prediction.prediction import NodePrediction
+from agent.prediction.node import NodePrediction
 from agent.reporter.spec import SpecInForce
 from crds.meta import Condition
 

@@ -5,8 +5,9 @@ from typing import Final, Protocol
 
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
-from agent.prediction.consistency import PRESENT_SECONDS
-from agent.prediction.prediction import PROD, NodePrediction, NodeResources, predict
+from agent.prediction.node import PROD, NodePrediction, NodeResources, predict
+from agent.prediction.policy import Policy, in_force
+from agent.prediction.reclaimable import PRESENT_SECONDS
 from agent.report_metrics import show_accuracy, show_pressure, show_report, show_training
 from agent.reporter.conditions import CollectionStatus, ConditionContext, conditions
 from agent.reporter.node_metric import build_status, fast_status
@@ -66,29 +67,37 @@ class ReportBuilder:
         self._node = node
         self._metrics = metrics
         self._default = default_policy
-        self._last: NodePrediction | None = None
+        self._accepted: tuple[PredictPolicy | None, Policy] | None = None
         self._measured_at: float | None = None
 
-    def predict(self, now: float, spec: SpecInForce) -> NodePrediction:
-        """The prediction of the moment. A policy that cannot be followed leaves the last good one in force.
+    def accept(self, spec: SpecInForce) -> Policy:
+        """Put the spec's policy into force when it arrives: averages and minutes are kept for as long as it needs them.
 
-        So does a spec without one, as another program leaves behind that replaces the whole spec: the policy last
-        requested stays in force, over restarts too. An empty one requests the agent's own default.
+        A policy that cannot be followed leaves the last good one in force. So does a spec without one, as another
+        program leaves behind that replaces the whole spec: the policy last requested stays in force, over restarts too.
+        An empty one requests the agent's own default.
         """
-        training, pods = self._pipeline.training, self._pods.pods()
-        trainer, requested_policy = training.trainer, spec.spec.predict_policy
-        if requested_policy == PredictPolicy():
-            requested_policy = trainer.requested_policy = None
-        trainer.policy = trainer.policy or self._default
+        requested = spec.spec.predict_policy
+        if self._accepted is not None and self._accepted[0] == requested:
+            return self._accepted[1]
+        trainer = self._pipeline.training.trainer
+        if requested == PredictPolicy():
+            trainer.requested_policy = None
+        wanted = (requested if requested != PredictPolicy() else None) or trainer.requested_policy or self._default
+        policy = in_force(wanted, trainer.policy or self._default)
+        if requested not in (None, PredictPolicy()) and not policy.problem:
+            trainer.requested_policy = requested
+        trainer.policy = policy.policy
+        trainer.resize_windows(policy.window_days)
+        self._pipeline.store.set_minute_retention(policy.window_days)
+        self._accepted = requested, policy
+        return policy
+
+    def predict(self, now: float, spec: SpecInForce) -> NodePrediction:
+        """The prediction of the moment, by the policy that the spec requests, see `accept`."""
+        training, pods, policy = self._pipeline.training, self._pods.pods(), self.accept(spec)
         used = present(now, self._pipeline.store, self._class_of, PRESENT_SECONDS)
-        wanted = requested_policy or trainer.requested_policy or self._default
-        found = predict(now, trainer, pods, self._node.resources, wanted, self._last, used)
-        self._last = found
-        if requested_policy is not None and not found.problem:
-            trainer.requested_policy = requested_policy
-        training.trainer.resize_windows(found.window_days)
-        training.trainer.policy = found.policy
-        self._pipeline.store.set_minute_retention(found.window_days)
+        found = predict(now, training.trainer, pods, self._node.resources, policy, used)
         if training.accuracy.observe(training.trainer, pods, found):
             show_accuracy(self._metrics, training.accuracy)
         return found

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from agent.pods import Resources
-from agent.prediction.prediction import NodePrediction
+from agent.prediction.node import NodePrediction
 from crds.predict_policy import with_defaults
 
 SMALLEST_CHANGE: Final[Mapping[str, int]] = {"cpu": 10, "memory": 16 << 20}

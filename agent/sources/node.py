@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from agent.host import procfs
 from agent.host.paths import HostPaths
-from agent.prediction.prediction import NodeResources
+from agent.prediction.node import NodeResources
 from crds import names
 from crds.codec import CodecError
 from crds.quantity import QuantityError, milli_value, value

@@ -10,9 +10,9 @@ import numpy as np
 from agent.numerics.arrays import FloatArray
 from agent.numerics.history import MINIMUM_EFFECTIVE_SAMPLES, ResourceHistory
 from agent.pods import PodRef
-from agent.prediction.consistency import raised
+from agent.prediction.node import PROD, UNITS, NodePrediction, NodeResources, class_peak
 from agent.prediction.policy import Policy, in_force
-from agent.prediction.prediction import PROD, UNITS, NodePrediction, NodeResources, class_peak
+from agent.prediction.reclaimable import raised
 from agent.predictors.base import ClassView
 from agent.reporter.usage import UsageStore
 from agent.samples import CPU, MEMORY, NODE, SYS

@@ -9,7 +9,7 @@ import pytest
 
 from agent.numerics.packing import unpack
 from agent.pods import PodRef
-from agent.prediction.prediction import NodeResources, predict
+from agent.prediction.node import NodeResources, predict
 from agent.predictors import PREDICTORS
 from agent.samples import CPU, MEMORY, NODE, SYS, Sample
 from agent.trainer.trainer import Trainer

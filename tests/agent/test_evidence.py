@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from agent.pods import PodRef
-from agent.prediction.prediction import NodePrediction, NodeResources, predict
+from agent.prediction.node import NodePrediction, NodeResources, predict
 from agent.samples import CPU, MEMORY, SYS
 from agent.trainer.trainer import Trainer, TrainingSettings
 from crds.predict_policy import PredictPolicy

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from agent.numerics.arrays import BoolArray, FloatArray
 from agent.pods import PodRef
-from agent.prediction.consistency import PRESENT_SECONDS
-from agent.prediction.prediction import PROD, NodeResources, predict
+from agent.prediction.node import PROD, NodeResources, predict
+from agent.prediction.reclaimable import PRESENT_SECONDS
 from agent.predictors import PREDICTORS
 from agent.reporter.usage import present
 from agent.samples import CPU, MEMORY, NODE, SYS

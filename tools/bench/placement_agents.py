@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from agent.pods import PodRef
-from agent.prediction.prediction import NodeResources, predict
+from agent.prediction.node import NodeResources, predict
 from agent.trainer.trainer import Trainer, TrainingSettings
 from crds.predict_policy import PredictPolicy
 from crds.priority import PriorityBand, QoS

@@ -17,7 +17,7 @@ from agent.metrics import Metrics
 from agent.numerics.arrays import FloatArray
 from agent.pipeline import Pipeline
 from agent.pods import PodRef
-from agent.prediction.prediction import NodeResources
+from agent.prediction.node import NodeResources
 from agent.samples import CPU, MEMORY, NODE, CollectionResult, Sample
 from agent.settings import TrainSettings
 from agent.store_failover import StoreFailover

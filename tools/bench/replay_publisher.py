@@ -12,7 +12,7 @@ import numpy as np
 
 from agent.numerics.arrays import FloatArray
 from agent.pods import PodRef
-from agent.prediction.prediction import NodePrediction, predict
+from agent.prediction.node import NodePrediction, predict
 from agent.predictors.base import WEEK_DAYS
 from agent.reporter import spec as specs
 from agent.reporter.node_metric import build_status
@@ -76,7 +76,7 @@ class Reporter:
     def report(self, now: float, agent: Agent, usages: Usages) -> NodeReport | None:
         """What the manager reads in the agent's report."""
         trainer = agent.pipeline.training.trainer
-        found = predict(now, trainer, agent.pods.pods(), self._facts, self.policy, self._previous)
+        found = predict(now, trainer, agent.pods.pods(), self._facts, self.policy)
         self._previous = found
         # The manager reads the classes of our agent; the usage of single pods is for the scheduler.
         status = build_status(usages, found, (), as_of=usages.measured_at, predicted_as_of=usages.measured_at)

@@ -7,7 +7,7 @@ from typing import cast
 
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
-from agent.prediction.prediction import NodeResources
+from agent.prediction.node import NodeResources
 from agent.reporter.publisher import Publisher
 from agent.reporter.reporter import ReportBuilder
 from agent.settings import ReportSettings

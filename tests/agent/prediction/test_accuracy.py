@@ -12,7 +12,7 @@ from agent.numerics.packing import CheckpointError, pack, unpack
 from agent.numerics.peaks import SLOTS_PER_DAY, PeakWindows
 from agent.pods import PodRef
 from agent.prediction.accuracy import Accuracy, Score
-from agent.prediction.prediction import ClassNumbers, NodePrediction
+from agent.prediction.node import ClassNumbers, NodePrediction
 from agent.prediction.readiness import Readiness
 from agent.report_metrics import show_accuracy
 from agent.samples import CPU, MEMORY

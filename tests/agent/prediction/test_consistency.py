@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.pods import PodRef
-from agent.prediction.consistency import PRESENT_SECONDS, lowered, raised
-from agent.prediction.prediction import PROD, UNITS, NodePrediction, NodeResources, predict
+from agent.prediction.node import PROD, UNITS, NodePrediction, NodeResources, predict
+from agent.prediction.reclaimable import PRESENT_SECONDS, lowered, raised
 from agent.predictors import PREDICTORS
 from agent.predictors.base import ReclaimableEstimate
 from agent.reporter.node_metric import build_status

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from agent.pods import PodRef
-from agent.prediction.prediction import NodeResources, predict
+from agent.prediction.node import NodeResources, predict
 from agent.prediction.readiness import Readiness
 from agent.samples import CPU, MEMORY
 from crds.predict_policy import PredictPolicy

@@ -44,7 +44,7 @@ missing = times_mean:Nothing
 """
 RUN = """
 import json, sys
-from agent.prediction.prediction import NodeResources, predict
+from agent.prediction.node import NodeResources, predict
 from agent.reporter import spec
 from tests.agent.made import GIB, machine, pod
 node, pods = machine(), [pod("a", 4000)]

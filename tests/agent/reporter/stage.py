@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.metrics import Metrics
-from agent.prediction.prediction import NodePrediction
+from agent.prediction.node import NodePrediction
 from agent.prediction.readiness import Readiness
 from agent.reporter.publisher import Publisher
 from agent.reporter.report import Report

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.numerics.aggregate import WindowStatistics
 from agent.pods import PodRef
-from agent.prediction.prediction import NodePrediction, NodeResources, predict
+from agent.prediction.node import NodePrediction, NodeResources, predict
 from agent.reporter.node_metric import aggregated, build_status, fast_status, pod_metric, resource_map
 from agent.reporter.times import timestamp
 from agent.reporter.usage import Usages, Window, measure

@@ -11,7 +11,7 @@ from agent.collectors.base import resolve
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.pods import PodRef
-from agent.prediction.prediction import NodeResources
+from agent.prediction.node import NodeResources
 from agent.reporter import spec as specs
 from agent.reporter.report import Report
 from agent.reporter.reporter import ReportBuilder

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.prediction.prediction import NodePrediction
+from agent.prediction.node import NodePrediction
 from agent.reporter.threshold import has_moved, is_due
 from crds.predict_policy import DEFAULTS
 from tests.agent.reporter.stage import PREDICTION, READY, moved

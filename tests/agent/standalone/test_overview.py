@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from agent.prediction.prediction import NodePrediction, NodeResources, predict
+from agent.prediction.node import NodePrediction, NodeResources, predict
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.standalone.overview import Overview, Row, Sources, build_overview
 from agent.standalone.table import table

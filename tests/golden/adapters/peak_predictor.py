@@ -13,7 +13,7 @@ from agent.numerics.buckets import CPU_BUCKETS, MEMORY_BUCKETS
 from agent.numerics.histogram import Histogram
 from agent.numerics.history import CPU_HALF_LIFE_SECONDS, MEMORY_HALF_LIFE_SECONDS
 from agent.pods import PodRef, pod_ref
-from agent.prediction.prediction import PROD, UNITS, listed_once
+from agent.prediction.node import PROD, UNITS, listed_once
 from agent.predictors import PolicyError, build
 from agent.predictors.percentile import USUAL, PercentileEstimate, ProdPods, by_class, by_pods, tightest
 from agent.samples import CPU, INPUT_MISSING, MEMORY, NODE, SYS, CollectionResult, Missing, Sample

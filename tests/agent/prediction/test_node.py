@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from agent.numerics.history import cpu_history
 from agent.pods import PodRef
+from agent.prediction.node import NodePrediction, NodeResources, class_peak, predict
 from agent.prediction.policy import ResourceModel
-from agent.prediction.prediction import NodePrediction, NodeResources, class_peak, predict
 from agent.predictors import PREDICTORS
 from agent.predictors.base import ClassView, Model, View
 from agent.samples import CPU, MEMORY, NODE, SYS
@@ -151,7 +151,8 @@ def test_unknown_model_keeps_last_policy() -> None:
     node, pods = machine(), [pod("a", 4000)]
     node.rounds(20, {"a": 1.0}, pods)
     before = predicted(node, pods)
-    after = predict(node.now, node.trainer, pods, NODE_FACTS, PredictPolicy(model="oracle"), before)
+    node.trainer.policy = before.policy
+    after = predict(node.now, node.trainer, pods, NODE_FACTS, PredictPolicy(model="oracle"))
     assert (after.reclaimable, after.policy) == (before.reclaimable, before.policy)
     assert (after.readiness.ready, after.readiness.reason) == (True, "PolicyRejected")
     assert "'oracle'" in after.readiness.message

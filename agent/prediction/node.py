@@ -10,9 +10,8 @@ Per resource, with m = 1 + safety margin on what was measured (models apply it t
                                - Peak[Prod] - max(0, sysExtra - slack),
                              allocatable - Peak[Prod] - sysExtra))
 
-where peaks are raised to what they have to agree with (`agent.prediction.consistency`).
-The margin is in Peak[sys] once. Amounts
-are milli-cores and bytes; a peak is rounded up, Reclaimable down.
+where peaks are raised to what they have to agree with (`agent.prediction.reclaimable.raised`).
+The margin is in Peak[sys] once. Amounts are milli-cores and bytes; a peak is rounded up, Reclaimable down.
 """
 
 import math
@@ -25,10 +24,9 @@ import numpy as np
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 from agent.numerics.history import ResourceHistory
 from agent.pods import PodRef, Resources
-from agent.prediction.consistency import lowered, raised
 from agent.prediction.policy import Policy, ResourceModel, in_force
 from agent.prediction.readiness import Readiness, evaluate_readiness
-from agent.prediction.reclaimable import ReclaimableTerms, reclaimable_terms
+from agent.prediction.reclaimable import ReclaimableTerms, lowered, raised, reclaimable_terms
 from agent.predictors.base import MODEL_FAILURES, ClassView, ProdView, ReclaimableEstimate, ReclaimableModel
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.series_index import CLASS_NAMES, FIXED
@@ -49,21 +47,20 @@ class NodeResources:
     allocatable: Resources = field(default_factory=dict)
     """What pods may request: annotation raw-allocatable, else status.allocatable. [milli-cores, bytes]"""
     capacity: Resources = field(default_factory=dict)
-    """What the machine has. [milli-cores, bytes]"""
     reservation: Resources = field(default_factory=dict)
     """What the reservation annotation keeps. [milli-cores, bytes]"""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassNumbers:
-    """What is known and expected of the node, the system, or a class of pods."""
+    """What is known and expected of the node, the system, or a class of pods. What is unknown is absent."""
 
     mean: Resources
-    """Decayed mean of those that are here now; a resource never measured is absent. [milli-cores, bytes]"""
+    """Decayed mean of those that are here now. [milli-cores, bytes]"""
     stdev: Resources
-    """Decayed standard deviation; a resource never measured is absent. [milli-cores, bytes]"""
+    """Decayed standard deviation. [milli-cores, bytes]"""
     peak: Resources
-    """Predicted peak, margin and cold pods included; absent while unknown. [milli-cores, bytes]"""
+    """Predicted peak, margin and cold pods included. [milli-cores, bytes]"""
     samples: int
     """Training samples behind it, of the resource that has fewer."""
     span_seconds: int
@@ -72,7 +69,7 @@ class ClassNumbers:
 
 @dataclass(frozen=True, slots=True)
 class NodePrediction:
-    """Everything that is reported of a prediction."""
+    """Everything that is reported of a prediction. A resource that cannot be judged is absent."""
 
     time: float
     """When it was made. [seconds since 1970]"""
@@ -85,13 +82,12 @@ class NodePrediction:
     cold: tuple[str, ...]
     """Pods that count at their request, "namespace/name", sorted."""
     reclaimable: Resources
-    """What the Prod pods requested and will not use; absent for a resource that cannot be judged."""
+    """What the Prod pods requested and will not use."""
     prod_peak: Resources
-    """Peak of Prod plus the system's, margin included; absent for a resource that cannot be judged."""
+    """Peak of Prod plus the system's, margin included."""
     terms: Mapping[str, ReclaimableTerms]
     """How Reclaimable came about, by resource."""
     readiness: Readiness
-    """Whether it can be relied upon, and what to do if not."""
     problem: str = ""
     """Why the requested policy is not the one in force; empty when it is."""
     window_days: float = 0.0
@@ -109,7 +105,25 @@ class _Pods:
     warm: BoolArray
     terminating: BoolArray
 
-    def of(self, name: str) -> BoolArray:
+    @classmethod
+    def of(cls, metric: str, trainer: Trainer, pods: Sequence[PodRef], period: float) -> "_Pods":
+        """The pods, and which of them were observed for that long."""
+        history, unit = trainer.histories[metric], UNITS[metric]
+        known = [trainer.row(pod.uid) for pod in pods]
+        rows = np.array([-1 if row is None else row for row in known], dtype=np.intp)
+        requests = np.array([pod.requests.get(metric, 0) for pod in pods], dtype=np.float64) / unit
+        limits = np.array([pod.limits.get(metric, 0) for pod in pods], dtype=np.float64) / unit
+        highest = np.where(rows >= 0, history.moments.highest[rows], 0.0)
+        return cls(
+            rows=rows,
+            classes=tuple(CLASS_NAMES[pod.band] for pod in pods),
+            requests=requests,
+            floors=np.maximum(np.where(requests > 0.0, requests, limits), highest),
+            warm=(rows >= 0) & history.warm(rows, period),
+            terminating=np.array([pod.terminating for pod in pods], dtype=np.bool_),
+        )
+
+    def belong_to(self, name: str) -> BoolArray:
         """Which pods belong to a class; all of them belong to the node, none to the system."""
         if name in (NODE, SYS):
             return np.full(len(self.rows), name == NODE)
@@ -121,47 +135,37 @@ def predict(
     trainer: Trainer,
     pods: Sequence[PodRef],
     node: NodeResources,
-    policy: PredictPolicy | None,
-    previous: NodePrediction | None = None,
+    policy: Policy | PredictPolicy | None,
     present: Mapping[str, Mapping[str, float]] | None = None,
 ) -> NodePrediction:
-    """The prediction for this node.
+    """The prediction for this node. It changes nothing.
 
     Args:
         now: the time. [seconds since 1970]
         trainer: what was learned.
         pods: the pods on this node; terminal ones are left out.
         node: what the node has.
-        policy: what the spec requests; None is the default policy.
-        previous: the last prediction: its policy stays in force when the requested one cannot be followed. After a
-            restart it is the one in the trainer's checkpoint.
+        policy: the policy in force; of a requested one, the trainer's stays in force when it cannot be followed.
         present: averages of the last five minutes by resource and class, as far as they are known. [cores, bytes]
     """
-    chosen = in_force(policy, previous.policy if previous is not None else trainer.policy)
+    chosen = policy if isinstance(policy, Policy) else in_force(policy, trainer.policy)
     here = [pod for pod in listed_once(pods) if not pod.terminal]
-    models, used = ModelRunner(), {metric: (present or {}).get(metric, {}) for metric in trainer.histories}
-    tables = {
-        metric: _table(metric, history, trainer, here, chosen.cold_start_seconds)
-        for metric, history in trainer.histories.items()
-    }
-    means = {metric: _means(history, tables[metric]) for metric, history in trainer.histories.items()}
-    peaks = {
-        metric: _peaks(history, tables[metric], chosen.models[metric], node, models, means[metric], used[metric])
-        for metric, history in trainer.histories.items()
-        if metric in node.capacity
-    }
-    judged_metrics = [metric for metric, found in peaks.items() if metric in node.allocatable and SYS in found]
-    estimates = {
-        metric: lowered(found, used[metric])
-        for metric in judged_metrics
-        if (found := _model_estimate(trainer.histories[metric], tables[metric], chosen, node, models)) is not None
-    }
-    terms = {
-        metric: _terms(metric, tables[metric], peaks[metric], node, chosen.reclaim_ratio, estimates.get(metric))
-        for metric in judged_metrics
-    }
-    judged = [tables[metric].warm for metric in terms] or [tables[CPU].warm]
-    warm = np.logical_and.reduce(judged)
+    models = ModelRunner()
+    tables, means, terms = dict[str, _Pods](), dict[str, dict[str, float]](), dict[str, ReclaimableTerms]()
+    peaks, prod_peaks = dict[str, dict[str, float]](), dict[str, int]()
+    for metric, history in trainer.histories.items():
+        used = (present or {}).get(metric, {})
+        table = tables[metric] = _Pods.of(metric, trainer, here, chosen.cold_start_seconds)
+        means[metric] = _means(history, table)
+        if metric not in node.capacity:
+            continue
+        found = peaks[metric] = _peaks(history, table, chosen.models[metric], node, models, means[metric], used)
+        if metric in node.allocatable and SYS in found:
+            own = _model_estimate(history, table, chosen, node, models)
+            own = None if own is None else lowered(own, used)
+            terms[metric] = _terms(metric, table, found, node, chosen.reclaim_ratio, own)
+            prod_peaks[metric] = _prod_peak(metric, found, node, own)
+    warm = np.logical_and.reduce([tables[metric].warm for metric in terms or (CPU,)])
     return NodePrediction(
         time=now,
         policy=chosen.policy,
@@ -169,7 +173,7 @@ def predict(
         warm=int(warm.sum()),
         cold=tuple(sorted(pod.title for pod, is_warm in zip(here, warm, strict=True) if not is_warm)),
         reclaimable={metric: math.floor(term.reclaimable + _ROUNDING) for metric, term in terms.items()},
-        prod_peak={metric: _prod_peak(metric, peaks[metric], node, estimates.get(metric)) for metric in terms},
+        prod_peak=prod_peaks,
         terms=terms,
         readiness=evaluate_readiness(trainer, here, warm, terms.keys(), chosen, models.failures),
         problem=chosen.problem,
@@ -186,8 +190,7 @@ class ModelRunner:
     """Calls models, third-party ones included, and remembers those that failed."""
 
     def __init__(self) -> None:
-        self.failures: list[str] = []
-        """One sentence for each failure."""
+        self.failures: list[str] = []  # a sentence each
 
     def peak(self, model: ResourceModel, view: ClassView) -> float:
         """The model's peak; infinite when it fails or answers what is no amount."""
@@ -223,37 +226,15 @@ class ModelRunner:
 def class_peak(
     view: ClassView, cold: FloatArray, model: ResourceModel, capacity: float, models: ModelRunner | None = None
 ) -> float:
-    """Peak[c] of one class, in the view's unit.
+    """Peak[c] of one class, in the view's unit: its warm pods, and what each cold one counts with, shape (C,).
 
-    Args:
-        view: the class and its warm pods.
-        cold: what each cold pod counts with, shape (C,).
-        model: the model and its margin.
-        capacity: what the machine has; where nothing is known of the warm pods, they are expected to use all of it.
-        models: calls the model.
+    Where nothing is known of the warm pods, they are expected to use all of the capacity.
     """
     warm = 0.0
     if view.pods.size:
         known = view.history.moments.counts[view.series] > 0.0
         warm = (models or ModelRunner()).peak(model, view) if known else math.inf
     return min(warm + float(cold.sum()), capacity)
-
-
-def _table(metric: str, history: ResourceHistory, trainer: Trainer, pods: Sequence[PodRef], period: float) -> _Pods:
-    known = [trainer.row(pod.uid) for pod in pods]
-    rows = np.array([-1 if row is None else row for row in known], dtype=np.intp)
-    unit = UNITS[metric]
-    requests = np.array([pod.requests.get(metric, 0) for pod in pods], dtype=np.float64) / unit
-    limits = np.array([pod.limits.get(metric, 0) for pod in pods], dtype=np.float64) / unit
-    highest = np.where(rows >= 0, history.moments.highest[rows], 0.0)
-    return _Pods(
-        rows=rows,
-        classes=tuple(CLASS_NAMES[pod.band] for pod in pods),
-        requests=requests,
-        floors=np.maximum(np.where(requests > 0.0, requests, limits), highest),
-        warm=(rows >= 0) & history.warm(rows, period),
-        terminating=np.array([pod.terminating for pod in pods], dtype=np.bool_),
-    )
 
 
 def _peaks(
@@ -271,7 +252,7 @@ def _peaks(
     for row, name in enumerate(FIXED):
         if name in (NODE, SYS) and not system_known:
             continue
-        own = pods.of(name)
+        own = pods.belong_to(name)
         rows, requests, chosen = pods.rows[own & pods.warm], pods.requests[own & pods.warm], model
         if name in (NODE, SYS):
             # What runs outside of pods is one more pod, of which nothing was requested.
@@ -289,7 +270,7 @@ def _model_estimate(
 ) -> ReclaimableEstimate | None:
     """What the model's own rule says, if it has one; in cores or bytes."""
     metric = history.resource
-    model, prod = chosen.models[metric], pods.of(PROD)
+    model, prod = chosen.models[metric], pods.belong_to(PROD)
     if not isinstance(model.model, ReclaimableModel):
         return None
     view = ProdView(
@@ -314,7 +295,7 @@ def _terms(
     ratio: float,
     own: ReclaimableEstimate | None,
 ) -> ReclaimableTerms:
-    unit, prod = UNITS[metric], pods.of(PROD)
+    unit, prod = UNITS[metric], pods.belong_to(PROD)
     allocatable, capacity = node.allocatable[metric], node.capacity[metric]
     found = reclaimable_terms(
         allocatable=float(allocatable),
@@ -342,7 +323,7 @@ def _means(history: ResourceHistory, pods: _Pods) -> dict[str, float]:
     found = {}
     for row, name in enumerate(FIXED):
         if history.moments.counts[row] > 0.0:
-            rows = pods.rows[pods.of(name) & (pods.rows >= 0)]
+            rows = pods.rows[pods.belong_to(name) & (pods.rows >= 0)]
             members = np.append(rows, system) if name in (NODE, SYS) else rows
             known = members[history.moments.counts[members] > 0.0]
             recorded = history.moments.mean(np.array([row], dtype=np.intp))[0]

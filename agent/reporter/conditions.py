@@ -1,33 +1,16 @@
 """The conditions of a NodeMetric: what keeps this node from being measured or predicted, and what can be done. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
 
 from agent.pods import PodRef
 from agent.prediction.readiness import Readiness
-from agent.reporter.times import timestamp
 from agent.reporter.usage import Usages
 from agent.samples import CPU, MEMORY, Missing
 from crds.meta import Condition
 from crds.names import CONDITION_COLLECTING, CONDITION_PREDICTION_READY
-
-MEASURING: Final = "Measuring"
-"""The node and its pods are measured."""
-NODE_NOT_MEASURED: Final = "NodeNotMeasured"
-"""The node's own usage is not known."""
-STORE_FAILING: Final = "StoreFailing"
-"""What is measured cannot be kept."""
-MEMORY_CONTROLLER_MISSING: Final = "MemoryControllerMissing"
-"""The kernel does not account for the memory of pods."""
-PODS_NOT_MEASURED: Final = "PodsNotMeasured"
-"""Some pods, or all, are not measured."""
-PODS_UNKNOWN: Final = "PodsUnknown"
-"""Which pods run here could not be learned."""
-PODS_UNLISTED: Final = "PodsUnlisted"
-"""Pods run here that are on no list."""
-STEP_FAILING: Final = "StepFailing"
-"""A part of collecting or learning fails that none of the others names."""
 
 STORE_STEPS: Final = ("database", "store", "maintain", "save", "size")
 """Steps of a tick that only fail when the database does."""
@@ -55,24 +38,18 @@ class CollectionStatus:
 
 @dataclass(frozen=True, slots=True)
 class ConditionContext:
-    """The conditions as reported before, and the observed generation."""
+    """The conditions as last reported, of which one whose status stays keeps its time, and the spec's version."""
 
     previous: Sequence[Condition] = ()
-    """The conditions as last reported: one whose status stays keeps its time."""
     generation: int | None = None
-    """Version of the NodeMetric's spec that is obeyed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionState:
-    """The state of one condition."""
+class ConditionState(NamedTuple):
+    """The state of one condition: a CamelCase word for programs and a sentence for people."""
 
     ok: bool
-    """Whether all is well enough to go on."""
     reason: str
-    """One CamelCase word for programs."""
     message: str
-    """A sentence for people."""
 
 
 def conditions(
@@ -85,6 +62,8 @@ def conditions(
 ) -> tuple[Condition, ...]:
     """`Collecting` and `PredictionReady`.
 
+    The worst of what is wrong with collecting gives the reason; all else that is wrong is added to the message.
+
     Args:
         now: the time. [seconds since 1970]
         usages: what was used lately.
@@ -93,9 +72,16 @@ def conditions(
         collection: what went wrong lately.
         context: what was reported before.
     """
+    found = list(_problems(now, usages, present, collection))
+    if not found:
+        count = sum(one.running for one in present)
+        message = f"The node and all of its {count} running pods are measured."
+        found = [ConditionState(ok=True, reason="Measuring", message=message)]
+    sentences = [*(one.message for one in found), *collection.problems]
+    collecting = ConditionState(all(one.ok for one in found), found[0].reason, " ".join(sentences))
     ready = ConditionState(readiness.ready, readiness.reason, readiness.message)
     return (
-        condition(now, CONDITION_COLLECTING, _collecting(now, usages, present, collection), context),
+        condition(now, CONDITION_COLLECTING, collecting, context),
         condition(now, CONDITION_PREDICTION_READY, ready, context),
     )
 
@@ -108,87 +94,57 @@ def condition(now: float, name: str, state: ConditionState, context: ConditionCo
     return Condition(name, status, state.reason, state.message, since or timestamp(now), context.generation)
 
 
-def _collecting(now: float, usages: Usages, present: Sequence[PodRef], collection: CollectionStatus) -> ConditionState:
-    """The worst of what is wrong gives the reason; everything else that is wrong is added to the message."""
-    found = [
-        *_node(usages),
-        *_store(collection.failing),
-        *_memory_controller(collection.missing),
-        *_pods_unknown(collection.pods_unknown),
-        *_pods(usages, present, collection.missing),
-        *_unlisted(now, present),
-        *_steps(collection.failing),
-    ]
-    if not found:
-        count = sum(one.running for one in present)
-        found = [
-            ConditionState(
-                ok=True, reason=MEASURING, message=f"The node and all of its {count} running pods are measured."
-            )
-        ]
-    sentences = [*(one.message for one in found), *collection.problems]
-    return ConditionState(all(one.ok for one in found), found[0].reason, " ".join(sentences))
+def timestamp(seconds: float) -> str:
+    """A time [seconds since 1970] in whole seconds, as Kubernetes writes it: "2026-07-24T12:00:00Z"."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _node(usages: Usages) -> list[ConditionState]:
-    lacking = [resource for resource in (CPU, MEMORY) if resource not in usages.node]
-    if not lacking:
-        return []
-    message = f"The node's {' and '.join(lacking)} could not be measured lately; the agent's log says why."
-    return [ConditionState(ok=False, reason=NODE_NOT_MEASURED, message=message)]
+def _problems(
+    now: float, usages: Usages, present: Sequence[PodRef], collection: CollectionStatus
+) -> Iterator[ConditionState]:
+    """What is wrong, the worst first."""
+    failing, missing = collection.failing, collection.missing
+    if lacking := [resource for resource in (CPU, MEMORY) if resource not in usages.node]:
+        message = f"The node's {' and '.join(lacking)} could not be measured lately; the agent's log says why."
+        yield ConditionState(ok=False, reason="NodeNotMeasured", message=message)
+    if store := next((failing[step] for step in STORE_STEPS if step in failing), None):
+        message = (
+            f"The database does not work ({store}): measuring and predicting go on from memory, and what is learned "
+            "meanwhile is lost when the agent restarts. Free space on its disk, or make its folder writable."
+        )
+        yield ConditionState(ok=False, reason="StoreFailing", message=message)
+    if any(one.reason == NO_MEMORY_CONTROLLER for one in missing):
+        message = (
+            "The memory of pods cannot be measured: the kernel has no memory cgroup controller. "
+            "Boot the node with cgroup_enable=memory."
+        )
+        yield ConditionState(ok=False, reason="MemoryControllerMissing", message=message)
+    if why := collection.pods_unknown:
+        message = f"{why[:1].upper()}{why[1:]}. Until then nothing is reclaimable."
+        yield ConditionState(ok=False, reason="PodsUnknown", message=message)
+    yield from _pods(now, usages, present, missing)
+    others = " ".join(f"{step} fails: {why}." for step, why in sorted(failing.items()) if step not in STORE_STEPS)
+    if others:
+        yield ConditionState(ok=True, reason="StepFailing", message=others)
 
 
-def _store(failing: Mapping[str, str]) -> list[ConditionState]:
-    why = next((failing[step] for step in STORE_STEPS if step in failing), None)
-    if why is None:
-        return []
-    message = (
-        f"The database does not work ({why}): measuring and predicting go on from memory, and what is learned "
-        "meanwhile is lost when the agent restarts. Free space on its disk, or make its folder writable."
-    )
-    return [ConditionState(ok=False, reason=STORE_FAILING, message=message)]
-
-
-def _memory_controller(missing: Sequence[Missing]) -> list[ConditionState]:
-    if not any(one.reason == NO_MEMORY_CONTROLLER for one in missing):
-        return []
-    message = (
-        "The memory of pods cannot be measured: the kernel has no memory cgroup controller. "
-        "Boot the node with cgroup_enable=memory."
-    )
-    return [ConditionState(ok=False, reason=MEMORY_CONTROLLER_MISSING, message=message)]
-
-
-def _pods_unknown(why: str) -> list[ConditionState]:
-    message = f"{why[:1].upper()}{why[1:]}. Until then nothing is reclaimable."
-    return [ConditionState(ok=False, reason=PODS_UNKNOWN, message=message)] if why else []
-
-
-def _pods(usages: Usages, present: Sequence[PodRef], missing: Sequence[Missing]) -> list[ConditionState]:
+def _pods(
+    now: float, usages: Usages, present: Sequence[PodRef], missing: Sequence[Missing]
+) -> Iterator[ConditionState]:
     running = [pod for pod in present if pod.running]
-    unmeasured = sorted((pod.title, pod.uid) for pod in running if pod.uid not in usages.pods)
-    if not unmeasured:
-        return []
-    reasons = {one.entity: one.reason for one in reversed(missing)}
-    named = [f"{name} ({reasons[uid]})" if uid in reasons else name for name, uid in unmeasured[:MOST_NAMES]]
-    names = ", ".join(named) + (" …" if len(unmeasured) > MOST_NAMES else "")
-    message = f"{len(unmeasured)} of {len(running)} pods have no CPU or no memory measured lately: {names}."
-    return [ConditionState(ok=len(unmeasured) < len(running), reason=PODS_NOT_MEASURED, message=message)]
-
-
-def _unlisted(now: float, present: Sequence[PodRef]) -> list[ConditionState]:
+    if unmeasured := sorted((pod.title, pod.uid) for pod in running if pod.uid not in usages.pods):
+        reasons = {one.entity: one.reason for one in reversed(missing)}
+        names = _some([f"{name} ({reasons[uid]})" if uid in reasons else name for name, uid in unmeasured])
+        message = f"{len(unmeasured)} of {len(running)} pods have no CPU or no memory measured lately: {names}."
+        yield ConditionState(ok=len(unmeasured) < len(running), reason="PodsNotMeasured", message=message)
     uids = sorted(pod.uid for pod in present if not pod.listed and not 0.0 <= now - pod.created < _UNLISTED_SECONDS)
-    if not uids:
-        return []
-    named = ", ".join(uids[:MOST_NAMES]) + (" …" if len(uids) > MOST_NAMES else "")
-    message = (
-        f"{len(uids)} pods have a cgroup and are not listed on this node (uid {named}): force-deleted ones, or static "
-        "ones whose mirror is refused. They count as Prod without requests until they end or are listed."
-    )
-    return [ConditionState(ok=True, reason=PODS_UNLISTED, message=message)]
+    if uids:
+        message = (
+            f"{len(uids)} pods have a cgroup and are not listed on this node (uid {_some(uids)}): force-deleted ones, "
+            "or static ones whose mirror is refused. They count as Prod without requests until they end or are listed."
+        )
+        yield ConditionState(ok=True, reason="PodsUnlisted", message=message)
 
 
-def _steps(failing: Mapping[str, str]) -> list[ConditionState]:
-    others = {step: why for step, why in sorted(failing.items()) if step not in STORE_STEPS}
-    message = " ".join(f"{step} fails: {why}." for step, why in others.items())
-    return [ConditionState(ok=True, reason=STEP_FAILING, message=message)] if others else []
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_NAMES]) + (" …" if len(names) > MOST_NAMES else "")

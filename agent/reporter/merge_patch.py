@@ -10,10 +10,6 @@ def merge_patch(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
     """The merge patch that makes an object what is wanted.
 
     A merge patch keeps every key of a map that it does not name, so keys that are no longer wanted are set to null.
-
-    Args:
-        current: The object as the server has it.
-        wanted: The object as it should be.
     """
     patch: Json = dict.fromkeys(current.keys() - wanted.keys())
     for key, value in wanted.items():
@@ -26,38 +22,24 @@ def merge_patch(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
 
 
 def patch_of_keys(current: Mapping[str, Any], wanted: Mapping[str, Any], keys: frozenset[str]) -> Json:
-    """The same for some keys of the object alone; the others are never touched.
-
-    Args:
-        current: The object as the server has it.
-        wanted: Ours; a key that is absent from it is removed.
-        keys: The keys that are ours.
-    """
+    """The same for the keys of the object that are ours alone: one that is absent from what is wanted is removed."""
     mine = {key: value for key, value in current.items() if key in keys}
     return merge_patch(mine, {key: value for key, value in wanted.items() if key in keys})
 
 
 def dropped_paths(wanted: Any, answered: Any, path: str = "") -> list[str]:  # noqa: ANN401 - any JSON
-    """Paths that were sent and are absent from the answer: the server's schema does not know them.
-
-    Args:
-        wanted: What was sent.
-        answered: What the server made of it.
-        path: Where we are.
-    """
+    """Paths that were sent and are absent from the answer: the server's schema does not know them."""
     if isinstance(wanted, Mapping):
         if not isinstance(answered, Mapping):
             return [path] if wanted else []
-        return [
-            name
-            for key, value in wanted.items()
-            if value is not None
-            for name in (
-                dropped_paths(value, answered[key], f"{path}.{key}".lstrip("."))
-                if key in answered
-                else [f"{path}.{key}".lstrip(".")] * (value not in ({}, [], ()))
-            )
-        ]
+        found = []
+        for key, value in wanted.items():
+            name = f"{path}.{key}".lstrip(".")
+            if key in answered and value is not None:
+                found += dropped_paths(value, answered[key], name)
+            elif value not in (None, {}, [], ()):
+                found.append(name)
+        return found
     if isinstance(wanted, list | tuple) and isinstance(answered, list) and len(wanted) == len(answered):
         found = [
             name for one, other in zip(wanted, answered, strict=True) for name in dropped_paths(one, other, f"{path}[]")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from agent.numerics.aggregate import WindowStatistics, is_cold, whole
 from agent.pods import PodRef, Resources
 from agent.prediction.node import UNITS, ClassNumbers, NodePrediction
-from agent.reporter.times import timestamp
+from agent.reporter.conditions import timestamp
 from agent.reporter.usage import Amounts, Usages, Window
 from agent.samples import CPU, MEMORY
 from crds.codec import to_json
@@ -36,6 +36,7 @@ MOST_COLD_NAMES: Final = 10
 """At most so many cold pods are named."""
 NO_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {}
 """Nothing else is said of any pod."""
+_TEXTS: Final = {CPU: format_milli_cores, MEMORY: format_bytes}
 _NOTHING: Final = ClassNumbers({}, {}, {}, 0, 0)
 
 
@@ -57,7 +58,7 @@ def build_status(
         pods: the pods on this node; terminal ones are left out.
         as_of: when the node was last measured; None when it never was. [seconds since 1970]
         predicted_as_of: up to when the prediction knows what happened. [seconds since 1970]
-        conditions: what is wrong.
+        conditions: as in `agent.reporter.conditions`.
         extensions: what else is to be said of pods, by uid.
     """
     fast = fast_status(usages, prediction, predicted_as_of=predicted_as_of, conditions=conditions)
@@ -91,10 +92,8 @@ def fast_status(
     `prodPeakMetric` is absent, as in Koordinator.
     """
     return NodeMetricStatus(
-        prod_reclaimable_metric=ProdMetric(_resource_map(prediction.reclaimable))
-        if prediction.reclaimable
-        else ProdMetric(),
-        prod_peak_metric=ProdMetric(_resource_map(prediction.prod_peak)) if prediction.prod_peak else None,
+        prod_reclaimable_metric=_prod_metric(prediction.reclaimable) or ProdMetric(),
+        prod_peak_metric=_prod_metric(prediction.prod_peak),
         prediction=Prediction(
             time=None if predicted_as_of is None else timestamp(predicted_as_of),
             policy=policy_in_force(prediction.policy),
@@ -111,22 +110,13 @@ def fast_status(
 
 
 def resource_map(amounts: Amounts) -> ResourceMap:
-    """Measured amounts as quantities, cut off to whole milli-cores and bytes: 1.9996 cores -> "1999m".
-
-    Args:
-        amounts: cpu in cores, memory in bytes; what is absent stays absent.
-    """
+    """Measured amounts (cores, bytes) as quantities, cut off to milli-cores and bytes: 1.9996 cores -> "1999m"."""
     return ResourceMap(quantities({name: whole(value, UNITS[name]) for name, value in amounts.items()}) or None)
 
 
 def quantities(amounts: Resources) -> dict[str, str]:
     """Amounts as quantities: milli-cores and bytes."""
-    found = {}
-    if CPU in amounts:
-        found[CPU] = format_milli_cores(amounts[CPU])
-    if MEMORY in amounts:
-        found[MEMORY] = format_bytes(amounts[MEMORY])
-    return found
+    return {name: text(amounts[name]) for name, text in _TEXTS.items() if name in amounts}
 
 
 def summary(usages: Usages, prediction: NodePrediction) -> Summary:
@@ -151,12 +141,10 @@ def aggregated(window: Window) -> AggregatedUsage:
     """One percentile window. While it is cold (its CPU samples span less than half of it) every statistic is empty."""
     cpu = window.statistics.get(CPU)
     cold = cpu is None or is_cold(cpu.span_seconds, window.seconds)
-    return AggregatedUsage(
-        usage={
-            name: ResourceMap() if cold else resource_map(_statistic(window.statistics, name)) for name in AGGREGATIONS
-        },
-        duration=format_duration(window.seconds),
-    )
+    found = {
+        name: ResourceMap() if cold else resource_map(_statistic(window.statistics, name)) for name in AGGREGATIONS
+    }
+    return AggregatedUsage(usage=found, duration=format_duration(window.seconds))
 
 
 def pod_metric(pod: PodRef, amounts: Amounts, extensions: Mapping[str, Any] | None = None) -> PodMetric:
@@ -182,8 +170,8 @@ def policy_in_force(policy: PredictPolicy) -> PolicyInForce:
     )
 
 
-def _resource_map(amounts: Resources) -> ResourceMap:
-    return ResourceMap(quantities(amounts))
+def _prod_metric(amounts: Resources) -> ProdMetric | None:
+    return ProdMetric(ResourceMap(quantities(amounts))) if amounts else None
 
 
 def _statistic(statistics: Mapping[str, WindowStatistics], name: str) -> dict[str, float]:
@@ -192,14 +180,11 @@ def _statistic(statistics: Mapping[str, WindowStatistics], name: str) -> dict[st
 
 
 def _class(name: str, usage: Amounts, numbers: ClassNumbers) -> ClassPrediction:
-    parts: dict[str, Any] = {
-        "mean": quantities(numbers.mean) or None,
-        "stdev": quantities(numbers.stdev) or None,
-        "peak": quantities(numbers.peak) or None,
-    }
     return ClassPrediction(
         name=name,
         usage=resource_map(usage).resources,
+        mean=quantities(numbers.mean) or None,
+        stdev=quantities(numbers.stdev) or None,
+        peak=quantities(numbers.peak) or None,
         evidence=Evidence(numbers.samples, numbers.span_seconds),
-        **parts,
     )

@@ -28,14 +28,7 @@ class Pressure:
 
 
 def measure_pressure(now: float, store: UsageStore, uids: Collection[str], window_seconds: float) -> Pressure:
-    """Everything that a report says of waiting.
-
-    Args:
-        now: the time. [seconds since 1970]
-        store: the samples.
-        uids: the pods that the report is about.
-        window_seconds: length of the averages. [s]
-    """
+    """Everything that a report about these pods says of waiting; averages over a window [s]."""
     start = now - window_seconds
 
     def of_pods(metric: str) -> dict[str, float]:

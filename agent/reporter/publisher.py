@@ -4,24 +4,20 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Protocol
 
 from agent.metrics import Metrics
 from agent.prediction.node import NodePrediction
-from agent.reporter import other_reporters
 from agent.reporter import spec as specs
-from agent.reporter.events import NodeMetricEvents
 from agent.reporter.merge_patch import dropped_paths, patch_of_keys
-from agent.reporter.other_reporters import OtherReporters
-from agent.reporter.remote_node_metric import RemoteNodeMetric
-from agent.reporter.report import Json, Report, ReportSource
-from agent.reporter.report_status import BLOCKING, Failure, FailureKind, ReportStatus
-from agent.reporter.schedule import Backoff, phase_of, until_next
+from agent.reporter.remote_node_metric import ANOTHER_REPORTS, CHECK_SECONDS, Json, OtherReporters, RemoteNodeMetric
+from agent.reporter.report_status import BLOCKING, Failure, FailureKind, NodeMetricEvents, ReportStatus
+from agent.reporter.schedule import Backoff, is_due, phase_of, until_next
 from agent.reporter.spec import SpecInForce
-from agent.reporter.threshold import is_due
 from agent.settings import ReportSettings
+from crds.meta import Condition
 from crds.node_metric import GROUP, PLURAL, VERSION
 from crds.predict_policy import with_defaults
 from headroom import kube
@@ -34,6 +30,38 @@ FULL_KEYS: Final = FAST_KEYS | {"updateTime", "nodeMetric", "podsMetric", "condi
 """What a full report says; everything else in the status belongs to others."""
 _COMPONENT: Final = "headroom-agent"
 _TRIES: Final = 3
+_MOST_PATHS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A status, ready to be sent."""
+
+    status: Json
+    """The NodeMetric's status, or the part of it that a fast report has."""
+    prediction: NodePrediction
+
+
+class ReportSource(Protocol):
+    """Makes reports of the moment. All of it may raise StoreError."""
+
+    def predict(self, now: float, spec: SpecInForce) -> NodePrediction:
+        """The prediction, at the cost of a millisecond."""
+
+    def full(
+        self, now: float, spec: SpecInForce, previous: Sequence[Condition] = (), problems: Sequence[str] = ()
+    ) -> Report:
+        """The full report; see `agent.reporter.reporter.ReportBuilder.full`."""
+
+    def fast(
+        self,
+        now: float,
+        spec: SpecInForce,
+        prediction: NodePrediction,
+        previous: Sequence[Condition] = (),
+        problems: Sequence[str] = (),
+    ) -> Report:
+        """The fast report of a prediction that was just made."""
 
 
 @dataclass(slots=True)
@@ -41,25 +69,18 @@ class Publisher:
     """Keeps one NodeMetric's status current."""
 
     api: kube.ApiServer
-    """The API server."""
     node_name: str
-    """Name of the NodeMetric."""
     report_builder: ReportSource
-    """Makes the reports."""
     settings: ReportSettings
-    """First report, jitter, back-off."""
     metrics: Metrics
-    """Where to count."""
     wall: Callable[[], float] = time.time
     """Wall clock. [seconds since 1970]"""
     clock: Callable[[], float] = time.monotonic
     """What waits are measured with. [s]"""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """Waits that many seconds."""
     spec: SpecInForce = field(default_factory=specs.default)
     """The spec that the manager wrote, as last seen."""
     report_status: ReportStatus = field(init=False)
-    """How it goes."""
     _backoff: Backoff = field(init=False)
     _events: NodeMetricEvents = field(init=False)
     _remote: RemoteNodeMetric = field(default_factory=RemoteNodeMetric)
@@ -96,11 +117,7 @@ class Publisher:
             await self.sleep(min(max(next_full - self.clock(), 0.0), self._check_seconds()))
 
     async def report(self) -> float:
-        """Send a full report.
-
-        Returns:
-            How long to wait for the next one. [s]
-        """
+        """Send a full report. How long to wait for the next one. [s]"""
         try:
             try:
                 if not self._remote.known:
@@ -117,8 +134,7 @@ class Publisher:
     async def check(self) -> float:
         """Check the spec, and send a fast report if the prediction has changed or the last one is too old.
 
-        Returns:
-            How long to wait for the next full report; 0 to leave it when it was. [s]
+        How long to wait for the next full report; 0 to leave it when it was. [s]
         """
         prediction = self.report_builder.predict(self.wall(), self.spec)
         if self.report_status.state in BLOCKING:
@@ -131,9 +147,8 @@ class Publisher:
                 prediction = self.report_builder.predict(self.wall(), self.spec)
             if changed or self._sent is None or is_due(self._sent, self.clock() - self._sent_at, prediction):
                 stated = self._remote.conditions, self._problems()
-                await self._send(
-                    "fast", self.report_builder.fast(self.wall(), self.spec, prediction, *stated), FAST_KEYS
-                )
+                report = self.report_builder.fast(self.wall(), self.spec, prediction, *stated)
+                await self._send("fast", report, FAST_KEYS)
         except (kube.ApiError, kube.ApiUnavailable) as error:
             return self._failed("fast", error)
         return 0.0
@@ -143,18 +158,14 @@ class Publisher:
         if self._remote.known:
             metadata = await self.api.metadata(self.path)
             written = metadata.get("resourceVersion") != self._remote.version
-            if self._remote.is_current(metadata) and not (written and self._check_due()):
+            due = written and self.clock() - self._checked_at >= CHECK_SECONDS
+            if self._remote.is_current(metadata) and not due:
                 return False
+            if due and self._remote.is_current(metadata):
+                self._checked_at = self.clock()
         before = self._remote.identity
         self._update_remote(await self.api.get(self.path))
         return self._remote.identity != before
-
-    def _check_due(self) -> bool:
-        checked, now = self._checked_at, self.clock()
-        if now - checked < other_reporters.CHECK_SECONDS:
-            return False
-        self._checked_at = now
-        return True
 
     async def _guarded(self, kind: str, step: Callable[[], Awaitable[float]]) -> float:
         """Run one step; a report that cannot be made is said, and tried again like one that cannot be sent."""
@@ -180,13 +191,10 @@ class Publisher:
         await self._events.record_policy(self._remote.object, problem, str(report.prediction.policy.model))
 
     async def _patch(self, report: Report, keys: frozenset[str]) -> tuple[Json, Json, bool]:
-        """Send a report.
+        """Send a report: what was sent, the status it should lead to, whether another object took the old one's place.
 
         A merge patch replaces the list of conditions, those of others with it. So it is sent only when ours differ, and
         only for the object as we know it: after a conflict, the report is built again for the current object.
-
-        Returns:
-            What was sent, the status it was meant to lead to, and whether another object has taken the old one's place.
         """
         if "updateTime" not in report.status:  # never measured since the start: the old time goes on ageing
             keys -= {"updateTime"}
@@ -221,7 +229,7 @@ class Publisher:
             self._others.mark_own(node_metric.get("status") or {})
         replaced = self._remote.update(node_metric)
         if self._others.observe(self._remote.status, self.clock()):
-            log.warning("NodeMetric %s: %s", self.node_name, other_reporters.TEXT)
+            log.warning("NodeMetric %s: %s", self.node_name, ANOTHER_REPORTS)
         if replaced:
             self._sent = None
         found = specs.read(self._remote.spec, self.spec)
@@ -242,8 +250,13 @@ class Publisher:
     async def _check_dropped_fields(self, wanted: Json) -> None:
         """Notice fields that the server took and did not keep: its definition does not know them."""
         ours = {key: wanted[key] for key in wanted.keys() & FULL_KEYS}
-        dropped = dropped_paths(ours, self._remote.status, "status")
-        text = _dropped_text(dropped)
+        dropped, text = dropped_paths(ours, self._remote.status, "status"), ""
+        if dropped:
+            named = ", ".join(dropped[:_MOST_PATHS]) + (" …" if len(dropped) > _MOST_PATHS else "")
+            text = (
+                f"the cluster's NodeMetric definition drops {named}: install Headroom's (crds/node_metric.yaml); "
+                "until then that part of the report is lost"
+            )
         if text and text != self._dropped_fields:
             log.warning("NodeMetric %s: %s", self.node_name, text)
         self._dropped_fields = text
@@ -252,19 +265,9 @@ class Publisher:
 
     def _problems(self) -> list[str]:
         found = [f"{self.spec.problem}; the last good value stays in force."] if self.spec.problem else []
-        others = other_reporters.TEXT if self._others.present(self.clock()) else ""
+        others = ANOTHER_REPORTS if self._others.present(self.clock()) else ""
         return found + [f"{text[:1].upper()}{text[1:]}." for text in (self._dropped_fields, others) if text]
 
     def _check_seconds(self) -> float:
         policy = with_defaults(self._sent.policy if self._sent is not None else None)
         return float(policy.check_interval_seconds or 1)
-
-
-def _dropped_text(pruned: list[str]) -> str:
-    if not pruned:
-        return ""
-    named = ", ".join(pruned[:4]) + (" …" if len(pruned) > 4 else "")  # noqa: PLR2004 - enough to recognise it
-    return (
-        f"the cluster's NodeMetric definition drops {named}: install Headroom's (crds/node_metric.yaml); "
-        "until then that part of the report is lost"
-    )

@@ -1,6 +1,7 @@
-"""The NodeMetric as the API server has it."""
+"""The NodeMetric as the API server has it, and whether another program reports in it too."""
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -9,15 +10,25 @@ from crds.meta import Condition
 from crds.names import CONDITION_COLLECTING, CONDITION_PREDICTION_READY
 
 Json = dict[str, Any]
+Time = tuple[str, Any]
+REMEMBERED_SECONDS: Final = 600.0
+"""How long another's report is remembered. [s]"""
+CHECK_SECONDS: Final = 60.0
+"""A changed object is read at most this often to find out whether the change was a report. [s]"""
+ANOTHER_REPORTS: Final = (
+    "another program reports in this NodeMetric too, such as a second agent or Koordinator's koordlet on this node: "
+    "each undoes the other's report; leave one of them"
+)
 _OUR_CONDITIONS: Final = (CONDITION_COLLECTING, CONDITION_PREDICTION_READY)
+_REMEMBERED: Final = 64
+_ENOUGH: Final = 2
 
 
 @dataclass(slots=True)
 class RemoteNodeMetric:
-    """The object as last seen. Whatever stands in it, reading it does not fail."""
+    """The object as last seen, empty while it was not. Whatever stands in it, reading it does not fail."""
 
     object: Json = field(default_factory=dict)
-    """All of it; empty while it was not seen."""
 
     @property
     def known(self) -> bool:
@@ -37,20 +48,19 @@ class RemoteNodeMetric:
     @property
     def version(self) -> str | None:
         """Version of the object as a whole."""
-        found = _mapping(self.object.get("metadata")).get("resourceVersion")
+        found = self._metadata.get("resourceVersion")
         return found if isinstance(found, str) else None
 
     @property
     def generation(self) -> int | None:
         """Version of the spec."""
-        found = _mapping(self.object.get("metadata")).get("generation")
+        found = self._metadata.get("generation")
         return found if isinstance(found, int) else None
 
     @property
     def identity(self) -> Json:
         """Which object it is, with which spec."""
-        metadata = _mapping(self.object.get("metadata"))
-        return {key: metadata.get(key) for key in ("uid", "generation")}
+        return {key: self._metadata.get(key) for key in ("uid", "generation")}
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -65,10 +75,9 @@ class RemoteNodeMetric:
 
     def update(self, node_metric: Json) -> bool:
         """Remember the object. Whether it took another one's place: it was deleted and made again."""
-        before = _mapping(self.object.get("metadata")).get("uid")
-        replaced = self.known and before != _mapping(node_metric.get("metadata")).get("uid")
+        before, known = self._metadata.get("uid"), self.known
         self.object = node_metric
-        return replaced
+        return known and before != self._metadata.get("uid")
 
     def is_current(self, metadata: Mapping[str, Any]) -> bool:
         """Whether an object with this metadata is this one, with this spec."""
@@ -82,13 +91,54 @@ class RemoteNodeMetric:
     def has_conditions(self, wanted: Sequence[Mapping[str, Any]]) -> bool:
         """Whether these are the conditions that stand there, in whatever order."""
         stored = self.status.get("conditions")
-        if not isinstance(stored, list) or len(stored) != len(wanted):
-            return False
-        return all(each in stored for each in wanted)
+        return isinstance(stored, list) and len(stored) == len(wanted) and all(each in stored for each in wanted)
+
+    @property
+    def _metadata(self) -> Json:
+        return _mapping(self.object.get("metadata"))
 
     def _conditions(self) -> list[Json]:
         stored = self.status.get("conditions")
         return [one for one in stored if isinstance(one, dict)] if isinstance(stored, list) else []
+
+
+@dataclass(slots=True)
+class OtherReporters:
+    """Remembers which times of reports are ours, and who else's were seen, by a clock that only runs forward. [s]
+
+    A second agent, or koordlet beside ours, writes the same status, and each undoes what the other wrote. It shows in
+    the times of the reports, which nobody else has a reason to write: those that we did not send are another's.
+    """
+
+    _ours: deque[Time] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    _others: dict[Time, float] = field(default_factory=dict)
+    _reported: bool = False
+
+    def mark_own(self, status: Mapping[str, Any]) -> None:
+        """Take the times of a status for ours: before it is sent, arrive or not, and of what stood there before us."""
+        self._ours.extend(each for each in _times(status) if each not in self._ours)
+
+    def observe(self, status: Mapping[str, Any], now: float) -> bool:
+        """Look at a status as the server has it. Whether another reporter shows in it that was not there before."""
+        for each in _times(status):
+            if each not in self._ours and each not in self._others:
+                self._others[each] = now
+        before, self._reported = self._reported, self.present(now)
+        return self._reported and not before
+
+    def present(self, now: float) -> bool:
+        """Whether another reports, as of the last ten minutes.
+
+        One report may be a last one by an agent that ours replaces; two of different times are by one that stays.
+        """
+        self._others = {each: at for each, at in self._others.items() if now - at < REMEMBERED_SECONDS}
+        names = [name for name, _ in self._others]
+        return any(names.count(name) >= _ENOUGH for name in set(names))
+
+
+def _times(status: Mapping[str, Any]) -> Iterator[Time]:
+    found = {"updateTime": status.get("updateTime"), "time": _mapping(status.get("prediction")).get("time")}
+    return ((name, one) for name, one in found.items() if isinstance(one, str))
 
 
 def _mapping(value: object) -> Json:

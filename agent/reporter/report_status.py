@@ -1,11 +1,13 @@
-"""Whether the reports arrive: what is wrong, said once per state and not once per try, and when it is over."""
+"""Whether the reports arrive, and whether the policy is obeyed: said once per state, and again when it is over."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final, Protocol
 
 from crds.duration import format_duration
+from crds.node_metric import NodeMetric
 from headroom.kube import ApiError, ApiUnavailable
 
 log = logging.getLogger(__name__)
@@ -31,14 +33,7 @@ class FailureKind(StrEnum):
 
 _TRANSIENT: Final = (FailureKind.FORBIDDEN, FailureKind.CHANGED)
 """States that an API server may be in for a moment, as long as it reads its roles: said when they last."""
-BLOCKING: Final = (
-    FailureKind.AWAY,
-    FailureKind.OVERLOADED,
-    FailureKind.LOGIN,
-    FailureKind.FORBIDDEN,
-    FailureKind.ABSENT,
-    FailureKind.UNDEFINED,
-)
+BLOCKING: Final = frozenset(FailureKind) - {FailureKind.CHANGED, FailureKind.REFUSED, FailureKind.UNMADE}
 """States in which no other report would be taken either."""
 
 Failure = ApiError | ApiUnavailable | str
@@ -55,9 +50,8 @@ def kind_of(failure: Failure) -> FailureKind:
         return FailureKind.ABSENT if failure.reason else FailureKind.UNDEFINED
     if failure.conflict or failure.gone:
         return FailureKind.CHANGED
-    return {_UNAUTHORIZED: FailureKind.LOGIN, _FORBIDDEN: FailureKind.FORBIDDEN}.get(
-        failure.status, FailureKind.REFUSED
-    )
+    known = {_UNAUTHORIZED: FailureKind.LOGIN, _FORBIDDEN: FailureKind.FORBIDDEN}
+    return known.get(failure.status, FailureKind.REFUSED)
 
 
 def describe(failure: Failure, node_name: str) -> str:
@@ -75,7 +69,6 @@ class ReportStatus:
     """How reporting goes, for /healthz and the log."""
 
     node_name: str
-    """Whom it is about."""
     problem: str = "no report was made yet"
     """Why the last try failed; empty when it was taken."""
     state: FailureKind | None = None
@@ -87,12 +80,9 @@ class ReportStatus:
     _logged: set[FailureKind] = field(default_factory=set)
 
     def failed(self, kind: str, failure: Failure, now: float) -> FailureKind:
-        """Note a failure; what it means is said the first time since reports were last taken.
+        """Note a failure of a full or fast report, by a clock that only runs forward. [s]
 
-        Args:
-            kind: of the report, full or fast.
-            failure: why.
-            now: on a clock that only runs forward. [s]
+        What it means is said the first time since reports were last taken.
         """
         state, before = kind_of(failure), self.state
         if before is None:
@@ -115,3 +105,51 @@ class ReportStatus:
         self.problem, self.state, self.kind, self._tries = "", None, "", 0
         self._logged.clear()
         return True
+
+
+class EventRecorder(Protocol):
+    """Writes events; `headroom.kube.events.EventRecorder`."""
+
+    async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
+        """Write one, or keep it for later; never raises."""
+
+    async def flush(self) -> None:
+        """Write what could not be written before; never raises."""
+
+
+@dataclass(slots=True)
+class NodeMetricEvents:
+    """Writes an event about the NodeMetric when a state changes, and none while it lasts."""
+
+    recorder: EventRecorder
+    _problems: dict[str, str] = field(default_factory=dict)
+
+    async def record_policy(self, node_metric: Mapping[str, Any], problem: str, model: str) -> None:
+        """Record whether the policy is in force: the problem is empty when it is, the model is the one in force."""
+        await self.recorder.flush()  # after each report: the API server is there
+        wrong = ("PolicyRejected", f"{problem}. Model {model} stays in force.")
+        await self._record(
+            node_metric, problem, wrong, ("PolicyObeyed", f"The policy is obeyed: model {model} is in force.")
+        )
+
+    async def record_dropped(self, node_metric: Mapping[str, Any], problem: str) -> None:
+        """Record that parts of the report are dropped; an empty text when none are."""
+        wrong = ("ReportFieldsDropped", f"{problem[:1].upper()}{problem[1:]}.")
+        await self._record(node_metric, problem, wrong, ("ReportFieldsKept", "The whole report is kept now."))
+
+    async def _record(
+        self, node_metric: Mapping[str, Any], problem: str, wrong: tuple[str, str], well: tuple[str, str]
+    ) -> None:
+        before = self._problems.get(wrong[0], "")
+        self._problems[wrong[0]] = problem
+        if problem == before:
+            return
+        metadata = node_metric.get("metadata") or {}
+        regarding = {
+            "apiVersion": NodeMetric.API_VERSION,
+            "kind": NodeMetric.KIND,
+            "name": str(metadata.get("name", "")),
+            "uid": str(metadata.get("uid", "")),
+        }
+        type_, (reason, note) = ("Warning", wrong) if problem else ("Normal", well)
+        await self.recorder.record(regarding, type_, reason, "Report", note)

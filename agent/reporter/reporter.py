@@ -12,7 +12,7 @@ from agent.report_metrics import show_accuracy, show_pressure, show_report, show
 from agent.reporter.conditions import CollectionStatus, ConditionContext, conditions
 from agent.reporter.node_metric import build_status, fast_status
 from agent.reporter.pressure import extensions, measure_pressure
-from agent.reporter.report import Report
+from agent.reporter.publisher import Report
 from agent.reporter.spec import SpecInForce
 from agent.reporter.usage import Usages, measure, present
 from agent.sources.pod import PodSource
@@ -53,19 +53,8 @@ class ReportBuilder:
         metrics: Metrics,
         default_policy: PredictPolicy | None = None,
     ) -> None:
-        """Nothing is reported yet.
-
-        Args:
-            pipeline: What was measured and learned.
-            pods: The pods on this node.
-            node: What the node has.
-            metrics: Where to show it.
-            default_policy: The prediction policy while no spec requests one; None is the built-in one.
-        """
-        self._pipeline = pipeline
-        self._pods = pods
-        self._node = node
-        self._metrics = metrics
+        """Nothing is reported yet. The default policy (None: the built-in one) holds while no spec requests one."""
+        self._pipeline, self._pods, self._node, self._metrics = pipeline, pods, node, metrics
         self._default = default_policy
         self._accepted: tuple[PredictPolicy | None, Policy] | None = None
         self._measured_at: float | None = None
@@ -114,8 +103,7 @@ class ReportBuilder:
             problems: What is wrong with reporting, for the condition Collecting.
 
         Raises:
-            RuntimeError: The pods of this node are still being listed: without them, what was reported before the
-                agent's start is nearer to the truth.
+            RuntimeError: The pods are still being listed: what was reported before the start is nearer to the truth.
         """
         if not self._pods.synced and not self._pods.problem:
             raise RuntimeError("the pods of this node are not listed yet")
@@ -128,9 +116,7 @@ class ReportBuilder:
             pods,
             as_of=self._measured_at,
             predicted_as_of=self._predicted_as_of(),
-            conditions=self._conditions(
-                now, usages, prediction, spec, ConditionContext(previous, spec.generation), problems
-            ),
+            conditions=self._conditions(now, usages, prediction, spec, previous, problems),
             extensions=extensions(pressure),
         )
         show_report(self._metrics, usages, prediction, self._node.resources)
@@ -148,7 +134,7 @@ class ReportBuilder:
     ) -> Report:
         """The fast report of a prediction that was just made; the rest as for `full`."""
         usages = self._usages(prediction.time, spec)
-        stated = self._conditions(now, usages, prediction, spec, ConditionContext(previous, spec.generation), problems)
+        stated = self._conditions(now, usages, prediction, spec, previous, problems)
         status = fast_status(usages, prediction, predicted_as_of=self._predicted_as_of(), conditions=stated)
         return Report(to_json(status), prediction)
 
@@ -165,9 +151,6 @@ class ReportBuilder:
         if found.measured_at is not None:
             self._measured_at = found.measured_at
         return found
-
-    def _is_lost(self, spec: SpecInForce) -> bool:
-        return spec.spec.predict_policy is None and self._pipeline.training.trainer.requested_policy is not None
 
     def _class_of(self, uid: str) -> str:
         return self._pipeline.training.trainer.class_of(uid) or PROD
@@ -187,7 +170,7 @@ class ReportBuilder:
         usages: Usages,
         prediction: NodePrediction,
         spec: SpecInForce,
-        context: ConditionContext,
+        previous: Sequence[Condition],
         problems: Sequence[str],
     ) -> tuple[Condition, ...]:
         present = [pod for pod in self._pods.pods() if not pod.terminal]
@@ -195,7 +178,9 @@ class ReportBuilder:
         if lacking and not self._pods.synced:
             lacking, unknown = "", lacking
         stated = [*problems, f"{lacking[:1].upper()}{lacking[1:]}."] if lacking else [*problems]
-        if context.generation is not None and self._is_lost(spec):
+        requested_before = self._pipeline.training.trainer.requested_policy is not None
+        if spec.generation is not None and spec.spec.predict_policy is None and requested_before:
             stated.append(_LOST)
         collection = CollectionStatus(self._pipeline.failing, self._pipeline.missing, unknown, stated)
+        context = ConditionContext(previous, spec.generation)
         return conditions(now, usages, prediction.readiness, present, collection, context)

@@ -19,35 +19,35 @@ _POD_CLASSES: Final = tuple(name for name in CLASSES if name not in (NODE, SYS))
 
 
 class SeriesLike(Protocol):
-    """Samples of one series, oldest first."""
+    """Samples of one series, oldest first, shape (N,)."""
 
     @property
     def times(self) -> FloatArray:
-        """When, shape (N,), rising, in seconds since 1970."""
+        """When, rising. [seconds since 1970]"""
 
     @property
     def values(self) -> FloatArray:
-        """How much, shape (N,), in cores or bytes."""
+        """How much. [cores or bytes]"""
 
 
 class PointsLike(Protocol):
-    """1-minute points of one series, oldest first."""
+    """1-minute points of one series, oldest first, shape (N,)."""
 
     @property
     def starts_ms(self) -> IntArray:
-        """When each minute begins, shape (N,), in milliseconds since 1970."""
+        """When each minute begins. [milliseconds since 1970]"""
 
     @property
     def average(self) -> FloatArray:
-        """Mean of its samples, shape (N,), in cores or bytes."""
+        """Mean of its samples. [cores or bytes]"""
 
     @property
     def highest(self) -> FloatArray:
-        """Largest of its samples, shape (N,)."""
+        """Largest of its samples."""
 
     @property
     def count(self) -> IntArray:
-        """Number of its samples, shape (N,)."""
+        """Number of its samples."""
 
 
 class UsageStore(Protocol):
@@ -67,30 +67,25 @@ class UsageStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Statistics of one entity over one of the windows that the spec lists."""
+    """Statistics of one entity by resource over one of the windows that the spec lists; without samples, absent."""
 
     seconds: float
-    """Length of the window. [s]"""
     statistics: Mapping[str, WindowStatistics]
-    """By resource; one without samples is absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usages:
-    """What a report says about the recent past."""
+    """What a report says about the recent past: means, and statistics over the spec's windows."""
 
     node: Amounts
-    """Mean of everything."""
     system: Amounts
-    """Mean of what runs outside of pods."""
+    """What runs outside of pods."""
     classes: Mapping[str, Amounts]
-    """Mean by class, all over the same ticks: node = sys + prod + mid + batch + free."""
+    """By class, all over the same ticks: node = sys + prod + mid + batch + free."""
     pods: Mapping[str, Amounts]
-    """Mean by pod uid, of the pods whose CPU and memory were both measured."""
+    """By pod uid, of the pods whose CPU and memory were both measured."""
     node_windows: Sequence[Window]
-    """Statistics of everything."""
     system_windows: Sequence[Window]
-    """Statistics of what runs outside of pods."""
     measured_at: float | None
     """When the node was last measured, of the resources in `node` the one that is behind. [seconds since 1970]"""
 
@@ -138,12 +133,6 @@ def present(
 
     What is known of any of them counts, alone too: as long as one pod cannot be measured no tick has the system, and
     the other pods use what they use.
-
-    Args:
-        now: the time. [seconds since 1970]
-        store: the samples.
-        class_of: as for `measure`.
-        window_seconds: length of the averages. [s]
     """
     series = {metric: store.windows(metric, now - window_seconds, now) for metric in (CPU, MEMORY)}
     found: dict[str, dict[str, float]] = {metric: {} for metric in series}
@@ -160,13 +149,9 @@ def present(
 def class_means(
     ticks: BoolArray, values: FloatArray, classes: Sequence[str | None], names: Sequence[str] = _POD_CLASSES
 ) -> dict[str, float]:
-    """Mean of the sum of each class over the chosen ticks; a pod that is not there adds nothing.
+    """Mean of the sum of each class over the chosen ticks, shape (T,); a pod that is not there adds nothing.
 
-    Args:
-        ticks: which ticks count, shape (T,).
-        values: usage of each pod, shape (P, T), NaN where it has no sample.
-        classes: class of each pod, P of them; None when unknown.
-        names: the classes to answer for; without pods their mean is 0.
+    Values are the usage of each pod, shape (P, T), NaN where it has no sample; a class without pods has a mean of 0.
     """
     sums = np.nansum(values[:, ticks], axis=1)
     own = np.array([name or "" for name in classes], dtype=np.str_)
@@ -217,24 +202,17 @@ def _windows(
     now: float, store: UsageStore, entity: str, durations: Sequence[float], memory_policy: str
 ) -> tuple[Window, ...]:
     memory = MEMORY_WITH_PAGE_CACHE if memory_policy == WITH_PAGE_CACHE else MEMORY
-    resources = ((CPU, CPU), (MEMORY, memory))
-    longest = {
-        exact: max((one for one in durations if (one <= LONGEST_AGGREGATE_SECONDS) is exact), default=0.0)
-        for exact in (True, False)
-    }
+    short = [seconds for seconds in durations if seconds <= LONGEST_AGGREGATE_SECONDS]
+    long = [seconds for seconds in durations if seconds > LONGEST_AGGREGATE_SECONDS]
     samples, minutes = dict[str, SeriesLike](), dict[str, PointsLike]()
-    for resource, metric in resources:
-        if longest[True]:
-            samples[resource] = store.window(metric, entity, now - longest[True], now)
-        if longest[False]:
-            found = store.minutes(metric, now - longest[False], now, (entity,)).get(entity)
-            minutes |= {} if found is None else {resource: found}
+    for resource, metric in ((CPU, CPU), (MEMORY, memory)):
+        if short:
+            samples[resource] = store.window(metric, entity, now - max(short), now)
+        if long and (found := store.minutes(metric, now - max(long), now, (entity,)).get(entity)) is not None:
+            minutes[resource] = found
     return tuple(
         Window(
-            seconds,
-            _statistics(samples, now - seconds)
-            if seconds <= LONGEST_AGGREGATE_SECONDS
-            else _of_minutes(minutes, now - seconds),
+            seconds, _statistics(samples, now - seconds) if seconds in short else _of_minutes(minutes, now - seconds)
         )
         for seconds in durations
     )

@@ -14,7 +14,8 @@ import yaml
 
 from agent.prediction.readiness import COLLECTING_HISTORY, NO_PROD_PODS, POLICY_REJECTED, READY
 from agent.reporter import spec as specs
-from agent.reporter.report import Json, ReportSource
+from agent.reporter.publisher import ReportSource
+from agent.reporter.remote_node_metric import Json
 from agent.reporter.spec import SpecInForce
 from agent.samples import CPU, MEMORY
 from agent.settings import DisplaySettings

@@ -15,8 +15,7 @@ import pytest
 import yaml
 
 from agent.metrics import Metrics
-from agent.reporter.publisher import Publisher
-from agent.reporter.report import Report
+from agent.reporter.publisher import Publisher, Report
 from agent.reporter.spec import SpecInForce
 from crds import shadow_accounts
 from headroom import kube

@@ -8,8 +8,7 @@ from typing import Any
 from agent.metrics import Metrics
 from agent.prediction.node import NodePrediction
 from agent.prediction.readiness import Readiness
-from agent.reporter.publisher import Publisher
-from agent.reporter.report import Report
+from agent.reporter.publisher import Publisher, Report
 from agent.reporter.schedule import phase_of
 from agent.reporter.spec import SpecInForce
 from agent.settings import ReportSettings

@@ -7,8 +7,14 @@ import pytest
 
 from agent.pods import PodRef
 from agent.prediction.readiness import Readiness
-from agent.reporter.conditions import CollectionStatus, ConditionContext, ConditionState, condition, conditions
-from agent.reporter.times import timestamp
+from agent.reporter.conditions import (
+    CollectionStatus,
+    ConditionContext,
+    ConditionState,
+    condition,
+    conditions,
+    timestamp,
+)
 from agent.reporter.usage import Usages
 from agent.samples import CPU, MEMORY, Missing
 from crds.meta import Condition

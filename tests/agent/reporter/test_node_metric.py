@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from agent.numerics.aggregate import WindowStatistics
 from agent.pods import PodRef
 from agent.prediction.node import NodePrediction, NodeResources, predict
+from agent.reporter.conditions import timestamp
 from agent.reporter.node_metric import aggregated, build_status, fast_status, pod_metric, resource_map
-from agent.reporter.times import timestamp
 from agent.reporter.usage import Usages, Window, measure
 from agent.samples import CPU, MEMORY
 from crds.codec import from_json, to_json

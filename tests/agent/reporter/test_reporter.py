@@ -13,10 +13,10 @@ from agent.pipeline import Pipeline
 from agent.pods import PodRef
 from agent.prediction.node import NodeResources
 from agent.reporter import spec as specs
-from agent.reporter.report import Report
+from agent.reporter.conditions import timestamp
+from agent.reporter.publisher import Report
 from agent.reporter.reporter import ReportBuilder
 from agent.reporter.spec import SpecInForce
-from agent.reporter.times import timestamp
 from agent.samples import NODE, Sample
 from agent.settings import TrainSettings, load
 from agent.sources.node import MachineNode

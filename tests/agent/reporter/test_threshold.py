@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agent.prediction.node import NodePrediction
-from agent.reporter.threshold import has_moved, is_due
+from agent.reporter.schedule import has_moved, is_due
 from crds.predict_policy import DEFAULTS
 from tests.agent.reporter.stage import PREDICTION, READY, moved
 

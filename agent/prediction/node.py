@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from agent.numerics.arrays import BoolArray, FloatArray, IntArray
+from agent.numerics.arrays import BoolArray, FloatArray
 from agent.numerics.history import ResourceHistory
 from agent.pods import PodRef, Resources
 from agent.prediction.policy import Policy, ResourceModel, in_force
@@ -94,42 +94,6 @@ class NodePrediction:
     """How far back the models in force look at 5-minute averages. [days]"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pods:
-    """The pods on the node as arrays for one resource, shape (P,) each; amounts in the history's unit."""
-
-    rows: IntArray
-    classes: tuple[str, ...]
-    requests: FloatArray
-    floors: FloatArray
-    warm: BoolArray
-    terminating: BoolArray
-
-    @classmethod
-    def of(cls, metric: str, trainer: Trainer, pods: Sequence[PodRef], period: float) -> "_Pods":
-        """The pods, and which of them were observed for that long."""
-        history, unit = trainer.histories[metric], UNITS[metric]
-        known = [trainer.row(pod.uid) for pod in pods]
-        rows = np.array([-1 if row is None else row for row in known], dtype=np.intp)
-        requests = np.array([pod.requests.get(metric, 0) for pod in pods], dtype=np.float64) / unit
-        limits = np.array([pod.limits.get(metric, 0) for pod in pods], dtype=np.float64) / unit
-        highest = np.where(rows >= 0, history.moments.highest[rows], 0.0)
-        return cls(
-            rows=rows,
-            classes=tuple(CLASS_NAMES[pod.band] for pod in pods),
-            requests=requests,
-            floors=np.maximum(np.where(requests > 0.0, requests, limits), highest),
-            warm=(rows >= 0) & history.warm(rows, period),
-            terminating=np.array([pod.terminating for pod in pods], dtype=np.bool_),
-        )
-
-    def belong_to(self, name: str) -> BoolArray:
-        """Which pods belong to a class; all of them belong to the node, none to the system."""
-        if name in (NODE, SYS):
-            return np.full(len(self.rows), name == NODE)
-        return np.array([own == name for own in self.classes], dtype=np.bool_)
-
-
 def predict(
     now: float,
     trainer: Trainer,
@@ -151,29 +115,20 @@ def predict(
     chosen = policy if isinstance(policy, Policy) else in_force(policy, trainer.policy)
     here = [pod for pod in listed_once(pods) if not pod.terminal]
     models = ModelRunner()
-    tables, means, terms = dict[str, _Pods](), dict[str, dict[str, float]](), dict[str, ReclaimableTerms]()
-    peaks, prod_peaks = dict[str, dict[str, float]](), dict[str, int]()
-    for metric, history in trainer.histories.items():
-        used = (present or {}).get(metric, {})
-        table = tables[metric] = _Pods.of(metric, trainer, here, chosen.cold_start_seconds)
-        means[metric] = _means(history, table)
-        if metric not in node.capacity:
-            continue
-        found = peaks[metric] = _peaks(history, table, chosen.models[metric], node, models, means[metric], used)
-        if metric in node.allocatable and SYS in found:
-            own = _model_estimate(history, table, chosen, node, models)
-            own = None if own is None else lowered(own, used)
-            terms[metric] = _terms(metric, table, found, node, chosen.reclaim_ratio, own)
-            prod_peaks[metric] = _prod_peak(metric, found, node, own)
-    warm = np.logical_and.reduce([tables[metric].warm for metric in terms or (CPU,)])
+    found = {
+        metric: _Resource(history, trainer, here, node, chosen, models, (present or {}).get(metric, {}))
+        for metric, history in trainer.histories.items()
+    }
+    terms = {metric: one.terms for metric, one in found.items() if one.terms is not None}
+    warm = np.logical_and.reduce([found[metric].warm for metric in terms or (CPU,)])
     return NodePrediction(
         time=now,
         policy=chosen.policy,
-        classes={name: _numbers(name, trainer, means, peaks) for name in FIXED},
+        classes={name: _numbers(row, name, found) for row, name in enumerate(FIXED)},
         warm=int(warm.sum()),
         cold=tuple(sorted(pod.title for pod, is_warm in zip(here, warm, strict=True) if not is_warm)),
         reclaimable={metric: math.floor(term.reclaimable + _ROUNDING) for metric, term in terms.items()},
-        prod_peak=prod_peaks,
+        prod_peak={metric: found[metric].prod_peak for metric in terms},
         terms=terms,
         readiness=evaluate_readiness(trainer, here, warm, terms.keys(), chosen, models.failures),
         problem=chosen.problem,
@@ -196,13 +151,12 @@ class ModelRunner:
         """The model's peak; infinite when it fails or answers what is no amount."""
         try:
             found = float(np.asarray(model.model.peak(view, model.margin), dtype=np.float64).item())
+            if 0.0 <= found < math.inf:
+                return found
+            self._failed(model, view.history, f"it answers {found:g}")
         except MODEL_FAILURES as error:
             self._failed(model, view.history, f"{type(error).__name__}: {error}")
-            return math.inf
-        if not 0.0 <= found < math.inf:
-            self._failed(model, view.history, f"it answers {found:g}")
-            return math.inf
-        return found
+        return math.inf
 
     def estimate_reclaimable(
         self, rule: ReclaimableModel, model: ResourceModel, prod: ProdView, ratio: float
@@ -237,111 +191,124 @@ def class_peak(
     return min(warm + float(cold.sum()), capacity)
 
 
-def _peaks(
-    history: ResourceHistory,
-    pods: _Pods,
-    model: ResourceModel,
-    node: NodeResources,
-    models: ModelRunner,
-    *floors: Mapping[str, float],
-) -> dict[str, float]:
-    """Peak of every class that can have one, none below the floors, in cores or bytes."""
-    peaks, capacity = {}, node.capacity[history.resource] / UNITS[history.resource]
-    system = np.array([FIXED.index(SYS)], dtype=np.intp)
-    system_known = bool(history.moments.counts[system[0]] > 0.0)
-    for row, name in enumerate(FIXED):
-        if name in (NODE, SYS) and not system_known:
-            continue
-        own = pods.belong_to(name)
-        rows, requests, chosen = pods.rows[own & pods.warm], pods.requests[own & pods.warm], model
+class _Resource:
+    """One resource of the node; pods have shape (P,), and amounts are in the history's unit: cores or bytes."""
+
+    def __init__(
+        self,
+        history: ResourceHistory,
+        trainer: Trainer,
+        pods: Sequence[PodRef],
+        node: NodeResources,
+        policy: Policy,
+        models: ModelRunner,
+        present: Mapping[str, float],
+    ) -> None:
+        metric, self.unit = history.resource, UNITS[history.resource]
+        self.history, self._policy, self._model, self._models = history, policy, policy.models[metric], models
+        known = [trainer.row(pod.uid) for pod in pods]
+        self._rows = np.array([-1 if row is None else row for row in known], dtype=np.intp)
+        self._classes = np.array([CLASS_NAMES[pod.band] for pod in pods], dtype=np.str_)
+        self._requests = np.array([pod.requests.get(metric, 0) for pod in pods], dtype=np.float64) / self.unit
+        limits = np.array([pod.limits.get(metric, 0) for pod in pods], dtype=np.float64) / self.unit
+        highest = np.where(self._rows >= 0, history.moments.highest[self._rows], 0.0)
+        self._floors = np.maximum(np.where(self._requests > 0.0, self._requests, limits), highest)
+        self._terminating = np.array([pod.terminating for pod in pods], dtype=np.bool_)
+        self.warm: BoolArray = (self._rows >= 0) & history.warm(self._rows, policy.cold_start_seconds)
+        self.means = self._means()
+        self.peaks = self._peaks(node.capacity[metric] / self.unit, present) if metric in node.capacity else {}
+        self.terms: ReclaimableTerms | None = None
+        self.prod_peak = 0
+        if metric in node.allocatable and SYS in self.peaks:
+            own = self._own_estimate(node.allocatable[metric] / self.unit)
+            own = None if own is None else lowered(own, present)
+            self.terms = self._terms(node, own)
+            peak = self.peaks[PROD] + self.peaks[SYS] if own is None else max(own.peak, self.peaks[PROD])
+            capacity = node.capacity[metric]
+            self.prod_peak = min(_up(peak * self.unit), capacity) if peak < math.inf else capacity
+
+    def _members(self, name: str) -> BoolArray:
+        """Which pods belong to a class; all of them belong to the node, none to the system."""
         if name in (NODE, SYS):
-            # What runs outside of pods is one more pod, of which nothing was requested.
-            rows, requests = np.append(rows, system), np.append(requests, 0.0)
-            chosen = model.for_system
-        view = ClassView(history, row, rows, requests)
-        peaks[name] = class_peak(view, pods.floors[own & ~pods.warm], chosen, capacity, models)
-    if system_known and not history.warm(system, model.cold_start_seconds)[0]:
-        peaks[SYS] = max(peaks[SYS], float(history.moments.highest[system[0]]))
-    return raised(peaks, capacity, *floors)
-
-
-def _model_estimate(
-    history: ResourceHistory, pods: _Pods, chosen: Policy, node: NodeResources, models: ModelRunner
-) -> ReclaimableEstimate | None:
-    """What the model's own rule says, if it has one; in cores or bytes."""
-    metric = history.resource
-    model, prod = chosen.models[metric], pods.belong_to(PROD)
-    if not isinstance(model.model, ReclaimableModel):
-        return None
-    view = ProdView(
-        history=history,
-        series=FIXED.index(PROD),
-        system=FIXED.index(SYS),
-        pods=pods.rows[prod],
-        requests=pods.requests[prod],
-        counted=pods.floors[prod],
-        cold=~pods.warm[prod],
-        terminating=pods.terminating[prod],
-        allocatable=node.allocatable[metric] / UNITS[metric],
-    )
-    return models.estimate_reclaimable(model.model, model, view, chosen.reclaim_ratio)
-
-
-def _terms(
-    metric: str,
-    pods: _Pods,
-    peaks: Mapping[str, float],
-    node: NodeResources,
-    ratio: float,
-    own: ReclaimableEstimate | None,
-) -> ReclaimableTerms:
-    unit, prod = UNITS[metric], pods.belong_to(PROD)
-    allocatable, capacity = node.allocatable[metric], node.capacity[metric]
-    found = reclaimable_terms(
-        allocatable=float(allocatable),
-        reserved=float(max(capacity - allocatable, node.reservation.get(metric, 0))),
-        warm_requests=float(pods.requests[prod & pods.warm].sum()) * unit,
-        cold_requests=float(pods.requests[prod & ~pods.warm].sum()) * unit,
-        prod_peak=peaks[PROD] * unit,
-        system_peak=peaks[SYS] * unit,
-        ratio=ratio,
-    )
-    if own is None:
+            return np.full(len(self._rows), name == NODE)
+        found: BoolArray = self._classes == name
         return found
-    return replace(found, reclaimable=min(own.reclaimable * unit, float(allocatable)), by_model=True)
+
+    def _means(self) -> dict[str, float]:
+        """Decayed means of what the peaks are about: pods that have left count no longer."""
+        system, moments, found = FIXED.index(SYS), self.history.moments, {}
+        for row, name in enumerate(FIXED):
+            if moments.counts[row] > 0.0:
+                rows = self._rows[self._members(name) & (self._rows >= 0)]
+                members = np.append(rows, system) if name in (NODE, SYS) else rows
+                recorded = moments.mean(np.array([row], dtype=np.intp))[0]
+                found[name] = min(float(recorded), float(moments.mean(members[moments.counts[members] > 0.0]).sum()))
+        return found
+
+    def _peaks(self, capacity: float, present: Mapping[str, float]) -> dict[str, float]:
+        """Peak of every class that can have one, none below its mean and what is used now."""
+        peaks, history = {}, self.history
+        system = np.array([FIXED.index(SYS)], dtype=np.intp)
+        system_known = bool(history.moments.counts[system[0]] > 0.0)
+        for row, name in enumerate(FIXED):
+            if name in (NODE, SYS) and not system_known:
+                continue
+            own, model = self._members(name), self._model
+            rows, requests = self._rows[own & self.warm], self._requests[own & self.warm]
+            if name in (NODE, SYS):
+                # What runs outside of pods is one more pod, of which nothing was requested.
+                rows, requests = np.append(rows, system), np.append(requests, 0.0)
+                model = model.for_system
+            view = ClassView(history, row, rows, requests)
+            peaks[name] = class_peak(view, self._floors[own & ~self.warm], model, capacity, self._models)
+        if system_known and not history.warm(system, self._model.cold_start_seconds)[0]:
+            peaks[SYS] = max(peaks[SYS], float(history.moments.highest[system[0]]))
+        return raised(peaks, capacity, self.means, present)
+
+    def _own_estimate(self, allocatable: float) -> ReclaimableEstimate | None:
+        """What the model's own rule says, if it has one."""
+        rule, prod = self._model.model, self._members(PROD)
+        if not isinstance(rule, ReclaimableModel):
+            return None
+        view = ProdView(
+            history=self.history,
+            series=FIXED.index(PROD),
+            system=FIXED.index(SYS),
+            pods=self._rows[prod],
+            requests=self._requests[prod],
+            counted=self._floors[prod],
+            cold=~self.warm[prod],
+            terminating=self._terminating[prod],
+            allocatable=allocatable,
+        )
+        return self._models.estimate_reclaimable(rule, self._model, view, self._policy.reclaim_ratio)
+
+    def _terms(self, node: NodeResources, own: ReclaimableEstimate | None) -> ReclaimableTerms:
+        metric, prod = self.history.resource, self._members(PROD)
+        allocatable, capacity = node.allocatable[metric], node.capacity[metric]
+        found = reclaimable_terms(
+            allocatable=float(allocatable),
+            reserved=float(max(capacity - allocatable, node.reservation.get(metric, 0))),
+            warm_requests=float(self._requests[prod & self.warm].sum()) * self.unit,
+            cold_requests=float(self._requests[prod & ~self.warm].sum()) * self.unit,
+            prod_peak=self.peaks[PROD] * self.unit,
+            system_peak=self.peaks[SYS] * self.unit,
+            ratio=self._policy.reclaim_ratio,
+        )
+        if own is None:
+            return found
+        return replace(found, reclaimable=min(own.reclaimable * self.unit, float(allocatable)), by_model=True)
 
 
-def _prod_peak(metric: str, peaks: Mapping[str, float], node: NodeResources, own: ReclaimableEstimate | None) -> int:
-    peak = peaks[PROD] + peaks[SYS] if own is None else max(own.peak, peaks[PROD])
-    capacity = node.capacity[metric]
-    return min(_up(peak * UNITS[metric]), capacity) if peak < math.inf else capacity
-
-
-def _means(history: ResourceHistory, pods: _Pods) -> dict[str, float]:
-    """Decayed means of what the peaks are about, in cores or bytes: pods that have left count no longer."""
-    system = FIXED.index(SYS)
-    found = {}
-    for row, name in enumerate(FIXED):
-        if history.moments.counts[row] > 0.0:
-            rows = pods.rows[pods.belong_to(name) & (pods.rows >= 0)]
-            members = np.append(rows, system) if name in (NODE, SYS) else rows
-            known = members[history.moments.counts[members] > 0.0]
-            recorded = history.moments.mean(np.array([row], dtype=np.intp))[0]
-            found[name] = min(float(recorded), float(history.moments.mean(known).sum()))
-    return found
-
-
-def _numbers(
-    name: str, trainer: Trainer, means: Mapping[str, Mapping[str, float]], peaks: Mapping[str, Mapping[str, float]]
-) -> ClassNumbers:
-    row = np.array([FIXED.index(name)], dtype=np.intp)
-    seen = {metric: h for metric, h in trainer.histories.items() if h.moments.counts[row[0]] > 0.0}
+def _numbers(row: int, name: str, found: Mapping[str, _Resource]) -> ClassNumbers:
+    rows = np.array([row], dtype=np.intp)
+    seen = {metric: one for metric, one in found.items() if one.history.moments.counts[row] > 0.0}
     return ClassNumbers(
-        mean={metric: _near(means[metric][name] * UNITS[metric]) for metric in seen},
-        stdev={metric: _near(h.moments.stdev(row)[0] * UNITS[metric]) for metric, h in seen.items()},
-        peak={metric: _up(by_class[name] * UNITS[metric]) for metric, by_class in peaks.items() if name in by_class},
-        samples=min((int(h.moments.counts[row[0]]) for h in seen.values()), default=0),
-        span_seconds=min((_near(h.observed[row[0]]) for h in seen.values()), default=0),
+        mean={metric: _near(one.means[name] * one.unit) for metric, one in seen.items()},
+        stdev={metric: _near(one.history.moments.stdev(rows)[0] * one.unit) for metric, one in seen.items()},
+        peak={metric: _up(one.peaks[name] * one.unit) for metric, one in found.items() if name in one.peaks},
+        samples=min((int(one.history.moments.counts[row]) for one in seen.values()), default=0),
+        span_seconds=min((_near(one.history.observed[row]) for one in seen.values()), default=0),
     )
 
 

@@ -1,13 +1,12 @@
 """Whether a prediction can be relied upon: the reason, and a sentence that says what a person can do."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from agent.numerics.arrays import BoolArray
 from agent.pods import PodRef
 from agent.prediction.policy import Policy
-from agent.samples import CPU, MEMORY, NODE
+from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.series_index import CLASS_NAMES
 from agent.trainer.trainer import Trainer
 from crds.duration import format_duration
@@ -20,22 +19,14 @@ COLLECTING_HISTORY: Final = "CollectingHistory"
 """No Prod pod has been observed for long enough."""
 POLICY_REJECTED: Final = "PolicyRejected"
 """The requested policy cannot be followed; another one is in force."""
-MEMORY_CONTROLLER_MISSING: Final = "MemoryControllerMissing"
-"""Memory of pods cannot be read, so no memory is reclaimable, and Mid needs both."""
-MODEL_FAILED: Final = "ModelFailed"
-"""A model raised an error or answered what is no amount; it is taken to expect the whole machine."""
 NO_MEASUREMENTS: Final = "NoMeasurements"
-"""The node itself was not measured yet."""
-NODE_UNKNOWN: Final = "NodeUnknown"
-"""The Node object was not seen, or states no allocatable CPU or memory."""
+"""The node itself, or the system, was not measured yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Readiness:
-    """The condition `PredictionReady`."""
+class Readiness(NamedTuple):
+    """The condition `PredictionReady`: whether what is reclaimable rests on evidence, a word, a sentence."""
 
     ready: bool
-    """Whether what is reported as reclaimable rests on evidence."""
     reason: str
     message: str
 
@@ -52,8 +43,8 @@ def evaluate_readiness(
 
     Args:
         trainer: what was learned.
-        pods: the pods on the node, without terminal ones; which are warm has shape (P,).
-        warm: which of them are predicted from history.
+        pods: the pods on the node, without terminal ones.
+        warm: which of them are predicted from history, shape (P,).
         judged: the resources for which Reclaimable could be calculated.
         policy: the policy in force.
         failures: of models, a sentence each.
@@ -63,44 +54,43 @@ def evaluate_readiness(
         return missing
     if failures:
         message = f"{'; '.join(failures)}. Until it works, or another model is chosen, nothing is reclaimable."
-        return Readiness(ready=False, reason=MODEL_FAILED, message=message)
+        return Readiness(ready=False, reason="ModelFailed", message=message)
     prod = [(pod, bool(is_warm)) for pod, is_warm in zip(pods, warm, strict=True) if CLASS_NAMES[pod.band] == "prod"]
     cold = [pod for pod, is_warm in prod if not is_warm]
     if cold and len(cold) == len(prod):
         return Readiness(ready=False, reason=COLLECTING_HISTORY, message=_collecting(trainer, cold, policy))
     if policy.problem:
-        model = policy.policy.model
-        return Readiness(ready=True, reason=POLICY_REJECTED, message=f"{policy.problem}. Model {model} stays in force.")
+        message = f"{policy.problem}. Model {policy.policy.model} stays in force."
+        return Readiness(ready=True, reason=POLICY_REJECTED, message=message)
     if not prod:
-        return Readiness(
-            ready=True, reason=NO_PROD_PODS, message="No Prod pod runs here, so there is nothing to reclaim."
-        )
-    message = f"{len(prod) - len(cold)} of {len(prod)} Prod pods are predicted from history"
-    return Readiness(
-        ready=True, reason=READY, message=message + (", the others count at their request." if cold else ".")
-    )
+        message = "No Prod pod runs here, so there is nothing to reclaim."
+        return Readiness(ready=True, reason=NO_PROD_PODS, message=message)
+    others = ", the others count at their request" if cold else ""
+    message = f"{len(prod) - len(cold)} of {len(prod)} Prod pods are predicted from history{others}."
+    return Readiness(ready=True, reason=READY, message=message)
 
 
 def _what_is_missing(trainer: Trainer, judged: Collection[str]) -> Readiness | None:
     """The reason why a resource could not be judged, if there is one."""
-    unmeasured = [metric for metric in trainer.histories if not _measured(trainer, metric, NODE)]
-    if unmeasured:
-        message = f"The node's {' and '.join(unmeasured)} was not measured yet; see the condition Collecting."
-        return Readiness(ready=False, reason=NO_MEASUREMENTS, message=message)
     unknown = [metric for metric in trainer.histories if metric not in judged]
-    if not unknown:
+    if unmeasured := [metric for metric in trainer.histories if not _measured(trainer, metric, NODE)]:
+        reason = NO_MEASUREMENTS
+        message = f"The node's {' and '.join(unmeasured)} was not measured yet; see the condition Collecting."
+    elif not unknown:
         return None
-    if unknown == [MEMORY] and not _measured(trainer, MEMORY, "sys"):
+    elif unknown == [MEMORY] and not _measured(trainer, MEMORY, SYS):
+        reason = "MemoryControllerMissing"
         message = (
             "Memory of pods cannot be read, so no memory is reclaimable: boot the node with the memory cgroup "
             "controller (cgroup_enable=memory), or look at the agent's log if it is there."
         )
-        return Readiness(ready=False, reason=MEMORY_CONTROLLER_MISSING, message=message)
-    if not _measured(trainer, CPU, "sys"):
+    elif not _measured(trainer, CPU, SYS):
+        reason = NO_MEASUREMENTS
         message = "System usage was not derived yet: every pod must be measured at least once; see the agent's log."
-        return Readiness(ready=False, reason=NO_MEASUREMENTS, message=message)
-    message = f"The Node object states no allocatable {' and '.join(unknown)}, or was not seen yet."
-    return Readiness(ready=False, reason=NODE_UNKNOWN, message=message)
+    else:
+        reason = "NodeUnknown"
+        message = f"The Node object states no allocatable {' and '.join(unknown)}, or was not seen yet."
+    return Readiness(ready=False, reason=reason, message=message)
 
 
 def _collecting(trainer: Trainer, cold: Sequence[PodRef], policy: Policy) -> str:

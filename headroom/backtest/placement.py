@@ -24,14 +24,6 @@ class Churn:
     comes_back_percent: float = 0.0
     """How many of those that end are followed by a pod of the same workload, which goes on with the same series. [%]"""
 
-    def __post_init__(self) -> None:
-        if not 0.0 < self.mean_life_seconds < np.inf:
-            raise ValueError(f"the mean life must be above 0 s, got {self.mean_life_seconds:g} s")
-        if self.slots_per_machine < 1:
-            raise ValueError(f"a machine must have at least 1 slot, got {self.slots_per_machine}")
-        if not 0.0 <= self.comes_back_percent <= 100.0:  # noqa: PLR2004 - percent
-            raise ValueError(f"the share that comes back must be 0 to 100 percent, got {self.comes_back_percent:g}")
-
 
 @dataclass(frozen=True, slots=True)
 class Placement:

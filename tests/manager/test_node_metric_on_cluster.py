@@ -184,9 +184,8 @@ def test_conditions_beside_the_agents(stage: Stage) -> None:
         async with kube.ApiServer(kube.connect(str(stage.cluster.kubeconfig)), "headroom-agent") as api:
             publisher = Publisher(api, "beside", reports, NO_JITTER, Metrics("beside"))
             for number in range(20):
-                readiness = replace(
-                    PREDICTION.readiness, reason=f"Round{number}"
-                )  # its own condition changes each time
+                # Its own condition changes each time.
+                readiness = PREDICTION.readiness._replace(reason=f"Round{number}")
                 reports.prediction = replace(PREDICTION, readiness=readiness)
                 await publisher.report()
                 assert publisher.report_status.problem == ""

@@ -90,10 +90,9 @@ class Api:
             yield from self.ranges(query, middle + STEP_SECONDS, end)
             return
         for series in found:
-            labels = _labels(series)
             pairs = [pair for pair in series.get("values") or () if isinstance(pair, list) and len(pair) == _PAIR]
-            times = np.array([_number(pair[0]) for pair in pairs], dtype=np.float64)
-            yield Piece(labels, times, np.array([_number(pair[1]) for pair in pairs], dtype=np.float64))
+            times, values = (np.array([_number(pair[at]) for pair in pairs], dtype=np.float64) for at in (0, 1))
+            yield Piece(_labels(series), times, values)
 
     def highest(self, query: str, start: float, end: float) -> Iterator[tuple[Labels, float]]:
         """The highest value of each series of a query with start < time <= end, sampled every five minutes.

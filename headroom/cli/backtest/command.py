@@ -53,8 +53,6 @@ def _refuse(options: argparse.Namespace, kind: str) -> None:
             plot.check(options.plot)
         except plot.PlotError as error:
             raise CommandError(f"--plot: {error}.", USAGE) from error
-    if options.since is not None and options.until is not None and options.since >= options.until:
-        raise CommandError("--from must be before --until.", USAGE)
     if options.pods and kind not in _FROM_CLUSTERS:
         raise CommandError(f"--pods is for --{', --'.join(_FROM_CLUSTERS)}; a trace has limits of its own.", USAGE)
     if kind != _PROMETHEUS and (set_ := [name for name in given.OF_PROMETHEUS if getattr(options, name)]):
@@ -92,14 +90,11 @@ def _text_of(file: str) -> str:
 def _read(options: argparse.Namespace, kind: str, wanted: Options, bar: Bar) -> list[Trace]:
     places = getattr(options, kind)
     try:
-        traces = read(kind, [places] if isinstance(places, str) else list(places), wanted, bar.update)
+        return read(kind, [places] if isinstance(places, str) else list(places), wanted, bar.update)
     except SourceUnavailableError as error:
         raise CommandError(_sentence(error), UNAVAILABLE) from error
     except TraceError as error:
         raise CommandError(_sentence(error), FAILED if kind == _PROMETHEUS else USAGE) from error
-    if not traces:
-        raise CommandError(f"--{kind} has nothing of {' or '.join(wanted.resources)}.", USAGE)
-    return traces
 
 
 def _wanted(options: argparse.Namespace) -> Options:

@@ -63,7 +63,7 @@ async def test_fast_report_refreshes_conditions(stage: Stage) -> None:
     assert stage.fake.stored is not None
     stage.fake.stored["status"] = {"conditions": [{"type": "Theirs", "status": "True"}]}
     await stage.publisher.report()
-    stage.reports.prediction = replace(PREDICTION, readiness=replace(READY, ready=False, reason="CollectingHistory"))
+    stage.reports.prediction = replace(PREDICTION, readiness=READY._replace(ready=False, reason="CollectingHistory"))
     await stage.publisher.check()
     assert stage.fake.patches[1]["status"].keys() >= {"prediction", "conditions"}
     assert [one.get("reason") for one in stage.status["conditions"]] == [None, "CollectingHistory"]
@@ -80,7 +80,7 @@ async def test_conditions_of_others_are_safe(stage: Stage) -> None:
     await stage.publisher.report()
     assert "conditions" not in stage.fake.patches[-1]["status"]  # ours are the same
     stage.fake.tell({**theirs, "status": "Unknown"})
-    stage.reports.prediction = replace(PREDICTION, readiness=replace(READY, ready=False, reason="CollectingHistory"))
+    stage.reports.prediction = replace(PREDICTION, readiness=READY._replace(ready=False, reason="CollectingHistory"))
     await stage.publisher.report()
     found = {one["type"]: one for one in stage.status["conditions"]}
     assert found["MidPublished"]["status"] == "Unknown"

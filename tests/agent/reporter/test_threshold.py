@@ -52,8 +52,8 @@ def test_moved(sent: dict[str, int], now: dict[str, int], moved: bool) -> None: 
             True,
         ),  # another policy is obeyed
         (replace(PREDICTION, problem="there is no model 'x'"), 0.0, True),
-        (replace(PREDICTION, readiness=replace(READY, ready=False, reason="CollectingHistory")), 0.0, True),
-        (replace(PREDICTION, readiness=replace(READY, message="another text")), 0.0, False),
+        (replace(PREDICTION, readiness=READY._replace(ready=False, reason="CollectingHistory")), 0.0, True),
+        (replace(PREDICTION, readiness=READY._replace(message="another text")), 0.0, False),
         (replace(PREDICTION, time=9e9, warm=7, cold=("shop/a",)), 0.0, False),
     ],
 )

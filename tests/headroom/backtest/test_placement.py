@@ -93,20 +93,6 @@ def test_series_with_gaps_cannot_churn() -> None:
         churned(trace(usage), 1, Churn(6000.0), 0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"mean_life_seconds": 0.0}, "mean life must be above 0"),
-        ({"mean_life_seconds": 60.0, "slots_per_machine": 0}, "at least 1 slot"),
-        ({"mean_life_seconds": 60.0, "comes_back_percent": 101.0}, "0 to 100 percent"),
-    ],
-)
-def test_churn_is_checked(arguments: dict[str, float], message: str) -> None:
-    """What makes no sense is refused."""
-    with pytest.raises(ValueError, match=message):
-        Churn(**arguments)  # type: ignore[arg-type]
-
-
 def test_more_pods_than_fit() -> None:
     """Short lives in very many slots would take all memory: refused with the flags, before anything is made."""
     given = trace(bursts(1000, 2))

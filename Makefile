@@ -84,9 +84,9 @@ golden: $(STAMP) ## Drive the reference vectors through our own functions
 cluster: prepare ## Run a dev cluster with a real node in the foreground, until Ctrl-C
 	@$(PY) -m tools.devcluster up --real-node
 
-# Names of parts or groups, --quick, --resume, --list, --markdown, --out: see `python -m tools.bench --help`.
+# Names of parts or groups, --quick, --list, --markdown, --out: see `python -m tools.bench --help`.
 .PHONY: bench
-bench: packages bench-programs ## Measure everything against the budgets, write tools/bench/results and docs/performance.md (an hour; BENCH_ARGS: --list, --only, --resume)
+bench: packages bench-programs ## Measure everything against the budgets, write tools/bench/results and docs/performance.md (an hour; BENCH_ARGS: --list, --only)
 	@$(PY) -m tools.bench $(BENCH_ARGS)
 
 .PHONY: bench-programs

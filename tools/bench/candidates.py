@@ -21,7 +21,7 @@ from headroom.backtest.placement import random_packing
 from headroom.backtest.rolling_window import ahead_max, trailing_max
 from headroom.backtest.score import score
 from headroom.backtest.trace import Resource, Trace
-from tools.bench import table
+from tools.bench import results
 from tools.bench.machine import ROOT
 
 FOLDER: Final = ROOT / "tools/bench" / "data" / "bitbrains-rnd-2013-08"
@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows = [("candidate", f"{resource}: savings at {100.0 * aim:g} % violation")]
         trace = sources.read("trace", [str(FOLDER)], sources.Options(resources=(resource,)), lambda _share, _what: None)
         rows += [(name, at(trace[0], candidate, aim)) for name, candidate in CANDIDATES.items()]
-        sys.stdout.write(f"\n{table.markdown(rows)}\n")
+        sys.stdout.write(f"\n{results.markdown(rows)}\n")
     return 0
 
 

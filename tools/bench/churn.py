@@ -24,7 +24,7 @@ from headroom.backtest import sources
 from headroom.backtest.engine import Churn, NamedPolicy, Plan, run
 from headroom.backtest.policies import parse
 from headroom.backtest.trace import Resource, Trace
-from tools.bench import churn_picture, table
+from tools.bench import churn_picture, results
 from tools.bench.machine import ROOT
 from tools.bench.measurement import Grid, Item, Measurement
 
@@ -218,9 +218,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = judge(scale)
     for resource in RESOURCES:
         one = grid(found, scale, resource)
-        print(f"{one.title}.\n\n{table.markdown(one.cells)}\n")
+        print(f"{one.title}.\n\n{results.markdown(one.cells)}\n")
     print(
-        table.markdown(
+        results.markdown(
             [["what", "measured", "reference"], *([r.what, r.measured, r.reference] for r in rows(found, scale))]
         )
     )

@@ -22,7 +22,7 @@ from headroom.backtest.placement import packed
 from headroom.backtest.policies import parse
 from headroom.backtest.score import MachineScore, score
 from headroom.backtest.trace import Trace, TraceError
-from tools.bench import table
+from tools.bench import results
 from tools.bench.policies import DATA, MACHINES, PACKINGS, read
 
 LOOKS: Final = ("as fine as what is judged", "averages", "the highest")
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows.append(_row(resource, cases(trace, choice, plan, asked.factor)))
     what = f"peaks of {trace.step_seconds:g} s; coarse steps of {trace.step_seconds * asked.factor:g} s"
     sys.stdout.write(f"{what}: violation, mean of the packings (worst of them) @ savings; percent\n\n")
-    sys.stdout.write(f"{table.markdown(rows)}\n")
+    sys.stdout.write(f"{results.markdown(rows)}\n")
     return 0
 
 

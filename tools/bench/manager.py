@@ -29,7 +29,7 @@ from tools.bench.manager_probed import longest
 from tools.bench.manager_table import header, lines, measurements, percentiles
 from tools.bench.manager_trouble import Trouble
 from tools.bench.measurement import Grid, Item
-from tools.bench.table import markdown
+from tools.bench.results import markdown
 from tools.devcluster import Cluster
 from tools.devcluster.component import free_port
 from tools.devcluster.errors import DevClusterError

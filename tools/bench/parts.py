@@ -84,3 +84,10 @@ def chosen(words: Iterable[str]) -> list[str]:
         )
     wanted = {name for word in given for name in known.get(word, ())} | {word for word in given if word in PARTS}
     return [name for name in PARTS if name in wanted or not given]
+
+
+def duration(minutes: float) -> str:
+    """For people."""
+    if minutes < 1:
+        return f"{max(round(minutes * 60), 1)} s"
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"  # noqa: PLR2004 - an hour and a half

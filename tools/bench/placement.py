@@ -17,7 +17,7 @@ from tools.bench.measurement import Grid, Item, Measurement
 from tools.bench.placement_agents import STEP_SECONDS, SYSTEM_CORES, Agent
 from tools.bench.placement_pods import CORES, DAILY, DAY_STEPS, STEPS, FloatArray, Pod, population
 from tools.bench.placement_policies import Policy, Scheduler
-from tools.bench.table import markdown
+from tools.bench.results import markdown
 
 START = 1_735_689_600.0
 """2025-01-01T00:00:00Z. [unix s]"""

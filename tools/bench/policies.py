@@ -20,7 +20,7 @@ from headroom.backtest import sources
 from headroom.backtest.engine import Churn, NamedPolicy, Plan, run
 from headroom.backtest.policies import parse
 from headroom.backtest.trace import Resource, Trace
-from tools.bench import table
+from tools.bench import results
 from tools.bench.machine import ROOT
 
 DATA: Final = ROOT / "tools/bench" / "data"
@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         head = ("policy", "mean of all", "worst case", *names)
         rows = [head, *(_row(name, own) for name, *own in zip(_names(choices), *found, strict=True))]
         what = "violation, mean of the packings (worst of them) @ savings; percent"
-        sys.stdout.write(f"\n{resource}: {what}\n\n{table.markdown(rows)}\n")
+        sys.stdout.write(f"\n{resource}: {what}\n\n{results.markdown(rows)}\n")
     return 0
 
 

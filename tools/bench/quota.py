@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tools.bench.machine import ROOT
 from tools.bench.measurement import Item
-from tools.bench.records import item
+from tools.bench.results import item
 
 NODES: tuple[int, ...] = (1000, 5000)
 QUICK_NODES: tuple[int, ...] = (20,)

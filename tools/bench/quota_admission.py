@@ -22,7 +22,7 @@ from tools.bench import quota_objects as made
 from tools.bench.calls import WARM_UP, fresh, times
 from tools.bench.manager_memory import memory_mib
 from tools.bench.measurement import Measurement
-from tools.bench.records import plain
+from tools.bench.results import plain
 
 NOW: Final = 1_800_000_000.0
 SAMPLED: Final = 20

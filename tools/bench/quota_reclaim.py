@@ -16,8 +16,8 @@ from tools.bench.machine import ROOT
 from tools.bench.measurement import Item, Measurement, spread
 from tools.bench.quota_objects import GPU
 from tools.bench.quota_waits import Waits
+from tools.bench.results import HEAD, cells, markdown
 from tools.bench.scheduler_parts import SHORTLIST, Extender, KubeScheduler, Mode, scheduler_name
-from tools.bench.table import HEAD, cells, markdown
 from tools.devcluster import Cluster, NodeTemplate
 from tools.devcluster.errors import DevClusterError
 

@@ -16,7 +16,7 @@ from tools.bench import quota_objects as made
 from tools.bench.calls import fresh, times
 from tools.bench.measurement import Measurement
 from tools.bench.quota_admission import LENDER, NOW, Work
-from tools.bench.records import plain
+from tools.bench.results import plain
 
 SMALL, LARGE, OWN = 1, 3, 20
 """GPUs of a pod that one victim suffices for, that several have to go for, and that is over its own min."""

@@ -24,7 +24,7 @@ from crds.colocation import ColocationStrategy
 from crds.predict_policy import PredictPolicy, ResourceOverride
 from headroom.backtest import sources
 from headroom.backtest.trace import PodLifetime, Trace
-from tools.bench import replay_picture, table
+from tools.bench import replay_picture, results
 from tools.bench.machine import ROOT
 from tools.bench.measurement import Grid, Item, Measurement
 from tools.bench.replay_node import UNITS, ReplayedNode, nodes_of
@@ -244,7 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     plan = Plan(options.nodes, options.days)
     fleets, lines = run(plan)
     found = grid(fleets, plan)
-    print(f"{found.title}.\n\n{table.markdown(found.cells)}")
+    print(f"{found.title}.\n\n{results.markdown(found.cells)}")
     if options.picture:
         options.picture.write_text(replay_picture.draw(lines).svg, encoding="utf-8")
 

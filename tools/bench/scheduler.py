@@ -17,6 +17,7 @@ from functools import partial
 from tools.bench import scheduler_objects as made
 from tools.bench.machine import ROOT
 from tools.bench.measurement import Grid, Item
+from tools.bench.results import markdown
 from tools.bench.scheduler_binds import Binds
 from tools.bench.scheduler_parts import (
     NONE,
@@ -29,7 +30,6 @@ from tools.bench.scheduler_parts import (
     scheduler_name,
 )
 from tools.bench.scheduler_table import PROCESSES, Run, lines, measurements, picture
-from tools.bench.table import markdown
 from tools.devcluster import Cluster
 from tools.devcluster.errors import DevClusterError
 from tools.devcluster.process import wait_until

@@ -25,7 +25,7 @@ from tools.bench.calls import WARM_UP, fresh, times
 from tools.bench.machine import ROOT
 from tools.bench.manager_memory import memory_mib
 from tools.bench.measurement import Item, Measurement
-from tools.bench.records import item, plain
+from tools.bench.results import item, plain
 from tools.bench.scheduler_parts import SHORTLIST, Mode, profile
 
 NODES, PODS_PER_NODE = 5000, 30

@@ -30,8 +30,8 @@ from agent.tsdb.tsdb import Tsdb
 from tools.bench.drawing import drawing, lines
 from tools.bench.machine import ROOT
 from tools.bench.measurement import Item, Measurement, Picture, total
-from tools.bench.records import item, plain
 from tools.bench.reporting import Reporting
+from tools.bench.results import item, plain
 from tools.bench.workload import PODS, Collected, Workload
 
 DAY = 86_400

@@ -16,6 +16,7 @@ from agent.reporter.publisher import Report
 from agent.reporter.spec import SpecInForce
 from agent.reporter.usage import Usages, measure, present
 from agent.sources.pod import PodSource
+from agent.tsdb.tsdb import Tsdb
 from crds.codec import to_json
 from crds.meta import Condition
 from crds.predict_policy import PredictPolicy
@@ -56,20 +57,21 @@ class ReportBuilder:
         """Nothing is reported yet. The default policy (None: the built-in one) holds while no spec requests one."""
         self._pipeline, self._pods, self._node, self._metrics = pipeline, pods, node, metrics
         self._default = default_policy
-        self._accepted: tuple[PredictPolicy | None, Policy] | None = None
+        self._accepted: tuple[PredictPolicy | None, Tsdb, Policy] | None = None
         self._measured_at: float | None = None
 
     def accept(self, spec: SpecInForce) -> Policy:
         """Put the spec's policy into force when it arrives: averages and minutes are kept for as long as it needs them.
 
+        A store that takes another one's place is told of it, too.
+
         A policy that cannot be followed leaves the last good one in force. So does a spec without one, as another
         program leaves behind that replaces the whole spec: the policy last requested stays in force, over restarts too.
         An empty one requests the agent's own default.
         """
-        requested = spec.spec.predict_policy
-        if self._accepted is not None and self._accepted[0] == requested:
-            return self._accepted[1]
-        trainer = self._pipeline.training.trainer
+        requested, store, trainer = spec.spec.predict_policy, self._pipeline.store, self._pipeline.training.trainer
+        if self._accepted is not None and self._accepted[0] == requested and self._accepted[1] is store:
+            return self._accepted[2]
         if requested == PredictPolicy():
             trainer.requested_policy = None
         wanted = (requested if requested != PredictPolicy() else None) or trainer.requested_policy or self._default
@@ -78,8 +80,8 @@ class ReportBuilder:
             trainer.requested_policy = requested
         trainer.policy = policy.policy
         trainer.resize_windows(policy.window_days)
-        self._pipeline.store.set_minute_retention(policy.window_days)
-        self._accepted = requested, policy
+        store.set_minute_retention(policy.window_days)
+        self._accepted = requested, store, policy
         return policy
 
     def predict(self, now: float, spec: SpecInForce) -> NodePrediction:

@@ -296,3 +296,16 @@ def test_metrics_have_reference_names(recorded: Make, tmp_path: Path) -> None:
     ):
         assert f"headroom_agent_{line}" in text, line
     pipeline.close(START)
+
+
+def test_policy_arrives_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long minutes are kept is set when a policy arrives, not at each prediction; a lost one changes nothing."""
+    reports, _, _ = _empty(tmp_path)
+    kept: list[float] = []
+    monkeypatch.setattr(Tsdb, "set_minute_retention", lambda _, days: kept.append(days))
+    spec = specs.read({"predictPolicy": {"model": "sum-max", "parameters": {"windowDays": 12}}}, specs.default())
+    for _ in range(3):
+        reports.predict(START, spec)
+    reports.predict(START, specs.default())  # the policy last requested stays
+    assert kept == [12.0, 12.0]
+    reports._pipeline.close(START)

@@ -5,15 +5,15 @@ its token. Of labels only those decide that some selector reads, and of volumes 
 """
 
 import json
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Final
 
 from crds import names
 from headroom.cluster import selector
 from scheduler_plugins.preemption.constraints.unmodelled import kinds_beyond_model
 from scheduler_plugins.preemption.pending import is_about_room, refusal_of
-from scheduler_plugins.quota.affinity import AFFINITY, ANTI_AFFINITY, AffinityTerm, required_terms
+from scheduler_plugins.quota.affinity import AffinityTerm
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -40,17 +40,13 @@ class EquivalenceClass:
     def __init__(self, cluster: QuotaCluster, cache: ClusterCache) -> None:
         self._cluster = cluster
         self._cache = cache
-        self._known: dict[str, tuple[QuotaPod, Hashable, AbstractSet[str]]] = {}
+        self._known: dict[str, tuple[QuotaPod, Hashable]] = {}
         self._read: AbstractSet[str] = frozenset()
 
     def begin(self, waiting: Iterable[QuotaPod]) -> None:
         """Take down which labels pods are told apart by now, and forget all pods that do not wait any more."""
         self._known = {pod.uid: self._known[pod.uid] for pod in waiting if pod.uid in self._known}
-        coming = (pod for pod, _ in self._cluster.on_their_way)
-        repelling = {
-            id(pod.anti_affinity): pod.anti_affinity for pods in (self._cluster.repelling, coming) for pod in pods
-        }
-        repelling |= {id(pod.anti_affinity): pod.anti_affinity for pod in self._cluster.claiming.values()}
+        repelling = {id(pod.anti_affinity): pod.anti_affinity for pod in self._cluster.repelling}
         self._read = _ALWAYS.union(*map(_keys, repelling.values()))
 
     def of(self, pod: QuotaPod) -> Hashable:
@@ -62,9 +58,8 @@ class EquivalenceClass:
         """
         known = self._known.get(pod.uid)
         if known is None or known[0] is not pod:
-            own = _own_keys(pod.json or {})
-            known = self._known[pod.uid] = pod, self._fixed(pod), own
-        labels = tuple((key, pod.labels[key]) for key in sorted(self._read | known[2]) if key in pod.labels)
+            known = self._known[pod.uid] = pod, self._fixed(pod)
+        labels = tuple((key, pod.labels[key]) for key in sorted(self._read) if key in pod.labels)
         return known[1], labels
 
     def _fixed(self, pod: QuotaPod) -> Hashable:
@@ -82,14 +77,6 @@ class EquivalenceClass:
             is_about_room(refusal_of(item)),
             (asked.estimate, asked.window, asked.band, asked.of_daemon_set, asked.requests_mid, asked.alike),
         )
-
-
-def _own_keys(item: Mapping[str, Any]) -> AbstractSet[str]:
-    """The labels that the selectors of a pod itself read: its own count there, too."""
-    constraints = (item.get("spec") or {}).get("topologySpreadConstraints") or ()
-    spread = [selector.keys(each.get("labelSelector")) | {*(each.get("matchLabelKeys") or ())} for each in constraints]
-    terms = (*required_terms(item, AFFINITY), *required_terms(item, ANTI_AFFINITY))
-    return frozenset().union(_keys(terms), *spread)
 
 
 def _keys(terms: Iterable[AffinityTerm]) -> AbstractSet[str]:

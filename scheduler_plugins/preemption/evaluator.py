@@ -71,7 +71,8 @@ class Evaluator:
         try:
             fit = FitModel(self.cluster, self.cluster.nominations(now))
             beyond = fit.unmodelled(pod)
-            if beyond and not is_about_room(refusal_of(pod.json or {})):
+            # Who runs where changes with every eviction: there kube-scheduler's word on room alone says too little.
+            if beyond and (fit.between_pods(pod) or not is_about_room(refusal_of(pod.json or {}))):
                 return Undecided(f"where it fits is for kube-scheduler alone to say: it has {', '.join(beyond)}", {})
             plugin_verdicts = PluginVerdicts(
                 self.cache, self.others, self.cluster, pod, held, now, self.cluster.nodes if nodes is None else nodes

@@ -4,7 +4,7 @@ Reasons are in kube-scheduler's words. What kube-scheduler reports as unresolvab
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,11 +12,8 @@ from typing import Any, Final
 from scheduler_plugins.preemption.constraints import ports
 from scheduler_plugins.preemption.constraints.node_affinity import REASON as OTHER_NODES
 from scheduler_plugins.preemption.constraints.node_affinity import NodeTest, required_nodes
-from scheduler_plugins.preemption.constraints.pod_affinity import PodAffinity
-from scheduler_plugins.preemption.constraints.spread import Spread, hard_constraints
 from scheduler_plugins.preemption.constraints.taints import CORDONED, TAINTED, keeps_away, tolerates_cordon
-from scheduler_plugins.preemption.constraints.unmodelled import beyond_model
-from scheduler_plugins.quota.affinity import AFFINITY, required_terms
+from scheduler_plugins.preemption.constraints.unmodelled import between_pods, beyond_model
 from scheduler_plugins.quota.amounts import CORE, NOTHING, Amounts, plus
 from scheduler_plugins.quota.available import is_before
 from scheduler_plugins.quota.cluster import QuotaCluster
@@ -54,7 +51,6 @@ class FitModel:
             for node in nodes:
                 self._expected[node][pod.uid] = pod
         self._asked: dict[str, _Asked] = {}
-        self._in_namespaces: dict[str, list[QuotaPod]] | None = None
 
     def misfit(self, pod: QuotaPod, node: str, without: AbstractSet[str]) -> str | None:
         """Why a pod would not fit a node.
@@ -83,7 +79,14 @@ class FitModel:
 
     def unmodelled(self, pod: QuotaPod) -> list[str]:
         """What of a pod cannot be judged here: kube-scheduler alone knows where such a pod fits."""
-        return list(beyond_model((pod.json or {}).get("spec") or {}))
+        return [*self.between_pods(pod), *beyond_model((pod.json or {}).get("spec") or {})]
+
+    def between_pods(self, pod: QuotaPod) -> list[str]:
+        """What of a pod makes a node depend on which pods run where."""
+        asked = self._of(pod)
+        if asked.between is None:
+            asked.between = list(between_pods(pod, self._cluster.repelling, self._cluster.namespaces))
+        return asked.between
 
     # What does not depend on the node
 
@@ -96,27 +99,9 @@ class FitModel:
     def _read(self, pod: QuotaPod) -> "_Asked":
         spec: Mapping[str, Any] = (pod.json or {}).get("spec") or {}
         tolerations, required = tuple(spec.get("tolerations") or ()), required_nodes(spec)
-        constraints, affinity = hard_constraints(pod.json or {}), required_terms(pod.json or {}, AFFINITY)
-        nodes, cluster = self._cluster.nodes, self._cluster
-        spread = pod_affinity = None
-        if constraints:
-            there = self._placed().get(pod.namespace, ())
-            spread = Spread(pod, constraints, required, tolerations, nodes, there)
-        if affinity or pod.anti_affinity or cluster.repelling:
-            placed = self._placed() if affinity or pod.anti_affinity else {}
-            pod_affinity = PodAffinity(pod, affinity, cluster.namespaces, nodes, placed, cluster.repelling)
         names = sorted(pod.requests, key=lambda name: (name != "pods", name not in CORE))
         requests = {name: pod.requests[name] for name in names if pod.requests[name] > 0}
-        return _Asked(pod, requests, tolerations, str(spec.get("nodeName") or ""), required, spread, pod_affinity)
-
-    def _placed(self) -> Mapping[str, Sequence[QuotaPod]]:
-        """The bound pods by namespace."""
-        if self._in_namespaces is None:
-            self._in_namespaces = defaultdict(list)
-            for pod in self._cluster.pods.values():
-                if pod.node:
-                    self._in_namespaces[pod.namespace].append(pod)
-        return self._in_namespaces
+        return _Asked(pod, requests, tolerations, str(spec.get("nodeName") or ""), required)
 
     # What does
 
@@ -128,25 +113,13 @@ class FitModel:
         return asked.unwanted[name]
 
     def _unresolvable(self, asked: "_Asked", name: str) -> str | None:
-        """Why it would not fit a node even if that were empty, or whom it needs is not near."""
-        node = self._cluster.nodes[name]
-        if reason := _lacking(asked.requests, node.allocatable, NOTHING):
-            return reason
-        if asked.spread is not None and (reason := asked.spread.missing(node)):
-            return reason
-        if asked.pod_affinity is None:
-            return None
-        coming = self._coming(asked, name).pods
-        return (coming and asked.pod_affinity.missing(node, coming)) or asked.pod_affinity.missing(node, ())
+        """Why it would not fit a node even if that were empty."""
+        return _lacking(asked.requests, self._cluster.nodes[name].allocatable, NOTHING)
 
     def _misfit(self, asked: "_Asked", name: str, without: AbstractSet[str], coming: "_Coming") -> str | None:
         """In the order of kube-scheduler's filters."""
         node = self._cluster.nodes[name]
-        if reason := self._ports(asked, name, without, coming) or self._resources(asked, node, without, coming):
-            return reason
-        if asked.spread is not None and (reason := asked.spread.misfit(node, without, coming.pods)):
-            return reason
-        return asked.pod_affinity.misfit(node, without, coming.pods) if asked.pod_affinity is not None else None
+        return self._ports(asked, name, without, coming) or self._resources(asked, node, without, coming)
 
     def _coming(self, asked: "_Asked", name: str) -> "_Coming":
         """What is expected on a node beside what is bound there."""
@@ -208,8 +181,7 @@ class _Asked:
     tolerations: tuple[Mapping[str, Any], ...]
     node_name: str
     required_nodes: NodeTest | None
-    spread: Spread | None
-    pod_affinity: PodAffinity | None
+    between: list[str] | None = None
     unwanted: dict[str, str | None] = field(default_factory=dict)
     never: dict[str, str | None] = field(default_factory=dict)
     coming: dict[str, _Coming] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Terms of inter-pod affinity and anti-affinity: near which pods a pod must, or must not, be placed."""
+"""Terms of inter-pod anti-affinity: near which pods a pod must not be placed."""
 
 import json
 from collections.abc import Mapping
@@ -11,10 +11,8 @@ from headroom.runtime.bounded_cache import BoundedCache, of_json
 
 Json = Mapping[str, Any]
 
-AFFINITY: Final = "podAffinity"
-"""The part of a pod's affinity that says near whom it must be."""
 ANTI_AFFINITY: Final = "podAntiAffinity"
-"""The part that says near whom it must not be."""
+"""The part of a pod's affinity that says near whom it must not be."""
 _REMEMBERED_BYTES: Final = 8 * 2**20
 
 
@@ -50,7 +48,7 @@ def required_terms(pod: Json, part: str) -> tuple[AffinityTerm, ...]:
 
     Args:
         pod: Kubernetes JSON.
-        part: AFFINITY or ANTI_AFFINITY.
+        part: such as ANTI_AFFINITY.
 
     Raises:
         CodecError: a term has another shape than it should.

@@ -1,9 +1,11 @@
 """What of a pod the model of kube-scheduler's filters cannot judge."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from scheduler_plugins.preemption.constraints.taints import NUMERIC
+from scheduler_plugins.quota.namespaces import Namespaces
+from scheduler_plugins.quota.pod import QuotaPod
 
 Json = Mapping[str, Any]
 
@@ -41,6 +43,28 @@ def beyond_model(spec: Json) -> Iterator[str]:
         yield "tolerations with Lt or Gt"
     if _needs_declared_features(spec):
         yield "features that nodes declare"
+
+
+def between_pods(pod: QuotaPod, repelling: Iterable[QuotaPod], namespaces: Namespaces) -> Iterator[str]:
+    """Names what makes a node depend on which pods run where: no pod is evicted for a pod that has any of it.
+
+    Args:
+        pod: the pod that is to be placed.
+        repelling: the bound pods with required anti-affinity.
+        namespaces: labels of namespaces.
+    """
+    spec = (pod.json or {}).get("spec") or {}
+    affinity = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        if (affinity.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
+            yield f"required {kind}"
+    if any(each.get("whenUnsatisfiable") == "DoNotSchedule" for each in spec.get("topologySpreadConstraints") or ()):
+        yield "topologySpreadConstraints with DoNotSchedule"
+    labels = namespaces.labels(pod.namespace)
+    kept_once = {id(other.anti_affinity): other.anti_affinity for other in repelling}  # pods of a workload share theirs
+    terms = (term for each in kept_once.values() for term in each)
+    if any(term.reaches(pod.namespace, labels) and term.picks(pod.labels) for term in terms):
+        yield "labels that required podAntiAffinity of running pods selects"
 
 
 def kinds_beyond_model(spec: Json) -> frozenset[str]:

@@ -9,7 +9,6 @@ ZONE: Final = "fit/zone"
 """Label of most nodes."""
 RANK: Final = "fit/rank"
 """Label of nodes with numbers and what is none."""
-HOST: Final = "kubernetes.io/hostname"
 POOL: Final = "fit/pool"
 """Label and taint of the nodes."""
 ZONES: Final = ("a", "b", "c")
@@ -54,12 +53,6 @@ class RandomPods:
         if self._one_in(3):
             terms = [self._node_term() for _ in range(self._random.randint(1, 2))]
             spec["affinity"]["nodeAffinity"] = {_REQUIRED: {"nodeSelectorTerms": terms}}
-        if self._one_in(3):
-            spec["topologySpreadConstraints"] = self._spread()
-        if self._one_in(4):
-            spec["affinity"]["podAffinity"] = {_REQUIRED: [self._pod_term() for _ in range(self._random.randint(1, 2))]}
-        if self._one_in(4):
-            spec["affinity"]["podAntiAffinity"] = {_REQUIRED: [self._pod_term()]}
         namespace = self._random.choice(NAMESPACES)
         labels = {"app": self._random.choice("abc"), "tier": self._random.choice("xy")}
         metadata = {"namespace": namespace, "name": f"pod-{self._made}", "labels": labels}
@@ -112,55 +105,6 @@ class RandomPods:
             names = [self._random.choice(self._nodes)]
             term["matchFields"] = [{"key": "metadata.name", "operator": operator, "values": names}]
         return term
-
-    def _selector(self) -> Json | None:
-        return self._random.choice(
-            [
-                {"matchLabels": {"app": self._random.choice("abc")}},
-                {"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "b"]}]},
-                {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["x"]}]},
-                {"matchLabels": {"tier": "y"}, "matchExpressions": [{"key": "app", "operator": "Exists"}]},
-                {},
-                None,
-            ]
-        )
-
-    def _spread(self) -> list[Json]:
-        keys = self._random.sample([ZONE, HOST], self._random.randint(1, 2))
-        made = []
-        for key in keys:
-            each: Json = {
-                "topologyKey": key,
-                "maxSkew": self._random.randint(1, 2),
-                "whenUnsatisfiable": "ScheduleAnyway" if self._one_in(6) else "DoNotSchedule",
-                "labelSelector": self._selector(),
-            }
-            if each["whenUnsatisfiable"] == "DoNotSchedule" and self._one_in(3):
-                each["minDomains"] = self._random.randint(1, 4)
-            for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-                if self._one_in(2):
-                    each[policy] = self._random.choice(["Honor", "Ignore"])
-            if each["labelSelector"] is not None and self._one_in(3):
-                named = {"absent"} if "tier" in str(each["labelSelector"]) else {"absent", "tier"}
-                each["matchLabelKeys"] = sorted(named)
-            made.append(each)
-        return made
-
-    def _pod_term(self) -> Json:
-        term: Json = {"topologyKey": self._random.choice([ZONE, ZONE, HOST]), "labelSelector": self._selector()}
-        namespaces: Json = self._random.choice(
-            [
-                {},
-                {},
-                {"namespaces": list(NAMESPACES)},
-                {"namespaces": [NAMESPACES[0]]},
-                {"namespaceSelector": {}},
-                {"namespaceSelector": {"matchLabels": {"team": "two"}}},
-                {"namespaceSelector": {"matchExpressions": [{"key": "prod", "operator": "DoesNotExist"}]}},
-                {"namespaces": ["nowhere"], "namespaceSelector": {"matchLabels": {"team": "one"}}},
-            ]
-        )
-        return {**term, **namespaces}
 
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -234,6 +234,14 @@ def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
         ({"tolerations": [{"key": "k", "operator": "Lt", "value": "1"}]}, ["tolerations with Lt or Gt"]),
         ({"hostNetwork": True, "hostUsers": False}, ["features that nodes declare"]),
         ({"hostNetwork": True}, []),
+        ({"affinity": {"podAffinity": {REQUIRED: [{"topologyKey": "zone"}]}}}, ["required podAffinity"]),
+        ({"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone"}]}}}, ["required podAntiAffinity"]),
+        ({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}}, []),
+        (
+            {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
+            ["topologySpreadConstraints with DoNotSchedule"],
+        ),
+        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, []),
         (
             {"initContainers": [{"restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
             ["features that nodes declare"],
@@ -243,3 +251,21 @@ def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
 def test_unmodelled(spec: Json, what: list[str]) -> None:
     """What only kube-scheduler can judge is named."""
     assert FitModel(cluster(), []).unmodelled(QuotaPod.from_json(pod(**spec))) == what
+
+
+@pytest.mark.parametrize(
+    ("term", "kept_away"),
+    [
+        ({"labelSelector": {"matchLabels": {"app": "web"}}}, True),
+        ({"labelSelector": {"matchLabels": {"app": "db"}}}, False),
+        ({"labelSelector": None}, False),
+        ({"labelSelector": {}, "namespaces": ["elsewhere"]}, False),
+        ({"labelSelector": {}, "namespaceSelector": {}}, True),
+    ],
+)
+def test_kept_away_by_running_pods(term: Json, *, kept_away: bool) -> None:
+    """Required anti-affinity of a running pod that selects the pod is beyond the model; any other is not."""
+    affinity = {"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone", **term}]}}
+    there = cluster(node(), pod("there", "n", affinity=affinity))
+    beyond = FitModel(there, []).unmodelled(QuotaPod.from_json(pod(labels={"app": "web"})))
+    assert beyond == ["labels that required podAntiAffinity of running pods selects"] * kept_away

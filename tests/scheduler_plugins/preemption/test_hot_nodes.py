@@ -186,3 +186,14 @@ def test_pod_of_thousands_of_terms_is_not_decided_about() -> None:
     found = Site(0.6, "n1").decide(pod("wants", "b", affinity={"nodeAffinity": terms}))
     assert isinstance(found, Undecided)
     assert "8192 are the most" in found.reason
+
+
+def test_constraints_between_pods_evict_nobody() -> None:
+    """For a pod with required anti-affinity no pod is evicted, also where kube-scheduler's refusal was about room."""
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
+    asked = pod("wants", "b", affinity=affinity)
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "2 Insufficient cpu."}
+    asked["status"] = {"conditions": [refused]}
+    found = Site(0.6, "n1").decide(asked)
+    assert isinstance(found, Undecided)
+    assert found.reason == "where it fits is for kube-scheduler alone to say: it has required podAntiAffinity"

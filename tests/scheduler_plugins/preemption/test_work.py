@@ -83,25 +83,6 @@ async def test_labels_that_are_read_count(selector: Mapping[str, Any], decided: 
     assert len(judged.pods) == decided
 
 
-@pytest.mark.parametrize(
-    ("constraint", "decided"),
-    [
-        ({"labelSelector": {"matchLabels": {"job-name": "job"}}}, 1),
-        ({"labelSelector": {"matchExpressions": [{"key": INDEX, "operator": "Exists"}]}}, 20),
-        ({"labelSelector": {"matchLabels": {"job-name": "job"}}, "matchLabelKeys": [INDEX]}, 20),
-    ],
-)
-async def test_own_constraints_read_labels(constraint: Mapping[str, Any], decided: int) -> None:
-    """A label that a pod's own constraints read tells it apart."""
-    play = Play()
-    play.end("b1")
-    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **constraint}
-    _wait(play, 20, topologySpreadConstraints=[spread])
-    judged = Judged(play)
-    await play.controller.reconcile()
-    assert len(judged.pods) == decided
-
-
 async def test_what_decides_is_a_difference() -> None:
     """Pods that ask for something else, or say that they are of another class, are decided about apart."""
     play = Play()

@@ -49,7 +49,8 @@ def connect(path: Path, settings: StoreSettings, *, check: bool = True) -> sqlit
         with errors(path):
             version = _ours(connection, path)
             _configure(connection, settings)
-            schema.migrate(connection, path, version)
+            if version == 0:
+                schema.create(connection)
             if check and version:
                 _check(connection, path)
     except BaseException:
@@ -99,7 +100,7 @@ def connect_memory(settings: StoreSettings) -> sqlite3.Connection:
     """A database without a file, at our schema."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     _configure(connection, settings)
-    schema.migrate(connection, Path(":memory:"), 0)
+    schema.create(connection)
     return connection
 
 
@@ -206,6 +207,8 @@ def _ours(connection: sqlite3.Connection, path: Path) -> int:
             f"{path} was written by a newer Headroom (schema {version}, this one knows {schema.VERSION}): "
             "run that version, or move the file away to begin a new one"
         )
+    if kind is Kind.OLDER:
+        raise StoreCorrupt(f"{path} has schema {version}, which no release has had; this one is {schema.VERSION}")
     if kind is Kind.FOREIGN:
         raise ForeignDatabase(f"{path} is a database of something else")
     return version
@@ -214,8 +217,6 @@ def _ours(connection: sqlite3.Connection, path: Path) -> int:
 def _of_this_version(version: int, path: Path) -> None:
     if version == 0:
         raise StoreError(f"{path} is empty: an agent that writes to it begins it")
-    if version < schema.VERSION:
-        raise StoreError(f"{path} was written by an older Headroom: start the agent once to bring it up to date")
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:

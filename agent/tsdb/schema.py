@@ -1,13 +1,8 @@
-"""Tables of the database: what a file is, and the way from an older version to this one."""
+"""Tables of the database, and what a file is."""
 
-import logging
 import sqlite3
-from collections.abc import Callable
 from enum import Enum
-from pathlib import Path
-from typing import Any, Final
-
-log = logging.getLogger(__name__)
+from typing import Final
 
 RAW: Final = 0
 """Tier of the samples as collected."""
@@ -50,36 +45,47 @@ class Kind(Enum):
     NEW = "new"
     """Nothing is in it yet."""
     OURS = "ours"
-    """A database of this program, of this or an older version."""
+    """A database of this program."""
+    OLDER = "older"
+    """A database of this program whose schema was never released: nothing reads it."""
     NEWER = "newer"
     """A database of a later version of this program."""
     FOREIGN = "foreign"
     """A database of something else."""
 
 
-# What each version must have: by it our files are told from others, also those of version 1, which bear no mark.
+_STATEMENTS: Final = (
+    "CREATE TABLE layouts (id INTEGER PRIMARY KEY, series BLOB NOT NULL UNIQUE)",
+    """CREATE TABLE blocks (
+        id INTEGER PRIMARY KEY, tier INTEGER NOT NULL, level INTEGER NOT NULL,
+        start_ms INTEGER NOT NULL, end_ms INTEGER NOT NULL, times BLOB NOT NULL,
+        state INTEGER NOT NULL DEFAULT 1, run INTEGER NOT NULL DEFAULT 0, samples INTEGER NOT NULL DEFAULT 0)""",
+    "CREATE INDEX blocks_by_tier ON blocks (tier, state, run, start_ms)",
+    """CREATE TABLE chunks (
+        block INTEGER NOT NULL, series INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (block, series)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX chunks_by_series ON chunks (series)",
+    "CREATE TABLE checkpoints (name TEXT PRIMARY KEY, saved REAL NOT NULL, data BLOB NOT NULL)",
+    """CREATE TABLE head (
+        id INTEGER PRIMARY KEY, run INTEGER NOT NULL, time_ms INTEGER NOT NULL, layout INTEGER NOT NULL,
+        amounts BLOB NOT NULL)""",
+    "CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
+    """CREATE TABLE series (
+        id INTEGER PRIMARY KEY, metric TEXT NOT NULL, entity TEXT NOT NULL, container TEXT NOT NULL DEFAULT '')""",
+    "CREATE INDEX series_by_labels ON series (metric, entity, container)",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {VERSION}",
+)
 _COLUMNS: Final = {
-    1: {
-        "series": {"id", "metric", "entity"},
-        "layouts": {"id", "series"},
-        "head": {"time_ms", "layout", "amounts"},
-        "blocks": {"id", "tier", "level", "start_ms", "end_ms", "times"},
-        "chunks": {"block", "series", "data"},
-        "days": {"day", "series", "highest", "highest_average", "total", "count"},
-        "checkpoints": {"name", "saved", "data"},
-    },
-    2: {
-        "series": {"id", "metric", "entity", "container"},
-        "layouts": {"id", "series"},
-        "head": {"id", "run", "time_ms", "layout", "amounts"},
-        "blocks": {"id", "tier", "level", "state", "run", "start_ms", "end_ms", "samples", "times"},
-        "chunks": {"block", "series", "data"},
-        "days": {"day", "series", "highest", "highest_average"},
-        "checkpoints": {"name", "saved", "data"},
-        "marks": {"name", "value"},
-    },
+    "series": {"id", "metric", "entity", "container"},
+    "layouts": {"id", "series"},
+    "head": {"id", "run", "time_ms", "layout", "amounts"},
+    "blocks": {"id", "tier", "level", "state", "run", "start_ms", "end_ms", "samples", "times"},
+    "chunks": {"block", "series", "data"},
+    "checkpoints": {"name", "saved", "data"},
+    "marks": {"name", "value"},
 }
-_COLUMNS[3] = {table: columns for table, columns in _COLUMNS[2].items() if table != "days"}
+"""By them our files are told from others."""
 
 
 def kind(connection: sqlite3.Connection) -> tuple[Kind, int]:
@@ -95,80 +101,21 @@ def kind(connection: sqlite3.Connection) -> tuple[Kind, int]:
         return Kind.NEW, 0
     if mark == APPLICATION_ID and version > VERSION:
         return Kind.NEWER, version
-    wanted = _COLUMNS.get(version)
-    if wanted is None or mark not in (APPLICATION_ID, 0) or (mark == 0 and version > 1):
+    if mark == APPLICATION_ID and 0 < version < VERSION:
+        return Kind.OLDER, version
+    if mark != APPLICATION_ID or version != VERSION:
         return Kind.FOREIGN, version
-    for table, columns in wanted.items():
+    for table, columns in _COLUMNS.items():
         if columns != {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}:
             return Kind.FOREIGN, version
     return Kind.OURS, version
 
 
-def migrate(connection: sqlite3.Connection, path: Path, version: int) -> None:
-    """Bring a file to `VERSION`, one transaction per step; an interrupted step leaves no trace.
-
-    Args:
-        connection: The open file.
-        path: Its name, for the log.
-        version: What it has; 0 for nothing.
-    """
-    if version == VERSION:
-        return
+def create(connection: sqlite3.Connection) -> None:
+    """Make the tables of an empty database, in one transaction."""
     import sqlite_utils  # noqa: PLC0415 - needed once in the life of a file, and costs memory
 
     database = sqlite_utils.Database(connection)
-    for number, step in list(_STEPS.items())[version:]:
-        with database.atomic():
-            step(database)
-            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            database.execute(f"PRAGMA user_version = {number}")
-        if version:
-            log.info("store %s: schema %d -> %d", path, number - 1, number)
-
-
-def _begin(database: Any) -> None:  # noqa: ANN401 - the library publishes no complete annotations
-    """Version 1. A released step is never edited: the next one changes what it made."""
-    for statement in (
-        """CREATE TABLE series (
-            id INTEGER PRIMARY KEY, metric TEXT NOT NULL, entity TEXT NOT NULL, UNIQUE (metric, entity))""",
-        "CREATE TABLE layouts (id INTEGER PRIMARY KEY, series BLOB NOT NULL UNIQUE)",
-        "CREATE TABLE head (time_ms INTEGER PRIMARY KEY, layout INTEGER NOT NULL, amounts BLOB NOT NULL)",
-        """CREATE TABLE blocks (
-            id INTEGER PRIMARY KEY, tier INTEGER NOT NULL, level INTEGER NOT NULL,
-            start_ms INTEGER NOT NULL, end_ms INTEGER NOT NULL, times BLOB NOT NULL)""",
-        "CREATE INDEX blocks_by_end ON blocks (tier, end_ms)",
-        """CREATE TABLE chunks (
-            block INTEGER NOT NULL, series INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (block, series)
-        ) WITHOUT ROWID""",
-        """CREATE TABLE days (
-            day INTEGER NOT NULL, series INTEGER NOT NULL, highest REAL NOT NULL, highest_average REAL NOT NULL,
-            total REAL NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (day, series)
-        ) WITHOUT ROWID""",
-        "CREATE TABLE checkpoints (name TEXT PRIMARY KEY, saved REAL NOT NULL, data BLOB NOT NULL)",
-    ):
-        database.execute(statement)
-
-
-def _number_ticks(database: Any) -> None:  # noqa: ANN401
-    """Version 2: ticks are numbered and belong to runs, blocks are written in small steps, series have containers."""
-    from agent.tsdb.upgrade import to_version_2  # noqa: PLC0415 - needed once in the life of an old file
-
-    to_version_2(database)
-
-
-def _index_series(database: Any) -> None:  # noqa: ANN401
-    """Version 3: daily maxima are no longer kept; several numbers may bear one series' labels; both are indexed."""
-    for statement in (
-        "DROP TABLE days",
-        "ALTER TABLE series RENAME TO old_series",
-        """CREATE TABLE series (
-            id INTEGER PRIMARY KEY, metric TEXT NOT NULL, entity TEXT NOT NULL, container TEXT NOT NULL DEFAULT '')""",
-        "INSERT INTO series (id, metric, entity, container) SELECT id, metric, entity, container FROM old_series",
-        "DROP TABLE old_series",
-        "CREATE INDEX series_by_labels ON series (metric, entity, container)",
-        "CREATE INDEX chunks_by_series ON chunks (series)",
-    ):
-        database.execute(statement)
-
-
-_STEPS: Final[dict[int, Callable[[Any], None]]] = {1: _begin, 2: _number_ticks, 3: _index_series}
+    with database.atomic():
+        for statement in _STATEMENTS:
+            database.execute(statement)

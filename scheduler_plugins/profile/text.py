@@ -24,16 +24,17 @@ def read(text: str) -> Any:  # noqa: ANN401 - whatever the YAML holds
     """
     if len(text) > LONGEST:
         raise TextError(f"it has {len(text)} characters, and may have {LONGEST}")
-    loader = _Loader(text)
     try:
-        return loader.get_single_data()
+        loader = _Loader(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
     except TextError:
         raise
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError) as error:
         # ValueError: a date that no calendar has; TypeError: an object as the key of another.
         raise TextError(f"it is not YAML: {' '.join(str(error).split())[:400]}") from error
-    finally:
-        loader.dispose()
 
 
 class _Loader(yaml.SafeLoader):

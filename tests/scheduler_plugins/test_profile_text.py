@@ -17,6 +17,7 @@ from scheduler_plugins.profile import text
         ("a: 2001-99-99", "is not YAML"),
         ("? {a: 1}\n: 2", "is not YAML"),
         ("a: b: c", "is not YAML"),
+        ("\x1f", "is not YAML"),
         ("x" * (text.LONGEST + 1), "characters, and may have"),
     ],
 )

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 import aiohttp
 import kopf
+from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from headroom.kube import ApiServer
 from manager.context import Run
@@ -168,7 +169,7 @@ def _session(api: ApiServer, user_agent: str, distrusted: asyncio.Event) -> aioh
         return response
 
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=began.tls or False),
+        connector=aiohttp.TCPConnector(limit=0, ssl=began.tls or False, enable_cleanup_closed=NEEDS_CLEANUP_CLOSED),
         headers={"User-Agent": user_agent},
         middlewares=(authorize,),
         proxy=began.proxy,

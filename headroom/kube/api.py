@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from headroom.kube.connection import ActsAs, Connection
 from headroom.kube.errors import ApiError, ApiUnavailable, LoginError
@@ -120,9 +121,10 @@ class ApiServer:
 
     async def __aenter__(self) -> Self:
         direct = self.connection.direct or urlsplit(self.connection.server).hostname in _LOOPBACK
-        self._session = aiohttp.ClientSession(
-            headers={"User-Agent": self._user_agent, "Accept": "application/json"}, trust_env=not direct
-        )
+        headers = {"User-Agent": self._user_agent, "Accept": "application/json"}
+        # A watch that is cancelled closes TLS gracefully, and waits for the server: no longer than the session lasts.
+        connector = aiohttp.TCPConnector(enable_cleanup_closed=NEEDS_CLEANUP_CLOSED)
+        self._session = aiohttp.ClientSession(headers=headers, connector=connector, trust_env=not direct)
         return self
 
     async def __aexit__(

@@ -19,7 +19,7 @@ from scheduler_plugins.providers.provider import (
 )
 from scheduler_plugins.providers.readings import AVERAGE, CPU, MEMORY, STDEV
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
-from scheduler_plugins.providers.web import Session, Site
+from scheduler_plugins.providers.web import Site
 
 ADDRESS: Final = "http://prometheus-k8s:9090"
 """Where it is by default, as for upstream."""
@@ -168,12 +168,8 @@ class Prometheus:
         ]
         queries.append(age_query(self._expressions[CPU], self._window, self._step))
         async with self._site.session() as session:
-            *bodies, ages = await asyncio.gather(*(self._ask(session, each) for each in queries))
+            *bodies, ages = await session.get_all([("/api/v1/query", {"query": each}) for each in queries])
         return await asyncio.to_thread(self._joined, wanted, bodies, ages, now)
-
-    @staticmethod
-    async def _ask(session: Session, text: str) -> Any:  # noqa: ANN401
-        return await session.get("/api/v1/query", {"query": text})
 
     def _joined(self, wanted: Sequence[tuple[str, str]], bodies: Sequence[Any], ages: Any, now: float) -> Answer:  # noqa: ANN401
         found: dict[str, list[Metric]] = {}

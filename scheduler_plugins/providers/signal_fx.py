@@ -1,6 +1,5 @@
 """SignalFx as a provider: means over a window of `cpu.utilization` and `memory.utilization`; it knows no deviation."""
 
-import asyncio
 import math
 from collections.abc import Mapping
 from typing import Any, Final
@@ -108,9 +107,9 @@ class SignalFx:
             asked = []
             for kind in METRICS:
                 found = search(kind, settings.host_name_suffix, settings.cluster_name)
-                asked.append(session.get(POINTS, points_params(found, now - settings.window_duration, now)))
-                asked.append(session.get(SERIES, series_params(found)))
-            answers = await asyncio.gather(*asked)
+                asked.append((POINTS, points_params(found, now - settings.window_duration, now)))
+                asked.append((SERIES, series_params(found)))
+            answers = await session.get_all(asked)
         metrics: dict[str, list[Metric]] = {}
         unusable = 0
         for place, kind in enumerate(METRICS):

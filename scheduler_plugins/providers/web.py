@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +116,23 @@ class Session:
         except ProviderError:
             if self._secret and self._secret.encode() in body:
                 raise ProviderError("the answer is not JSON, and repeats the token") from None
+            raise
+
+    async def get_all(self, requests: Sequence[tuple[str, Mapping[str, str] | None]]) -> list[Any]:
+        """The JSON of several answers at once, in order; none is still under way when one has failed.
+
+        Raises:
+            ProviderError: there is none for one of them.
+        """
+        tasks = [asyncio.create_task(self.get(path, params)) for path, params in requests]
+        try:
+            return await asyncio.gather(*tasks)
+        except BaseException:
+            # First the connections, which that aborts: a request that is cancelled would say farewell to TLS, and wait.
+            await self._session.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             raise
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:

@@ -151,6 +151,30 @@ async def test_slow_answer_is_given_up() -> None:
         over.set()
 
 
+async def test_first_failure_ends_the_other_requests(pki: Pki) -> None:
+    """When one of several requests fails, no connection and no task of the others is left behind."""
+    arrived, over = asyncio.Event(), asyncio.Event()
+
+    async def never(_: web.Request) -> web.Response:
+        arrived.set()
+        await over.wait()
+        return web.Response(text="[]")
+
+    async def bad(_: web.Request) -> web.Response:
+        await arrived.wait()
+        return web.Response(status=400, text="no")
+
+    async with answering({"/slow": never, "/bad": bad}, server_tls(pki)) as server:
+        settings = MetricProvider(ca_file=str(pki.ca))
+        before = {task.get_coro() for task in asyncio.all_tasks()}
+        async with Site(server.url, settings).session() as session:
+            with pytest.raises(ProviderError, match="/bad answers 400"):
+                await session.get_all([("/slow", None), ("/bad", None)])
+            left = {task.get_coro() for task in asyncio.all_tasks()} - before
+            assert not [each for each in left if "Session.get" in repr(each)]
+        over.set()
+
+
 def test_huge_numbers_are_no_json() -> None:
     """A number with more digits than Python reads is an error, too."""
     with pytest.raises(ProviderError, match="not JSON"):

@@ -4,9 +4,9 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 from agent.metrics import Metrics
 from agent.prediction.node import NodePrediction
@@ -14,10 +14,10 @@ from agent.reporter import spec as specs
 from agent.reporter.merge_patch import dropped_paths, patch_of_keys
 from agent.reporter.remote_node_metric import ANOTHER_REPORTS, CHECK_SECONDS, Json, OtherReporters, RemoteNodeMetric
 from agent.reporter.report_status import BLOCKING, Failure, FailureKind, NodeMetricEvents, ReportStatus
+from agent.reporter.reporter import Report, ReportBuilder
 from agent.reporter.schedule import Backoff, is_due, phase_of, until_next
 from agent.reporter.spec import SpecInForce
 from agent.settings import ReportSettings
-from crds.meta import Condition
 from crds.node_metric import GROUP, PLURAL, VERSION
 from crds.predict_policy import with_defaults
 from headroom import kube
@@ -33,44 +33,13 @@ _TRIES: Final = 3
 _MOST_PATHS: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A status, ready to be sent."""
-
-    status: Json
-    """The NodeMetric's status, or the part of it that a fast report has."""
-    prediction: NodePrediction
-
-
-class ReportSource(Protocol):
-    """Makes reports of the moment. All of it may raise StoreError."""
-
-    def predict(self, now: float, spec: SpecInForce) -> NodePrediction:
-        """The prediction, at the cost of a millisecond."""
-
-    def full(
-        self, now: float, spec: SpecInForce, previous: Sequence[Condition] = (), problems: Sequence[str] = ()
-    ) -> Report:
-        """The full report; see `agent.reporter.reporter.ReportBuilder.full`."""
-
-    def fast(
-        self,
-        now: float,
-        spec: SpecInForce,
-        prediction: NodePrediction,
-        previous: Sequence[Condition] = (),
-        problems: Sequence[str] = (),
-    ) -> Report:
-        """The fast report of a prediction that was just made."""
-
-
 @dataclass(slots=True)
 class Publisher:
     """Keeps one NodeMetric's status current."""
 
     api: kube.ApiServer
     node_name: str
-    report_builder: ReportSource
+    report_builder: ReportBuilder
     settings: ReportSettings
     metrics: Metrics
     wall: Callable[[], float] = time.time

@@ -4,11 +4,12 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from crds.duration import format_duration
 from crds.node_metric import NodeMetric
 from headroom.kube import ApiError, ApiUnavailable
+from headroom.kube.events import EventRecorder
 
 log = logging.getLogger(__name__)
 
@@ -105,16 +106,6 @@ class ReportStatus:
         self.problem, self.state, self.kind, self._tries = "", None, "", 0
         self._logged.clear()
         return True
-
-
-class EventRecorder(Protocol):
-    """Writes events; `headroom.kube.events.EventRecorder`."""
-
-    async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
-        """Write one, or keep it for later; never raises."""
-
-    async def flush(self) -> None:
-        """Write what could not be written before; never raises."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """What is reported: gathers the numbers of the moment for a full or a fast report."""
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
@@ -12,7 +13,6 @@ from agent.report_metrics import show_accuracy, show_pressure, show_report, show
 from agent.reporter.conditions import CollectionStatus, ConditionContext, conditions
 from agent.reporter.node_metric import build_status, fast_status
 from agent.reporter.pressure import extensions, measure_pressure
-from agent.reporter.publisher import Report
 from agent.reporter.spec import SpecInForce
 from agent.reporter.usage import Usages, measure, present
 from agent.sources.pod import PodSource
@@ -21,11 +21,21 @@ from crds.codec import to_json
 from crds.meta import Condition
 from crds.predict_policy import PredictPolicy
 
+Json = dict[str, Any]
 _ROUNDS_TO_SPARE: Final = 10.0
 _LOST: Final = (
     "spec.predictPolicy is gone, as after another program has replaced the spec: the policy that it asked for last "
     "stays in force. To have the agent's own default, set it to {}."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A status, ready to be sent."""
+
+    status: Json
+    """The NodeMetric's status, or the part of it that a fast report has."""
+    prediction: NodePrediction
 
 
 class NodeSource(Protocol):

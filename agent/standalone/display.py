@@ -14,8 +14,8 @@ import yaml
 
 from agent.prediction.readiness import COLLECTING_HISTORY, NO_PROD_PODS, POLICY_REJECTED, READY
 from agent.reporter import spec as specs
-from agent.reporter.publisher import ReportSource
 from agent.reporter.remote_node_metric import Json
+from agent.reporter.reporter import ReportBuilder
 from agent.reporter.spec import SpecInForce
 from agent.samples import CPU, MEMORY
 from agent.settings import DisplaySettings
@@ -43,7 +43,7 @@ class Display:
 
     node_name: str
     """Name of the NodeMetric."""
-    report_builder: ReportSource
+    report_builder: ReportBuilder
     """Makes the reports."""
     sources: Callable[[], Sources]
     """Where the table's numbers come from, now."""

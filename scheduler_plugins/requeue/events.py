@@ -7,10 +7,11 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
+from headroom.kube.events import EventRecorder
 from headroom.runtime.token_bucket import TokenBucket
 from scheduler_plugins.framework.cycle import Cycle, PluginError
 from scheduler_plugins.framework.verdict import PASSES, Verdict
@@ -34,23 +35,6 @@ _REMEMBERED: Final = 20_000
 _LOG: Final = logging.getLogger(__name__)
 
 Reasons = frozenset[str]
-
-
-class EventSink(Protocol):
-    """The part of `headroom.kube.events.EventRecorder` that is needed."""
-
-    @property
-    def waiting(self) -> int:
-        """How many events could not be written yet."""
-        ...
-
-    async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
-        """Tell something about an object."""
-        ...
-
-    async def flush(self) -> None:
-        """Write what could not be written before."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +62,7 @@ class RefusalEventRecorder:
         unschedulable: UnschedulablePods,
         cache: ClusterCache,
         cycle: Cycle,
-        recorder: EventSink,
+        recorder: EventRecorder,
         settings: RequeueSettings,
         metrics: RequeueMetrics,
         clock: Callable[[], float] = time.time,

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
 
 from agent.metrics import Metrics
-from agent.reporter.publisher import Publisher, Report
+from agent.reporter.publisher import Publisher
+from agent.reporter.reporter import Report, ReportBuilder
 from agent.reporter.spec import SpecInForce
 from crds import shadow_accounts
 from headroom import kube
@@ -182,7 +183,7 @@ def test_conditions_beside_the_agents(stage: Stage) -> None:
     async def report() -> int:
         reports = Reports()
         async with kube.ApiServer(kube.connect(str(stage.cluster.kubeconfig)), "headroom-agent") as api:
-            publisher = Publisher(api, "beside", reports, NO_JITTER, Metrics("beside"))
+            publisher = Publisher(api, "beside", cast("ReportBuilder", reports), NO_JITTER, Metrics("beside"))
             for number in range(20):
                 # Its own condition changes each time.
                 readiness = PREDICTION.readiness._replace(reason=f"Round{number}")

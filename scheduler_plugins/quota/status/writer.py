@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from crds.elastic_quota import GROUP, PLURAL, VERSION, ElasticQuota
 from headroom.cluster.shape import check_elastic_quota
 from headroom.kube import MERGE_PATCH, ApiError, ApiUnavailable, paths
+from headroom.kube.events import EventRecorder
 from headroom.kube.unreadable_objects import Unreadable
 from headroom.runtime.token_bucket import TokenBucket
 from scheduler_plugins.quota.cluster import QuotaCluster
@@ -68,18 +69,6 @@ class PatchesQuotas(Protocol):
         ...
 
 
-class EventSink(Protocol):
-    """The part of `headroom.kube.events.EventRecorder` that is needed."""
-
-    async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
-        """Tell something about an object."""
-        ...
-
-    async def flush(self) -> None:
-        """Write what could not be written before."""
-        ...
-
-
 @dataclass(slots=True)
 class _Known:
     """What we did about a quota."""
@@ -115,7 +104,7 @@ class Writer:
         cluster: QuotaCluster,
         limits: NamespaceLimits,
         api: PatchesQuotas,
-        recorder: EventSink,
+        recorder: EventRecorder,
         may_write: Callable[[], bool],
         metrics: QuotaMetrics,
         clock: Callable[[], float] = time.time,

@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from agent.metrics import Metrics
 from agent.prediction.node import NodePrediction
 from agent.prediction.readiness import Readiness
-from agent.reporter.publisher import Publisher, Report
+from agent.reporter.publisher import Publisher
+from agent.reporter.reporter import Report, ReportBuilder
 from agent.reporter.schedule import phase_of
 from agent.reporter.spec import SpecInForce
 from agent.settings import ReportSettings
@@ -112,5 +113,7 @@ async def staged(settings: ReportSettings = NO_JITTER) -> AsyncIterator[Stage]:
     """Everything, at a moment at which the node reports."""
     async with serving() as (fake, api):
         time, reports = [START], FakeReports()
-        publisher = Publisher(api, NAME, reports, settings, Metrics(NAME), lambda: time[0], lambda: time[0])
+        publisher = Publisher(
+            api, NAME, cast("ReportBuilder", reports), settings, Metrics(NAME), lambda: time[0], lambda: time[0]
+        )
         yield Stage(fake, reports, publisher, time)

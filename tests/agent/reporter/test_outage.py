@@ -4,11 +4,13 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from agent.metrics import Metrics
 from agent.reporter.publisher import Publisher
+from agent.reporter.reporter import ReportBuilder
 from headroom import kube
 from headroom.kube.connection import TokenFile
 from tests.agent.reporter.fake_api import NAME, FakeApi, serving
@@ -161,7 +163,7 @@ async def test_deleted_object_comes_back(stage: Stage, caplog: pytest.LogCapture
 async def test_unreachable_server_backs_off(caplog: pytest.LogCaptureFixture) -> None:
     """A closed port is an outage like any other, said once."""
     async with kube.ApiServer(connection("http://127.0.0.1:9"), user_agent="test") as api:
-        publisher = Publisher(api, NAME, FakeReports(), NO_JITTER, Metrics())
+        publisher = Publisher(api, NAME, cast("ReportBuilder", FakeReports()), NO_JITTER, Metrics())
         assert [await publisher.report() for _ in range(3)] == [1, 2, 4]
         assert "cannot report" in publisher.report_status.problem
     assert len(_warnings(caplog)) == 1
@@ -176,7 +178,7 @@ async def test_expired_token_is_renewed(tmp_path: Path) -> None:
         fake.token = "new"  # noqa: S105 - not a secret
         login = api.connection
         api.connection = kube.Connection(login.server, None, file.authorization, file.forget)
-        publisher = Publisher(api, NAME, FakeReports(), NO_JITTER, Metrics())
+        publisher = Publisher(api, NAME, cast("ReportBuilder", FakeReports()), NO_JITTER, Metrics())
         assert file.authorization() == "Bearer old"
         token.write_text("new")
         assert await publisher.report() > 30

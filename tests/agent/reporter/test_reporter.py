@@ -14,8 +14,7 @@ from agent.pods import PodRef
 from agent.prediction.node import NodeResources
 from agent.reporter import spec as specs
 from agent.reporter.conditions import timestamp
-from agent.reporter.publisher import Report
-from agent.reporter.reporter import ReportBuilder
+from agent.reporter.reporter import Report, ReportBuilder
 from agent.reporter.spec import SpecInForce
 from agent.samples import NODE, Sample
 from agent.settings import TrainSettings, load

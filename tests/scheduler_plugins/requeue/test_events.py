@@ -1,8 +1,9 @@
 """What people are told of refused pods, and how often."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
+from headroom.kube.events import EventRecorder
 from scheduler_plugins.framework.verdict import Refusal
 from scheduler_plugins.requeue.events import REPEAT_SECONDS, RefusalEventRecorder
 from scheduler_plugins.requeue.settings import RequeueSettings
@@ -40,7 +41,7 @@ class Stage(Site):
             self.unschedulable,
             self.cache,
             self.cycle,
-            self.recorder,
+            cast("EventRecorder", self.recorder),
             self.settings,
             self.metrics,
             self.clock,

@@ -4,11 +4,12 @@ import asyncio
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
 from headroom.kube import ApiError
+from headroom.kube.events import EventRecorder
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.quota.status.limits import RESOURCE_QUOTAS, NamespaceLimits
@@ -135,7 +136,7 @@ class Site:
             self.cluster,
             NamespaceLimits(self.api, lambda: self.now),
             self.api,
-            self.recorder,
+            cast("EventRecorder", self.recorder),
             lambda: self.leads,
             self.metrics,
             lambda: self.now,

@@ -1,5 +1,6 @@
 """Tables of the database, and what a file is."""
 
+import contextlib
 import sqlite3
 from enum import Enum
 from typing import Final
@@ -76,16 +77,6 @@ _STATEMENTS: Final = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
-_COLUMNS: Final = {
-    "series": {"id", "metric", "entity", "container"},
-    "layouts": {"id", "series"},
-    "head": {"id", "run", "time_ms", "layout", "amounts"},
-    "blocks": {"id", "tier", "level", "state", "run", "start_ms", "end_ms", "samples", "times"},
-    "chunks": {"block", "series", "data"},
-    "checkpoints": {"name", "saved", "data"},
-    "marks": {"name", "value"},
-}
-"""By them our files are told from others."""
 
 
 def kind(connection: sqlite3.Connection) -> tuple[Kind, int]:
@@ -105,10 +96,19 @@ def kind(connection: sqlite3.Connection) -> tuple[Kind, int]:
         return Kind.OLDER, version
     if mark != APPLICATION_ID or version != VERSION:
         return Kind.FOREIGN, version
-    for table, columns in _COLUMNS.items():
-        if columns != {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}:
-            return Kind.FOREIGN, version
-    return Kind.OURS, version
+    with contextlib.closing(sqlite3.connect(":memory:")) as ours:
+        for statement in _STATEMENTS:
+            ours.execute(statement)
+        wanted = _columns(ours)
+    own = {table for table, _ in wanted}
+    found = {each for each in _columns(connection) if each[0] in own}
+    return (Kind.OURS if found == wanted else Kind.FOREIGN), version
+
+
+def _columns(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Each column with its table: by them our files are told from others."""
+    statement = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
+    return set(connection.execute(statement))
 
 
 def create(connection: sqlite3.Connection) -> None:

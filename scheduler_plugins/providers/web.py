@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from headroom.kube.connection import tls_context
 from headroom.kube.errors import LoginError
@@ -59,7 +60,7 @@ class Site:
                 asyncio.timeout(self.settings.timeout_seconds),
                 aiohttp.ClientSession(
                     headers=headers,
-                    connector=aiohttp.TCPConnector(ssl=tls),
+                    connector=aiohttp.TCPConnector(ssl=tls, enable_cleanup_closed=NEEDS_CLEANUP_CLOSED),
                     trust_env=not direct,
                     timeout=aiohttp.ClientTimeout(total=self.settings.timeout_seconds),
                 ) as session,
@@ -127,13 +128,10 @@ class Session:
         tasks = [asyncio.create_task(self.get(path, params)) for path, params in requests]
         try:
             return await asyncio.gather(*tasks)
-        except BaseException:
-            # First the connections, which that aborts: a request that is cancelled would say farewell to TLS, and wait.
-            await self._session.close()
+        finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            raise
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         return await bounded(response.content.iter_chunked(_CHUNK), self._site.body_limit)

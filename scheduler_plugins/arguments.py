@@ -85,7 +85,7 @@ def read(cls: type[Any], data: object, path: str, mistakes: list[str]) -> Any:  
         given = shown(data) if all(field.repr for field in fields.values()) else f"a {type(data).__name__}"
         mistakes.append(f"{path}: {given} is not an object")
         return None
-    types_of = typing.get_type_hints(cls)
+    types_of, before = typing.get_type_hints(cls), len(mistakes)
     values = {}
     for name, value in data.items():
         field = fields.get(name) if isinstance(name, str) else None
@@ -105,7 +105,8 @@ def read(cls: type[Any], data: object, path: str, mistakes: list[str]) -> Any:  
     try:
         return cls(**values)
     except ValueError as error:
-        mistakes.append(f"{path}: {error}")
+        if len(mistakes) == before:  # else it may be about a default that stands where a wrong value was given
+            mistakes.append(f"{path}: {error}")
         return None
 
 

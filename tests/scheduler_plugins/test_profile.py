@@ -1,12 +1,13 @@
 """The profile's own format: what is read from it, and what refuses to start."""
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 import yaml
 
-from scheduler_plugins.arguments import encode
+from scheduler_plugins.arguments import encode, read
 from scheduler_plugins.extender.service import Answering, Mode
 from scheduler_plugins.framework.cycle import Enabled
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
@@ -244,3 +245,30 @@ def test_unreadable_profile_is_named(tmp_path: Path, content: bytes | None, says
     with pytest.raises(ProfileError, match=says) as caught:
         load_profile(path)
     assert str(path) in str(caught.value)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Even:
+    """Arguments that are looked at together when they are made."""
+
+    low: int = 1
+    high: int = 0
+
+    def __post_init__(self) -> None:
+        if self.low >= self.high:
+            raise ValueError("low must be below high")
+
+
+@pytest.mark.parametrize(
+    ("given", "mistakes"),
+    [
+        ({"low": 1, "high": 2}, []),
+        ({"low": 3}, ["args: low must be below high"]),
+        ({"low": 1, "high": "2"}, ["args.high: '2' is not an integer"]),
+    ],
+)
+def test_wrong_value_is_told_alone(given: object, mistakes: list[str]) -> None:
+    """What arguments say of one another is not told of a default that stands where a value is wrong."""
+    found: list[str] = []
+    read(_Even, given, "args", found)
+    assert found == mistakes

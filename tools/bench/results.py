@@ -35,9 +35,11 @@ def load(folder: Path) -> dict[str, Record]:
         return {}
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        parts: dict[str, Record] = found["parts"] if found["version"] == _VERSION else {}
+        version, parts = found["version"], dict(found["parts"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not what `make bench` writes ({error}): move it away") from error
+    if version != _VERSION:
+        raise ValueError(f"{path} is not what `make bench` writes (its version is {version}): move it away")
     return parts
 
 

@@ -88,10 +88,11 @@ def test_items_survive_json(one: Any) -> None:  # noqa: ANN401
     assert item(json.loads(json.dumps(plain(one)))) == one
 
 
-def test_foreign_file_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"version": 1, "run": null, "parts": {}}', '{"version": 2}'])
+def test_foreign_file_is_refused(content: str, tmp_path: Path) -> None:
     """A file that is not ours is named, and stays as it is."""
-    (tmp_path / FILE).write_text("[]")
+    (tmp_path / FILE).write_text(content)
     with pytest.raises(ValueError, match=r"results\.json is not what `make bench` writes"):
         load(tmp_path)
     assert main(["--out", str(tmp_path), "tick"]) == 2
-    assert (tmp_path / FILE).read_text() == "[]"
+    assert (tmp_path / FILE).read_text() == content

@@ -16,8 +16,16 @@ WEEK_DAYS: Final = 7.0
 LONGEST_WINDOW_DAYS: Final = 30.0
 """The longest window that a policy may request. [days]"""
 MODEL_FAILURES: Final = (
-    *(ArithmeticError, AssertionError, AttributeError, ImportError, LookupError),
-    *(OSError, RuntimeError, SyntaxError, TypeError, ValueError),
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
 )
 """What a third-party model may raise: its answer is then unknown."""
 _ENOUGH: Final = 0.5

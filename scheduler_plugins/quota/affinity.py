@@ -11,8 +11,6 @@ from headroom.runtime.bounded_cache import BoundedCache, of_json
 
 Json = Mapping[str, Any]
 
-ANTI_AFFINITY: Final = "podAntiAffinity"
-"""The part of a pod's affinity that says near whom it must not be."""
 _REMEMBERED_BYTES: Final = 8 * 2**20
 
 
@@ -43,31 +41,27 @@ class AffinityTerm:
         return matches(self.selector, labels)
 
 
-def required_terms(pod: Json, part: str) -> tuple[AffinityTerm, ...]:
-    """What a pod requires; what it only prefers is left out.
-
-    Args:
-        pod: Kubernetes JSON.
-        part: such as ANTI_AFFINITY.
+def required_anti_affinity(pod: Json) -> tuple[AffinityTerm, ...]:
+    """The anti-affinity that a pod, given as Kubernetes JSON, requires; what it only prefers is left out.
 
     Raises:
         CodecError: a term has another shape than it should.
     """
-    affinity = ((pod.get("spec") or {}).get("affinity") or {}).get(part) or {}
+    affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("podAntiAffinity") or {}
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if not terms:
         return ()
-    return _terms((str((pod.get("metadata") or {}).get("namespace") or ""), json.dumps(terms, sort_keys=True), part))
+    return _terms((str((pod.get("metadata") or {}).get("namespace") or ""), json.dumps(terms, sort_keys=True)))
 
 
-def _read(asked: tuple[str, str, str]) -> tuple[AffinityTerm, ...]:
+def _read(asked: tuple[str, str]) -> tuple[AffinityTerm, ...]:
     """The terms of a namespace and their JSON. Pods of one workload have the same ones, which are kept once.
 
     `matchLabelKeys` and `mismatchLabelKeys` are not looked at: the API server writes them into the selector.
     """
-    namespace, text, part = asked
+    namespace, text = asked
     terms = json.loads(text)
-    check_pod_terms(terms, f"spec.affinity.{part}")
+    check_pod_terms(terms, "spec.affinity.podAntiAffinity")
     return tuple(
         AffinityTerm(
             str(term.get("topologyKey") or ""),

@@ -10,7 +10,7 @@ from crds import names
 from headroom.cluster.pod import is_mirror_pod, is_terminal
 from headroom.cluster.resize import Resize, in_effect
 from headroom.runtime.bounded_cache import BoundedCache
-from scheduler_plugins.quota.affinity import ANTI_AFFINITY, AffinityTerm, required_terms
+from scheduler_plugins.quota.affinity import AffinityTerm, required_anti_affinity
 from scheduler_plugins.quota.amounts import Amounts, larger
 from scheduler_plugins.quota.charge import Charging, charge_of
 from scheduler_plugins.quota.hold import Hold
@@ -138,7 +138,7 @@ class QuotaPod:
             nominated=str(status.get("nominatedNodeName") or ""),
             hold=Hold.of_pod(pod),
             host_ports=tuple(_host_ports(spec)),
-            anti_affinity=required_terms(pod, ANTI_AFFINITY),
+            anti_affinity=required_anti_affinity(pod),
             lost=status.get("phase") == "Unknown",
             static=is_mirror_pod(pod),
             json=None if node else _decisive(pod),

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from crds import shadow_accounts
 from crds.names import CONFIG_MAP_NAME, LAST_GOOD_NAME
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
+from headroom.kube.lease import LeaderSettings
 from headroom.runtime import logs
+from headroom.runtime.backoff import Backoff
 from headroom.runtime.text import joined
 from manager.context import Context
 from manager.http import ListenError
@@ -24,7 +26,7 @@ from manager.mid import node_filter
 from manager.mid.node_filter import NodeFilter
 from manager.operator import stop_on_signals
 from manager.runner import serve
-from manager.settings import DEFAULT_NAMESPACE, LeaderSettings, Settings, WebhookSettings
+from manager.settings import DEFAULT_NAMESPACE, Settings, WebhookSettings
 
 if TYPE_CHECKING:
     from manager.web.server import UiServer
@@ -156,7 +158,8 @@ async def _heartbeat(context: Context) -> None:
 
 async def _first_contact(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
     """Wait until the API server answers, or until `stop` is set."""
-    origin, logged, pause = api.connection.origin or "the service account", "", _FIRST_PAUSE_SECONDS
+    origin, logged = api.connection.origin or "the service account", ""
+    backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
     while not stop.is_set():
         try:
             await api.get("/version")
@@ -169,9 +172,8 @@ async def _first_contact(api: ApiServer, context: Context, stop: asyncio.Event) 
             logged = context.progress.trouble
             _LOG.warning("Waiting for the API server: %s; if this stays, check the login in %s", logged, origin)
         with suppress(TimeoutError):
-            async with asyncio.timeout(pause):
+            async with asyncio.timeout(backoff.failed()):
                 await stop.wait()
-        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
 async def _run(settings: Settings, connection: Connection, context: Context, ui: "UiServer | None") -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from headroom.cluster.shape import check_node, check_node_metric
 from headroom.kube import ApiServer
 from headroom.kube.events import EventRecorder
+from headroom.kube.lease import LeaderElector
 from headroom.kube.unreadable_objects import Unreadable
 from manager.cluster import ClusterState
 from manager.config.in_force import InForce
 from manager.health import Progress
-from manager.leader import LeaderElector
 from manager.metrics import ManagerMetrics
 from manager.mid import publish
 from manager.reconcile.queue import NodeQueue

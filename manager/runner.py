@@ -14,16 +14,18 @@ from typing import Any, Final
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from headroom.kube.events import EventRecorder
+from headroom.kube.lease import LeaderElector, LeaseName, NotLeading
+from headroom.runtime.backoff import Backoff
+from headroom.runtime.clocks import Elapsed
 from headroom.runtime.garbage_collection import keep_tending
-from headroom.runtime.lease_clock import perhaps_elapsed
 from manager.context import Context, Run
 from manager.handlers import config, node_metric_watch, pods
 from manager.handlers.config import ConfigReconciler
 from manager.inputs.reading import get_path
-from manager.leader import LeaderElector, NotLeading
 from manager.operator import WatchesEnded, operate
 from manager.reconcile.queue import NodeQueue
 from manager.reconcile.workers import Workers
+from manager.settings import LEASE_NAME
 
 _LOG: Final = logging.getLogger(__name__)
 _FIRST_PAUSE_SECONDS: Final = 1.0
@@ -45,7 +47,7 @@ async def serve(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
         context: what outlives a run.
         stop: set to end.
     """
-    pause, logged = _FIRST_PAUSE_SECONDS, ""
+    backoff, logged = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS), ""
     context.wall = api.server_time  # the local clock may be wrong: reports must not age by it
     events = EventRecorder(api, "headroom-manager")  # one that waits for the API server outlives the run
     tending = asyncio.create_task(keep_tending())
@@ -62,9 +64,8 @@ async def serve(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
             except Exception:  # noqa: BLE001 - the outer runner: a bug must not end the manager
                 _LOG.exception("Starting over after an error that should not happen; please report it")
             if context.steady() - started > _LONG_RUN_SECONDS:
-                pause = _FIRST_PAUSE_SECONDS
-            await _sleep(pause, stop)
-            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+                backoff.succeeded()
+            await _sleep(backoff.failed(), stop)
     finally:
         await _end([tending])
 
@@ -85,7 +86,13 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
         run.requeue_all()
 
     leader = LeaderElector(
-        api, settings.namespace, settings.identity, settings.leader, context.steady, leader_changed, perhaps_elapsed()
+        api,
+        LeaseName(settings.namespace, LEASE_NAME),
+        settings.identity,
+        settings.leader,
+        context.steady,
+        leader_changed,
+        Elapsed(),
     )
     writer = api.guarded(leader.may_write_for)
     events.use(writer)

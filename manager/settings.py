@@ -4,25 +4,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from crds.names import CONFIG_MAP_NAME, LAST_GOOD_NAME
+from headroom.kube.lease import LeaderSettings
 from manager.mid.node_filter import NodeFilter
 
 DEFAULT_NAMESPACE: Final = "headroom-system"
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderSettings:
-    """The Lease that decides which replica writes; a standby writes within 15 s of the leader's sudden end."""
-
-    enabled: bool = False
-    """Whether to take part in an election; without it this process writes at once, so it must be the only one."""
-    lease_name: str = "headroom-manager"
-    """Name of the Lease, in the manager's namespace."""
-    lease_seconds: int = 10
-    """A leader that has not renewed for this long is replaced. [s]"""
-    renew_deadline_seconds: float = 7.0
-    """A leader that could not renew for this long stops writing; less than `lease_seconds`. [s]"""
-    retry_seconds: float = 1.5
-    """Time between two attempts to get or renew the Lease. [s]"""
+LEASE_NAME: Final = "headroom-manager"
+"""The Lease that decides which replica writes, in the manager's namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +78,7 @@ class Settings:
     """The least severe message that is logged: debug, info, warning or error."""
     exclude_nodes: NodeFilter = field(default_factory=NodeFilter)
     """Which nodes get no NodeMetric and publish nothing: virtual ones, which cannot be measured."""
-    leader: LeaderSettings = LeaderSettings()
+    leader: LeaderSettings = field(default_factory=LeaderSettings)
     """Leader election."""
     timing: TimingSettings = TimingSettings()
     """Speed."""

@@ -10,6 +10,7 @@ from typing import Final
 from crds import shadow_accounts
 from crds.shadow_accounts import StoredAccounts
 from headroom.kube import ApiError, paths
+from headroom.runtime.backoff import Backoff
 from manager.context import Run
 
 _LOG: Final = logging.getLogger(__name__)
@@ -18,8 +19,6 @@ PAUSE_SECONDS: Final = 5.0
 FORBIDDEN_SECONDS: Final = 300.0
 """After a refusal for lack of rights, writing is tried again after this long. [s]"""
 _FORBIDDEN: Final = 403
-_MOST_DOUBLINGS: Final = 10
-"""The pause doubles with each failure: all nodes of a ConfigMap wait for it."""
 
 
 @dataclass(slots=True)
@@ -29,7 +28,9 @@ class ShadowStore:
     _read: dict[str, dict[str, StoredAccounts | None]] = field(default_factory=dict)
     _reading: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     _retry_at: dict[str, float] = field(default_factory=dict)
-    _failures: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _backoffs: defaultdict[str, Backoff] = field(
+        default_factory=lambda: defaultdict(lambda: Backoff(PAUSE_SECONDS, FORBIDDEN_SECONDS))
+    )
     _forbidden_until: float = float("-inf")
     _failure_logged: bool = False
 
@@ -86,15 +87,15 @@ class ShadowStore:
             return False
         gone = dict.fromkeys(known.keys() - run.context.cluster.nodes.keys())
         changes = {**gone, **accounts}
-        self._retry_at[name] = now + min(PAUSE_SECONDS * 2.0 ** self._failures[name], FORBIDDEN_SECONDS)
-        self._failures[name] = min(self._failures[name] + 1, _MOST_DOUBLINGS)
+        self._retry_at[name] = now + self._backoffs[name].failed()  # until it has succeeded
         texts = {each: None if kept is None else shadow_accounts.written(kept) for each, kept in changes.items()}
         try:
             await _put(run, name, texts)
         except ApiError as error:
             self._forbid(error, now)
             return False
-        self._retry_at[name], self._failures[name], self._failure_logged = now + PAUSE_SECONDS, 0, False
+        self._retry_at[name], self._failure_logged = now + PAUSE_SECONDS, False
+        self._backoffs[name].succeeded()
         self._read[name] = {each: kept for each, kept in {**known, **changes}.items() if texts.get(each, "")}
         run.context.metrics.writes.labels("shadow", "patched").inc()
         return True

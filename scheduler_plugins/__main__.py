@@ -12,6 +12,7 @@ from typing import Final
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
 from headroom.runtime import http, logs
+from headroom.runtime.backoff import Backoff
 from scheduler_plugins.profile import summary
 from scheduler_plugins.settings import Settings, SettingsError, parse_flags
 from scheduler_plugins.snapshot.watch import ClusterWatch
@@ -82,7 +83,7 @@ async def _run(api: ApiServer, parts: Parts) -> None:
 
 async def _watch(api: ApiServer, watch: ClusterWatch) -> None:
     """Watch, once the API server answers."""
-    told, pause = False, 0.5
+    told, backoff = False, Backoff(0.5, 10.0)
     while True:
         try:
             await api.get("/version")
@@ -91,8 +92,7 @@ async def _watch(api: ApiServer, watch: ClusterWatch) -> None:
             if not told:
                 _LOG.warning("Waiting for the API server: %s", error)
             told = True
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, 10.0)
+        await asyncio.sleep(backoff.failed())
     await watch.run()
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
+from headroom.kube.lease import LeaseName
 from headroom.runtime import logs
 from headroom.runtime.http import ServerTls
 from headroom.runtime.text import joined
 from scheduler_plugins.extender.service import Mode
-from scheduler_plugins.leader import LeaseName
 from scheduler_plugins.profile import DEFAULT_PROFILE, KIND, Profile, ProfileError, load_profile
 from scheduler_plugins.profile.upstream import KIND as UPSTREAM_KIND
 

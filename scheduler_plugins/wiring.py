@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headroom.kube import ApiServer
+from headroom.kube.lease import LeaseFollower
 from headroom.runtime.garbage_collection import keep_tending
 from headroom.runtime.http import Pages
 from scheduler_plugins.extender.debug import NodePage
@@ -17,7 +18,6 @@ from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Extender
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import SourcedPlugin
-from scheduler_plugins.leader import Leader
 from scheduler_plugins.metrics import Telemetry
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.plugins.load_aware import LoadAware
@@ -65,7 +65,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     now = api.server_time  # reports and pods are stamped by clocks of others
     metrics = telemetry.part(RequeueMetrics)
     requeue_component = RequeueComponent(profile.waking, cache, Cycle(profile.enabled), api, metrics, now)
-    leader = Leader(api, settings.leader_lease, settings.leader_identity)
+    leader = LeaseFollower(api, settings.leader_lease, settings.leader_identity)
     reclaiming = list(_reclaiming(settings, cache, api, leader, telemetry))
     watch = ClusterWatch(api, cache, now, [*(each.pending for each in reclaiming), requeue_component])
     cycle = Cycle(profile.enabled, telemetry.observe_plugin)
@@ -88,7 +88,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     watched = of_watches(watch, settings.stale_seconds)
     health = _with_reports(watched, profile.enabled, cache, api)
     telemetry.watch("leads", "Whether this replica decides for the whole cluster.", lambda: float(leader.leads()))
-    health.states["leader"] = lambda: leader.words
+    health.states["leader"] = lambda: leader.description
     for each in reclaiming:
         each.trusted = lambda: not watched.complaints()
     accounting = [
@@ -136,7 +136,7 @@ def _all_expired(plugin: LoadAware, cache: ClusterCache, api: ApiServer) -> str:
 
 
 def _reclaiming(
-    settings: Settings, cache: ClusterCache, api: ApiServer, leader: Leader, telemetry: Telemetry
+    settings: Settings, cache: ClusterCache, api: ApiServer, leader: LeaseFollower, telemetry: Telemetry
 ) -> Iterator[PreemptionComponent]:
     """What gives borrowed resources back, where the profile has quotas."""
     enabled = settings.profile.enabled

@@ -15,14 +15,17 @@ from agent.reporter.merge_patch import dropped_paths, patch_of_keys
 from agent.reporter.remote_node_metric import ANOTHER_REPORTS, CHECK_SECONDS, Json, OtherReporters, RemoteNodeMetric
 from agent.reporter.report_status import BLOCKING, Failure, FailureKind, NodeMetricEvents, ReportStatus
 from agent.reporter.reporter import Report, ReportBuilder
-from agent.reporter.schedule import Backoff, is_due, phase_of, until_next
+from agent.reporter.schedule import is_due, phase_of, until_next
 from agent.reporter.spec import SpecInForce
 from agent.settings import ReportSettings
 from crds.node_metric import GROUP, PLURAL, VERSION
 from crds.predict_policy import with_defaults
 from headroom import kube
+from headroom.runtime.backoff import Backoff
 
 log = logging.getLogger(__name__)
+
+_FIRST_BACKOFF_SECONDS: Final = 1.0
 
 FAST_KEYS: Final = frozenset({"prediction", "prodReclaimableMetric", "prodPeakMetric"})
 """What a fast report says; `conditions` too, when they changed."""
@@ -63,7 +66,8 @@ class Publisher:
 
     def __post_init__(self) -> None:
         self.report_status = ReportStatus(self.node_name)
-        self._backoff = Backoff(self.settings.longest_backoff_seconds, self.settings.jitter)
+        jitter = 1.0 - self.settings.jitter, 1.0 + self.settings.jitter
+        self._backoff = Backoff(_FIRST_BACKOFF_SECONDS, self.settings.longest_backoff_seconds, jitter)
         self._events = NodeMetricEvents(kube.events.EventRecorder(self.api, _COMPONENT, self.wall))
         self._due_at = self.clock() + self.settings.first_after_seconds
         self.metrics.report_lag.set_function(lambda: max(self.clock() - self._due_at, 0.0))

@@ -1,20 +1,13 @@
-"""When to report: each node at its own phase of the interval, with backoff after failures; fast when much changed."""
+"""When to report: each node at its own phase of the interval; fast when much changed."""
 
 import hashlib
-import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from agent.pods import Resources
 from agent.prediction.node import NodePrediction
 from crds.predict_policy import with_defaults
 
-FIRST_BACKOFF_SECONDS: Final = 1.0
-"""The wait after a first failure; it doubles with each further one. [s]"""
-LONGEST_OBEYED_SECONDS: Final = 300.0
-"""The longest Retry-After of a server that is respected. [s]"""
-_MOST_DOUBLINGS: Final = 16
 SMALLEST_CHANGE: Final[Mapping[str, int]] = {"cpu": 10, "memory": 16 << 20}
 """A smaller difference is never worth a report. [milli-cores, bytes]"""
 
@@ -65,34 +58,3 @@ def _differs(name: str, before: int, after: int, threshold_percent: float) -> bo
         return after > 0
     difference = abs(after - before)
     return difference >= SMALLEST_CHANGE.get(name, 0) and difference * 100 > threshold_percent * before
-
-
-@dataclass(slots=True)
-class Backoff:
-    """Growing waits between tries that fail."""
-
-    longest_seconds: float
-    """The longest wait, unless the server requests a longer one. [s]"""
-    jitter: float
-    """Each wait is longer or shorter by up to this share."""
-    rng: random.Random = field(default_factory=random.Random)
-    """Source of the jitter."""
-    failures: int = 0
-    """Tries that failed since the last good one."""
-
-    def failed(self, retry_after_seconds: float | None = None) -> float:
-        """The wait after one more failure. [s]
-
-        Args:
-            retry_after_seconds: what the server requests; the next attempt is never earlier. [s]
-        """
-        wait = min(FIRST_BACKOFF_SECONDS * 2.0 ** min(self.failures, _MOST_DOUBLINGS), self.longest_seconds)
-        self.failures += 1
-        retry_after = min(retry_after_seconds or 0.0, LONGEST_OBEYED_SECONDS)
-        if retry_after > wait:
-            return retry_after * (1.0 + self.jitter * self.rng.random())
-        return max(wait * (1.0 + self.jitter * self.rng.uniform(-1.0, 1.0)), retry_after)
-
-    def succeeded(self) -> None:
-        """Begin anew."""
-        self.failures = 0

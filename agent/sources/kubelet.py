@@ -18,6 +18,7 @@ from crds.names import ANNOTATION_CONFIG_SOURCE
 from crds.priority import DEFAULT_VALUE, VALUES
 from headroom import kube
 from headroom.kube.connection import tls_context
+from headroom.runtime.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ class KubeletPods:
         self._cgroups = cgroups
         self._rng = rng or random.Random()  # noqa: S311 - it spreads requests, it protects nothing
         self._known: dict[str, _Listed] = {}
-        self._failures = 0
+        self._backoff = Backoff(settings.interval_seconds, settings.longest_wait_seconds)
         self._unreadable: frozenset[str] = frozenset()
         self._synced = False
         self.problem = ""
@@ -210,7 +211,8 @@ class KubeletPods:
             log.info("the kubelet lists this node's pods again")
         elif problem and problem != self.problem:
             log.warning("%s", problem)
-        self.problem, self._failures = problem, 0
+        self.problem = problem
+        self._backoff.succeeded()
 
     def _failed(self, problem: str, retry_after_seconds: float) -> float:
         """Say what is wrong when it is new, drop what has ended, and return how long to wait. [s]"""
@@ -223,9 +225,7 @@ class KubeletPods:
                 for uid, known in self._known.items()
                 if known.ref.cgroup_uid in running or not known.ref.running
             }
-        wait = min(self._settings.interval_seconds * 2.0**self._failures, self._settings.longest_wait_seconds)
-        self._failures = min(self._failures + 1, 16)
-        return self._jittered(max(wait, retry_after_seconds))
+        return self._jittered(max(self._backoff.failed(), retry_after_seconds))
 
     def _running(self) -> Mapping[str, PodCgroup]:
         """The pods that have a cgroup; while the tree cannot be listed, those that had one before."""

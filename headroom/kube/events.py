@@ -19,6 +19,7 @@ from typing import Any, Final
 from headroom.kube import paths
 from headroom.kube.api import MERGE_PATCH, ApiServer, Json
 from headroom.kube.errors import ApiError, ApiUnavailable
+from headroom.runtime.backoff import Backoff
 from headroom.runtime.sanitize import printable
 
 _LOG: Final = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ class EventRecorder:
         self._clock = clock
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
         self._waiting: OrderedDict[_Key, _Waiting] = OrderedDict()
-        self._pause = _FIRST_PAUSE_SECONDS
+        self._backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         self._resume_at = self._latest = float("-inf")
 
     def use(self, api: ApiServer) -> None:
@@ -166,9 +167,8 @@ class EventRecorder:
             if known is None or now - known.written_at > _FORGET_SECONDS or not await self._repeat(known, now):
                 self._series[key] = await self._create(event.body, now)
         except ApiUnavailable as error:
-            self._complain(event, error, first=self._pause == _FIRST_PAUSE_SECONDS)
-            self._resume_at = now + self._pause
-            self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
+            self._complain(event, error, first=not self._backoff.failures)
+            self._resume_at = now + self._backoff.failed()
             self._keep(key, event)
             return
         except ApiError as error:
@@ -180,7 +180,7 @@ class EventRecorder:
             else:
                 _give_up(event)
             return
-        self._pause = _FIRST_PAUSE_SECONDS
+        self._backoff.succeeded()
         self._series.move_to_end(key)
         while len(self._series) > _REMEMBERED:
             self._series.popitem(last=False)

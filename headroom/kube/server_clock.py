@@ -5,10 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 
-
-def since_boot() -> float:
-    """Seconds since this machine started, the time that it slept included: nobody sets this clock."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+from headroom.runtime.clocks import since_boot
 
 
 class ServerClock:

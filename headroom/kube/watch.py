@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from headroom.kube.api import ApiServer, Json
 from headroom.kube.errors import ApiError, ApiUnavailable
+from headroom.runtime.backoff import Backoff
 
 _LOG: Final = logging.getLogger(__name__)
 _LONGEST_LINE_BYTES: Final = 64 * 1024 * 1024
-_LONGEST_RETRY_AFTER_SECONDS: Final = 300.0
 _BUSY: Final = frozenset({429, 503})
 _GONE: Final = 410
 _SURELY_ABSENT: Final = 2
@@ -83,24 +83,17 @@ class _Gone(Exception):  # noqa: N818 - not an error: the agreed way to say "lis
     """The resource version cannot be resumed from."""
 
 
-class _Backoff:
-    """Growing, jittered waits between attempts, and one log line for each state of an outage."""
+class _Outage:
+    """Growing waits between attempts, and one log line for each state of an outage."""
 
     def __init__(self, timing: WatchTiming, path: str, health: WatchHealth) -> None:
-        self._timing = timing
-        self._path = path
-        self._health = health
-        self._failures = 0
+        self._path, self._health = path, health
+        self._backoff = Backoff(timing.first_delay_seconds, timing.longest_delay_seconds, (0.5, 1.0))
         self._reported: _State | None = None
         self._last: _State | None = None
 
-    async def wait(self, at_least_seconds: float = 0.0) -> None:
-        ceiling = min(self._timing.longest_delay_seconds, self._timing.first_delay_seconds * 2.0**self._failures)
-        self._failures = min(self._failures + 1, 30)
-        jittered = ceiling * random.uniform(0.5, 1.0)  # noqa: S311 - it spreads clients, it protects nothing
-        asked = min(at_least_seconds, _LONGEST_RETRY_AFTER_SECONDS)
-        later = asked * random.uniform(1.0, 1.2)  # noqa: S311 - all were asked to wait for the same time
-        await asyncio.sleep(max(jittered, later))
+    async def wait(self, retry_after_seconds: float | None) -> None:
+        await asyncio.sleep(self._backoff.failed(retry_after_seconds))
 
     def report(self, error: ApiError | ApiUnavailable) -> None:
         """Say what is wrong, once; another reason is said when it stays, for a server that starts gives several."""
@@ -118,7 +111,7 @@ class _Backoff:
         if self._reported is not None:
             _LOG.info("Watching %s again", self._path)
         self._reported = self._last = None
-        self._failures = 0
+        self._backoff.succeeded()
 
 
 _State = tuple[str, int | None, bool]
@@ -157,7 +150,7 @@ async def list_and_watch(
     watch = _Watch(api, path, query, health or WatchHealth(), timing)
     watch.keep, watch.version = keep, since
     while True:
-        pause = 0.0
+        retry_after: float | None = None
         try:
             if not watch.version:
                 yield await watch.relist()
@@ -173,9 +166,9 @@ async def list_and_watch(
         except ApiUnavailable as error:
             if error.status is not None and error.status not in _BUSY:
                 watch.version = ""  # the answer may be about the version (a restored etcd): do not insist on it
-            pause = error.retry_after or 0.0
-            watch.backoff.report(error)
-        await watch.backoff.wait(at_least_seconds=pause)
+            retry_after = error.retry_after
+            watch.outage.report(error)
+        await watch.outage.wait(retry_after)
 
 
 class _Watch:
@@ -185,7 +178,7 @@ class _Watch:
         self, api: ApiServer, path: str, query: dict[str, str], health: WatchHealth, timing: WatchTiming
     ) -> None:
         self._api, self._path, self._query, self._health, self._timing = api, path, query, health, timing
-        self.backoff = _Backoff(timing, path, health)
+        self.outage = _Outage(timing, path, health)
         self.keep: Callable[[Json], Any] | None = None
         """What to keep of each listed object."""
         self.version = ""
@@ -206,7 +199,7 @@ class _Watch:
         """Note a refusal; it may tell that there are no objects, because there is no such kind."""
         self.version = ""
         if not error.gone:
-            self.backoff.report(error)
+            self.outage.report(error)
         # Once is not enough: of several servers one may learn of a new definition a moment after the others.
         self._not_found = self._not_found + 1 if error.not_found else 0
         if self._timing.absent_is_empty and self._not_found >= _SURELY_ABSENT:
@@ -220,7 +213,7 @@ class _Watch:
         query = {**self._query, "resourceVersion": self.version}
         async for event in _events(self._api, self._path, query, self._timing, self._health):
             silent = False
-            self.backoff.recovered()
+            self.outage.recovered()
             self.version = event["object"]["metadata"]["resourceVersion"]
             if event["type"] != "BOOKMARK":
                 yield Changed(event["type"], event["object"])
@@ -230,7 +223,7 @@ class _Watch:
             self.version = ""
         self.lasted = seconds >= self._timing.healthy_seconds
         if self.lasted:
-            self.backoff.recovered()
+            self.outage.recovered()
 
 
 async def _events(

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -14,6 +14,30 @@ class Clocks:
     """Times that objects bear. [unix s]"""
     monotonic: Callable[[], float] = time.monotonic
     """Rates and waits. Never jumps. [s]"""
+
+
+def since_boot() -> float:
+    """Seconds since this machine started, the time that it slept included: nobody sets this clock."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class Elapsed:
+    """A clock for rights that expire: of several clocks, the one that went furthest since the last look.
+
+    So it never runs slow: one clock stands still while a virtual machine is frozen, another one is set back.
+    """
+
+    def __init__(self, clocks: Sequence[Callable[[], float]] = (time.monotonic, time.time, since_boot)) -> None:
+        self._clocks = clocks
+        self._last = [clock() for clock in clocks]
+        self._sum = 0.0
+
+    def __call__(self) -> float:
+        """Seconds since it was made; never falls. [s]"""
+        now = [clock() for clock in self._clocks]
+        self._sum += max(0.0, *(new - old for new, old in zip(now, self._last, strict=True)))
+        self._last = now
+        return self._sum
 
 
 class Calm:

@@ -7,12 +7,12 @@ from typing import Final
 
 from crds.names import CONDITION_MID_PUBLISHED
 from headroom.kube import ApiError, ApiUnavailable, paths
+from headroom.kube.lease import NotLeading
 from manager.calculators.mid import calculate, deadline
 from manager.config.merge import EffectiveStrategy, effective_strategy
 from manager.context import NodeState, Run
 from manager.handlers import node_metric
 from manager.inputs import NodeInputs, StrategyInputs, from_objects
-from manager.leader import NotLeading
 from manager.mid import publish
 from manager.reconcile.steps import POST_RECONCILE_STEPS, ReconcileResult
 from manager.write_rate_limiter import WriteKind, WriteRateLimiter

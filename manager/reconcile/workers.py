@@ -2,17 +2,16 @@
 
 import logging
 import math
-import random
 from typing import Final
 
 from headroom.kube import ApiError, ApiUnavailable
+from headroom.kube.lease import NotLeading
+from headroom.runtime.backoff import LONGEST_RETRY_AFTER_SECONDS, Backoff
 from manager.context import Run
-from manager.leader import NotLeading
 from manager.reconcile.node import reconcile
 
 _LOG: Final = logging.getLogger(__name__)
 _LOG_AGAIN_SECONDS: Final = 60.0
-_LONGEST_RETRY_AFTER_SECONDS: Final = 300.0
 _LAPSE_SECONDS: Final = 1.0
 """A node that was taken while it was unknown which replica leads is retried after this long. [s]"""
 
@@ -54,7 +53,7 @@ class Workers:
         except (ApiError, ApiUnavailable) as error:
             state.failures += 1
             self._log_failure(name, error)
-            retry_after = min(getattr(error, "retry_after", None) or 0.0, _LONGEST_RETRY_AFTER_SECONDS)
+            retry_after = min(getattr(error, "retry_after", None) or 0.0, LONGEST_RETRY_AFTER_SECONDS)
             self._requeue(name, max(retry_after, self._pause(state.failures)), retry_after)
             if isinstance(error, ApiUnavailable) and error.status is None:
                 self._record_outage()
@@ -74,8 +73,7 @@ class Workers:
 
     def _pause(self, failures: int) -> float:
         timing = self._run.context.settings.timing
-        ceiling = min(timing.longest_retry_seconds, timing.first_retry_seconds * 2.0 ** min(failures - 1, 20))
-        return ceiling * random.uniform(0.5, 1.0)  # noqa: S311 - it spreads retries
+        return Backoff(timing.first_retry_seconds, timing.longest_retry_seconds, (0.5, 1.0), failures - 1).failed()
 
     def _record_outage(self) -> None:
         now = self._run.context.steady()

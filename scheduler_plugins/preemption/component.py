@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable
 from headroom.kube.events import EventRecorder
+from headroom.kube.lease import LeaseFollower, NotLeading
+from headroom.runtime.backoff import Backoff
 from headroom.runtime.clocks import Calm, Clocks
 from scheduler_plugins.framework.cycle import Cycle, Enabled
-from scheduler_plugins.leader import Leader, NotLeading
 from scheduler_plugins.preemption.controller import INTERVAL_SECONDS, Controller
 from scheduler_plugins.preemption.evaluator import Evaluator
 from scheduler_plugins.preemption.events import PreemptionEventRecorder
@@ -51,11 +52,12 @@ class PreemptionComponent:
         cache: ClusterCache,
         cluster: QuotaCluster,
         api: ApiServer,
-        leader: Leader,
+        leader: LeaseFollower,
         metrics: PreemptionMetrics,
     ) -> None:
         self._trouble = ""
-        self._pause = INTERVAL_SECONDS
+        self._backoff = Backoff(2 * INTERVAL_SECONDS, _LONGEST_PAUSE_SECONDS)
+        self._pause = _SOONEST_SECONDS
         self.trusted: Callable[[], bool] = lambda: True
         """Whether what is known of the cluster is recent: else nobody is evicted."""
         self.pending = Pending(frozenset(settings.scheduler_names), self._bound)
@@ -79,7 +81,7 @@ class PreemptionComponent:
         """Look, as soon as there is something to do and once a second, until cancelled."""
         while True:
             await self.reconcile_and_survive()
-            await asyncio.sleep(_SOONEST_SECONDS if self._pause == INTERVAL_SECONDS else self._pause)
+            await asyncio.sleep(self._pause)
             try:
                 await asyncio.wait_for(self.pending.changed.wait(), INTERVAL_SECONDS)
             except TimeoutError:
@@ -95,15 +97,16 @@ class PreemptionComponent:
             return
         except (ApiUnavailable, ApiError) as error:
             self._tell(f"{error}", None)
-            self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
+            self._pause = self._backoff.failed()
             return
         except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
             self._tell(f"{type(error).__name__}: {error}", error)
-            self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
+            self._pause = self._backoff.failed()
             return
         if self._trouble:
             _LOG.info("Borrowed resources are given back again")
-        self._trouble, self._pause = "", INTERVAL_SECONDS
+        self._trouble, self._pause = "", _SOONEST_SECONDS
+        self._backoff.succeeded()
 
     def _tell(self, trouble: str, error: Exception | None) -> None:
         if trouble != self._trouble:

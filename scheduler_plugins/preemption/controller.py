@@ -18,8 +18,8 @@ from typing import Final
 
 from headroom.cluster.pod import workload_key
 from headroom.kube import ApiError, ApiServer, ApiUnavailable
+from headroom.kube.lease import LeaseFollower
 from headroom.runtime.clocks import Clocks
-from scheduler_plugins.leader import Leader
 from scheduler_plugins.preemption import events, hold_writer
 from scheduler_plugins.preemption.equivalence import EquivalenceClass
 from scheduler_plugins.preemption.evaluator import Evaluator
@@ -82,7 +82,7 @@ class Controller:
         evaluator: Evaluator,
         pending: Pending,
         api: ApiServer,
-        leader: Leader,
+        leader: LeaseFollower,
         recorder: PreemptionEventRecorder,
         metrics: PreemptionMetrics,
         clocks: Clocks | None = None,

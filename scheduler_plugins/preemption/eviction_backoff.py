@@ -9,6 +9,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Final
 
+from headroom.runtime.backoff import Backoff
 from scheduler_plugins.quota.hold import Hold
 
 EARLY_SECONDS: Final = 60.0
@@ -26,7 +27,7 @@ class EvictionBackoff:
 
     def after(self, attempts: int) -> float:
         """Twice as long each time. [s]"""
-        return min(self.first_seconds * 2.0 ** min(max(attempts, 1) - 1, 60), self.longest_seconds)
+        return Backoff(self.first_seconds, self.longest_seconds).after(attempts)
 
     def ends(self, hold: Hold) -> float:
         """When a pod may try again whose hold expires, or has expired. [unix s]"""

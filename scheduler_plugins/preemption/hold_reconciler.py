@@ -10,8 +10,8 @@ from typing import Final
 from crds.elastic_quota import GROUP, PLURAL, VERSION
 from headroom.cluster.pod import workload_key
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
+from headroom.kube.lease import LeaseFollower
 from headroom.runtime.token_bucket import TokenBucket
-from scheduler_plugins.leader import Leader
 from scheduler_plugins.preemption import events, hold_writer
 from scheduler_plugins.preemption.evaluator import Evaluator, as_asked
 from scheduler_plugins.preemption.events import PreemptionEventRecorder
@@ -54,7 +54,7 @@ class Evictions:
         self,
         settings: PreemptionSettings,
         api: ApiServer,
-        leader: Leader,
+        leader: LeaseFollower,
         recorder: PreemptionEventRecorder,
         metrics: PreemptionMetrics,
         wall: Callable[[], float],

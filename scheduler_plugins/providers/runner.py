@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from headroom.runtime.backoff import Backoff
 from scheduler_plugins.providers.provider import Answer, Cluster, Provider, ProviderError
 from scheduler_plugins.providers.readings import utilisation
 from scheduler_plugins.providers.registry import LOAD_WATCHER, PROVIDERS
@@ -234,7 +235,7 @@ class Runner:
         """How long to wait now, with jitter: the interval, or after failures twice as long each time. [s]"""
         usual = self._interval
         if self._failures:
-            usual = min(_FIRST_PAUSE * 2.0 ** min(self._failures - 1, 30), max(LONGEST_PAUSE, usual))
+            usual = Backoff(_FIRST_PAUSE, max(LONGEST_PAUSE, usual)).after(self._failures)
         return usual * self._lots.uniform(1 - _JITTER, 1 + _JITTER)
 
     def state(self) -> str:

@@ -13,15 +13,14 @@ from prometheus_client import CollectorRegistry
 from crds import names
 from headroom.kube import ApiServer, paths
 from headroom.kube.events import EventRecorder
+from headroom.kube.lease import LeaderElector, LeaderSettings, LeaseFollower
 from headroom.runtime.clocks import Clocks
 from manager.context import Context, Run
 from manager.handlers import node_metric_watch, nodes, pods
-from manager.leader import LeaderElector
 from manager.metrics import ManagerMetrics
 from manager.reconcile.queue import NodeQueue
-from manager.settings import LeaderSettings, Settings
+from manager.settings import Settings
 from scheduler_plugins.framework.cycle import Cycle, Enabled
-from scheduler_plugins.leader import Leader, LeaseName
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.plugins.load_aware import NAME as LOAD
 from scheduler_plugins.plugins.load_aware import LoadAware
@@ -36,6 +35,7 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.watch import NODE_METRICS, ClusterWatch
 from tests.fuzz.strength import fuzz
 from tests.fuzz.test_scheduler_objects import VALUES, _paths, _with
+from tests.manager.made import LEASE
 from tests.scheduler_plugins import objects
 from tests.scheduler_plugins.objects import node_metric, pod_metric
 from tests.scheduler_plugins.preemption.plays import OURS, QUOTAS, Server
@@ -209,7 +209,7 @@ async def _reclaimed(listed: dict[str, list[Json]]) -> tuple[Any, ...]:
     cluster.present = lambda _: NOW
     api, settings, metrics = _Api(listed), PreemptionSettings(), PreemptionMetrics(CollectorRegistry())
     typed = cast("ApiServer", api)
-    pending, leader = Pending(frozenset({OURS}), lambda _: None), Leader(typed, LeaseName("ns", "lease"), "me")
+    pending, leader = Pending(frozenset({OURS}), lambda _: None), LeaseFollower(typed, LEASE, "me")
     leader.leads = lambda: True  # type: ignore[method-assign]
     cycle = Cycle([Enabled(LOAD, 1.0, plugins[LOAD])])
     judge = Evaluator(cluster, cache, cycle, settings, metrics)
@@ -244,7 +244,7 @@ def test_reclaim_goes_on(odd: tuple[str, Json]) -> None:
 
 async def _managed(listed: dict[str, list[Json]]) -> Context:
     context, api = Context(Settings(), ManagerMetrics()), cast("ApiServer", _Api(listed))
-    leader = LeaderElector(api, "ns", "a", LeaderSettings(enabled=False), lambda: 0.0, lambda: None)
+    leader = LeaderElector(api, LEASE, "a", LeaderSettings(enabled=False), lambda: 0.0, lambda: None)
     run = Run(context, api, NodeQueue(0.0, lambda: 0.0), leader, EventRecorder(api, "headroom-manager"))
     for each in listed[paths.NODES]:
         nodes.observe(run, "ADDED", each)

@@ -10,6 +10,7 @@ from crds.codec import from_json
 from crds.colocation import ColocationStrategy
 from headroom.kube import APPLY, ApiError, ApiUnavailable
 from headroom.kube.connection import Connection
+from headroom.kube.lease import LeaseName
 from headroom.kube.server_clock import ServerClock
 from manager.cluster import ClusterState
 from manager.inputs import NodeInputs, ObservedAt, PodInputs, from_objects
@@ -19,6 +20,7 @@ from tests.manager import applied
 Json = dict[str, Any]
 
 NOW = 1_800_000_000.0
+LEASE = LeaseName("ns", "headroom-manager")
 
 
 def at(seconds: float) -> str:

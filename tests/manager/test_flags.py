@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from headroom.kube.lease import LeaderSettings
 from manager.__main__ import parse_flags
-from manager.settings import LeaderSettings, Settings, TimingSettings
+from manager.settings import Settings, TimingSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +38,6 @@ def test_defaults_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.listen == ":8080"
     assert found.leader == LeaderSettings(
         enabled=False,
-        lease_name="headroom-manager",
         lease_seconds=10,
         renew_deadline_seconds=7.0,
         retry_seconds=1.5,

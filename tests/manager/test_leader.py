@@ -6,10 +6,9 @@ from typing import cast
 import pytest
 
 from headroom.kube import ApiServer, ApiUnavailable
-from headroom.runtime.lease_clock import Elapsed
-from manager.leader import LeaderElector, NotLeading
-from manager.settings import LeaderSettings
-from tests.manager.made import FakeApi
+from headroom.kube.lease import LeaderElector, LeaderSettings, NotLeading
+from headroom.runtime.clocks import Elapsed
+from tests.manager.made import LEASE, FakeApi
 from tests.manager.reconcile.test_queue import Clock
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/headroom-manager"
@@ -21,7 +20,7 @@ class Replica:
 
     def __init__(self, api: FakeApi, name: str, clock: Clock, settings: LeaderSettings = SETTINGS) -> None:
         self.told = 0
-        self.leadership = LeaderElector(cast("ApiServer", api), "ns", name, settings, clock, self._tell)
+        self.leadership = LeaderElector(cast("ApiServer", api), LEASE, name, settings, clock, self._tell)
 
     def _tell(self) -> None:
         self.told += 1
@@ -176,7 +175,13 @@ async def test_frozen_leader_leads_no_more(api: FakeApi, clock: Clock) -> None:
     """A leader whose own clock stood still while another clock went on does not take itself for the leader."""
     wall = Clock()
     leadership = LeaderElector(
-        cast("ApiServer", api), "ns", "a", SETTINGS, clock, lambda: None, own_clock=Elapsed([clock, wall])
+        cast("ApiServer", api),
+        LEASE,
+        "a",
+        SETTINGS,
+        clock,
+        lambda: None,
+        own_clock=Elapsed([clock, wall]),
     )
     await leadership._attempt()
     found = []

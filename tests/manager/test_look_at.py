@@ -10,19 +10,19 @@ import pytest
 from crds import names
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection
 from headroom.kube.events import EventRecorder
+from headroom.kube.lease import LeaderElector, LeaderSettings
 from headroom.kube.server_clock import ServerClock
 from manager.config.in_force import InForce, after_change
 from manager.context import Context, Run
 from manager.handlers import node_metric, nodes
 from manager.inputs import PodInputs
-from manager.leader import LeaderElector
 from manager.metrics import ManagerMetrics
 from manager.reconcile.node import reconcile
 from manager.reconcile.queue import NodeQueue
 from manager.reconcile.workers import Workers
 from manager.runner import serve
-from manager.settings import LeaderSettings, Settings
-from tests.manager.made import NOW, FakeApi, Json, mid_pod, node, put_pods, report
+from manager.settings import Settings
+from tests.manager.made import LEASE, NOW, FakeApi, Json, mid_pod, node, put_pods, report
 from tests.manager.reconcile.test_queue import Clock
 
 METRIC = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics/n1"
@@ -39,7 +39,7 @@ class World:
         self.wall.now = NOW
         context = Context(Settings(), ManagerMetrics(), wall=self.wall, steady=self.steady)
         api = cast("ApiServer", self.api)
-        leader = LeaderElector(api, "ns", "a", LeaderSettings(enabled=False), self.steady, lambda: None)
+        leader = LeaderElector(api, LEASE, "a", LeaderSettings(enabled=False), self.steady, lambda: None)
         queue = NodeQueue(0.0, self.steady)
         self.run = Run(context, api, queue, leader, EventRecorder(api, "headroom-manager", clock=self.wall))
         put_pods(context.cluster, [])
@@ -273,7 +273,7 @@ async def test_bad_annotation_is_told(world: World) -> None:
 async def test_follower_writes_nothing(world: World) -> None:
     """A replica that does not lead reads, and writes nothing."""
     api = cast("ApiServer", world.api)
-    world.run.leader = LeaderElector(api, "ns", "b", LeaderSettings(enabled=True), world.steady, lambda: None)
+    world.run.leader = LeaderElector(api, LEASE, "b", LeaderSettings(enabled=True), world.steady, lambda: None)
     world.reports(report())
     await world.reconcile()
     assert world.api.calls == []

@@ -6,12 +6,11 @@ from typing import cast
 import pytest
 
 from headroom.kube import ApiError, ApiServer
+from headroom.kube.lease import LeaderElector, LeaderSettings
 from manager.handlers import node_metric, node_metric_watch, nodes
-from manager.leader import LeaderElector
 from manager.reconcile.workers import Workers
 from manager.runner import relist
-from manager.settings import LeaderSettings
-from tests.manager.made import Json, node, report
+from tests.manager.made import LEASE, Json, node, report
 from tests.manager.test_look_at import METRIC, NODE, World
 
 
@@ -40,7 +39,7 @@ def stand_by(world: World, *, is_leader: bool) -> None:
     """Lose the Lease to another replica, or lead again."""
     api = cast("ApiServer", world.api)
     settings = LeaderSettings(enabled=not is_leader)
-    world.run.leader = LeaderElector(api, "ns", "b", settings, world.steady, lambda: None)
+    world.run.leader = LeaderElector(api, LEASE, "b", settings, world.steady, lambda: None)
 
 
 async def test_follower_forgets_gone_nodes(world: World) -> None:

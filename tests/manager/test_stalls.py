@@ -11,16 +11,16 @@ import pytest
 
 from headroom.kube import ApiServer, ApiUnavailable
 from headroom.kube.events import EventRecorder
+from headroom.kube.lease import LeaderElector, LeaderSettings
 from manager.config.in_force import InForce, after_change
 from manager.context import Context, Run
 from manager.handlers import node_metric, nodes
-from manager.leader import LeaderElector
 from manager.metrics import ManagerMetrics
 from manager.reconcile.queue import NodeQueue
 from manager.reconcile.workers import Workers
 from manager.runner import _tick
-from manager.settings import LeaderSettings, Settings
-from tests.manager.made import NOW, FakeApi, Json, node, put_pods, report
+from manager.settings import Settings
+from tests.manager.made import LEASE, NOW, FakeApi, Json, node, put_pods, report
 
 STALL_AT = 100.0
 DEGRADE_SECONDS = 900.0
@@ -97,7 +97,7 @@ class Cluster:
         def leader_changed() -> None:
             self.run.requeue_all()
 
-        leader = LeaderElector(session, "ns", "a", LeaderSettings(enabled=True), loop.time, leader_changed)
+        leader = LeaderElector(session, LEASE, "a", LeaderSettings(enabled=True), loop.time, leader_changed)
         guarded = cast("ApiServer", HeldBack(self.server, self.running, leader.may_write_for))
         queue = NodeQueue(context.settings.timing.coalesce_seconds, loop.time)
         self.run = Run(context, guarded, queue, leader, EventRecorder(guarded, "headroom-manager", clock=context.wall))
@@ -234,7 +234,14 @@ def test_another_leader_in_between_is_noticed() -> None:
     async def lose() -> None:
         server = FakeApi()
         settings = LeaderSettings(enabled=True)
-        leader = LeaderElector(cast("ApiServer", server), "ns", "a", settings, loop.time, lambda: told.append(loop.now))
+        leader = LeaderElector(
+            cast("ApiServer", server),
+            LEASE,
+            "a",
+            settings,
+            loop.time,
+            lambda: told.append(loop.now),
+        )
         task = asyncio.create_task(leader.run())
         await asyncio.sleep(3)
         term, (path,) = leader.term, server.objects

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headroom.kube import ApiUnavailable
-from scheduler_plugins.leader import POLL_SECONDS, Leader, LeaseName, NotLeading
+from headroom.kube.lease import POLL_SECONDS, LeaseFollower, LeaseName, NotLeading
 
 LEASE = LeaseName("kube-system", "headroom-scheduler")
 ZERO = 1_700_000_000.0
@@ -57,12 +57,12 @@ def kubernetes() -> Kubernetes:
     return Kubernetes()
 
 
-def replica(kubernetes: Kubernetes, identity: str) -> Leader:
+def replica(kubernetes: Kubernetes, identity: str) -> LeaseFollower:
     """A replica beside the kube-scheduler on that host."""
-    return Leader(kubernetes, LEASE, identity, kubernetes.clock)
+    return LeaseFollower(kubernetes, LEASE, identity, kubernetes.clock)
 
 
-async def live(kubernetes: Kubernetes, seconds: int, *leaders: Leader, renew: bool = True) -> None:
+async def live(kubernetes: Kubernetes, seconds: int, *leaders: LeaseFollower, renew: bool = True) -> None:
     """Time passes, in which everybody reads the Lease every 2 s, and its holder renews it if it does."""
     for _ in range(0, seconds, 2):
         kubernetes.now += 2
@@ -74,11 +74,11 @@ async def live(kubernetes: Kubernetes, seconds: int, *leaders: Leader, renew: bo
 
 async def test_without_lease_always_leads(kubernetes: Kubernetes) -> None:
     """The only replica leads without asking anybody."""
-    leader = Leader(kubernetes, None, "a", kubernetes.clock)
+    leader = LeaseFollower(kubernetes, None, "a", kubernetes.clock)
     await leader.poll()
     assert leader.leads()
     assert leader.may_write_for() == float("inf")
-    assert leader.words == "leads: there is no other replica"
+    assert leader.description == "leads: there is no other replica"
 
 
 async def test_first_holder_leads_once_renewed(kubernetes: Kubernetes) -> None:
@@ -90,7 +90,7 @@ async def test_first_holder_leads_once_renewed(kubernetes: Kubernetes) -> None:
     await live(kubernetes, 2, leader)
     assert leader.leads()
     assert leader.may_write_for() == 15 - 2  # renewed after the read 2 s ago
-    assert leader.words == "leads"
+    assert leader.description == "leads"
 
 
 async def test_short_lease_is_read_often_enough(kubernetes: Kubernetes) -> None:
@@ -131,7 +131,7 @@ async def test_only_its_own_host_counts(kubernetes: Kubernetes) -> None:
     await live(kubernetes, 4, long, short)
     assert long.leads()
     assert not short.leads()
-    assert short.words == "stands by: ab_5d7 leads"
+    assert short.description == "stands by: ab_5d7 leads"
 
 
 async def test_expired_lease_changes_hands_at_once(kubernetes: Kubernetes) -> None:
@@ -157,7 +157,7 @@ async def test_stolen_lease_ends_the_right(kubernetes: Kubernetes) -> None:
     kubernetes.acquired("new")
     await old.poll()
     assert not old.leads()
-    assert old.words == "stands by: new_5d7 leads"
+    assert old.description == "stands by: new_5d7 leads"
     with pytest.raises(NotLeading):
         old.may_write_for()
     await live(kubernetes, 60, old)

@@ -83,7 +83,7 @@ class _Listed(ApiServer):
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Watches are begun again at once."""
-    monkeypatch.setattr("headroom.kube.watch._Backoff.wait", lambda *_, **__: asyncio.sleep(0))
+    monkeypatch.setattr("headroom.kube.watch._Outage.wait", lambda *_, **__: asyncio.sleep(0))
 
 
 def _world() -> tuple[ClusterCache, QuotaCluster]:

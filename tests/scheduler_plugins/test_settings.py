@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from headroom.kube.lease import LeaseName
 from scheduler_plugins.__main__ import main
 from scheduler_plugins.extender.service import Answering, Mode
-from scheduler_plugins.leader import LeaseName
 from scheduler_plugins.profile import DEFAULT_PROFILE, Profile
 from scheduler_plugins.settings import Settings, SettingsError, parse_flags
 from scheduler_plugins.snapshot.estimate import LoadRules

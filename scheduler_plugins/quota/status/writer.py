@@ -13,6 +13,7 @@ from headroom.cluster.shape import check_elastic_quota
 from headroom.kube import MERGE_PATCH, ApiError, ApiUnavailable, paths
 from headroom.kube.events import EventRecorder
 from headroom.kube.unreadable_objects import Unreadable
+from headroom.runtime.backoff import Backoff
 from headroom.runtime.token_bucket import TokenBucket
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.resource_list import reported
@@ -122,7 +123,7 @@ class Writer:
         self._known: dict[str, _Known] = {}
         self._turn = 0
         self._resume_at = float("-inf")
-        self._pause = _FIRST_PAUSE_SECONDS
+        self._backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         self._told = self._told_pruned = False
         self._unreadable = Unreadable("ElasticQuota", check_elastic_quota)
 
@@ -250,15 +251,15 @@ class Writer:
         try:
             answer = await self._api.patch(paths.status(path), change.body, content_type=MERGE_PATCH)
         except ApiUnavailable as error:
-            self._resume_at = now + (error.retry_after or self._pause)
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+            self._resume_at = now + self._backoff.failed(error.retry_after)
             _LOG.debug("The status of quotas could not be written, the API server is left alone for a while: %s", error)
             return Written.UNAVAILABLE
         except ApiError as error:
             return self._refused(quota, error, known)
         if self._told:
             _LOG.info("The status of quotas is written again")
-        self._pause, self._told = _FIRST_PAUSE_SECONDS, False
+        self._told = False
+        self._backoff.succeeded()
         known.seen, known.answer = str((current or quota)["metadata"].get("resourceVersion")), answer
         if "conditions" in change.body["status"]:
             kept = (answer.get("status") or {}).get("conditions")

@@ -1,10 +1,8 @@
 """When reports are made."""
 
-import random
-
 import pytest
 
-from agent.reporter.schedule import LONGEST_OBEYED_SECONDS, Backoff, phase_of, until_next
+from agent.reporter.schedule import phase_of, until_next
 
 
 def test_thousand_nodes_spread() -> None:
@@ -30,35 +28,3 @@ def test_thousand_nodes_spread() -> None:
 def test_node_keeps_its_moment(now: float, wait: float) -> None:
     """A node with phase 0.25 reports 15 s past each minute, whenever its last report was."""
     assert until_next(1_699_999_980.0 + now, 60.0, 0.25) == pytest.approx(wait)
-
-
-def test_backoff_grows_and_ends() -> None:
-    """Waits double up to the longest, and begin anew after a success."""
-    backoff = Backoff(30.0, 0.0)
-    assert [backoff.failed() for _ in range(8)] == [1, 2, 4, 8, 16, 30, 30, 30]
-    backoff.succeeded()
-    assert backoff.failed() == 1
-
-
-def test_backoff_is_jittered() -> None:
-    """Waits differ by up to the jitter, so that nodes do not come back together."""
-    waits = []
-    for seed in range(100):
-        backoff = Backoff(30.0, 0.1, random.Random(seed), failures=10)  # noqa: S311
-        waits.append(backoff.failed())
-    assert all(27 <= wait <= 33 for wait in waits)
-    assert len(set(waits)) > 50
-
-
-@pytest.mark.parametrize(("asked", "least"), [(5.0, 5.0), (0.0, 0.9), (1e9, LONGEST_OBEYED_SECONDS), (None, 0.9)])
-def test_server_is_left_alone(asked: float | None, least: float) -> None:
-    """A server is never asked again before the time that it names; one that names a year is not believed."""
-    waits = [Backoff(30.0, 0.1, random.Random(seed)).failed(asked) for seed in range(50)]  # noqa: S311
-    assert min(waits) >= least
-    assert max(waits) <= max(least * 1.25, 1.1)
-
-
-def test_endless_outage_is_bounded() -> None:
-    """After a year of failures a wait is as after a minute."""
-    backoff = Backoff(30.0, 0.0, failures=1_000_000)
-    assert backoff.failed() == 30

@@ -9,6 +9,7 @@ from headroom.cli import manager_state
 from headroom.cli.uninstall import plan as uninstall_plan
 from headroom.kube import ApiError, paths
 from manager import node_metric
+from manager import settings as manager_settings
 from manager.settings import Settings
 from tests.headroom.cli.uninstalled import CONFIG, DEPLOYMENT, NS, SCHEDULER, Stage
 from tests.manager.made import Json, pod
@@ -29,7 +30,7 @@ def lines(said: str) -> list[tuple[str, str, str]]:
 def test_names_are_the_managers() -> None:
     """What is taken away has the names under which the manager writes it."""
     settings = Settings()
-    assert settings.leader.lease_name == manager_state.NAME
+    assert manager_settings.LEASE_NAME == manager_state.NAME
     assert settings.webhook.secret_name == uninstall_plan.WEBHOOK_SECRET
 
 

@@ -13,14 +13,14 @@ from prometheus_client import generate_latest
 
 from crds.shadow_accounts import name_of
 from headroom.kube import ApiError, ApiUnavailable, paths
+from headroom.kube.lease import LeaderElector, LeaderSettings
 from manager.handlers import node_metric, nodes
 from manager.inputs import PodInputs
-from manager.leader import LeaderElector
 from manager.mid.shadow import Account, ShadowSimulation
 from manager.reconcile.steps.shadow import ShadowState
-from manager.settings import DEFAULT_NAMESPACE, LeaderSettings
+from manager.settings import DEFAULT_NAMESPACE
 from manager.shadow_store import FORBIDDEN_SECONDS, ShadowStore
-from tests.manager.made import FakeApi, Json, at, mid_pod, node, put_pods, report
+from tests.manager.made import LEASE, FakeApi, Json, at, mid_pod, node, put_pods, report
 from tests.manager.test_look_at import ENABLED, METRIC, World
 
 SHADOW = '{"enable": true, "midIncreaseHoldSeconds": 0, "mode": "shadow"}'
@@ -165,7 +165,7 @@ async def test_follower_forgets(world: Shadowed) -> None:
     """A replica that no longer leads shows nothing, and reads the account again when it leads again."""
     leading = world.run.leader
     api: Any = world.api
-    world.run.leader = LeaderElector(api, "ns", "b", LeaderSettings(enabled=True), world.steady, lambda: None)
+    world.run.leader = LeaderElector(api, LEASE, "b", LeaderSettings(enabled=True), world.steady, lambda: None)
     await world.reconcile()
     assert 'node="n1"' not in world.metrics()
     assert "headroom_manager_shadow_nodes 0.0" in world.metrics()

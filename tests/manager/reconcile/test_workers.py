@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from headroom.kube import ApiError, ApiUnavailable
+from headroom.kube.lease import NotLeading
 from manager.handlers import node_metric, nodes
 from manager.inputs import PodInputs
-from manager.leader import NotLeading
 from manager.reconcile.workers import Workers
 from tests.manager.made import Json, mid_pod, node, report
 from tests.manager.test_look_at import World

@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry
 
 from headroom.kube import ApiError, ApiServer
 from headroom.kube.events import EventRecorder
+from headroom.kube.lease import LeaseFollower, LeaseName
 from headroom.runtime.clocks import Calm, Clocks
 from scheduler_plugins.framework.cycle import Cycle
-from scheduler_plugins.leader import Leader, LeaseName
 from scheduler_plugins.preemption.controller import Controller
 from scheduler_plugins.preemption.evaluator import Evaluator
 from scheduler_plugins.preemption.events import PreemptionEventRecorder
@@ -162,7 +162,7 @@ class Play:
         api = cast("ApiServer", self.server)
         evaluator = Evaluator(self.world.cluster, self.cache, Cycle([]), self.settings, metrics)
         self.pending = Pending(frozenset({OURS}), lambda _: None)
-        leader = Leader(api, lease, "me")
+        leader = LeaseFollower(api, lease, "me")
         leader.leads = lambda: self.leads  # type: ignore[method-assign]
         clocks = Clocks(lambda: self.now + self.ahead, lambda: self.now)
         calm = Calm(clocks.wall, clocks.monotonic, LONGEST_SECONDS)

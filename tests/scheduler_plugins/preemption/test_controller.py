@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable
-from scheduler_plugins.leader import NotLeading
+from headroom.kube.lease import NotLeading
 from scheduler_plugins.preemption.eviction import Evicted, evict
 from scheduler_plugins.preemption.selection.budgets import BudgetsRule
 from scheduler_plugins.quota.hold import Hold

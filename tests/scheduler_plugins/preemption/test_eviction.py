@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from headroom.kube import ApiServer, ApiUnavailable
-from scheduler_plugins.leader import NotLeading
+from headroom.kube.lease import NotLeading
 from scheduler_plugins.preemption.eviction import Evicted, Outcome, evict
 from scheduler_plugins.preemption.selection.budgets import BudgetsRule
 from tests.scheduler_plugins.preemption.plays import Play

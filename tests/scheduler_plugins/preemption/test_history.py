@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headroom.kube import ApiUnavailable
-from scheduler_plugins.leader import NotLeading
+from headroom.kube.lease import NotLeading
 from tests.scheduler_plugins.preemption.plays import OURS, Play
 from tools.soak.quota_history import Bound, Ended, Evicted, LeaseTaken, QuotaWritten, faults
 

@@ -6,19 +6,19 @@ from typing import Any, cast
 
 from headroom.kube import ApiServer
 from headroom.kube.events import EventRecorder
+from headroom.kube.lease import LeaderElector, LeaderSettings
 from manager.calculators.mid import calculate
 from manager.config.merge import effective_strategy
 from manager.config.parse import parse_config
 from manager.context import Context, Run
 from manager.inputs import PodInputs, from_objects
-from manager.leader import LeaderElector
 from manager.metrics import ManagerMetrics
 from manager.reconcile.queue import NodeQueue
 from manager.reconcile.steps import ReconcileResult
 from manager.reconcile.steps.eviction import ClusterEvictionState, MidEvictions
-from manager.settings import LeaderSettings, Settings
+from manager.settings import Settings
 from tests.headroom.kube.preconditions import check_options
-from tests.manager.made import NOW, FakeApi, Json, at, node, put_pods, report
+from tests.manager.made import LEASE, NOW, FakeApi, Json, at, node, put_pods, report
 from tests.manager.reconcile.test_queue import Clock
 
 PODS = "/api/v1/namespaces/shop/pods"
@@ -60,7 +60,7 @@ class Stage:
         self.wall.now, self.steady.now = NOW, 1000.0
         self.context = Context(Settings(), ManagerMetrics(), wall=self.wall, steady=self.steady)
         api = cast("ApiServer", self.api)
-        self.leader = LeaderElector(api, "ns", "a", LeaderSettings(enabled=False), self.steady, lambda: None)
+        self.leader = LeaderElector(api, LEASE, "a", LeaderSettings(enabled=False), self.steady, lambda: None)
         events = EventRecorder(api, "headroom-manager", clock=self.wall)
         self.run = Run(self.context, api, NodeQueue(0.0, self.steady), self.leader, events)
         put_pods(self.context.cluster, [])

@@ -7,9 +7,9 @@ import pytest
 
 from crds.names import ANNOTATION_COLOCATION_STRATEGY
 from headroom.kube import ApiError, ApiUnavailable
+from headroom.kube.lease import NotLeading
 from manager.config.merge import effective_strategy
 from manager.config.parse import parse_config
-from manager.leader import NotLeading
 from manager.mid.eviction.settings import EvictionSettings
 from manager.reconcile.steps.eviction import ClusterEvictionState
 from tests.manager.made import Json, at

@@ -4,10 +4,9 @@ import pytest
 
 from crds import names
 from headroom.kube import ApiError, ApiUnavailable
-from manager.leader import LeaderElector
+from headroom.kube.lease import LeaderElector, LeaderSettings
 from manager.reconcile.steps.eviction import ClusterEvictionState, MidEvictions
-from manager.settings import LeaderSettings
-from tests.manager.made import Json, pod, report
+from tests.manager.made import LEASE, Json, pod, report
 from tests.manager.mid.eviction.made_mid import mid, three
 from tests.manager.mid.eviction.stage import AFTER_SECONDS, PODS, Stage
 
@@ -357,7 +356,7 @@ async def test_lost_leadership_stops_before_asking(monkeypatch: pytest.MonkeyPat
     async def lose(path: str, params: object = None) -> Json:
         found = await get(path, params)
         settings = LeaderSettings(enabled=True)
-        stage.run.leader = LeaderElector(stage.run.api, "ns", "b", settings, stage.steady, lambda: None)
+        stage.run.leader = LeaderElector(stage.run.api, LEASE, "b", settings, stage.steady, lambda: None)
         return found
 
     monkeypatch.setattr(stage.api, "get", lose)

@@ -67,7 +67,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     requeue_component = RequeueComponent(profile.waking, cache, Cycle(profile.enabled), api, metrics, now)
     leader = LeaseFollower(api, settings.leader_lease, settings.leader_identity)
     reclaiming = list(_reclaiming(settings, cache, api, leader, telemetry))
-    watch = ClusterWatch(api, cache, now, [*(each.pending for each in reclaiming), requeue_component])
+    watch = ClusterWatch(api, cache, now, [*(each.pending for each in reclaiming), requeue_component.unschedulable])
     cycle = Cycle(profile.enabled, telemetry.observe_plugin)
     extender = Extender(cache, cycle, profile.answering, now, np.random.default_rng(), requeue_component.refused)
     telemetry.watch("nodes", "Nodes that are known.", lambda: len(cache.nodes))

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from copy import copy
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -197,14 +196,6 @@ class QuotaCluster:
             "claims": document.nominations(self.nominations(now), self._pods),
             "holds": document.holds(self.holding(now)),
         }
-
-    def fork(self) -> "QuotaCluster":
-        """A copy in which pods can be reserved without changing this one; what watches tell does not reach it."""
-        fork = copy(self)
-        fork.ledger = self.ledger.fork()
-        fork._answered = dict(self._answered)  # noqa: SLF001 - its own class
-        fork.unconfirmed = self.unconfirmed.copy()
-        return fork
 
     def knows_quotas(self, namespace: str, quotas: Sequence[Json]) -> bool:
         """Whether a namespace's quotas are these, as JSON, and no others.

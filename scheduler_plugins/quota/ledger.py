@@ -212,18 +212,3 @@ class QuotaLedger:
         if namespace not in self._quotas and not self._charged.get(namespace):
             for kept in (self._used, self._bound, self._charged):
                 kept.pop(namespace, None)
-
-    def fork(self) -> "QuotaLedger":
-        """A copy to charge pods in without changing this one. Amounts are shared: they are replaced whole."""
-        return QuotaLedger(
-            dict(self._quotas),
-            dict(self._charges),
-            dict(self._used),
-            dict(self._bound),
-            dict(self._charged),
-            set(self._tentative),
-            self._total_used,
-            self._total_min,
-            set(self._over_min),
-            self.version,
-        )

@@ -37,10 +37,6 @@ class UnconfirmedReservations:
     def __contains__(self, uid: object) -> bool:
         return uid in self._pods
 
-    def copy(self) -> "UnconfirmedReservations":
-        """Another one, to be changed at will."""
-        return UnconfirmedReservations(self._pods.values())
-
     def put(self, pod: QuotaPod) -> None:
         """It is not known of a pod whether it is on its way."""
         self.drop(pod.uid)

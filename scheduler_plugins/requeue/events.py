@@ -5,7 +5,7 @@ import heapq
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,10 +15,9 @@ from headroom.kube.events import EventRecorder
 from headroom.runtime.token_bucket import TokenBucket
 from scheduler_plugins.framework.cycle import Cycle, PluginError
 from scheduler_plugins.framework.verdict import PASSES, Verdict
-from scheduler_plugins.requeue.groups import Entry
 from scheduler_plugins.requeue.metrics import RequeueMetrics
 from scheduler_plugins.requeue.settings import RequeueSettings
-from scheduler_plugins.requeue.unschedulable import UnschedulablePods
+from scheduler_plugins.requeue.unschedulable import UnschedulablePod, UnschedulablePods
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
@@ -80,7 +79,7 @@ class RefusalEventRecorder:
         self._due: dict[str, Reasons] = {}
         self._told: OrderedDict[str, _Reported] = OrderedDict()
 
-    def refused(self, pod: PodRequest, _json: Mapping[str, Any], _names: Sequence[str], verdict: Verdict) -> None:
+    def refused(self, pod: PodRequest, verdict: Verdict) -> None:
         """Note that there is something to tell of a pod, unless it was told lately."""
         which = np.unique(verdict.refused).tolist()
         reasons = frozenset(verdict.refusals[each].family for each in which if each != PASSES)
@@ -116,10 +115,10 @@ class RefusalEventRecorder:
         left = self._tokens.left(self._settings.event_burst, refill, now)
         if not left or self._troubled():
             return
-        for uid in self._due.keys() - self._unschedulable.entries.keys():  # they do not wait any more
+        for uid in self._due.keys() - self._unschedulable.pods.keys():  # they do not wait any more
             del self._due[uid]
             self._metrics.events.labels("suppressed").inc()
-        for entry in heapq.nsmallest(left, (self._unschedulable.entries[uid] for uid in self._due), key=_rank):
+        for entry in heapq.nsmallest(left, (self._unschedulable.pods[uid] for uid in self._due), key=_rank):
             reasons = self._due.pop(entry.uid)
             note = self.note(entry)
             if note is None:
@@ -136,14 +135,14 @@ class RefusalEventRecorder:
         """Whether an event could not be written: the API server is away, or refuses. The rest waits then."""
         return self._recorder.waiting > 0
 
-    def note(self, entry: Entry) -> str | None:
+    def note(self, entry: UnschedulablePod) -> str | None:
         """What there is to tell of a pod; None when it would not be refused any more.
 
         Raises:
             PluginError: a plugin failed.
         """
         snapshot, pod = self._cache.freeze(self._clock()), entry.request
-        nodes = snapshot.take(self._unschedulable.numbers.rows(entry.group.nodes, snapshot))
+        nodes = snapshot if entry.group.nodes is None else entry.group.nodes.of(snapshot)
         verdict = self._cycle.filter(pod, nodes)
         if not len(nodes) or verdict.passes.any():
             return None
@@ -169,7 +168,7 @@ class RefusalEventRecorder:
             self._told.popitem(last=False)
 
 
-def _rank(entry: Entry) -> tuple[int, float, str]:
+def _rank(entry: UnschedulablePod) -> tuple[int, float, str]:
     """The most important first, then the oldest."""
     return -entry.group.pod.priority, entry.created, entry.key
 
@@ -178,6 +177,6 @@ def _most_first(item: tuple[str, int]) -> tuple[int, str]:
     return -item[1], item[0]
 
 
-def _reference(entry: Entry) -> dict[str, Any]:
+def _reference(entry: UnschedulablePod) -> dict[str, Any]:
     namespace, _, name = entry.key.partition("/")
     return {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": entry.uid}

@@ -1,53 +1,47 @@
-"""Looks at the waiting pods once a second and wakes those for which the reason has gone."""
+"""Requeues unschedulable pods that would pass now, at a limited rate, by a patch of an annotation."""
 
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
-from weakref import WeakKeyDictionary
 
+from crds import names
+from headroom.kube import MERGE_PATCH, ApiError, ApiServer, ApiUnavailable, paths
 from headroom.runtime.clocks import Clocks
 from headroom.runtime.token_bucket import TokenBucket
-from scheduler_plugins.framework.cycle import Cycle, PluginError
-from scheduler_plugins.requeue.candidates import Trial, choose
-from scheduler_plugins.requeue.groups import Entry, Group
+from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.requeue.metrics import RequeueMetrics
-from scheduler_plugins.requeue.node_sets import Changes
-from scheduler_plugins.requeue.patching import Patched, Patcher
 from scheduler_plugins.requeue.settings import RequeueSettings
-from scheduler_plugins.requeue.unschedulable import UnschedulablePods
+from scheduler_plugins.requeue.unschedulable import Group, UnschedulablePod, UnschedulablePods
 from scheduler_plugins.snapshot.arrays import Snapshot
 from scheduler_plugins.snapshot.cache import ClusterCache
 
-INTERVAL_SECONDS: Final = 1.0
-"""How often we look."""
-SWEEP_SECONDS: Final = 5.0
-"""How often all nodes are judged again, changed or not: some reasons go by time alone."""
+MISSING_RIGHT: Final = 'apiGroups: [""], resources: [pods/status], verbs: [patch]'
+"""The rule that a role needs, as the chart gives it."""
 
-_SLICE_SECONDS: Final = 0.005
+_INTERVAL_SECONDS: Final = 1.0
 _ROUND_SECONDS: Final = 0.1
+"""A tenth of a core at most: groups that are left are evaluated in the next rounds."""
 _AT_ONCE: Final = 10
+_FORBIDDEN, _INVALID = 403, 422
+_FORBIDDEN_SECONDS: Final = 60.0
+_FIRST_PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 30.0
 
 _LOG: Final = logging.getLogger(__name__)
 
 
 class Requeuer:
-    """Wakes pods.
-
-    A reason goes away when a node, its report, its pods or a provider's reading changes: nodes that changed are judged
-    again. When what plugins keep of the cluster changes, such as quotas and what is charged to them, all nodes are.
-    Sometimes it goes by time alone (a report expires where `enableScheduleWhenNodeMetricsExpired` is set), so all nodes
-    are judged every few seconds.
+    """Evaluates the groups in turn, whatever changed, and requeues the first pods of those that pass.
 
     Args:
-        unschedulable: who waits.
+        unschedulable: the pods.
         cache: the cluster.
-        cycle: judges.
-        patcher: patches.
-        settings: how much of it.
+        cycle: evaluates.
+        api: the session.
+        settings: how many are requeued.
         metrics: where it is counted.
         clocks: the time.
     """
@@ -57,7 +51,7 @@ class Requeuer:
         unschedulable: UnschedulablePods,
         cache: ClusterCache,
         cycle: Cycle,
-        patcher: Patcher,
+        api: ApiServer,
         settings: RequeueSettings,
         metrics: RequeueMetrics,
         clocks: Clocks | None = None,
@@ -65,192 +59,124 @@ class Requeuer:
         self._unschedulable = unschedulable
         self._cache = cache
         self._cycle = cycle
-        self._patcher = patcher
+        self._api = api
         self._settings = settings
         self._metrics = metrics
         self._clocks = clocks or Clocks()
         self._tokens = TokenBucket()
-        self._changes = Changes()
-        self._swept_at = float("-inf")
-        self._versions: dict[str, int] = {}
-        self._charged: dict[str, str] = {}
         self._turn = 0
-        self._behind = False
-        self._last_trouble = ""
-        self._unjudged: WeakKeyDictionary[Group, str] = WeakKeyDictionary()
+        self._resume_at = float("-inf")
+        self._pause = _FIRST_PAUSE_SECONDS
+        self._forbidden = False
 
     async def run(self) -> None:
-        """Look, and wake, until cancelled."""
+        """Evaluate and requeue, until cancelled. A round that fails is logged; the next one begins anew."""
         while True:
-            await asyncio.sleep(INTERVAL_SECONDS)
-            await self.reconcile_and_survive()
+            await asyncio.sleep(_INTERVAL_SECONDS)
+            try:
+                await self.reconcile()
+            except Exception:  # noqa: BLE001 - the outer runner: the extender lives on
+                _LOG.exception("Unschedulable pods cannot be requeued")
 
-    async def reconcile_and_survive(self) -> None:
-        """Look, and wake. What fails is told once, and is tried again the next time: answers go on without us."""
-        try:
-            await self.reconcile()
-            self._last_trouble = ""
-        except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
-            trouble = f"{type(error).__name__}: {error}"
-            if trouble != self._last_trouble:
-                told = None if isinstance(error, PluginError) else error  # it names the plugin and says how
-                _LOG.error("Waiting pods cannot be judged: %s", error, exc_info=told)
-            self._last_trouble = trouble
+    async def reconcile(self) -> Sequence[str]:
+        """One round: the keys of the pods that were requeued, highest priority first, then oldest."""
+        unschedulable = self._unschedulable
+        unschedulable.settle()
+        self._metrics.unschedulable.set(len(unschedulable.pods))
+        self._metrics.groups.set(len(unschedulable.groups))
+        self._metrics.overflowed.set(unschedulable.overflowed)
+        ready = await self._evaluate() if unschedulable.groups else []
+        chosen = self._choose(ready)
+        requeued: list[str] = []
+        while chosen and self._clocks.monotonic() >= self._resume_at:
+            # After trouble one alone is tried.
+            count = 1 if self._forbidden or self._pause > _FIRST_PAUSE_SECONDS else _AT_ONCE
+            done = await asyncio.gather(*map(self._requeue, chosen[:count]))
+            requeued += [entry.key for entry, patched in zip(chosen, done, strict=False) if patched]
+            chosen = chosen[count:]
+        for entry in chosen:
+            entry.group.answered(entry.uid, self._clocks.monotonic(), placed=None)
+        return requeued
 
-    async def reconcile(self) -> list[Entry]:
-        """Judge what changed, and wake whom it helps; the pods that were patched.
-
-        Raises:
-            PluginError: a plugin failed.
-        """
-        unschedulable, now = self._unschedulable, self._clocks.monotonic()
-        unschedulable.forget_answered(self._cache.in_flight.keys())
-        unschedulable.forget_unanswered(now)
-        self._count()
-        if not len(unschedulable):
-            self._changes.forget()
-            return []
+    async def _evaluate(self) -> list[Group]:
+        """The groups for which a node passes, of as many as there is time for. Requests are answered in between."""
         snapshot = self._cache.freeze(self._clocks.wall())
-        unschedulable.tidy(snapshot)
-        self._mark(snapshot, now)
-        await self._judge(snapshot)
-        left = self._left()
-        if not left or self._patcher.paused(self._clocks.monotonic()):
-            return []
-        chosen = await self._choose(left)
-        return await self._requeue(chosen)
-
-    def _count(self) -> None:
-        self._metrics.unschedulable.set(len(self._unschedulable))
-        self._metrics.groups.set(len(self._unschedulable.groups))
-        self._metrics.overflowed.set(self._unschedulable.overflowed)
-
-    def _left(self) -> int:
-        settings = self._settings
-        return self._tokens.left(settings.patch_burst, 1 / settings.patches_per_second, self._clocks.monotonic())
-
-    # What to judge
-
-    def _mark(self, snapshot: Snapshot, now: float) -> None:
-        """Mark the nodes that have to be judged again."""
-        charged = {entry.uid: entry.target for entry in self._unschedulable.requeued()}
-        freed = [node for uid, node in self._charged.items() if charged.get(uid) != node]
-        self._charged = charged
-        changed = self._changes.since_last(snapshot)
-        # While groups are left from the last sweep, another one would only keep changes from being looked at.
-        sweep = now - self._swept_at >= SWEEP_SECONDS and not self._behind
-        if sweep:
-            self._swept_at = now
-        sweep = self._kept_changed(snapshot, freed) or sweep
-        if not (sweep or freed or changed.any()):
-            return
-        bits = self._unschedulable.numbers.of_rows(changed, snapshot) | self._unschedulable.numbers.bits(freed)
-        everything = self._unschedulable.numbers.all
-        for group in self._unschedulable.groups:
-            fitting = group.fitting(everything)
-            group.pending |= fitting if sweep else fitting & bits
-
-    def _kept_changed(self, snapshot: Snapshot, freed: Sequence[str]) -> bool:
-        """Whether something changed that may hold for all nodes: in what plugins keep, or as woken pods were let go."""
-        versions = {name: kept.version for name, kept in snapshot.kept.items()}
-        changed = versions != self._versions or bool(freed and versions)
-        if self._behind:  # the groups that are left will be judged by what is kept now; the others soon
-            return False
-        self._versions = versions
-        return changed
-
-    # Judging
-
-    async def _judge(self, snapshot: Snapshot) -> None:
-        """Find the groups for which a node passes. Requests are answered in between; too much of it goes on later."""
-        groups = [group for group in self._unschedulable.groups if group.pending and not group.ready]
-        spent, started = 0.0, time.perf_counter()
-        self._behind = False
-        for number in range(len(groups)):
-            group = groups[(self._turn + number) % len(groups)]
-            self._attempt(group, snapshot)
-            if (slice_ := time.perf_counter() - started) >= _SLICE_SECONDS:
-                spent += slice_
+        groups, now, spent = list(self._unschedulable.groups.values()), self._clocks.monotonic(), 0.0
+        ready, first = [], self._turn % len(groups)
+        for number, group in enumerate(groups[first:] + groups[:first], first + 1):
+            if not group.requeued and now >= group.not_before:
+                started = time.perf_counter()
+                if self._passes(group, snapshot):
+                    ready.append(group)
+                spent += time.perf_counter() - started
                 if spent >= _ROUND_SECONDS:
-                    self._behind = number + 1 < len(groups)
-                    self._turn = (self._turn + number + 1) % len(groups)
+                    self._turn = number
                     break
                 await asyncio.sleep(0)
-                started = time.perf_counter()
-        self._metrics.round_seconds.observe(spent + time.perf_counter() - started)
+        self._metrics.round_seconds.observe(spent)
+        return ready
 
-    def _attempt(self, group: Group, snapshot: Snapshot) -> None:
-        """Look at a group; one that cannot be judged stops no other."""
+    def _passes(self, group: Group, snapshot: Snapshot) -> bool:
+        """Whether some node passes. A group that cannot be evaluated is logged, and stops no other."""
         try:
-            self._look_at(group, snapshot)
+            pod, nodes = next(iter(group.pods.values())).request, group.fitting(snapshot)
+            # First what refuses a pod as such: it costs little.
+            passes = len(nodes) > 0 and self._cycle.refuses(pod, nodes) is None
+            found, group.trouble = passes and bool(self._cycle.filter(pod, nodes).passes.any()), ""
         except Exception as error:  # noqa: BLE001 - whatever its pods hold
-            self._name(group, error)
+            if group.trouble != (trouble := str(error)):
+                _LOG.error("Pod %s and those like it cannot be evaluated: %s", group.pod.key, error)
+            found, group.trouble = False, trouble
+        return found
 
-    def _name(self, group: Group, error: Exception) -> None:
-        """Say once of each reason that a group cannot be judged."""
-        if self._unjudged.get(group) != str(error):
-            self._unjudged[group] = str(error)
-            key = next((entry.key for entry in group.entries.values()), group.pod.key)
-            _LOG.error("Pod %s waits and cannot be judged, nor can those like it: %s", key, error)
-
-    def _look_at(self, group: Group, snapshot: Snapshot) -> None:
-        rows = self._unschedulable.numbers.rows(group.pending, snapshot)
-        group.pending = 0
-        # First what refuses pods as such: it costs little, and then no node has to be copied.
-        if len(rows) and self._cycle.refuses(group.pod, snapshot) is None:
-            group.ready = bool(self._cycle.filter(group.pod, snapshot.take(rows)).passes.any())
-
-    # Waking
-
-    async def _choose(self, left: int) -> list[Entry]:
-        """Choose whom to wake, charged beside those that were woken already. Requests are answered in between."""
-        trial = Trial.of(self._cache.freeze(self._clocks.wall()))
-        index = trial.nodes.index
-        for entry in self._unschedulable.requeued():
-            if entry.target in index:
-                trial.charge(index[entry.target], entry.request)
-        chosen = []
+    def _choose(self, ready: Sequence[Group]) -> list[UnschedulablePod]:
+        """The pods to requeue: the first ones of each group, as many as there are tokens."""
         refill, now = 1 / self._settings.patches_per_second, self._clocks.monotonic()
-        started = time.perf_counter()
-        for entry, node in choose(self._unschedulable, self._cycle, trial, now, left, self._name):
-            if time.perf_counter() - started >= _SLICE_SECONDS:
-                await asyncio.sleep(0)
-                started = time.perf_counter()
-            chosen.append((entry, node))
-        # Only now, so that a plugin that fails on the way leaves nobody behind who counts as woken and never was.
-        requeued = [(entry, node) for entry, node in chosen if entry.uid in self._unschedulable.entries]
-        for entry, node in requeued:
-            entry.requeue(node, now)
+        left = self._tokens.left(self._settings.patch_burst, refill, now) if now >= self._resume_at else 0
+        found = [entry for group in ready for entry in group.oldest(min(group.window, left))]
+        found.sort(key=lambda entry: (-entry.group.pod.priority, entry.created, entry.key))
+        for entry in found[:left]:
             self._tokens.take(refill, now)
-        self._charged = {entry.uid: entry.target for entry in self._unschedulable.requeued()}
-        return [entry for entry, _ in requeued]
+            entry.group.requeued[entry.uid] = now
+        return found[:left]
 
-    async def _requeue(self, chosen: list[Entry]) -> list[Entry]:
-        """Patch some pods, a few at the same time; one alone after trouble. Those that were left wait again."""
-        done, left = [], deque(chosen)
-        while left:
-            if self._patcher.paused(self._clocks.monotonic()):
-                for entry in left:
-                    entry.woken_at = None
-                break
-            some = [left.popleft() for _ in range(min(1 if self._patcher.troubled else _AT_ONCE, len(left)))]
-            results = await asyncio.gather(*(self._patch(entry) for entry in some))
-            done += [entry for entry, result in zip(some, results, strict=True) if result is Patched.OK]
-        return done
+    async def _requeue(self, entry: UnschedulablePod) -> bool:
+        """Patch a pod, unless another one has taken its name; whether that succeeded."""
+        namespace, _, name = entry.key.partition("/")
+        entry.retried = datetime.fromtimestamp(self._clocks.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        body = {"metadata": {"uid": entry.uid, "annotations": {names.ANNOTATION_SCHEDULING_RETRY: entry.retried}}}
+        try:
+            # By the subresource, which takes annotations, too: the right to patch pods themselves would be the right to
+            # run any image in anybody's pod.
+            await self._api.patch(f"{paths.pod(namespace, name)}/status", body, content_type=MERGE_PATCH)
+        except (ApiError, ApiUnavailable) as error:
+            result = self._failed(entry, error)
+            entry.group.answered(entry.uid, self._clocks.monotonic(), placed=False if result == "refused" else None)
+            self._metrics.patches.labels(result).inc()
+            return False
+        self._metrics.patches.labels("ok").inc()
+        self._metrics.requeued.inc()
+        if self._forbidden:
+            _LOG.info("Refused pods are requeued again")
+        self._pause, self._forbidden = _FIRST_PAUSE_SECONDS, False
+        return True
 
-    async def _patch(self, entry: Entry) -> Patched:
-        now = self._clocks.wall()
-        entry.retried = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        result = await self._patcher.patch(entry.key, entry.uid, entry.retried, self._clocks.monotonic())
-        self._metrics.patches.labels(result).inc()
-        match result:
-            case Patched.OK:
-                self._metrics.requeued.inc()
-                _LOG.debug("Pod %s is tried again: node %s would take it now", entry.key, entry.target)
-            case Patched.GONE | Patched.CHANGED:
-                self._unschedulable.forget(entry)
-            case Patched.REFUSED:
-                entry.back_off(self._clocks.monotonic())
-            case _:
-                entry.woken_at = None
-        return result
+    def _failed(self, entry: UnschedulablePod, error: ApiError | ApiUnavailable) -> str:
+        """Handle a patch that did not succeed; the result's name in the metrics."""
+        now = self._clocks.monotonic()
+        if isinstance(error, ApiUnavailable):
+            self._resume_at = now + (error.retry_after or self._pause)
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+            return "unavailable"
+        if error.not_found or (error.status == _INVALID and "metadata.uid" in error.message):
+            self._unschedulable.forget(entry)
+            return "gone" if error.not_found else "changed"
+        if error.status == _FORBIDDEN and 'cannot patch resource "pods/status"' in error.message:
+            self._resume_at = now + _FORBIDDEN_SECONDS
+            if not self._forbidden:
+                said = "Refused pods are not requeued when a reason goes away, a role lacks the rule {%s}: %s"
+                _LOG.warning(said, MISSING_RIGHT, error)
+            self._forbidden = True
+            return "forbidden"
+        _LOG.warning("Pod %s could not be requeued, it is tried again later: %s", entry.key, error)
+        return "refused"

@@ -1,211 +1,300 @@
-"""Who waits: pods that were refused on every node that they could have had, until they are bound or gone."""
+"""Unschedulable pods: refused on every node that kube-scheduler asked about, in groups that are evaluated once."""
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields, replace
+from hashlib import blake2b
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crds import names
-from scheduler_plugins.framework.verdict import Verdict
-from scheduler_plugins.requeue.groups import Entry, Group, GroupKey, group_key
-from scheduler_plugins.requeue.node_sets import NodeNumbers
-from scheduler_plugins.snapshot.arrays import Snapshot
+from scheduler_plugins.framework.cycle import Cycle, PluginError
+from scheduler_plugins.snapshot.arrays import Nodes, Snapshot
+from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.tombstones import Tombstones
+
+GroupKey = tuple[Any, ...]
+
+SAMPLE: Final = 100
+"""kube-scheduler stops looking for nodes once it has found enough, which is never fewer than these. [nodes]"""
 
 _UNANSWERED_SECONDS: Final = 30.0
-_LISTING_SECONDS: Final = 60.0
-"""Reading a list of 150,000 pods takes no longer; meanwhile further pods may be created, and refused."""
+_FORGOTTEN_SECONDS: Final = 1800.0
+"""kube-scheduler tries every unschedulable pod each five minutes, or as soon after as its queue is that long."""
+_FIRST_BACKOFF_SECONDS: Final = 1.0
+_LONGEST_BACKOFF_SECONDS: Final = 60.0
+_LARGEST_WINDOW: Final = 10_000
+_OWN: Final = frozenset(
+    {"uid", "key", "node_name", "created", "scheduled_at", "refused_at", "refusal", "fingerprint", "amounts", "facts"}
+)
+_ALIKE: Final = tuple(part.name for part in fields(PodRequest) if part.name not in _OWN)
+_CONSTRAINTS: Final = (
+    *("schedulerName", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"),
+    *("resourceClaims", "overhead", "resources"),
+)
+_OF_CONTAINERS: Final = ("resources", "ports", "restartPolicy")
 
-Forgotten = Callable[[Entry, bool], None]
-"""Is told of a pod that waits no longer, and whether that is because it has a node now."""
+_LOG: Final = logging.getLogger(__name__)
 
 
-def _untold(_entry: Entry, _placed: bool) -> None:  # noqa: FBT001 - a Forgotten
-    pass
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeSet:
+    """Some nodes, one bit each: 625 bytes of 5,000 nodes."""
+
+    names: Sequence[str]
+    """The nodes that there were, shared by many sets."""
+    bits: NDArray[np.uint8]
+    """Which of them are in the set, packed."""
+
+    def __len__(self) -> int:
+        return int(np.bitwise_count(self.bits).sum())
+
+    def of(self, snapshot: Snapshot) -> Nodes:
+        """Those of them that are there."""
+        rows = np.flatnonzero(np.unpackbits(self.bits, count=len(self.names)))
+        return snapshot.select([self.names[row] for row in rows.tolist()])[0]
+
+
+@dataclass(slots=True, eq=False)
+class UnschedulablePod:
+    """One pod that was refused."""
+
+    uid: str
+    """Its uid."""
+    key: str
+    """`namespace/name`."""
+    created: float
+    """When it was created. [unix s]"""
+    since: float
+    """When it was first refused. [s, monotonic]"""
+    group: "Group"
+    """The pods that are evaluated together with it."""
+    refused_at: float
+    """When it was last refused. [s, monotonic]"""
+    retried: str
+    """The last value of its annotation that this process knows."""
+
+    @property
+    def request(self) -> PodRequest:
+        """The pod as plugins see it."""
+        return replace(self.group.pod, uid=self.uid, key=self.key, created=self.created)
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Pods that differ in name and age alone. Requeued by slow start: one, and twice as many after all were placed."""
+
+    key: GroupKey
+    """What they have in common."""
+    pod: PodRequest
+    """One of them."""
+    nodes: NodeSet | None
+    """The nodes that kube-scheduler asked about last; None: an earlier process knew."""
+    pods: dict[str, UnschedulablePod] = field(default_factory=dict)
+    """The pods by uid."""
+    requeued: dict[str, float] = field(default_factory=dict)
+    """Since when kube-scheduler has been expected to ask about a pod again, by uid. [s, monotonic]"""
+    window: int = 1
+    """How many may be requeued at once. [pods]"""
+    backoff: float = _FIRST_BACKOFF_SECONDS
+    """How long the next failure keeps the group from being requeued. [s]"""
+    not_before: float = float("-inf")
+    """None is requeued before. [s, monotonic]"""
+    in_vain: bool = False
+    """Whether one of those that were requeued together was refused."""
+    trouble: str = ""
+    """Why it cannot be evaluated."""
+
+    def answered(self, uid: str, now: float, *, placed: bool | None) -> None:
+        """Note what became of a pod that was requeued: it was placed, refused, or nothing is known of it (None).
+
+        After a round in vain the next one waits 1 s, 2 s, 4 s, up to a minute.
+        """
+        if self.requeued.pop(uid, None) is None:
+            return
+        self.in_vain = self.in_vain or placed is False
+        self.backoff = _FIRST_BACKOFF_SECONDS if placed else self.backoff
+        if self.requeued:
+            return
+        if self.in_vain:
+            self.window, self.not_before = 1, now + self.backoff
+            self.backoff = min(2 * self.backoff, _LONGEST_BACKOFF_SECONDS)
+        elif placed:
+            self.window = min(2 * self.window, _LARGEST_WINDOW)
+        self.in_vain = False
+
+    def oldest(self, count: int) -> Sequence[UnschedulablePod]:
+        """So many of the pods, the oldest first."""
+        return heapq.nsmallest(count, self.pods.values(), key=lambda pod: (pod.created, pod.key))
+
+    def fitting(self, snapshot: Snapshot) -> Nodes:
+        """The nodes that may fit its pods otherwise: all there are, where kube-scheduler may know further ones."""
+        return snapshot if self.nodes is None or len(self.nodes) >= SAMPLE else self.nodes.of(snapshot)
 
 
 class UnschedulablePods:
-    """The pods that wait. Fed by refusals and by the watch of pods; both are quick.
+    """The pods that wait, until they are placed or gone. Fed by refusals and by the watch of pods; both are quick.
 
-    A pod that another replica patches is let go: that replica's kube-scheduler is at work. So is a pod that does not
-    come back after it was woken: either kube-scheduler's own filters refuse it now, and kube-scheduler knows when to
-    try again, or another kube-scheduler leads, which asks its own extender about every pending pod.
+    A pod that another replica patches is forgotten: that replica's kube-scheduler is at work. So is one about which
+    kube-scheduler does not ask again: its own filters refuse the pod now, and it knows when to try again.
 
     Args:
         most: how many pods are remembered.
-        nodes: how many nodes there are.
-        clock: a clock that never jumps. [s]
+        cache: the cluster.
+        cycle: recognises the reasons of an earlier process.
+        monotonic: a clock that never jumps. [s]
+        waited: is told how long a pod waited that has been placed. [s]
     """
 
-    def __init__(self, most: int, nodes: Callable[[], int], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        most: int,
+        cache: ClusterCache,
+        cycle: Cycle,
+        monotonic: Callable[[], float],
+        waited: Callable[[float], object] = lambda _: None,
+    ) -> None:
         self._most = most
-        self._nodes = nodes
-        self._clock = clock
-        self._entries: dict[str, Entry] = {}
-        self._groups: dict[GroupKey, Group] = {}
-        self._keys: dict[Group, GroupKey] = {}
-        self.numbers = NodeNumbers()
-        """How sets of nodes are written."""
-        self.on_forgotten: Forgotten = _untold
-        """Is told of every pod that waits no longer."""
-        self.adopt: Callable[[Mapping[str, Any]], PodRequest | None] = lambda _: None
-        """Reads a pod of the first list that an earlier run of ours refused; None for all others."""
-        self.read: Callable[[Mapping[str, Any]], PodRequest | None] = lambda _: None
-        """Reads a waiting pod that has changed; None: what plugins see in it is the same."""
+        self._cache = cache
+        self._cycle = cycle
+        self._clock = monotonic
+        self._waited = waited
         self._listed = False
-        self._tombstones = Tombstones()
-        self.overflowed = 0
-        """How many pods were refused and not remembered, as there were too many."""
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    @property
-    def entries(self) -> Mapping[str, Entry]:
+        self._rows: dict[str, int] = {}
+        self._names: tuple[str, ...] = ()
+        self.pods: dict[str, UnschedulablePod] = {}
         """The pods by uid."""
-        return self._entries
+        self.groups: dict[GroupKey, Group] = {}
+        """Their groups."""
+        self.overflowed = 0
+        """How many refusals were not remembered, as there were too many pods."""
 
-    @property
-    def groups(self) -> Sequence[Group]:
-        """The pods by what they have in common."""
-        return list(self._groups.values())
-
-    # What the extender tells
-
-    def refused(self, pod: PodRequest, json_pod: Mapping[str, Any], node_names: Sequence[str], _: Verdict) -> None:
+    def refused(self, pod: PodRequest, json_pod: Mapping[str, Any], nodes: Sequence[str]) -> None:
         """Note that a pod was refused on all these nodes, which are all that fit it otherwise, or a part of them."""
-        if pod.uid in self._tombstones:
-            return
-        now, entry = self._clock(), self._entries.get(pod.uid)
-        generation = int((json_pod.get("metadata") or {}).get("generation") or 0)
-        if entry is not None and entry.generation == generation != 0:
-            self._note(entry, node_names, now)
-            return
-        key = group_key(pod, json_pod)
+        node_set = self._node_set(nodes)
+        entry = self._put(pod, json_pod, node_set)
         if entry is None:
-            if len(self._entries) >= self._most:
-                self.overflowed += 1
-                return
-            entry = Entry(pod.uid, pod.key, pod.created, now, self._group(key, pod), retried=_retried(json_pod))
-            self._join(entry)
-        elif self._keys[entry.group] != key:  # its constraints were changed meanwhile
-            self._leave(entry)
-            entry.group = self._group(key, pod)
-            self._join(entry)
-        entry.generation = generation
-        self._note(entry, node_names, now)
-
-    def _note(self, entry: Entry, node_names: Sequence[str], now: float) -> None:
-        entry.refused_again(now)
-        nodes = self.numbers.bits(node_names)
-        entry.group.asked_about(nodes, len(node_names), self._nodes())
-
-    def _group(self, key: GroupKey, pod: PodRequest) -> Group:
-        group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = Group(pod)
-            self._keys[group] = key
-        return group
-
-    def _join(self, entry: Entry) -> None:
-        self._entries[entry.uid] = entry.group.entries[entry.uid] = entry
-
-    def _leave(self, entry: Entry) -> None:
-        del self._entries[entry.uid], entry.group.entries[entry.uid]
-        if not entry.group.entries:
-            del self._groups[self._keys.pop(entry.group)]
-
-    # What the watch of pods tells
-
-    def put_pod(self, pod: Mapping[str, Any]) -> None:
-        """Look at a pod that changed: one that is bound waits no longer, nor does one that another replica wakes."""
-        entry = self._entries.get(str(pod["metadata"].get("uid")))
-        if entry is None:
-            if not self._listed and (request := self.adopt(pod)) is not None:
-                self._adopt(request, pod)
             return
-        if pod.get("spec", {}).get("nodeName"):
+        entry.refused_at, entry.group.nodes = self._clock(), node_set
+        entry.group.answered(entry.uid, entry.refused_at, placed=False)
+
+    def _node_set(self, nodes: Sequence[str]) -> NodeSet:
+        if not all(name in self._rows for name in nodes):
+            self._rows = {name: row for row, name in enumerate(dict.fromkeys([*self._cache.nodes, *nodes]))}
+            self._names = tuple(self._rows)
+        bits = np.zeros(len(self._names), np.bool_)
+        bits[[self._rows[name] for name in nodes]] = True
+        return NodeSet(self._names, np.packbits(bits))
+
+    def put_pod(self, json_pod: Mapping[str, Any]) -> None:
+        """Note a pod that changed: forget it when it is bound, or when another replica has requeued it.
+
+        Raises:
+            QuantityError: a request or limit is not a quantity.
+            ValueError: a time cannot be read.
+        """
+        entry = self.pods.get(str(json_pod["metadata"].get("uid")))
+        if entry is None:
+            if not self._listed and not (json_pod.get("spec") or {}).get("nodeName"):
+                self._recover(json_pod)
+        elif (json_pod.get("spec") or {}).get("nodeName"):
             self.forget(entry, placed=True)
-        elif _retried(pod) not in ("", entry.retried):
+        elif _retried(json_pod) not in ("", entry.retried):
             self.forget(entry)
-        else:
-            self._look_at(entry, pod)
+        elif (pod := self._cache.read(json_pod)).alike != entry.group.pod.alike:  # plugins see something else in it
+            self._put(pod, json_pod, entry.group.nodes)
 
-    def _look_at(self, entry: Entry, json_pod: Mapping[str, Any]) -> None:
-        """Judge a pod by itself, or with others, once plugins see something else in it: room is held for it, say."""
-        pod, former = self.read(json_pod), entry.group
-        if pod is None or pod.alike == former.pod.alike:
+    def _recover(self, json_pod: Mapping[str, Any]) -> None:
+        """Take over a pod that an earlier process refused: kube-scheduler quotes its reason in the pod's condition."""
+        pod = self._cache.read(json_pod)
+        if pod.refusal is None:
             return
-        self._leave(entry)
-        entry.group = group = self._group(group_key(pod, json_pod), pod)
-        self._join(entry)
-        group.nodes |= former.nodes
-        group.open_ended = group.open_ended or former.open_ended
-        group.pending |= group.fitting(self.numbers.all)
-
-    def _adopt(self, pod: PodRequest, json_pod: Mapping[str, Any]) -> None:
-        """Take over a pod of an earlier run. Which nodes fit it is not known until kube-scheduler asks again."""
-        if len(self._entries) >= self._most:
-            self.overflowed += 1
-            return
-        group = self._group(group_key(pod, json_pod), pod)
-        group.open_ended = group.open_ended or not group.nodes
-        self._join(Entry(pod.uid, pod.key, pod.created, self._clock(), group, retried=_retried(json_pod)))
+        text, no_nodes = pod.refusal.words, self._cache.select([], 0.0)[0]
+        try:
+            reasons = (refusal.reason for refusal in self._cycle.filter(pod, no_nodes).refusals)
+            if self._cycle.recognises(text) or any(reason in text for reason in reasons):
+                self._put(pod, json_pod, None)
+        except PluginError as error:
+            _LOG.debug("Pod %s cannot be recovered: %s", pod.key, error)
 
     def delete_pod(self, uid: str) -> None:
-        """Forget a pod that is gone, for good: kube-scheduler may be asking about it right now."""
-        self._tombstones.add(uid)
-        if entry := self._entries.get(uid):
+        """Forget a pod that is gone."""
+        if entry := self.pods.get(uid):
             self.forget(entry)
 
-    def absent_pods(self, uids: AbstractSet[str]) -> Sequence[str]:
-        """All pods have been listed, these: which of those that wait are gone. Some may be newer than the list."""
-        self._listed, listed_since = True, self._clock() - _LISTING_SECONDS
-        return [uid for uid in self._entries.keys() - uids if self._entries[uid].since < listed_since]
+    def absent_pods(self, _uids: AbstractSet[str]) -> Sequence[str]:
+        """Note that all pods have been listed. Those that are gone are forgotten as nobody asks about them."""
+        self._listed = True
+        return ()
 
-    # What waking asks
+    def settle(self) -> None:
+        """Forget the pods that have been placed, and those that kube-scheduler does not ask about any more."""
+        now = self._clock()
+        for uid in self.pods.keys() & self._cache.in_flight.keys():
+            self.forget(self.pods[uid], placed=True)
+        for entry in list(self.pods.values()):
+            requeued_at = entry.group.requeued.get(entry.uid, now)
+            if now - requeued_at >= _UNANSWERED_SECONDS or now - entry.refused_at >= _FORGOTTEN_SECONDS:
+                self.forget(entry)
 
-    def forget(self, entry: Entry, *, placed: bool = False) -> None:
-        """Let go of a pod."""
-        if self._entries.get(entry.uid) is entry:
-            self._leave(entry)
-            self.on_forgotten(entry, placed)
-
-    def forget_answered(self, in_flight: AbstractSet[str]) -> None:
-        """Let go of pods that found a node when they were asked about again."""
-        for uid in self._entries.keys() & in_flight:
-            self.forget(self._entries[uid], placed=True)
-
-    def forget_unanswered(self, now: float) -> None:
-        """Let go of pods that were woken and not asked about again."""
-        for entry in list(self.requeued()):
-            if entry.woken_at is not None and now - entry.woken_at >= _UNANSWERED_SECONDS:
-                # Of a group that was taken over one pod is tried: without an answer they are another replica's.
-                for each in list(entry.group.entries.values()) if entry.group.guessed else [entry]:
-                    self.forget(each)
-
-    def requeued(self) -> Iterator[Entry]:
-        """Pods that were woken and not asked about again yet."""
-        return (entry for entry in self._entries.values() if entry.woken_at is not None)
-
-    def oldest(self, group: Group, now: float, count: int) -> list[Entry]:
-        """The pods of a group that may be woken now, the oldest first; one to try where the nodes are not known."""
-        if group.guessed:
-            if any(entry.woken_at is not None for entry in group.entries.values()):
-                return []
-            count = 1
-        found = (entry for entry in group.entries.values() if entry.woken_at is None and entry.not_before <= now)
-        return heapq.nsmallest(count, found, key=lambda entry: (entry.created, entry.key))
-
-    def tidy(self, snapshot: Snapshot) -> None:
-        """Give up the numbers of nodes that are gone, once they are many."""
-        if not self.numbers.crowded(len(snapshot)):
+    def forget(self, entry: UnschedulablePod, *, placed: bool = False) -> None:
+        """Forget a pod."""
+        if self.pods.pop(entry.uid, None) is None:
             return
-        groups = list(self._groups.values())
-        renumbered = self.numbers.compact(snapshot.names, {group: group.nodes for group in groups})
-        for group in groups:
-            group.nodes = group.pending = renumbered[group]
+        if placed:
+            self._waited(self._clock() - entry.since)
+        self._leave(entry, placed=placed or None)
+
+    def _put(self, pod: PodRequest, json_pod: Mapping[str, Any], nodes: NodeSet | None) -> UnschedulablePod | None:
+        """The pod in the group where it belongs; None when it cannot be remembered."""
+        key, entry = _group_key(pod, json_pod), self.pods.get(pod.uid)
+        if entry is not None and entry.group.key == key:
+            return entry
+        if entry is None and len(self.pods) >= self._most:
+            self.overflowed += 1
+            return None
+        group = self.groups.setdefault(key, Group(key, pod, nodes))
+        if entry is None:
+            now = self._clock()
+            entry = UnschedulablePod(pod.uid, pod.key, pod.created, now, group, now, _retried(json_pod))
+            self.pods[pod.uid] = entry
+        else:
+            self._leave(entry)
+            entry.group = group
+        group.pods[pod.uid] = entry
+        return entry
+
+    def _leave(self, entry: UnschedulablePod, *, placed: bool | None = None) -> None:
+        group = entry.group
+        del group.pods[entry.uid]
+        group.answered(entry.uid, self._clock(), placed=placed)
+        if not group.pods:
+            del self.groups[group.key]
+
+
+def _group_key(pod: PodRequest, json_pod: Mapping[str, Any]) -> GroupKey:
+    """What pods have in common that the same nodes fit and that plugins evaluate alike."""
+    spec = json_pod.get("spec") or {}
+    claims = [volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or ()]
+    containers = [
+        [container.get(name) for name in _OF_CONTAINERS]
+        for kind in ("initContainers", "containers")
+        for container in spec.get(kind) or ()
+    ]
+    constraints = [spec.get(name) for name in _CONSTRAINTS]
+    text = json.dumps([constraints, [claim for claim in claims if claim], containers], sort_keys=True)
+    digest = blake2b(text.encode(), digest_size=16).digest()
+    namespace = pod.key.partition("/")[0]
+    return (namespace, digest, *(_hashable(getattr(pod, name)) for name in _ALIKE), *sorted(pod.amounts.items()))
+
+
+def _hashable(value: Any) -> Any:  # noqa: ANN401 - a field's value, and the same as part of a key
+    return tuple(sorted(value.items())) if isinstance(value, Mapping) else value
 
 
 def _retried(pod: Mapping[str, Any]) -> str:

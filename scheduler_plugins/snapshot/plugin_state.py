@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from scheduler_plugins.snapshot.source import Source
 
@@ -15,11 +15,7 @@ class PluginState(Protocol):
 
     @property
     def version(self) -> int:
-        """Changes with everything here that may change a verdict on any node: waiting pods are judged again then."""
-        ...
-
-    def fork(self) -> Self:
-        """A copy in which pods can be reserved without changing this one, where it is told of that; cheap."""
+        """Changes with everything here that may change a verdict on any node: who could not be helped may be now."""
         ...
 
     def sources(self) -> Sequence[Source]:

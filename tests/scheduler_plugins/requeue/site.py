@@ -1,21 +1,19 @@
-"""A small cluster for the tests of waking, with a plugin that refuses nodes without room and a clock that is set."""
+"""A small cluster for the tests of requeuing, with a plugin that refuses nodes without room and a clock that is set."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from prometheus_client import CollectorRegistry
 
-from headroom.kube import ApiError, ApiUnavailable
+from headroom.kube import ApiError, ApiServer, ApiUnavailable
 from headroom.runtime.clocks import Clocks
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import LoadAccounting
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
-from scheduler_plugins.requeue.groups import Entry
 from scheduler_plugins.requeue.metrics import RequeueMetrics
-from scheduler_plugins.requeue.patching import Patcher
 from scheduler_plugins.requeue.requeuer import Requeuer
 from scheduler_plugins.requeue.settings import RequeueSettings
 from scheduler_plugins.requeue.unschedulable import UnschedulablePods
@@ -96,7 +94,7 @@ def overloaded(retry_after: float | None = None) -> ApiUnavailable:
 
 
 class Site:
-    """Nodes with room, pods that ask for CPU, and a waker."""
+    """Nodes with room, pods that ask for CPU, and a requeuer."""
 
     def __init__(
         self, settings: RequeueSettings | None = None, plugin: object | None = None, name: str = "Room"
@@ -110,13 +108,11 @@ class Site:
         self.cache = ClusterCache(rules, {name: plugin})
         self.cycle = Cycle([Enabled(name, 1.0, plugin)])
         self.settings = settings or RequeueSettings()
-        self.unschedulable = UnschedulablePods(self.settings.most_pods, lambda: len(self.cache.nodes), self.monotonic)
+        self.unschedulable = UnschedulablePods(self.settings.most_pods, self.cache, self.cycle, self.monotonic)
         self.api = FakeApi()
         self.metrics = RequeueMetrics(CollectorRegistry())
-        clocks = Clocks(self.clock, self.monotonic)
-        self.requeuer = Requeuer(
-            self.unschedulable, self.cache, self.cycle, Patcher(self.api), self.settings, self.metrics, clocks
-        )
+        api, clocks = cast("ApiServer", self.api), Clocks(self.clock, self.monotonic)
+        self.requeuer = Requeuer(self.unschedulable, self.cache, self.cycle, api, self.settings, self.metrics, clocks)
         self.pods: dict[str, Json] = {}
 
     def clock(self) -> float:
@@ -148,8 +144,12 @@ class Site:
         if len(passing):
             self.cache.charge(request, [nodes.names[int(passing[0])]], self.now)
             return True
-        self.unschedulable.refused(request, item, nodes.names, verdict)
+        self.refused(request, item, nodes.names, verdict)
         return False
+
+    def refused(self, pod: PodRequest, item: Json, names: Sequence[str], _: Verdict) -> None:
+        """Note a refusal, as the component does."""
+        self.unschedulable.refused(pod, item, names)
 
     def refuse(self, *names: str, on: Sequence[str] = (), cpu: str = "1", created: float = 0, **spec: Any) -> None:  # noqa: ANN401
         """Have pods asked about that no node takes."""
@@ -161,9 +161,18 @@ class Site:
         return [self.ask(self.pods[name]) for name in names]
 
     async def reconcile(self, after: float = 1.0) -> list[str]:
-        """Let time pass and the waker look; the names of the pods it woke."""
+        """Let time pass and one round of the requeuer; the names of the pods that it requeued."""
         self.now += after
-        return [name_of(entry) for entry in await self.requeuer.reconcile()]
+        return [key.partition("/")[2] for key in await self.requeuer.reconcile()]
+
+    async def story(self, rounds: int = 60) -> list[str]:
+        """Rounds in which kube-scheduler asks about each pod that is requeued; the names of those, in order."""
+        found = []
+        for _ in range(rounds):
+            names = await self.reconcile()
+            self.ask_again(*names)
+            found += names
+        return found
 
     def counted(self, name: str, **labels: str) -> float:
         """The value of a metric."""
@@ -182,8 +191,3 @@ def made(name: str, cpu: str = "1", created: float = 0, **spec: Any) -> Json:  #
     item = pod(name, {"cpu": cpu}, **spec)
     item["metadata"]["creationTimestamp"] = at(created)
     return item
-
-
-def name_of(entry: Entry) -> str:
-    """The name of a pod."""
-    return entry.key.partition("/")[2]

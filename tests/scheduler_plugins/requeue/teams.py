@@ -1,10 +1,9 @@
-"""Namespaces with quotas of CPU on two nodes, for the tests of waking."""
+"""Namespaces with quotas of CPU on two nodes, for the tests of requeuing."""
 
 from typing import Any
 
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, kept
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.requeue.requeuer import SWEEP_SECONDS
 from tests.scheduler_plugins.objects import Json, at, node
 from tests.scheduler_plugins.requeue.site import Site, made
 
@@ -26,7 +25,6 @@ class Teams(Site):
         for name in ("n1", "n2"):
             self.cluster.put_node(node(name))
             self.cache.put_node(node(name))
-        self.unschedulable.read = self.cache.read
         for namespace, given in quotas.items():
             self.cluster.put_quota(bounds(namespace, *given))
 
@@ -46,6 +44,6 @@ class Teams(Site):
             assert not self.ask(self.of(f"{prefix}{number}", namespace, cpu))
 
     async def settled(self) -> None:
-        """See that nobody is woken while nothing changes, sweeps included."""
-        for _ in range(int(SWEEP_SECONDS) + 1):
+        """See that no pod is requeued while nothing changes."""
+        for _ in range(3):
             assert await self.reconcile() == []

@@ -1,4 +1,4 @@
-"""Waking and telling as a part of the extender."""
+"""Requeuing and Events as a component of the extender."""
 
 from typing import Any, cast
 
@@ -13,26 +13,28 @@ from scheduler_plugins.requeue.settings import RequeueSettings
 from tests.scheduler_plugins.requeue.site import HOT, Site, made
 
 
-def _part(settings: RequeueSettings | None = None) -> tuple[Site, RequeueComponent]:
+def _part(
+    settings: RequeueSettings | None = None, metrics: RequeueMetrics | None = None
+) -> tuple[Site, RequeueComponent]:
     site = Site()
     site.room(a=0)
-    metrics = RequeueMetrics(CollectorRegistry())
+    metrics = metrics or RequeueMetrics(CollectorRegistry())
     api = cast("ApiServer", site.api)
     return site, RequeueComponent(
         settings or RequeueSettings(), site.cache, site.cycle, api, metrics, site.clock, site.monotonic
     )
 
 
-def _refuse(site: Site, part: RequeueComponent, item: dict[str, Any]) -> None:
-    part.refused(site.cache.read(item), item, ["a"], Verdict.all_refused(1, Refusal(HOT)))
+def _refuse(site: Site, component: RequeueComponent, item: dict[str, Any]) -> None:
+    component.refused(site.cache.read(item), item, ["a"], Verdict.all_refused(1, Refusal(HOT)))
 
 
 @pytest.mark.parametrize(
     ("settings", "background", "remembered"),
     [
-        (RequeueSettings(), {"waking", "telling"}, 1),
-        (RequeueSettings(events=False), {"waking"}, 1),
-        (RequeueSettings(enabled=False), {"telling"}, 1),
+        (RequeueSettings(), {"requeue", "refusal events"}, 1),
+        (RequeueSettings(events=False), {"requeue"}, 1),
+        (RequeueSettings(enabled=False), {"refusal events"}, 1),
         (RequeueSettings(enabled=False, events=False), set(), 0),
     ],
 )
@@ -41,7 +43,7 @@ def test_settings_decide(settings: RequeueSettings, background: set[str], rememb
     site, part = _part(settings)
     _refuse(site, part, made("p"))
     assert set(part.background) == background
-    assert len(part.unschedulable) == remembered
+    assert len(part.unschedulable.pods) == remembered
 
 
 def test_pod_without_uid_is_nobody() -> None:
@@ -50,7 +52,7 @@ def test_pod_without_uid_is_nobody() -> None:
     item = made("p")
     del item["metadata"]["uid"]
     _refuse(site, part, item)
-    assert len(part.unschedulable) == 0
+    assert len(part.unschedulable.pods) == 0
 
 
 @pytest.mark.parametrize("wrong", [{"volumes": 5}, {"volumes": [7]}, {"nodeSelector": {1: {}, "a": set()}}])
@@ -60,20 +62,20 @@ def test_malformed_pod_breaks_nothing(wrong: dict[str, Any]) -> None:
     item = made("p")
     item["spec"].update(wrong)
     _refuse(site, part, item)
-    assert len(part.unschedulable) == 0
+    assert len(part.unschedulable.pods) == 0
 
 
 def test_wait_is_measured() -> None:
     """The time from the first refusal to the binding is counted; that of a pod that is deleted is not."""
-    site, part = _part()
+    metrics = RequeueMetrics(CollectorRegistry())
+    site, part = _part(metrics=metrics)
     _refuse(site, part, made("p"))
     _refuse(site, part, made("q"))
     site.now += 42
-    part.delete_pod("uid-q")
+    part.unschedulable.delete_pod("uid-q")
     bound = made("p")
     bound["spec"]["nodeName"] = "a"
-    part.put_pod(bound)
-    assert list(part.absent_pods(set())) == []
-    (family,) = part._metrics.waited.collect()
+    part.unschedulable.put_pod(bound)
+    (family,) = metrics.waited.collect()
     found = {sample.name.rpartition("_")[2]: sample.value for sample in family.samples}
     assert (found["count"], found["sum"]) == (1, 42)

@@ -1,14 +1,16 @@
 """What people are told of refused pods, and how often."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 from headroom.kube.events import EventRecorder
-from scheduler_plugins.framework.verdict import Refusal
+from scheduler_plugins.framework.verdict import Refusal, Verdict
 from scheduler_plugins.requeue.events import REPEAT_SECONDS, RefusalEventRecorder
 from scheduler_plugins.requeue.settings import RequeueSettings
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
+from tests.scheduler_plugins.objects import Json
 from tests.scheduler_plugins.requeue.site import HOT, Room, Site
 
 
@@ -47,13 +49,11 @@ class Stage(Site):
             self.clock,
             self.monotonic,
         )
-        remember = self.unschedulable.refused
 
-        def refused(*told: Any) -> None:  # noqa: ANN401 - what the extender tells
-            remember(*told)
-            self.refusals.refused(*told)
-
-        self.unschedulable.refused = refused  # type: ignore[method-assign,assignment]
+    def refused(self, pod: PodRequest, item: Json, names: Sequence[str], verdict: Verdict) -> None:
+        """Note a refusal, as the component does."""
+        super().refused(pod, item, names, verdict)
+        self.refusals.refused(pod, verdict)
 
     async def told(self, after: float = 1.0) -> list[str]:
         """Let time pass and the teller tell; the names of the pods it told of."""

@@ -1,35 +1,35 @@
-"""Whatever happens: no more patches than tokens, nobody woken in vain, everybody who fits woken in the end."""
+"""Whatever happens: no more patches than tokens, none in vain when it is sent, and each pod that fits is requeued."""
 
 import asyncio
 import atexit
 
-from hypothesis import example, given, settings
+import numpy as np
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_plugins.requeue.settings import RequeueSettings
 from tests.scheduler_plugins.requeue.site import Site
+from tests.scheduler_plugins.requeue.teams import Teams, bounds
 
-NODES = ("a", "b", "c")
-SIZES = (500, 1000, 3000)
+NODES, NAMESPACES = ("a", "b", "c"), ("a", "b", "c")
+_LOOP = asyncio.new_event_loop()
+atexit.register(_LOOP.close)
 
 _pods = st.lists(
-    st.tuples(st.sampled_from(SIZES), st.sampled_from([0, 10]), st.sets(st.sampled_from(NODES), min_size=1)),
+    st.tuples(
+        st.sampled_from((500, 1000, 3000)), st.sampled_from([0, 10]), st.sets(st.sampled_from(NODES), min_size=1)
+    ),
     min_size=1,
     max_size=12,
 )
 _steps = st.lists(
     st.one_of(
         st.tuples(st.just("room"), st.sampled_from(NODES), st.sampled_from([0, 400, 1000, 2500, 6000])),
-        st.tuples(st.just("ask"), st.integers(0, 11), st.just(0)),
-        st.tuples(st.just("gone"), st.integers(0, 11), st.just(0)),
-        st.tuples(st.just("look"), st.integers(1, 20), st.just(0)),
+        st.tuples(st.sampled_from(("ask", "gone")), st.integers(0, 11), st.just(0)),
+        st.tuples(st.just("reconcile"), st.just(""), st.integers(1, 20)),
     ),
     max_size=25,
 )
-
-
-_LOOP = asyncio.new_event_loop()
-atexit.register(_LOOP.close)
 
 
 class Story:
@@ -38,83 +38,137 @@ class Story:
     def __init__(self, pods: list[tuple[int, int, set[str]]]) -> None:
         self.site = Site(RequeueSettings(patches_per_second=0.5, patch_burst=3))
         self.site.room(**dict.fromkeys(NODES, 0))
-        self.fits: dict[str, tuple[int, set[str]]] = {}
-        for number, (milli, priority, nodes) in enumerate(pods):
-            name = f"p{number}"
-            self.fits[name] = (milli, nodes)
-            self.site.refuse(name, on=sorted(nodes), cpu=f"{milli}m", priority=priority, nodeSelector={"n": str(nodes)})
-        self.rooms = dict.fromkeys(NODES, 0)
+        self.nodes = {f"p{number}": sorted(nodes) for number, (_, _, nodes) in enumerate(pods)}
+        for name, (milli, priority, nodes) in zip(self.nodes, pods, strict=True):
+            self.site.refuse(
+                name, on=sorted(nodes), cpu=f"{milli}m", priority=priority, nodeSelector={"n": str(sorted(nodes))}
+            )
         self.started = self.site.now
 
-    def do(self, what: str, which: object, amount: int) -> None:
+    def do(self, what: str, which: str | int, amount: int) -> None:
         """One step."""
         if what == "room":
-            self.rooms[str(which)] = amount
             self.site.room(**{str(which): amount})
-        elif what == "look":
-            assert isinstance(which, int)
-            self.reconcile(which)
-        elif (name := f"p{which}") in self.fits:
+        elif what == "reconcile":
+            self.reconcile(amount)
+        elif (name := f"p{which}") in self.nodes:
             if what == "ask":
                 self.ask(name)
             else:
                 self.site.unschedulable.delete_pod(f"uid-{name}")
                 self.site.cache.delete_pod(f"uid-{name}")
-                del self.fits[name]
+                del self.nodes[name]
 
     def ask(self, name: str) -> bool:
         """As kube-scheduler would."""
-        return self.site.ask(self.site.pods[name], *sorted(self.fits[name][1]))
+        return self.site.ask(self.site.pods[name], *self.nodes[name])
 
     def reconcile(self, after: int = 1) -> list[str]:
-        """Look; those that are woken would pass, all of them together."""
+        """One round; whoever is requeued would pass at that moment, and tokens suffice."""
         requeued = _LOOP.run_until_complete(self.site.reconcile(after))
-        taken = dict.fromkeys(NODES, 0)
         for name in requeued:
-            milli, nodes = self.fits[name]
-            target = self.site.unschedulable.entries[f"uid-{name}"].target
-            assert target in nodes
-            taken[target] += milli
-            assert taken[target] <= self.rooms[target]
-        elapsed = self.site.now - self.started
-        assert len(self.site.api.patches) <= 3 + 0.5 * elapsed
+            nodes = self.site.cache.freeze(self.site.now).select(self.nodes[name])[0]
+            request = self.site.cache.read(self.site.pods[name])
+            assert np.any(self.site.cycle.filter(request, nodes).passes)
+        assert len(self.site.api.patches) <= 3 + 0.5 * (self.site.now - self.started)
         return requeued
 
 
 @settings(max_examples=settings().max_examples // 2)
 @given(_pods, _steps)
-def test_wakes_only_whom_it_helps(pods: list[tuple[int, int, set[str]]], steps: list[tuple[str, object, int]]) -> None:
-    """At every step patches stay within the tokens, and woken pods have room together on the nodes that fit them."""
-    story = Story(pods)
-    for step in steps:
-        story.do(*step)
-
-
-@settings(max_examples=settings().max_examples // 2)
-@given(_pods, _steps)
-@example(pods=[(500, 0, {"a"})], steps=[("room", "a", 1000), ("ask", 0, 0)])  # asked about again, not woken: it fits
-def test_everybody_is_woken_in_the_end(
-    pods: list[tuple[int, int, set[str]]], steps: list[tuple[str, object, int]]
+def test_each_pod_that_fits_is_requeued(
+    pods: list[tuple[int, int, set[str]]], steps: list[tuple[str, str | int, int]]
 ) -> None:
-    """When room is made for all and kept, every pod that is still refused is woken, answered and bound."""
+    """No pod is requeued in vain, and when there is room for all each is requeued, answered and bound."""
     story = Story(pods)
     for step in steps:
         story.do(*step)
     story.site.room(**dict.fromkeys(NODES, 1_000_000))
-    story.rooms = dict.fromkeys(NODES, 1_000_000)
-    # Pods in flight have found a node when they were asked about again: the next look lets go of them and wakes none.
-    refused = story.site.unschedulable.entries.keys() - story.site.cache.in_flight.keys()
-    unschedulable = {story.site.unschedulable.entries[uid].key.partition("/")[2] for uid in refused}
-    for name in [
-        name for name in unschedulable if story.site.unschedulable.entries[f"uid-{name}"].woken_at is not None
-    ]:
-        story.ask(name)  # kube-scheduler's answer to an earlier patch
-        unschedulable.remove(name)
-    unschedulable &= story.fits.keys()
-    for _ in range(200):
-        if not unschedulable:
-            break
-        for name in story.reconcile():
-            unschedulable.discard(name)
-            assert story.ask(name)
-    assert not unschedulable
+    for _ in range(300):
+        for entry in list(story.site.unschedulable.pods.values()):
+            if entry.uid in entry.group.requeued:
+                assert story.ask(entry.key.partition("/")[2])  # kube-scheduler's answer to a patch
+        story.reconcile()
+        if not story.site.unschedulable.pods:
+            return
+    raise AssertionError(f"these wait: {list(story.site.unschedulable.pods)}")
+
+
+_name = st.sampled_from(NAMESPACES)
+_submitted = st.tuples(
+    st.just("submit"), st.sampled_from("ab"), st.sampled_from([0, 10]), st.sampled_from([1, 1, 2, 3])
+)
+Step = tuple[str, str, int, int]
+_quota_steps = st.tuples(
+    st.lists(_submitted, min_size=4, max_size=12),  # the first two cores are all that is guaranteed
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("bound"), _name, st.integers(1, 6), st.integers(2, 9)),
+            st.tuples(st.just("free"), _name, st.just(0), st.integers(0, 9)),
+            _submitted,
+            st.tuples(st.just("quota gone"), _name, st.just(0), st.just(0)),
+            st.tuples(st.just("reconcile"), st.just(""), st.just(0), st.just(0)),
+        ),
+        min_size=2,
+        max_size=12,
+    ),
+)
+
+
+class QuotaStory:
+    """Pods of three namespaces, and what happens to them."""
+
+    def __init__(self) -> None:
+        self.teams = Teams(a=(1, 3), b=(1, 3))  # c has none
+        self.running: dict[str, list[str]] = {name: [] for name in NAMESPACES}
+        self.waiting: dict[str, str] = {}
+
+    def do(self, what: str, namespace: str, other: int, amount: int) -> None:
+        """One step."""
+        if what == "bound":
+            self.teams.cluster.put_quota(bounds(namespace, other, amount))
+        elif what == "quota gone":
+            self.teams.cluster.delete_quota(f"quota-{namespace}")
+        elif what == "free" and self.running[namespace]:
+            self.teams.cluster.delete_pod(f"uid-{self.running[namespace].pop(amount % len(self.running[namespace]))}")
+        elif what == "submit":
+            name = f"p{len(self.teams.pods)}"
+            if self.teams.ask(self.teams.of(name, namespace, str(amount), priority=other)):
+                self._bind(name, namespace)
+            else:
+                self.waiting[name] = namespace
+        elif what == "reconcile":
+            self.reconcile()
+
+    def reconcile(self) -> None:
+        """One round; whoever is requeued is asked about again, and bound if it is admitted."""
+        requeued = _LOOP.run_until_complete(self.teams.reconcile())
+        for name, admitted in zip(requeued, self.teams.ask_again(*requeued), strict=True):
+            if admitted:
+                self._bind(name, self.waiting.pop(name))
+
+    def _bind(self, name: str, namespace: str) -> None:
+        item = {**self.teams.pods[name], "spec": {**self.teams.pods[name]["spec"], "nodeName": "n1"}}
+        self.teams.cluster.put_pod(item)
+        self.teams.cache.release(f"uid-{name}")
+        self.teams.unschedulable.put_pod(item)
+        self.running[namespace].append(name)
+
+    def admitted(self) -> list[str]:
+        """The waiting pods that would be admitted now."""
+        nodes = self.teams.cache.freeze(self.teams.now)
+        requests = {name: self.teams.cache.read(self.teams.pods[name]) for name in self.waiting}
+        return [name for name, pod in requests.items() if np.any(self.teams.cycle.filter(pod, nodes).passes)]
+
+
+@given(_quota_steps)
+def test_no_pod_waits_that_would_be_admitted(steps: tuple[list[Step], list[Step]]) -> None:
+    """Whatever happens to quotas and pods, in the end no pod waits that would be admitted."""
+    story = QuotaStory()
+    for step in (*steps[0], *steps[1]):
+        story.do(*step)
+    for _ in range(200):  # backoff is at most a minute
+        if not story.admitted():
+            return
+        story.reconcile()
+    raise AssertionError(f"these wait: {story.admitted()}")

@@ -62,7 +62,7 @@ def _deficit(status: str) -> Json:
 
 
 async def test_deficit_ends() -> None:
-    """A Mid pod is woken when the manager says that the node is in deficit no longer."""
+    """A Mid pod is requeued when the manager says that the node is in deficit no longer."""
     site = Site(plugin=MidResources(), name=mid_resources.NAME)
     site.cache.put_node(node("a"))
     site.cache.put_node_metric(_deficit("True"))

@@ -1,22 +1,23 @@
-"""Which refused pods are woken, when, and how many."""
+"""Which refused pods are requeued, when, and how many."""
 
-from dataclasses import dataclass
+import logging
+from itertools import pairwise
 
 import pytest
 
 from crds.names import ANNOTATION_SCHEDULING_RETRY
+from headroom.kube import ApiError
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.requeue import requeuer
+from scheduler_plugins.requeue.requeuer import MISSING_RIGHT
 from scheduler_plugins.requeue.settings import RequeueSettings
-from scheduler_plugins.snapshot.arrays import FloatArray, Nodes
+from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
-from tests.scheduler_plugins.requeue.site import Room, Site, made, overloaded
-
-BOUND = {"nodeName": "a"}
+from tests.scheduler_plugins.requeue.site import Room, Site, forbidden, made, overloaded
 
 
-async def test_cooled_node_wakes_pod() -> None:
-    """A refused pod is left alone while nothing changes, and patched once its node has room."""
+async def test_cooled_node_requeues_pod() -> None:
+    """A refused pod is left alone while it would be refused, and patched once its node has room."""
     site = Site()
     site.room(a=0, b=0)
     site.refuse("p")
@@ -30,45 +31,57 @@ async def test_cooled_node_wakes_pod() -> None:
 
 
 async def test_only_refused_nodes_count() -> None:
-    """A node that kube-scheduler did not ask about does not fit the pod: room on it wakes nobody."""
+    """A node that kube-scheduler did not ask about does not fit the pod; one that it asks about later does."""
     site = Site()
-    site.room(a=0, b=0)
+    site.room(a=0, b=0, c=0)
     site.refuse("p", on=["a"])
     site.room(b=1000)
     assert await site.reconcile() == []
-    site.room(a=1000)
+    site.cache.delete_node("a")
+    assert await site.reconcile() == []
+    site.refuse("p", on=["c"])
+    site.room(c=1000)
     assert await site.reconcile() == ["p"]
 
 
-async def test_room_decides_how_many() -> None:
-    """Of many waiting pods as many are woken as have room together; further looks add none."""
+async def test_sample_stands_for_all_nodes() -> None:
+    """Where kube-scheduler has sent a part of many nodes only, room on another one requeues a pod."""
+    site = Site()
+    site.room(**{f"n{number}": 0 for number in range(250)})
+    site.refuse("p", on=[f"n{number}" for number in range(100)])
+    assert await site.reconcile() == []
+    site.room(n200=1000)
+    assert await site.reconcile() == ["p"]
+
+
+async def test_slow_start() -> None:
+    """Of many pods one is requeued, then as many more as were placed; one that is refused begins anew, later."""
     site = Site()
     site.room(a=0)
-    site.refuse(*(f"p{number}" for number in range(20)))
-    site.room(a=3500)
-    assert len(await site.reconcile()) == 3
-    for _ in range(10):
-        assert await site.reconcile() == []
-
-
-async def test_spread_over_nodes() -> None:
-    """Room on several nodes counts together."""
-    site = Site()
-    site.room(a=0, b=0, c=0)
-    site.refuse(*(f"p{number}" for number in range(20)))
-    site.room(a=2000, b=1000, c=500)
-    assert len(await site.reconcile()) == 3
+    site.refuse(*(f"p{number:02d}" for number in range(40)))
+    site.room(a=11_500)
+    rounds = []
+    for _ in range(8):
+        names = await site.reconcile()
+        site.ask_again(*names)
+        rounds.append(len(names))
+    assert rounds == [1, 2, 4, 8, 0, 0, 0, 0]
+    assert len(site.unschedulable.pods) == 40 - 11
+    site.room(a=12_500)
+    assert await site.reconcile() == ["p11"]
 
 
 async def test_important_pods_first() -> None:
-    """The highest priority is woken first, then the oldest."""
-    site = Site()
+    """Where tokens are few the highest priority comes first, then the oldest; all have their turn."""
+    site = Site(RequeueSettings(patches_per_second=1, patch_burst=2))
     site.room(a=0)
-    site.refuse("young", created=-10)
-    site.refuse("old", created=-20)
-    site.refuse("important", created=-1, priority=100)
-    site.room(a=2000)
-    assert await site.reconcile() == ["important", "old"]
+    for number, (name, priority, created) in enumerate(
+        [("young", 0, -10), ("old", 0, -20), ("important", 100, -1), ("third", 0, -15)]
+    ):
+        site.refuse(name, priority=priority, created=created, nodeSelector={"n": str(number)})
+    site.room(a=9000)
+    assert [await site.reconcile() for _ in range(4)] == [["important", "old"], ["third"], ["young"], []]
+    assert site.counted("woken_pods_total") == 4
 
 
 async def test_smaller_pod_fills_gap() -> None:
@@ -81,130 +94,175 @@ async def test_smaller_pod_fills_gap() -> None:
     assert await site.reconcile() == ["small"]
 
 
-async def test_bound_pods_make_way() -> None:
-    """When woken pods were answered for and bound elsewhere, their room is there for the next."""
-    site = Site()
-    site.room(a=0)
-    site.refuse("p", "q", created=0)
-    site.room(a=1000)
-    assert await site.reconcile() == ["p"]
-    site.unschedulable.put_pod({"metadata": {"uid": "uid-p"}, "spec": BOUND})  # elsewhere, as far as our cache knows
-    assert await site.reconcile() == ["q"]
-
-
-async def test_answered_pods_are_forgotten() -> None:
-    """A pod that passes when kube-scheduler asks again, woken by us or not, waits no more and counts as in flight."""
+async def test_placed_pods_are_forgotten() -> None:
+    """A pod that passes when kube-scheduler asks again, requeued by us or not, waits no more."""
     site = Site()
     site.room(a=0)
     site.refuse("p", "q")
     site.room(a=1000)
     assert site.ask_again("q") == [True]
     assert await site.reconcile() == []
-    assert set(site.unschedulable.entries) == {"uid-p"}
+    assert set(site.unschedulable.pods) == {"uid-p"}
     site.cache.release("uid-q")
     assert await site.reconcile() == ["p"]
 
 
-async def test_woken_in_vain_backs_off() -> None:
-    """A pod that is refused again after it was woken waits longer each time."""
+async def test_requeued_in_vain_backs_off() -> None:
+    """A pod that is refused again after it was requeued waits longer each time, until one like it is placed."""
     site = Site()
     site.room(a=0)
     site.refuse("p")
     waits = []
-    for _ in range(5):
+    for _ in range(8):
         site.room(a=1000)
-        looks = 1
+        rounds = 1
         while await site.reconcile() == []:
-            looks += 1
-            assert looks < 100
-        waits.append(looks)
-        site.room(a=0)  # somebody else was faster
+            rounds += 1
+        waits.append(rounds)
+        site.room(a=0)  # another pod was faster
         assert site.ask_again("p") == [False]
-    assert waits == [1, 1, 2, 4, 8]
+    assert waits == [1, 1, 2, 4, 8, 16, 32, 60]
 
 
-async def test_unanswered_pod_is_let_go() -> None:
-    """A pod that does not come back after it was woken is not patched again: kube-scheduler's own filters have it."""
+async def test_unanswered_pod_is_forgotten() -> None:
+    """A pod that does not come back is not patched again, the next is: kube-scheduler's own filters refuse it."""
+    site = Site()
+    site.room(a=0)
+    site.refuse("p", "q")
+    site.room(a=1000)
+    assert await site.reconcile() == ["p"]
+    assert await site.reconcile(after=29.0) == []
+    assert await site.reconcile() == ["q"]
+    assert set(site.unschedulable.pods) == {"uid-q"}
+
+
+async def test_rate_is_limited() -> None:
+    """Not more pods are requeued than there are tokens; all are in the end."""
+    site = Site(RequeueSettings(patches_per_second=2, patch_burst=5))
+    site.room(a=0)
+    for number in range(12):
+        site.refuse(f"p{number:02d}", nodeSelector={"n": str(number)})
+    site.room(a=100_000)
+    assert [len(await site.reconcile()) for _ in range(6)] == [5, 2, 2, 2, 1, 0]
+
+
+async def test_time_alone_is_enough() -> None:
+    """A reason that goes by time alone, without any change, is noticed."""
+    site = Site(plugin=Room(by_time=True))
+    site.room(a=site.now + 7)
+    site.refuse("p")
+    assert [await site.reconcile() for _ in range(7)] == [[]] * 6 + [["p"]]
+
+
+async def test_groups_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where evaluating takes too long for one round the rest has its turn in the next ones."""
+    monkeypatch.setattr(requeuer, "_ROUND_SECONDS", 0.0)
+    site = Site()
+    site.room(a=0)
+    for number in range(5):
+        site.refuse(f"p{number}", nodeSelector={"n": str(number)})
+    for _ in range(7):
+        assert await site.reconcile() == []
+    site.room(a=100_000)
+    requeued = [await site.reconcile() for _ in range(5)]
+    assert sorted(requeued) == [[f"p{number}"] for number in range(5)]
+
+
+@pytest.mark.parametrize("part", ["filter", "fitting"])
+async def test_failed_group_stops_no_other(part: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A group that cannot be evaluated is named once and keeps no other waiting."""
+    site = Site(plugin=_FailsForOne() if part == "filter" else None)
+    site.room(a=0, b=0)
+    site.refuse("odd", priority=1000)
+    site.refuse("p")
+    if part == "fitting":
+        next(iter(site.unschedulable.groups.values())).nodes = 7  # type: ignore[assignment]
+    site.room(a=5000)
+    assert await site.story(5) == ["p"]
+    (said,) = [record.message for record in caplog.records if "cannot be evaluated" in record.message]
+    assert "default/odd" in said
+
+
+class _FailsForOne(Room):
+    """Cannot filter one pod once there is room, whose priority tells it."""
+
+    def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
+        """Fail, or look at the room."""
+        if pod.priority and nodes.tables["Room"]["room"].any():
+            raise TypeError("unhashable type: 'dict'")
+        return super().filter(pod, nodes)
+
+
+async def test_pods_are_told_apart_by_uid() -> None:
+    """A pod that was created anew under its name is another pod."""
+    site = Site()
+    site.room(a=0)
+    site.refuse("p")
+    again = made("p")
+    again["metadata"]["uid"] = "another"
+    assert not site.ask(again)
+    site.unschedulable.delete_pod("uid-p")
+    assert set(site.unschedulable.pods) == {"another"}
+
+
+async def test_clock_that_is_set_back_stops_nobody() -> None:
+    """Pods that wait, and one that was requeued and not heard of, go by a clock that is never set."""
     site = Site()
     site.room(a=0)
     site.refuse("p")
     site.room(a=1000)
     assert await site.reconcile() == ["p"]
-    assert await site.reconcile(after=29.0) == []
-    assert len(site.unschedulable) == 1
-    assert await site.reconcile() == []
-    assert len(site.unschedulable) == 0
-
-
-async def test_rate_is_limited() -> None:
-    """Not more pods are woken than the bucket has tokens; all are in the end."""
-    site = Site(RequeueSettings(patches_per_second=2, patch_burst=5))
+    assert site.ask_again("p") == [True]
+    site.cache.release("uid-p")
     site.room(a=0)
-    site.refuse(*(f"p{number:02d}" for number in range(12)))
-    site.room(a=100_000)
-    requeued = [len(await site.reconcile()) for _ in range(6)]
-    assert requeued == [5, 2, 2, 2, 1, 0]
-    assert site.counted("woken_pods_total") == 12
+    assert site.ask_again("p") == [False]
+    site.set_clock_back(3600)
+    site.room(a=2000)
+    assert await site.story(2) == ["p"]
 
 
-async def test_time_alone_is_enough() -> None:
-    """A reason that goes by time alone, without any change, is noticed within a few seconds."""
-    site = Site(plugin=Room(by_time=True))
-    site.room(a=site.now + 7)
-    site.refuse("p")
-    requeued = [await site.reconcile() for _ in range(13)]
-    assert [] in requeued
-    assert requeued.count(["p"]) == 1
-    assert requeued.index(["p"]) in range(6, 12)
+# Patches that do not succeed
+
+GONE = ApiError(404, "NotFound", 'pods "p" not found')
+CHANGED = ApiError(422, "Invalid", 'Pod "p" is invalid: metadata.uid: Invalid value: "u": field is immutable')
+CONTENDED = ApiError(409, "Conflict", "the object has been modified; please apply your changes to the latest version")
+WEBHOOK = ApiError(403, "Forbidden", 'admission webhook "x" denied the request')
+INVALID = ApiError(422, "Invalid", "no")
 
 
-async def test_added_node_counts_once_asked_about() -> None:
-    """A node that is added makes kube-scheduler ask anew, and from then on it can wake the pod."""
+@pytest.mark.parametrize("error", [GONE, CHANGED])
+async def test_gone_pods_are_forgotten(error: ApiError) -> None:
+    """A pod that is not there any more, or another one of its name, is not tried again."""
     site = Site()
     site.room(a=0)
-    site.refuse("p", on=["a"])
-    site.room(b=0)
-    site.refuse("p", on=["a", "b"])
-    site.room(b=1000)
-    assert await site.reconcile() == ["p"]
-
-
-async def test_removed_node_is_no_help() -> None:
-    """A node that is gone is no candidate any more, and one of the same name that comes back is."""
-    site = Site()
-    site.room(a=0, b=0)
     site.refuse("p")
-    site.cache.delete_node("b")
+    site.room(a=1000)
+    site.api.failures["p"] = error
     assert await site.reconcile() == []
-    site.room(b=1000)
-    assert await site.reconcile() == ["p"]
+    assert not site.unschedulable.pods
 
 
-async def test_unsampled_nodes_count() -> None:
-    """Where kube-scheduler has sent a part of the nodes only, room on another one wakes a pod, so that it is found."""
+@pytest.mark.parametrize("error", [WEBHOOK, INVALID, CONTENDED])
+async def test_refused_patch_backs_off(error: ApiError) -> None:
+    """A pod that may not be patched waits longer each time, and keeps no other kind from being requeued."""
     site = Site()
-    site.room(**{f"n{number}": 0 for number in range(250)})
-    site.refuse("p", on=[f"n{number}" for number in range(100)])
-    assert await site.reconcile() == []
-    site.room(n200=1000)
-    assert await site.reconcile() == ["p"]
-
-
-async def test_complete_lists_are_believed() -> None:
-    """When attempts bring no further nodes there are none: room elsewhere wakes nobody."""
-    site = Site()
-    site.room(**{f"n{number}": 0 for number in range(250)})
-    for _ in range(4):
-        site.refuse("p", on=[f"n{number}" for number in range(100)])
-    site.room(n200=1000)
-    assert await site.reconcile() == []
-    site.room(n50=1000)
-    assert await site.reconcile() == ["p"]
+    site.room(a=0)
+    site.refuse("p")
+    site.refuse("q", cpu="2")
+    site.room(a=5000)
+    site.api.failures["/p"] = error
+    assert await site.reconcile() == ["q"]
+    for _ in range(8):
+        await site.reconcile()
+    assert site.api.names.count("p") == 4  # after 1, 2 and 4 s
+    assert site.counted("wake_patches_total", result="refused") == 4
+    site.api.failures.clear()
+    assert "p" in await site.story(8)
 
 
 @pytest.mark.parametrize("retry_after", [None, 7.0])
 async def test_overload_is_respected(retry_after: float | None) -> None:
-    """When the API server has too much to do nothing is sent for a while, and the pod is woken afterwards."""
+    """When the API server has too much to do nothing is sent for a while, and the pod is requeued afterwards."""
     site = Site()
     site.room(a=0)
     site.refuse("p")
@@ -220,154 +278,40 @@ async def test_overload_is_respected(retry_after: float | None) -> None:
     assert site.counted("wake_patches_total", result="ok") == 1
 
 
-async def test_changed_constraints_regroup() -> None:
-    """A pod whose constraints change meanwhile is judged by its new ones."""
+async def test_pauses_grow() -> None:
+    """Without a word from the API server the pause doubles up to half a minute, and one pod alone is tried."""
     site = Site()
-    site.room(a=0, b=0)
-    site.refuse("p", on=["a"], nodeSelector={"zone": "a"})
-    site.refuse("q", on=["a"], nodeSelector={"zone": "a"})
-    site.refuse("p", on=["b"], nodeSelector={"zone": "b"})
-    site.room(b=1000)
-    assert await site.reconcile() == ["p"]
-
-
-async def test_new_generation_regroups() -> None:
-    """A pod whose spec says that it was changed is looked at anew; one that says that it was not, is not."""
-    site = Site()
-    site.room(a=0, b=0)
-    asked = (("p", 1, "a", "a"), ("q", 1, "a", "a"), ("p", 1, "a", "unseen"), ("p", 2, "b", "b"))
-    for at, (name, generation, node, zone) in enumerate(asked):
-        item = made(name, nodeSelector={"zone": zone})
-        item["metadata"]["generation"] = generation
-        assert not site.ask(item, node)
-        assert len(site.unschedulable.groups) == (1 if at < 3 else 2)
-    site.room(a=1000)
-    assert await site.reconcile() == ["q"]
-    site.room(b=1000)
-    assert await site.reconcile() == ["p"]
-
-
-async def test_room_for_two_wakes_two() -> None:
-    """Hundreds of waiting pods of one workload are one group; room for two wakes two of them, and no more later."""
-    site = Site()
-    site.room(a=0, b=0)
-    site.refuse(*(f"p{number}" for number in range(200)))
-    assert len(site.unschedulable.groups) == 1
-    site.room(a=2000)
-    for _ in range(20):
+    site.room(a=0)
+    for number in range(20):
+        site.refuse(f"p{number:02d}", nodeSelector={"n": str(number)})
+    site.room(a=90_000)
+    site.api.failures[""] = overloaded()
+    sent = []
+    for _ in range(100):
+        before = len(site.api.patches)
         await site.reconcile()
-    assert len(site.api.patches) == 2
+        sent.append(len(site.api.patches) - before)
+    assert sent[0] == 10
+    gaps = [second for second, count in enumerate(sent) if count]
+    assert sum(sent) == 10 + len(gaps) - 1
+    assert [later - earlier for earlier, later in pairwise(gaps)][-2:] == [30, 30]
 
 
-async def test_many_groups_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where judging takes too long for one look the rest has its turn in the next ones."""
-    monkeypatch.setattr(requeuer, "_SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(requeuer, "_ROUND_SECONDS", 0.0)
+async def test_missing_right_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Without the right to patch pods one sentence says which rule is missing, and it is tried once a minute."""
+    caplog.set_level(logging.INFO)
     site = Site()
     site.room(a=0)
-    for number in range(5):
+    for number in range(30):
         site.refuse(f"p{number}", nodeSelector={"n": str(number)})
-    for _ in range(7):
-        assert await site.reconcile() == []
     site.room(a=100_000)
-    requeued = [await site.reconcile() for _ in range(5)]
-    assert sorted(name for names in requeued for name in names) == [f"p{number}" for number in range(5)]
-    assert max(map(len, requeued)) == 1
-
-
-async def test_failed_plugin_is_survived(caplog: pytest.LogCaptureFixture) -> None:
-    """A plugin that fails while waiting pods are judged is told once and ends nothing."""
-    site = Site()
-    site.room(a=0)
-    site.refuse("p")
-    site.cycle._filters[0] = ("Room", _Broken())  # type: ignore[assignment]
-    for _ in range(3):
-        await site.requeuer.reconcile_and_survive()
-        site.now += 5
-    assert [record.message for record in caplog.records] == [
-        "Pod default/p waits and cannot be judged, nor can those like it: Room could not filter: ValueError: broken"
-    ]
-
-
-class _Broken:
-    def filter(self, *_: object) -> None:
-        raise ValueError("broken")
-
-
-async def test_pods_are_told_apart_by_uid() -> None:
-    """A pod that was created anew under its name is another pod."""
-    site = Site()
-    site.room(a=0)
-    site.refuse("p")
-    again = made("p")
-    again["metadata"]["uid"] = "another"
-    assert not site.ask(again)
-    assert len(site.unschedulable) == 2
-    site.unschedulable.delete_pod("uid-p")
-    assert set(site.unschedulable.entries) == {"another"}
-
-
-async def test_clock_that_is_set_back_stops_nobody() -> None:
-    """Pods that wait, and one that was woken and not heard of, go by a clock that is never set."""
-    site = Site()
-    site.room(a=0)
-    site.refuse("p", "q")
-    site.room(a=1000)
-    assert await site.reconcile() == ["p"]
-    site.room(a=0)
-    assert site.ask_again("p") == [False]
-    site.set_clock_back(3600)
-    site.room(a=2000)
-    assert sorted([*await site.reconcile(), *await site.reconcile()]) == ["p", "q"]
-    site.set_clock_back(3600)
-    await site.reconcile(after=30)
-    assert len(site.unschedulable) == 0
-
-
-@dataclass(frozen=True)
-class FailsSecond(Room):
-    """Fails as soon as a pod is in flight."""
-
-    def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        """Refuse nodes without room, or fail."""
-        if nodes.in_flight.any():
-            raise RuntimeError("broken")
-        return super().filter(pod, nodes)
-
-
-async def test_plugin_that_fails_midway_strands_nobody() -> None:
-    """A pod that was chosen before a plugin failed over the next one is tried again, and the next one later."""
-    site = Site(plugin=FailsSecond())
-    site.room(a=0)
-    site.refuse("p", "q")
-    site.room(a=5000)
-    for _ in range(40):
-        site.now += 1
-        await site.requeuer.reconcile_and_survive()
-    assert set(site.api.names) == {"p", "q"}
-
-
-@dataclass(frozen=True)
-class FailsForOne(Room):
-    """Cannot score one pod, whose priority tells it."""
-
-    def score(self, pod: PodRequest, nodes: Nodes) -> FloatArray:
-        """Fail, or prefer room."""
-        if pod.priority:
-            raise TypeError("unhashable type: 'dict'")
-        return super().score(pod, nodes)
-
-
-async def test_pod_that_cannot_be_chosen_for_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    """A pod over which choosing fails, however important, keeps no other waiting, and is named once."""
-    site = Site(plugin=FailsForOne())
-    site.room(a=0)
-    site.refuse("odd", priority=1000)
-    site.refuse("p")
-    site.room(a=5000)
-    for _ in range(20):
-        site.now += 1
-        await site.requeuer.reconcile_and_survive()
-    assert set(site.api.names) == {"p"}
-    (said,) = [record.message for record in caplog.records if "cannot be judged" in record.message]
-    assert "default/odd" in said
+    site.api.failures[""] = forbidden()
+    for _ in range(180):
+        await site.reconcile()
+    assert len(site.api.patches) == 10 + 2  # those that were on their way at the same time, and one a minute
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert MISSING_RIGHT in told
+    site.api.failures.clear()
+    await site.story()
+    assert len(set(site.api.names[12:])) == 30
+    assert caplog.records[-1].getMessage() == "Refused pods are requeued again"

@@ -1,121 +1,194 @@
-"""Who is remembered, and for how long."""
+"""Which pods are remembered, for how long, and in which groups."""
 
+from typing import Any
+
+import pytest
+
+from crds import names
+from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.plugins.load_aware import EXPIRED
+from scheduler_plugins.plugins.mid_resources import ABSENT, DEFICIT, STALE
+from scheduler_plugins.profile.load import load_profile
+from scheduler_plugins.profile.model import DEFAULT_PROFILE
 from scheduler_plugins.requeue.settings import RANGES, RequeueSettings
-from tests.scheduler_plugins.requeue.site import Site, made
+from scheduler_plugins.requeue.unschedulable import UnschedulablePods
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from tests.scheduler_plugins.objects import Json
+from tests.scheduler_plugins.objects import pod as made_pod
+from tests.scheduler_plugins.requeue.site import HOT, Site, made
 
-RETRY = "headroom.sh/scheduling-retry"
+RETRY = names.ANNOTATION_SCHEDULING_RETRY
+QUOTE = f"0/2 nodes are available: 1 {HOT}, 1 node(s) didn't match Pod's node affinity/selector. preemption: ..."
 
 
-def _watched(name: str, retry: str = "", node: str = "") -> dict[str, object]:
-    annotations = {RETRY: retry} if retry else {}
-    return {"metadata": {"uid": f"uid-{name}", "annotations": annotations}, "spec": {"nodeName": node} if node else {}}
+def _watched(name: str, retry: str = "", **spec: Any) -> Json:  # noqa: ANN401 - any field of a PodSpec
+    item = made(name, **spec)
+    item["metadata"]["annotations"] = {RETRY: retry} if retry else {}
+    return item
 
 
-def _refused(*names: str) -> Site:
+def _refused(*names_: str) -> Site:
     site = Site()
     site.room(a=0)
-    site.refuse(*names)
+    site.refuse(*names_)
     return site
 
 
-def test_bound_pod_is_forgotten() -> None:
-    """A pod that was bound, by whomever, waits no more."""
+def _names(site: Site) -> set[str]:
+    return {pod.key.partition("/")[2] for pod in site.unschedulable.pods.values()}
+
+
+def test_bound_and_deleted_pods_are_forgotten() -> None:
+    """A pod that was bound, by whomever, or deleted, waits no more; the last of a group takes it along."""
     site = _refused("p", "q")
-    site.unschedulable.put_pod(_watched("p", node="a"))
-    site.unschedulable.put_pod(_watched("stranger", node="a"))
-    assert set(site.unschedulable.entries) == {"uid-q"}
-
-
-def test_deleted_pod_is_forgotten() -> None:
-    """A pod that is gone waits no more, seen at once or in a list."""
-    site = _refused("p", "q", "r")
-    site.unschedulable.delete_pod("uid-p")
+    site.unschedulable.put_pod(_watched("p", nodeName="a"))
+    site.unschedulable.put_pod(_watched("stranger", nodeName="a"))
+    assert _names(site) == {"q"}
     site.unschedulable.delete_pod("stranger")
-    site.now += 120
-    assert site.unschedulable.absent_pods({"uid-q", "stranger"}) == ["uid-r"]
-    site.unschedulable.delete_pod("uid-r")
-    assert set(site.unschedulable.entries) == {"uid-q"}
     site.unschedulable.delete_pod("uid-q")
-    assert site.unschedulable.groups == []
+    assert (site.unschedulable.pods, site.unschedulable.groups) == ({}, {})
 
 
-def test_refusal_of_deleted_pod_is_not_remembered() -> None:
-    """kube-scheduler may be asking about a pod while the watch says that it is gone: nobody would tell of it again."""
+@pytest.mark.parametrize(("after", "left"), [(1700, 1), (1801, 0)])
+async def test_pod_that_nobody_asks_about_is_forgotten(after: float, left: int) -> None:
+    """kube-scheduler tries unschedulable pods every five minutes: one that it never mentions again is not pending."""
     site = _refused("p")
-    site.unschedulable.delete_pod("uid-p")
-    site.unschedulable.delete_pod("uid-q")
-    assert site.ask_again("p") == [False]
-    site.refuse("q")
-    assert not site.unschedulable.entries
-
-
-def test_list_that_took_long_forgets_no_newer_pod() -> None:
-    """A pod that was created while a list was being read is not in it, and still waits."""
-    site = _refused("old")
-    site.now += 120
-    site.refuse("new")
-    assert site.unschedulable.absent_pods(set()) == ["uid-old"]
+    await site.reconcile(after=after)
+    assert len(site.unschedulable.pods) == left
 
 
 async def test_other_replica_takes_over() -> None:
-    """A pod that somebody else patches is somebody else's; our own patches come back through the watch as well."""
-    site = _refused("p", "q")
-    site.room(a=2000)
+    """A pod that another replica patches is its own; our own patches come back through the watch as well."""
+    site = _refused("p")
+    site.refuse("q", cpu="2")
+    site.room(a=9000)
     assert await site.reconcile() == ["p", "q"]
     ours = site.api.patches[0][1]["metadata"]["annotations"][RETRY]
     site.unschedulable.put_pod(_watched("p", retry=ours))
     site.unschedulable.put_pod(_watched("q", retry="2030-01-01T00:00:00Z"))
-    assert set(site.unschedulable.entries) == {"uid-p"}
+    assert _names(site) == {"p"}
 
 
 def test_earlier_annotation_is_no_news() -> None:
-    """The annotation that a pod had when it was refused, by an earlier run of ours, is nobody else's patch."""
+    """The annotation that a pod had when it was refused is no patch of another replica."""
     site = Site()
     site.room(a=0)
-    item = made("p")
-    item["metadata"]["annotations"] = {RETRY: "2020-01-01T00:00:00Z"}
+    item = _watched("p", retry="2020-01-01T00:00:00Z")
     assert not site.ask(item)
     site.unschedulable.put_pod(item)
-    assert len(site.unschedulable) == 1
+    assert len(site.unschedulable.pods) == 1
 
 
 def test_memory_is_bounded() -> None:
-    """Not more pods are remembered than the setting says; those beyond are counted."""
+    """Not more pods are remembered than the setting says; those beyond are counted. 5,000 nodes take 625 bytes."""
     site = Site(RequeueSettings(most_pods=3))
     site.room(a=0)
     site.refuse(*(f"p{number}" for number in range(5)))
-    assert len(site.unschedulable) == 3
-    assert site.unschedulable.overflowed == 2
+    assert (len(site.unschedulable.pods), site.unschedulable.overflowed) == (3, 2)
+    wide = Site()
+    wide.room(**{f"n{number}": 0 for number in range(5000)})
+    wide.refuse("p")
+    (group,) = wide.unschedulable.groups.values()
+    assert group.nodes is not None
+    assert (len(group.nodes), group.nodes.bits.nbytes) == (5000, 625)
 
 
-def test_like_pods_are_one_group() -> None:
-    """Pods that differ in name alone are judged together; size, constraints, priority and claims set them apart."""
+def test_nodes_that_come_and_go_stay_apart() -> None:
+    """A set of nodes names the same ones after others have come and gone."""
     site = Site()
-    site.room(a=0)
-    token = [{"name": "kube-api-access-x1", "projected": {}}]
-    nomination = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}]
-    site.refuse("p", "q")
-    site.refuse("r", volumes=token)
-    assert len(site.unschedulable.groups) == 1
-    site.refuse("large", cpu="2")
-    site.refuse("selective", nodeSelector={"zone": "a"})
-    site.refuse("important", priority=7)
-    site.refuse("stateful", volumes=nomination)
-    assert len(site.unschedulable.groups) == 5
-
-
-def test_node_numbers_are_given_back() -> None:
-    """Where nodes come and go for ever the sets do not grow for ever, and still name the same nodes."""
-    site = _refused("p")
-    site.unschedulable.numbers.bits([f"n{number}" for number in range(1200)])
-    site.room(n1199=0)
-    site.refuse("p", on=["a", "n1199"])
+    site.room(a=0, b=0, c=0)
+    site.refuse("p", on=["b", "c"])
+    site.cache.delete_node("a")
+    site.cache.delete_node("c")
+    site.room(d=0)
+    site.refuse("q", on=["d"], nodeSelector={"n": "d"})
+    first, second = site.unschedulable.groups.values()
     snapshot = site.cache.freeze(site.now)
-    assert len(site.unschedulable.numbers) > 1000
-    site.unschedulable.tidy(snapshot)
-    assert len(site.unschedulable.numbers) == 2
-    rows = site.unschedulable.numbers.rows(site.unschedulable.groups[0].nodes, snapshot)
-    assert {snapshot.names[row] for row in rows.tolist()} == {"a", "n1199"}
+    assert (list(first.fitting(snapshot).names), list(second.fitting(snapshot).names)) == (["b"], ["d"])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"nodeSelector": {"zone": "a"}},
+        {"priority": 7},
+        {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}]},
+        {"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "3"}}}]},
+        {"initContainers": [{"name": "i", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}]},
+        {"resources": {"requests": {"cpu": "3"}}},
+        {"overhead": {"cpu": "250m"}},
+    ],
+    ids=lambda other: str(next(iter(other))),
+)
+def test_groups(other: dict[str, Any]) -> None:
+    """Pods that differ in name alone are evaluated together; what decides where they fit sets them apart."""
+    site = _refused("p", "q")
+    site.refuse("r", volumes=[{"name": "kube-api-access-x1", "projected": {}}])
+    assert len(site.unschedulable.groups) == 1
+    site.refuse("s", **other)
+    assert len(site.unschedulable.groups) == 2
+    site.refuse("s")  # its constraints were changed meanwhile
+    assert len(site.unschedulable.groups) == 1
+
+
+def _pending(name: str, message: str = QUOTE, reason: str = "Unschedulable") -> Json:
+    item = made(name)
+    item["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": reason, "message": message}]
+    return item
+
+
+def _restarted(*pods: Json) -> Site:
+    """An extender that has just listed these pods."""
+    site = Site()
+    site.room(a=0, b=0)
+    for pod in pods:
+        site.pods[pod["metadata"]["name"]] = pod
+        site.unschedulable.put_pod(pod)
+    site.unschedulable.absent_pods({pod["metadata"]["uid"] for pod in pods})
+    return site
+
+
+async def test_pods_of_earlier_process_are_recovered() -> None:
+    """After a restart a pod whose condition quotes one of our reasons is requeued when some node would take it."""
+    site = _restarted(*(_pending(f"p{number}") for number in range(5)))
+    assert await site.reconcile() == []
+    site.room(b=100_000)
+    assert await site.reconcile() == ["p0"]
+    assert await site.reconcile() == []
+    assert not site.ask(site.pods["p0"], "a")  # the answer says which nodes the others wait for, too
+    assert await site.reconcile(after=5.0) == []
+    site.room(a=100_000)
+    assert sorted(await site.story(10)) == [f"p{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        made("new"),
+        _pending("other", "0/2 nodes are available: 2 Insufficient cpu."),
+        _pending("gated", "Scheduling is blocked due to non-empty scheduling gates", "SchedulingGated"),
+        {**_pending("bound"), "spec": {"nodeName": "a", "containers": []}},
+    ],
+    ids=lambda pod: str(pod["metadata"]["name"]),
+)
+def test_others_are_left_alone(pod: Json) -> None:
+    """Pods that wait for other reasons, or for none, are not recovered; nor is any after the first list."""
+    assert not _restarted(pod).unschedulable.pods
+    site = _restarted()
+    site.unschedulable.put_pod(_pending("p"))
+    assert not site.unschedulable.pods
+
+
+@pytest.mark.parametrize("reason", ["node(s) cpu usage exceed threshold", EXPIRED, DEFICIT, STALE, ABSENT])
+def test_reasons_of_shipped_plugins_are_known(reason: str) -> None:
+    """Whatever a shipped plugin may refuse a pod for is recognised before it has refused anything."""
+    plugins = {enabled.name: enabled.plugin for enabled in load_profile(DEFAULT_PROFILE).enabled}
+    cache, cycle = ClusterCache(LoadRules(), plugins), Cycle([Enabled(name, 1, plugins[name]) for name in plugins])
+    unschedulable = UnschedulablePods(9, cache, cycle, lambda: 0.0)
+    mid = made_pod("mid", {names.MID_CPU: "100"}, priority=7500)
+    unschedulable.put_pod({**mid, "status": _pending("mid", f"0/1: 1 {reason}.")["status"]})
+    assert len(unschedulable.pods) == 1
 
 
 def test_defaults_are_in_range() -> None:

@@ -17,6 +17,7 @@ from scheduler_plugins.framework.cycle import Cycle, PluginError
 from scheduler_plugins.snapshot.arrays import Nodes, Snapshot
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.tombstones import Tombstones
 
 GroupKey = tuple[Any, ...]
 
@@ -165,6 +166,7 @@ class UnschedulablePods:
         self._clock = monotonic
         self._waited = waited
         self._listed = False
+        self._tombstones = Tombstones()
         self._rows: dict[str, int] = {}
         self._names: tuple[str, ...] = ()
         self.pods: dict[str, UnschedulablePod] = {}
@@ -176,6 +178,8 @@ class UnschedulablePods:
 
     def refused(self, pod: PodRequest, json_pod: Mapping[str, Any], nodes: Sequence[str]) -> None:
         """Note that a pod was refused on all these nodes, which are all that fit it otherwise, or a part of them."""
+        if pod.uid in self._tombstones:
+            return
         node_set = self._node_set(nodes)
         entry = self._put(pod, json_pod, node_set)
         if entry is None:
@@ -223,7 +227,8 @@ class UnschedulablePods:
             _LOG.debug("Pod %s cannot be recovered: %s", pod.key, error)
 
     def delete_pod(self, uid: str) -> None:
-        """Forget a pod that is gone."""
+        """Forget a pod that is gone, for good: kube-scheduler may be asking about it right now."""
+        self._tombstones.add(uid)
         if entry := self.pods.get(uid):
             self.forget(entry)
 

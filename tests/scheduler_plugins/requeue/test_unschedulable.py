@@ -50,6 +50,15 @@ def test_bound_and_deleted_pods_are_forgotten() -> None:
     assert (site.unschedulable.pods, site.unschedulable.groups) == ({}, {})
 
 
+def test_refusal_of_deleted_pod_is_not_remembered() -> None:
+    """kube-scheduler may be asking about a pod while the watch says that it is gone."""
+    site = _refused("p")
+    for name in "pq":
+        site.unschedulable.delete_pod(f"uid-{name}")
+        site.refuse(name)
+    assert not site.unschedulable.pods
+
+
 @pytest.mark.parametrize(("after", "left"), [(1700, 1), (1801, 0)])
 async def test_pod_that_nobody_asks_about_is_forgotten(after: float, left: int) -> None:
     """kube-scheduler tries unschedulable pods every five minutes: one that it never mentions again is not pending."""

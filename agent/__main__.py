@@ -67,7 +67,7 @@ def _run(arguments: Sequence[str]) -> int:
     set_mmap_threshold()
     settings = agent_settings.load(arguments, commands=_command_help() if {"-h", "--help"} & set(arguments) else "")
     logs.set_up(settings.serve.log_format, settings.serve.log_level)
-    for sentence in options.misspelled(AgentSettings, os.environ):
+    for sentence in options.misspelled(AgentSettings, agent_settings.PROG, os.environ):
         log.warning("%s", sentence)
     asyncio.run(run(settings))
     return 0

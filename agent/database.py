@@ -24,7 +24,7 @@ from agent.tsdb.series import Series
 from agent.tsdb.verification import verify
 from crds.duration import DurationError, parse_duration
 from headroom.runtime import option_types
-from headroom.runtime.options import ENV_PREFIX, Parser, WrongSetting
+from headroom.runtime.options import Parser, WrongSetting, variable
 from headroom.runtime.text import joined
 
 _FAILED, _MIB, _DAY = 1, float(1 << 20), 86400
@@ -107,7 +107,7 @@ def _parser() -> Parser:
 
 def _usual_data_dir(environment: Mapping[str, str]) -> str:
     """The one in the environment, else the node's, else the one of ``--standalone`` where that alone has a database."""
-    if given := environment.get(f"{ENV_PREFIX}DATA_DIR"):
+    if given := environment.get(variable("headroom-agent", "data-dir")):
         return given
     node, own = SYSTEM_DATA_DIR, state_dir(environment)
     return str(own if os.access(own / "agent.db", os.R_OK) and not os.access(node / "agent.db", os.F_OK) else node)

@@ -3,8 +3,8 @@
 import json
 import os
 import socket
-import sys
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -234,14 +234,12 @@ def load(
         WrongSetting: One of them cannot be used.
         SystemExit: ``--help``.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
     environment = os.environ if environment is None else environment
-    if "-h" in arguments or "--help" in arguments:
-        options.parser(PROG, USAGE, ABOUT, MORE + commands, AgentSettings).parse_args(["--help"])
-    given = options.given(PROG, AgentSettings, arguments, environment)
-    settings = options.read(AgentSettings, given)
+    settings, given = options.load(
+        AgentSettings, PROG, arguments, environment, usage=USAGE, description=ABOUT, epilog=MORE + commands
+    )
     _check(settings)
-    return _standalone(settings, given) if settings.display.standalone else settings
+    return _standalone(settings, given, environment) if settings.display.standalone else settings
 
 
 def state_dir(environment: Mapping[str, str]) -> Path:
@@ -255,24 +253,25 @@ def _check(settings: AgentSettings) -> None:
     """Checks across fields."""
     display = settings.display
     if display.once and not display.standalone:
-        raise WrongSetting(f"{_name(DisplaySettings, 'once')} stops after what --standalone shows: give both")
+        raise WrongSetting(f"{_named('once')} stops after what --standalone shows: give both")
     if display.output != "table" and not display.standalone:
-        raise WrongSetting(f"{_name(DisplaySettings, 'output')} is about what --standalone shows: give both")
+        raise WrongSetting(f"{_named('output')} is about what --standalone shows: give both")
     if settings.train.interval_seconds < settings.collect.interval_seconds:
         raise WrongSetting(
-            f"{_name(TrainSettings, 'interval_seconds')} must be at least --collect-interval "
+            f"{_named('training-interval')} must be at least --collect-interval "
             f"({settings.collect.interval_seconds:g}s), got: '{settings.train.interval_seconds:g}s'"
         )
 
 
-def _standalone(settings: AgentSettings, given: options.Given) -> AgentSettings:
+def _standalone(settings: AgentSettings, given: AbstractSet[str], environment: Mapping[str, str]) -> AgentSettings:
     """The defaults of an agent without a cluster: it needs no rights and disturbs no agent that serves one."""
-    pods, folder = options.flags_of(CollectSettings)["pods_from"], options.flags_of(AgentSettings)["data_dir"]
-    if given.text(pods) is not None and settings.collect.pods_from != "cgroups":
-        raise WrongSetting(f"{pods.name} must be cgroups with --standalone, got: {settings.collect.pods_from!r}")
-    data_dir = settings.data_dir if given.text(folder) is not None else state_dir(given.environment)
+    if "pods-from" in given and settings.collect.pods_from != "cgroups":
+        raise WrongSetting(
+            f"{_named('pods-from')} must be cgroups with --standalone, got: {settings.collect.pods_from!r}"
+        )
+    data_dir = settings.data_dir if "data-dir" in given else state_dir(environment)
     return replace(settings, collect=replace(settings.collect, pods_from="cgroups"), data_dir=data_dir)
 
 
-def _name(stage: type, field_name: str) -> str:
-    return options.flags_of(stage)[field_name].name
+def _named(flag: str) -> str:
+    return options.named(PROG, flag)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from headroom.kube.events import EventRecorder
-from headroom.kube.lease import LeaderElector, LeaseName, NotLeading
+from headroom.kube.lease import LeaderElector, LeaderSettings, LeaseName, NotLeading
 from headroom.runtime.backoff import Backoff
 from headroom.runtime.clocks import Elapsed
 from headroom.runtime.garbage_collection import keep_tending
@@ -89,7 +89,7 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
         api,
         LeaseName(settings.namespace, LEASE_NAME),
         settings.identity,
-        settings.leader,
+        LeaderSettings(enabled=settings.leader_elect),
         context.steady,
         leader_changed,
         Elapsed(),

@@ -1,15 +1,36 @@
 """The options of the manager itself; what it does to nodes is set in the ConfigMap."""
 
-from dataclasses import dataclass, field
+import os
+import secrets
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from crds import shadow_accounts
 from crds.names import CONFIG_MAP_NAME, LAST_GOOD_NAME
-from headroom.kube.lease import LeaderSettings
+from headroom.runtime import logs, options
+from headroom.runtime.option_types import FILE, NAME, SWITCH, Kind, choice
+from headroom.runtime.options import setting
+from manager.mid import node_filter
 from manager.mid.node_filter import NodeFilter
 
+PROG: Final = "headroom-manager"
+ABOUT: Final = "Publishes on each Node what Prod pods requested and will not use."
 DEFAULT_NAMESPACE: Final = "headroom-system"
 LEASE_NAME: Final = "headroom-manager"
 """The Lease that decides which replica writes, in the manager's namespace."""
+
+
+def _config_name(text: str) -> str:
+    if text in {LAST_GOOD_NAME, *shadow_accounts.NAMES}:
+        raise ValueError("is a ConfigMap that the manager itself writes")
+    return str(NAME.parse(text))
+
+
+_ADDRESS: Final = Kind("ADDRESS", str, may_be_empty=True)
+_CONFIG_NAME: Final = Kind("NAME", _config_name)
+_SELECTOR: Final = Kind("SELECTOR", NodeFilter.of, may_be_empty=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +63,10 @@ class TimingSettings:
 class WebhookSettings:
     """The admission webhook that refuses a wrong ConfigMap; names are those of the chart."""
 
-    listen: str = ""
-    """Address to answer API servers on, host:port; empty: there is no webhook."""
-    certificates: str = "self"
-    """Who makes certificates: self (the replica that leads) or cert-manager."""
+    listen: str = setting("", flag="webhook-listen", kind=_ADDRESS, shown="no webhook")
+    """host:port at which API servers ask whether an edit of the ConfigMap is right."""
+    certificates: str = setting("self", flag="webhook-certificates", kind=choice("self", "cert-manager", metavar="WHO"))
+    """Who makes the webhook's certificates: ``self`` (the replica that leads) or ``cert-manager``."""
     service_name: str = "headroom-manager-webhook"
     """Service by which API servers call it, in the manager's namespace."""
     secret_name: str = "headroom-manager-webhook-tls"  # noqa: S105 - a name
@@ -62,30 +83,41 @@ class WebhookSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The whole of it; the flags of `headroom-manager` set the most of it."""
+    """General."""
 
-    kubeconfig: str | None = None
-    """Path of a kubeconfig; without it the pod's service account, $KUBECONFIG or ~/.kube/config."""
-    namespace: str = DEFAULT_NAMESPACE
-    """Where the ConfigMap and the Lease are."""
-    config_name: str = CONFIG_MAP_NAME
+    kubeconfig: str | None = setting(
+        None, flag="kubeconfig", kind=FILE, shown="the pod's service account, else $KUBECONFIG or ~/.kube/config"
+    )
+    """Login to the API server."""
+    namespace: str = setting(
+        DEFAULT_NAMESPACE,
+        flag="namespace",
+        kind=NAME,
+        shown=f"$POD_NAMESPACE, else {DEFAULT_NAMESPACE}",
+        variables=("POD_NAMESPACE",),
+    )
+    """Namespace of the ConfigMap and the Lease."""
+    config_name: str = setting(CONFIG_MAP_NAME, flag="config-name", kind=_CONFIG_NAME)
     """Name of the ConfigMap."""
-    listen: str = ":8080"
-    """Address of /metrics and /healthz, host:port; an empty host means all."""
-    log_format: str = "text"
-    """Form of the log on standard error: text or json, one event per line."""
-    log_level: str = "info"
-    """The least severe message that is logged: debug, info, warning or error."""
-    exclude_nodes: NodeFilter = field(default_factory=NodeFilter)
-    """Which nodes get no NodeMetric and publish nothing: virtual ones, which cannot be measured."""
-    leader: LeaderSettings = field(default_factory=LeaderSettings)
-    """Leader election."""
-    timing: TimingSettings = TimingSettings()
+    listen: str = setting(":8080", flag="listen", kind=Kind("ADDRESS", str))
+    """host:port of /metrics, /healthz, /readyz and /livez; an empty host means all."""
+    ui_listen: str = setting("", flag="ui-listen", kind=_ADDRESS, shown="no page")
+    """host:port of the web page /ui, which is read-only and needs no login, so loopback is best: 127.0.0.1:8081."""
+    leader_elect: bool = setting(False, flag="leader-elect", kind=SWITCH)
+    """Take part in leader election; needed with more than one replica."""
+    exclude_nodes: NodeFilter = setting(
+        flag="exclude-nodes", kind=_SELECTOR, factory=NodeFilter, shown=node_filter.DEFAULT
+    )
+    """Label selector, as of kubectl -l, of nodes that get no NodeMetric and publish nothing, such as virtual ones;
+    empty: none."""
+    log_format: str = setting("text", flag="log-format", kind=choice(*logs.FORMS, metavar="FORMAT"))
+    """Form of the log on standard error: ``text`` or ``json``, one event per line."""
+    log_level: str = setting("info", flag="log-level", kind=choice(*logs.LEVELS, metavar="LEVEL"))
+    """The least severe message that is logged: ``debug``, ``info``, ``warning`` or ``error``."""
+    timing: TimingSettings = field(default_factory=TimingSettings)
     """Speed."""
-    webhook: WebhookSettings = WebhookSettings()
+    webhook: WebhookSettings = field(default_factory=WebhookSettings)
     """Admission webhook."""
-    ui_listen: str = ""
-    """Address of the built-in web page, host:port; empty: there is none. It needs no login, so loopback is best."""
     last_good_name: str = LAST_GOOD_NAME
     """ConfigMap in which the last good configuration outlives a restart."""
     identity: str = ""
@@ -95,3 +127,17 @@ class Settings:
     def user_agent(self) -> str:
         """User agent of this replica, so that an audit log distinguishes replicas."""
         return f"headroom-manager ({self.identity})" if self.identity else "headroom-manager"
+
+
+def load(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> Settings:
+    """Settings from the command line, else from the environment, else the defaults.
+
+    Raises:
+        WrongSetting: one of them cannot be used.
+        SystemExit: `--help`.
+    """
+    environment = os.environ if environment is None else environment
+    epilog = "Every flag can also be set in the environment: --log-level as HEADROOM_MANAGER_LOG_LEVEL; a flag wins."
+    settings, _ = options.load(Settings, PROG, arguments, environment, description=ABOUT, epilog=epilog)
+    host = environment.get("POD_NAME") or socket.gethostname()
+    return replace(settings, identity=f"{host}_{secrets.token_hex(4)}")

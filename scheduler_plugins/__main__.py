@@ -13,8 +13,10 @@ from typing import Final
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
 from headroom.runtime import http, logs
 from headroom.runtime.backoff import Backoff
+from headroom.runtime.option_types import ADDRESS
+from headroom.runtime.options import WrongSetting
 from scheduler_plugins.profile import summary
-from scheduler_plugins.settings import Settings, SettingsError, parse_flags
+from scheduler_plugins.settings import PROG, Settings, load
 from scheduler_plugins.snapshot.watch import ClusterWatch
 from scheduler_plugins.wiring import Parts, assemble
 
@@ -33,19 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0 after a signal, 2 for settings that cannot be used, 1 when it cannot start.
     """
     try:
-        settings = parse_flags(sys.argv[1:] if arguments is None else arguments)
+        settings = load(arguments)
         if settings.check:
             print("\n".join(summary(settings.profile)))
             return 0
         logs.set_up(settings.log_format, settings.log_level)
         connection = connect(settings.kubeconfig)
-    except (SettingsError, LoginError) as error:
-        print(f"headroom-scheduler: {error}", file=sys.stderr)
+    except (WrongSetting, LoginError) as error:
+        print(f"{PROG}: {error}", file=sys.stderr)
         return _WRONG_USE
     try:
         asyncio.run(serve(settings, connection))
     except StartError as error:
-        print(f"headroom-scheduler: {error}", file=sys.stderr)
+        print(f"{PROG}: {error}", file=sys.stderr)
         return 1
     return 0
 
@@ -102,8 +104,8 @@ async def _listen_all(parts: Parts, settings: Settings) -> list[http.Served]:
     # These clients have no certificate to show.
     tls = replace(settings.tls, client_ca=None) if settings.tls else None
     for flag, address, pages, what in (
-        ("--watcher-listen", settings.watcher, parts.watcher, "load-watcher's protocol"),
-        ("--metrics-listen", settings.metrics, parts.server.open_pages(), "/metrics"),
+        ("--watcher-listen", settings.watcher_listen, parts.watcher, "load-watcher's protocol"),
+        ("--metrics-listen", settings.metrics_listen, parts.server.open_pages(), "/metrics"),
     ):
         if address is None:
             continue
@@ -120,21 +122,22 @@ async def _listen_all(parts: Parts, settings: Settings) -> list[http.Served]:
 
 async def _listen(parts: Parts, settings: Settings) -> http.Served:
     try:
-        served = await http.serve(parts.server.pages(), settings.host, settings.port, settings.tls)
+        served = await http.serve(parts.server.pages(), *settings.listen, settings.tls)
     except http.CertificateError as error:
         raise StartError(str(error)) from error
     except OSError as error:
         raise StartError(_unheard(settings, error)) from error
     for line in summary(settings.profile):
         _LOG.info("%s", line)
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    host = settings.listen[0]
+    host = f"[{host}]" if ":" in host else host
     _LOG.info("Listening on %s://%s:%d", "https" if settings.tls else "http", host, served.port)
     return served
 
 
 def _unheard(settings: Settings, error: OSError) -> str:
     """Why it cannot listen, and what to do."""
-    address = f"{settings.host}:{settings.port}"
+    address = ADDRESS.show(settings.listen)
     if error.errno == errno.EADDRINUSE:
         return f"{address} is in use by another program: choose another with --listen"
     return f"Cannot listen on {address}: {error.strerror or error}"

@@ -15,7 +15,7 @@ from typing import Final
 
 from agent.host.cgroup import NoCgroups, detect
 from agent.host.paths import HostPaths
-from headroom.runtime.options import ENV_PREFIX, Parser, WrongSetting
+from headroom.runtime.options import Parser, WrongSetting, variable
 
 _FIRST_SECONDS: Final = (0, 1, 2, 10)
 _STEP_SECONDS: Final = 10
@@ -297,7 +297,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("directory", metavar="DIR", type=Path, help="a new folder to write to")
     parser.add_argument("--seconds", metavar="N", default="10", help="how long, in seconds (default 10)")
     for flag, what in ("host-root", "/proc and /sys are"), ("proc", "/proc is"), ("cgroup-root", "/sys/fs/cgroup is"):
-        default = os.environ.get(ENV_PREFIX + flag.replace("-", "_").upper()) or None
+        default = os.environ.get(variable("headroom-agent", flag)) or None
         parser.add_argument(f"--{flag}", metavar="DIR", type=Path, default=default, help=f"where the machine's {what}")
     options = parser.parse_args(arguments)
     if not (

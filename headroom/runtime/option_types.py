@@ -31,6 +31,8 @@ class Kind:
     """Value to text, for the help."""
     switch: bool = False
     """Whether the flag stands alone, without a value."""
+    may_be_empty: bool = False
+    """Whether the flag may be given an empty value."""
 
 
 def duration(least: float = 0.05, most: float = YEAR_SECONDS, *, whole: bool = False) -> Kind:

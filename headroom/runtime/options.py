@@ -1,7 +1,7 @@
-"""Settings from the command line and the environment, generated from the fields of dataclasses.
+"""Options of a program from the command line and the environment, generated from the fields of dataclasses.
 
-A field that is made with `setting` has a flag, a variable ``HEADROOM_AGENT_<FLAG>``, a check, and the docstring under
-it as help. A field whose default is another dataclass is a stage of its own: its fields are read in the same way.
+A field that is made with `setting` has a flag, an environment variable (``HEADROOM_AGENT_<FLAG>`` of headroom-agent), a
+check, and the docstring under it as help. A field whose default is another dataclass is a stage of its own.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import inspect
 import itertools
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,6 @@ from typing import Any, Final, NoReturn, TypeVar
 from headroom.runtime.option_types import Kind
 from headroom.runtime.text import joined
 
-ENV_PREFIX: Final = "HEADROOM_AGENT_"
 _KEY: Final = "headroom-setting"
 _SIMILAR: Final = 0.85
 
@@ -42,19 +42,9 @@ class Setting:
     shown: str
     """Its default, as the help says it; empty when there is none to tell."""
     variables: tuple[str, ...] = ()
-    """Further environment variables that are asked, after its own."""
+    """Further environment variables that are read, after its own."""
     letter: str = ""
     """Its short form, without the dash; empty when it has none."""
-
-    @property
-    def variable(self) -> str:
-        """Its environment variable."""
-        return ENV_PREFIX + self.flag.replace("-", "_").upper()
-
-    @property
-    def name(self) -> str:
-        """What a message calls it."""
-        return f"--{self.flag} (or {self.variable})"
 
 
 def setting(
@@ -70,12 +60,12 @@ def setting(
     """A dataclass field that the user can set.
 
     Args:
-        default: Its value when nobody sets it.
+        default: Its value unless the user sets it.
         flag: Name of its flag; the variable follows from it.
         kind: What it accepts.
         factory: Makes the default, where it depends on the machine.
         shown: How the help says the default, where its value does not say it.
-        variables: Further environment variables that are asked, after its own.
+        variables: Further environment variables that are read, after its own.
         letter: Its short form, without the dash.
     """
     if shown is None:
@@ -94,79 +84,79 @@ class Parser(argparse.ArgumentParser):
         raise WrongSetting(f"{message}; {self.prog} --help lists all flags")
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What the user gave; a flag wins over a variable."""
+def load(
+    settings: type[T],
+    prog: str,
+    arguments: Sequence[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    description: str = "",
+    usage: str | None = None,
+    epilog: str = "",
+) -> tuple[T, frozenset[str]]:
+    """Read the settings of a program; a flag wins over a variable, a variable over the default.
 
-    flags: Mapping[str, str | None]
-    """Texts by flag."""
-    environment: Mapping[str, str]
-    """All variables."""
+    Args:
+        settings: The dataclass.
+        prog: Name of the program.
+        arguments: The command line; None for the program's own.
+        environment: The variables; None for the program's own.
+        description: What the help says first.
+        usage: What it says in place of a generated line.
+        epilog: What it says last.
 
-    def text(self, one: Setting) -> str | None:
-        """What was given for a setting; an empty variable is the same as none.
+    Returns:
+        The settings, and the flags that were set by flag or variable.
 
-        Raises:
-            WrongSetting: The flag was given with an empty value.
-        """
-        flag = self.flags.get(one.flag)
-        if flag == "":
-            raise WrongSetting(f"{one.name} must not be empty")
-        texts = (flag, *(self.environment.get(name) for name in (one.variable, *one.variables)))
-        return next((text for text in texts if text), None)
-
-
-def parser(prog: str, usage: str, description: str, epilog: str, settings: type) -> Parser:
-    """The command line of a settings class.
-
-    The docstrings are read from its source, so this costs more than `given` needs: for ``--help``.
+    Raises:
+        WrongSetting: One of them cannot be used.
+        SystemExit: ``--help``.
     """
-    result = Parser(
-        prog=prog,
-        usage=usage,
-        description=description,
-        epilog=epilog,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    words = joined(sys.argv[1:] if arguments is None else arguments)
+    environment = os.environ if environment is None else environment
+    helping = bool({"-h", "--help"} & set(words))  # the docstrings are read from the source, which costs much
+    form = argparse.RawDescriptionHelpFormatter
+    parser = Parser(
+        prog=prog, usage=usage, description=description, epilog=epilog, allow_abbrev=False, formatter_class=form
     )
     for stage in stages(settings):
-        group = result.add_argument_group((inspect.getdoc(stage) or "").partition("\n")[0].rstrip("."))
-        told = docstrings(stage)
+        group = parser.add_argument_group((inspect.getdoc(stage) or "").partition("\n")[0].rstrip("."))
+        documented = docstrings(stage) if helping else {}
         for name, one in flags_of(stage).items():
-            _add(group, one, told.get(name, ""))
-    return result
+            _add(group, one, documented.get(name, ""))
+    found = vars(parser.parse_args(["--help"] if helping else words))
+    texts: dict[str, str] = {}
+    for one in (one for stage in stages(settings) for one in flags_of(stage).values()):
+        flag, variables = found[one.flag.replace("-", "_")], (variable(prog, one.flag), *one.variables)
+        if flag == "" and not one.kind.may_be_empty:
+            raise WrongSetting(f"{named(prog, one.flag)} must not be empty")
+        text = next((environment[name] for name in variables if environment.get(name)), None) if flag is None else flag
+        if text is not None:
+            texts[one.flag] = text
+    return _read(settings, prog, texts), frozenset(texts)
 
 
-def given(prog: str, settings: type, arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Given:
-    """Split the command line, which holds no ``--help``, into texts.
-
-    Raises:
-        WrongSetting: There is a flag that does not exist, or one without its value.
-    """
-    result = Parser(prog=prog, allow_abbrev=False, add_help=False)
-    for stage in stages(settings):
-        for one in flags_of(stage).values():
-            _add(result, one, "")
-    found = vars(result.parse_args(joined(sys.argv[1:] if arguments is None else arguments)))
-    return Given({name.replace("_", "-"): text for name, text in found.items()}, environment)
+def variable(prog: str, flag: str) -> str:
+    """The environment variable of a flag."""
+    return f"{prog}-{flag}".replace("-", "_").upper()
 
 
-def read(settings: type[T], user: Given) -> T:
-    """Make a settings object of what was given, and defaults.
+def named(prog: str, flag: str) -> str:
+    """What a message calls a flag."""
+    return f"--{flag} (or {variable(prog, flag)})"
 
-    Raises:
-        WrongSetting: A value cannot be used.
-    """
+
+def _read(settings: type[T], prog: str, texts: Mapping[str, str]) -> T:
     values: dict[str, Any] = {}
     for field in dataclasses.fields(settings):  # type: ignore[arg-type] # a dataclass, as everything here
         inner, one = _stage(field), field.metadata.get(_KEY)
         if inner is not None:
-            values[field.name] = read(inner, user)
-        elif one is not None and (text := user.text(one)) is not None:
+            values[field.name] = _read(inner, prog, texts)
+        elif one is not None and one.flag in texts:
             try:
-                values[field.name] = one.kind.parse(text)
+                values[field.name] = one.kind.parse(texts[one.flag])
             except ValueError as error:
-                raise WrongSetting(f"{one.name} {error}, got: {text!r}") from None
+                raise WrongSetting(f"{named(prog, one.flag)} {error}, got: {texts[one.flag]!r}") from None
     try:
         return settings(**values)
     except ValueError as error:
@@ -195,29 +185,30 @@ def docstrings(stage: type) -> dict[str, str]:
         body = ast.parse(textwrap.dedent(inspect.getsource(stage))).body[0]
         statements = body.body if isinstance(body, ast.ClassDef) else []
         for statement, following in itertools.pairwise(statements):
-            told = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
-            if told and isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            documented = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+            if documented and isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 found[statement.target.id] = " ".join(str(following.value.value).split())  # type: ignore[attr-defined]
     return found
 
 
-def misspelled(settings: type, environment: Mapping[str, str]) -> Iterator[str]:
+def misspelled(settings: type, prog: str, environment: Mapping[str, str]) -> Iterator[str]:
     """One sentence for each variable that looks like a setting and is none.
 
     Variables that Kubernetes makes of a Service's name (``HEADROOM_AGENT_PORT`` and so on) resemble none of ours.
     """
-    known = [one.variable.removeprefix(ENV_PREFIX) for stage in stages(settings) for one in flags_of(stage).values()]
-    given = [name.removeprefix(ENV_PREFIX) for name in environment if name.startswith(ENV_PREFIX)]
-    for name in sorted(set(given) - set(known)):
-        for close in difflib.get_close_matches(name, known, 1, _SIMILAR):
-            yield f"the variable {ENV_PREFIX}{name} is no setting; did you mean {ENV_PREFIX}{close}?"
+    prefix = variable(prog, "")
+    known = [variable(prog, one.flag) for stage in stages(settings) for one in flags_of(stage).values()]
+    for name in sorted({name for name in environment if name.startswith(prefix)} - set(known)):
+        rest = {each.removeprefix(prefix): each for each in known}
+        for close in difflib.get_close_matches(name.removeprefix(prefix), rest, 1, _SIMILAR):
+            yield f"the variable {name} is no setting; did you mean {rest[close]}?"
 
 
-def _add(to: argparse._ActionsContainer, one: Setting, told: str) -> None:
-    text = told.replace("``", "").replace("%", "%%") + (f" (default: {one.shown})" if one.shown else "")
+def _add(to: argparse._ActionsContainer, one: Setting, documented: str) -> None:
+    text = documented.replace("``", "").replace("%", "%%") + (f" (default: {one.shown})" if one.shown else "")
     names = [f"-{one.letter}", f"--{one.flag}"] if one.letter else [f"--{one.flag}"]
     if one.kind.switch:
-        to.add_argument(*names, action="store_const", const="true", help=told.replace("``", ""))
+        to.add_argument(*names, action="store_const", const="true", help=documented.replace("``", ""))
     else:
         to.add_argument(*names, metavar=one.kind.metavar, help=text)
 
@@ -225,4 +216,6 @@ def _add(to: argparse._ActionsContainer, one: Setting, told: str) -> None:
 def _stage(field: "dataclasses.Field[Any]") -> type | None:
     """The settings class that is a field's default, if it is one."""
     factory: object = field.default_factory
-    return factory if isinstance(factory, type) and dataclasses.is_dataclass(factory) else None
+    if _KEY in field.metadata or not isinstance(factory, type) or not dataclasses.is_dataclass(factory):
+        return None
+    return factory

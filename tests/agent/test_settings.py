@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.settings import AgentSettings, load, state_dir
+from agent.settings import PROG, AgentSettings, load, state_dir
 from crds.predict_policy import PredictPolicy
 from headroom.runtime import option_types, options
 from headroom.runtime.options import WrongSetting
@@ -242,7 +242,12 @@ def test_wrong_values_are_named(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [one.variable for stage in options.stages(AgentSettings) for one in options.flags_of(stage).values()]
+    "name",
+    [
+        options.variable(PROG, one.flag)
+        for stage in options.stages(AgentSettings)
+        for one in options.flags_of(stage).values()
+    ],
 )
 def test_wrong_variable_is_named(name: str) -> None:
     """A variable that cannot be used is named like its flag; paths may be anything."""
@@ -268,7 +273,7 @@ def test_misspelled_variable_is_told() -> None:
         "HEADROOM_AGENT_PORT_9316_TCP_ADDR": "10.0.0.7",
         "HEADROOM_AGENT_LISTEN": ":0",
     }
-    (sentence,) = options.misspelled(AgentSettings, given)
+    (sentence,) = options.misspelled(AgentSettings, PROG, given)
     assert "HEADROOM_AGENT_COLECT_INTERVAL" in sentence
     assert "HEADROOM_AGENT_COLLECT_INTERVAL" in sentence
 
@@ -284,7 +289,7 @@ def test_stage_may_refuse() -> None:
             raise ValueError("a and b differ")
 
     with pytest.raises(WrongSetting, match=r"a and b differ \(one of --first\)"):
-        options.read(Odd, options.Given({}, {}))
+        options.load(Odd, "odd", [], {})
 
 
 @pytest.mark.parametrize(

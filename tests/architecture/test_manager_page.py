@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
 import manager
-from manager.__main__ import parse_flags
 from manager.metrics import ManagerMetrics
+from manager.settings import load
 from tests.architecture.sources import ROOT
 
 PAGE = (ROOT / "docs/manager.md").read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def test_every_metric_is_explained() -> None:
 def test_every_flag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     """The table of flags has every flag of --help, and no other."""
     with pytest.raises(SystemExit):
-        parse_flags(["--help"])
+        load(["--help"])
     helped = set(re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, flags=re.MULTILINE))
     assert set(re.findall(r"^\| `(--[\w-]+)", PAGE, flags=re.MULTILINE)) == helped
 

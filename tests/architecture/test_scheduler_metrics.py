@@ -10,7 +10,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from headroom.kube import ApiServer, Connection
 from scheduler_plugins.metrics import Telemetry
 from scheduler_plugins.providers.runner import ProviderMetrics
-from scheduler_plugins.settings import parse_flags
+from scheduler_plugins.settings import load
 from scheduler_plugins.wiring import assemble
 from tests.architecture.sources import ROOT
 
@@ -28,7 +28,7 @@ def _exported(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, tuple[str
         return made[-1]
 
     monkeypatch.setattr("scheduler_plugins.wiring.Telemetry", kept)
-    assemble(parse_flags([], {}), ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"))
+    assemble(load([], {}), ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"))
     (telemetry,) = made
     telemetry.part(ProviderMetrics)
     registry: CollectorRegistry = telemetry.registry
@@ -62,6 +62,6 @@ def test_every_metric_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_flag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     """The table of flags has every flag of --help, and no other."""
     with pytest.raises(SystemExit):
-        parse_flags(["--help"], {})
+        load(["--help"], {})
     helped = set(re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, flags=re.MULTILINE))
     assert set(re.findall(r"^\| `(--[\w-]+)", PAGE, flags=re.MULTILINE)) == helped

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from manager.__main__ import parse_flags
+from manager.settings import load
 from manager.web.server import is_loopback
 from tests.charts.rendered import Rendered, render
 from tools.devcluster import Cluster
@@ -18,7 +18,7 @@ def _listens(chart: Rendered) -> str:
     """The address of the page, as the manager itself reads its flags."""
     deployment = next(each for each in chart.of_kind("Deployment") if each["metadata"]["name"] == "headroom-manager")
     arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    return parse_flags([each for each in arguments if each.startswith("--ui-listen")]).ui_listen
+    return load([each for each in arguments if each.startswith("--ui-listen")]).ui_listen
 
 
 def test_page_listens_on_loopback(cluster: Cluster) -> None:

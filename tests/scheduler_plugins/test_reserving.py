@@ -5,7 +5,7 @@ import pytest
 from headroom.kube import ApiServer, Connection
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.settings import parse_flags
+from scheduler_plugins.settings import load
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.reservations import DOUBTED_SECONDS, LATE_SECONDS, LONGEST_SECONDS
@@ -120,7 +120,7 @@ def test_clock_that_is_set_ends_nothing(step: float) -> None:
 
 def test_extender_goes_by_a_steady_clock() -> None:
     """In the extender as it is put together no step of the machine's clock ends a charge."""
-    parts = assemble(parse_flags([], {}), ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"))
+    parts = assemble(load([], {}), ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"))
     asked = parts.cache.read(pod("p"))
     parts.cache.charge(asked, ["n1"], NOW)
     for step in (-86_400.0, 86_400.0):

@@ -8,7 +8,7 @@ import pytest
 
 from headroom.kube import ApiServer, Connection
 from headroom.runtime.http import Request
-from scheduler_plugins.settings import parse_flags
+from scheduler_plugins.settings import load
 from scheduler_plugins.wiring import Parts, assemble
 from tests.scheduler_plugins.objects import Json, node, node_metric, pod
 
@@ -32,7 +32,7 @@ class Site:
         right = time.time
         monkeypatch.setattr(time, "time", lambda: right() + ahead)
         api.server_time.learn(formatdate(right(), usegmt=True))
-        self.parts: Parts = assemble(parse_flags([], {}), api)
+        self.parts: Parts = assemble(load([], {}), api)
         for source in self.parts.watch.sources:
             source.health.synced, source.health.last_contact = True, time.monotonic()
         monkeypatch.setattr(time, "time", right)

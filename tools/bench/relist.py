@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from headroom.kube import ApiServer, Connection, paths
 from headroom.runtime.garbage_collection import keep_tending
-from scheduler_plugins.settings import parse_flags
+from scheduler_plugins.settings import load
 from scheduler_plugins.snapshot.watch import NODE_METRICS
 from scheduler_plugins.wiring import Parts, assemble
 from tools.bench.measurement import Measurement
@@ -139,7 +139,7 @@ async def _longest_pause(url: str, size: _Size) -> tuple[float, float]:
         By the clock, and by the processor's time, which a busy machine prolongs less.
     """
     async with ApiServer(Connection(url, None, lambda: None), "bench") as api:
-        parts = assemble(parse_flags([], {}), api)
+        parts = assemble(load([], {}), api)
         tasks = [asyncio.create_task(each) for each in (keep_tending(), parts.watch.run())]
         while parts.health.missing():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable
-from manager.__main__ import parse_flags
 from manager.http import ListenError
+from manager.settings import load
 from manager.web.explanation import NodeMetrics, NotRead
 from manager.web.server import UiServer, is_loopback
 from tests.manager.made import Json
@@ -86,8 +86,8 @@ def test_loopback_is_known(address: str, loopback: bool) -> None:  # noqa: FBT00
 
 def test_flag_has_its_own_words() -> None:
     """There is no page unless it is asked for, and a wrong address names the flag."""
-    assert parse_flags([]).ui_listen == ""
-    assert parse_flags(["--ui-listen=127.0.0.1:8081"]).ui_listen == "127.0.0.1:8081"
+    assert load([]).ui_listen == ""
+    assert load(["--ui-listen=127.0.0.1:8081"]).ui_listen == "127.0.0.1:8081"
     with pytest.raises(ListenError, match="--ui-listen 'nowhere'"):
         UiServer("nowhere", typical().context)
 

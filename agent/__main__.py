@@ -35,8 +35,7 @@ log = logging.getLogger("agent")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agent, or one of its commands.
 
-    Returns:
-        0 after a clean stop, 1 when it cannot run here, 2 when it was called wrongly; a command's own code.
+    Returns 0 after a clean stop, 1 when it cannot run here, 2 when it was called wrongly; a command's own code.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:

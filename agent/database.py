@@ -30,25 +30,16 @@ from headroom.runtime.text import joined
 _FAILED, _MIB, _DAY = 1, float(1 << 20), 86400
 _PERIODS: Final = {"raw": 0, "1m": 60, "5m": 300, "10m": 600, "30m": 1800, "1h": 3600, "6h": 21600, "1d": _DAY}
 _UNITS: Final = {CPU: "cores", MEMORY: "bytes"}
-PODS_FILE: Final = "pods.csv"
-"""Where the pods of an export are described, in its folder."""
-_TABLES: Final = (".csv", ".csv.gz")
-"""How names of files end."""
+PODS_FILE: Final = "pods.csv"  # where the pods of an export are described, in its folder
+_TABLES: Final = (".csv", ".csv.gz")  # how names of files end
 Row = dict[str, Any]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run ``headroom-agent db``.
 
-    Args:
-        arguments: What follows ``db``.
-
-    Returns:
-        0; 1 when `verify` finds something wrong.
-
-    Raises:
-        WrongSetting: The command cannot be used like that.
-        StoreError: There is no database, or none that can be read.
+    Returns 0; 1 when `verify` finds something wrong. Raises WrongSetting: the command cannot be used like that.
+    StoreError: There is no database, or none that can be read.
     """
     given = _parser().parse_args(joined(arguments))
     with DatabaseReader.open(Path(given.data_dir) / "agent.db") as database:

@@ -19,14 +19,9 @@ def system_usage(node: float | None, pods: Iterable[float | None]) -> float | No
 def system(collected: CollectionResult, now: float) -> CollectionResult:
     """System CPU and memory of a tick.
 
-    Args:
-        collected: Everything that was collected in it, node and pods.
-        now: The tick's time. [seconds since 1970]
-
-    Returns:
-        At most two samples; a resource of which the node or any pod is missing is missing too, and so are both when
-        it is not known which pods there are. A pod that vanished since the last tick used CPU that cannot be told from
-        the system's, and holds no memory any more.
+    Returns at most two samples; a resource of which the node or any pod is missing is missing too, and so are both when
+    it is not known which pods there are. A pod that vanished since the last tick used CPU that cannot be told from the
+    system's, and holds no memory any more.
     """
     derived = CollectionResult()
     for metric in (CPU, MEMORY):

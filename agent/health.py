@@ -46,16 +46,11 @@ class PodListStatus(Protocol):
 class AgentHealth:
     """The checks."""
 
-    settings: AgentSettings
-    """The limits."""
-    pipeline: PipelineStatus
-    """What they look at."""
-    clock: Callable[[], float]
-    """The clock that only runs forward. [s]"""
-    began: float
-    """When the agent began, by that clock. [s]"""
-    pod_list: PodListStatus
-    """Where the pods come from."""
+    settings: AgentSettings  # the limits
+    pipeline: PipelineStatus  # what they look at
+    clock: Callable[[], float]  # the clock that only runs forward. [s]
+    began: float  # when the agent began, by that clock. [s]
+    pod_list: PodListStatus  # where the pods come from
 
     def health(self, facts: Mapping[str, Callable[[], str]]) -> Health:
         """All of them.
@@ -63,9 +58,6 @@ class AgentHealth:
         /healthz: ticks are made. /readyz, besides: node CPU and memory are measured, the pods were listed, and samples
         are written (a full disk may last ``--unready-after``). An API server that is away is in neither: the agent goes
         on without it, and a restart would not bring it back.
-
-        Args:
-            facts: What ``?verbose`` shows, by name.
         """
         ready: dict[str, Check] = {"node": self.node, "pods": self.pods, "store": self.store}
         return Health(healthy={"ticks": self.ticks}, ready=ready, facts=facts)

@@ -14,10 +14,8 @@ YAML: Final = "application/yaml"
 class Page:
     """One more path."""
 
-    text: Callable[[], str]
-    """Makes its content. A RuntimeError or OSError becomes 503 with its message."""
-    content_type: str = http.TEXT
-    """What it is."""
+    text: Callable[[], str]  # makes its content. A RuntimeError or OSError becomes 503 with its message.
+    content_type: str = http.TEXT  # what it is
 
     def __call__(self, _request: http.Request) -> http.Reply:
         """Its content now."""
@@ -28,13 +26,7 @@ class Page:
 
 
 def pages(metrics: Callable[[], bytes], health: Health, more: Mapping[str, Page] | None = None) -> http.Pages:
-    """All pages of the agent.
-
-    Args:
-        metrics: makes what /metrics shows, in the text format.
-        health: what the health pages show.
-        more: further paths.
-    """
+    """All pages of the agent."""
 
     def livez(_request: http.Request) -> http.Reply:
         """200 while the program can answer: restarting it because the disk is full would lose what it remembers."""

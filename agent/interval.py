@@ -11,16 +11,12 @@ from agent.host.clock import slept_seconds
 
 log = logging.getLogger(__name__)
 
-SUSPENDED: Final = "suspended"
-"""The machine slept."""
-FORWARD: Final = "forward"
-"""The wall clock was set forward."""
-BACK: Final = "back"
-"""The wall clock was set back."""
+SUSPENDED: Final = "suspended"  # the machine slept
+FORWARD: Final = "forward"  # the wall clock was set forward
+BACK: Final = "back"  # the wall clock was set back
 _JUMP_SECONDS: Final = 1.0
 
-Clock = Callable[[], float]
-"""Answers with a time. [s]"""
+Clock = Callable[[], float]  # answers with a time. [s]
 
 
 class TickerMetrics(Protocol):
@@ -37,12 +33,9 @@ class TickerMetrics(Protocol):
 class Clocks:
     """The clocks of a machine, and whether they run alike."""
 
-    wall: Clock = time.time
-    """Time of the day; people and NTP set it. [seconds since 1970]"""
-    running: Clock = time.monotonic
-    """Only runs forward, and stands still while the machine sleeps. [s]"""
-    slept: Clock = slept_seconds
-    """How long the machine has slept. [s]"""
+    wall: Clock = time.time  # time of the day; people and NTP set it. [seconds since 1970]
+    running: Clock = time.monotonic  # only runs forward, and stands still while the machine sleeps. [s]
+    slept: Clock = slept_seconds  # how long the machine has slept. [s]
     _slept: float | None = None
     _offset: float | None = None
 
@@ -51,8 +44,7 @@ class Clocks:
 
         Slow adjustments add up until they are a second.
 
-        Returns:
-            What (suspended, forward, back), and how much. [s]
+        Returns what (suspended, forward, back), and how much. [s]
         """
         slept = self.slept()
         offset = self.wall() - self.running() - slept
@@ -79,13 +71,6 @@ async def run_ticker(
 
     A tick that comes too late is left out and counted, not made up for. The wall clock may be set in either direction
     and the machine may sleep: that is logged and counted, and the ticker goes on.
-
-    Args:
-        interval: Time between two ticks. [s]
-        tick: Does one, given its time. [seconds since 1970]
-        counts: Where to count.
-        clocks: The machine's clocks.
-        sleep: Waits. [s]
     """
     clocks = clocks or Clocks()
     due = clocks.running()

@@ -24,8 +24,7 @@ class DetectedInfo(Collector):
     """What was detected, as the labels of a metric that is always 1; asked for when it is shown."""
 
     def __init__(self) -> None:
-        self.source: Callable[[], Mapping[str, str]] = dict
-        """Answers with the labels; without any there is no metric."""
+        self.source: Callable[[], Mapping[str, str]] = dict  # answers with the labels; without any there is no metric
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The metric of the moment."""
@@ -40,11 +39,6 @@ class Metrics:
     """All metrics of the agent, in a registry of their own."""
 
     def __init__(self, node: str = "") -> None:
-        """Make them.
-
-        Args:
-            node: name of the node, for the label of that name.
-        """
         self.node = node
         self.registry = CollectorRegistry()
         self._collecting()

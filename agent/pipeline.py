@@ -21,10 +21,8 @@ from agent.tsdb.tsdb import Tsdb
 
 log = logging.getLogger(__name__)
 
-STORE: Final = "store"
-"""The step that writes samples."""
-DATABASE: Final = "database"
-"""The step that returns from memory to the database."""
+STORE: Final = "store"  # the step that writes samples
+DATABASE: Final = "database"  # the step that returns from memory to the database
 _SIZE_EVERY_TICKS = 30
 _BEFORE_SECONDS = 0.001
 
@@ -41,37 +39,19 @@ class Pipeline:
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Opens the store.
-
-        Args:
-            collectors: By name, in the order in which they run.
-            pods: The pods on this node.
-            failover: Opens the database, or a store in memory until that is possible.
-            make_trainer: Makes the trainer of an open store.
-            metrics: Where to count.
-            clock: Answers with a time that only runs forward. [s]
-
-        Raises:
-            StoreNewer: The database was written by a newer version.
-        """
+        """Opens the store. Raises StoreNewer: the database was written by a newer version."""
         self._collectors = collectors
         self._pods = pods
         self._failover = failover
         self._make_trainer = make_trainer
         self._metrics = metrics
         self._clock = clock
-        self.store = failover.open()
-        """The database, or what stands in for it."""
-        self.training = make_trainer(self.store)
-        """What was learned."""
-        self.failing: dict[str, str] = {}
-        """Steps whose last run failed, and why; what the condition Collecting reports."""
-        self.missing: list[Missing] = []
-        """What the last tick should have had and has not."""
-        self.last_tick: float | None = None
-        """When the last tick stored something. [seconds since 1970]"""
-        self.ticked_at: float | None = None
-        """When the last tick ended, by the clock that only runs forward. [s]"""
+        self.store = failover.open()  # the database, or what stands in for it
+        self.training = make_trainer(self.store)  # what was learned
+        self.failing: dict[str, str] = {}  # steps whose last run failed, and why; what the condition Collecting reports
+        self.missing: list[Missing] = []  # what the last tick should have had and has not
+        self.last_tick: float | None = None  # when the last tick stored something. [seconds since 1970]
+        self.ticked_at: float | None = None  # when the last tick ended, by the clock that only runs forward. [s]
         self.node_measured_at: float | None = None
         """When node CPU and memory were last measured in one tick, by that clock. [s]"""
         self.store_failing_since: float | None = None
@@ -86,11 +66,7 @@ class Pipeline:
         return self.failing.get(DATABASE) or self.failing.get(STORE, "")
 
     def run_once(self, now: float) -> None:
-        """One tick; never raises for what a machine, a disk or a pod can do.
-
-        Args:
-            now: The time that everything in it bears. [seconds since 1970]
-        """
+        """One tick; never raises for what a machine, a disk or a pod can do."""
         pods = list(self._pods.pods())
         with self._metrics.tick_seconds.time():
             collected = self._collect(Tick(now, pods))

@@ -13,14 +13,12 @@ from agent.pods import PodRef, Resources
 from agent.samples import CPU, MEMORY
 from agent.series_index import CLASS_NAMES
 
-NAME: Final = "identities"
-"""Name of the checkpoint, and with a number behind it of those of pods that ended before."""
+NAME: Final = "identities"  # name of the checkpoint, and with a number behind it of those of pods that ended before
 KEPT_SECONDS: Final = 31 * 86400.0
 """How long an ended pod is remembered: as long as the store keeps anything of it by default. [s]"""
 PACKED: Final = 250
 """So many pods that ended are packed together, the first of twice as many: nothing is kept in memory but bytes."""
-MOST: Final = 400
-"""So many packs are kept; the oldest is forgotten first."""
+MOST: Final = 400  # so many packs are kept; the oldest is forgotten first
 COLUMNS: Final = (
     "uid",
     "node",
@@ -42,18 +40,12 @@ _NUMBERED: Final = re.compile(rf"{_PACK}[0-9]{{1,12}}")
 class PodMetadata:
     """One pod."""
 
-    name: str
-    """Namespace/name, or the uid where the pod was found in the cgroup tree alone."""
-    class_name: str
-    """The class that it counts to: prod, mid, batch or free."""
-    workload: str | None
-    """The workload whose history it shares."""
-    requests: Resources
-    """What it requests. [milli-cores, bytes]"""
-    limits: Resources
-    """What it may use at most. [milli-cores, bytes]"""
-    ended: float | None = None
-    """Since when it is no longer listed; None while it is. [s of the index's clock]"""
+    name: str  # namespace/name, or the uid where the pod was found in the cgroup tree alone
+    class_name: str  # the class that it counts to: prod, mid, batch or free
+    workload: str | None  # the workload whose history it shares
+    requests: Resources  # what it requests. [milli-cores, bytes]
+    limits: Resources  # what it may use at most. [milli-cores, bytes]
+    ended: float | None = None  # since when it is no longer listed; None while it is. [s of the index's clock]
 
 
 _FIELDS: Final = tuple(field.name for field in fields(PodMetadata))
@@ -66,26 +58,14 @@ class PodMetadataStore:
     """
 
     def __init__(self, node: str = "") -> None:
-        """Empty.
-
-        Args:
-            node: Name of this node.
-        """
-        self.node = node
-        """Name of the node, as of the last checkpoint where it was restored."""
-        self.pods: dict[str, PodMetadata] = {}
-        """By uid."""
+        self.node = node  # name of the node, as of the last checkpoint where it was restored
+        self.pods: dict[str, PodMetadata] = {}  # by uid
         self._listed: tuple[PodRef, ...] | None = None
         self._packed: bytes | None = None
         self._packs: dict[int, tuple[float, bytes]] = {}  # by number, rising: when its last pod ended, and its content
 
     def update(self, now: float, pods: Sequence[PodRef]) -> None:
-        """Take in which pods are here now.
-
-        Args:
-            now: The time. [s of the index's clock]
-            pods: The pods on this node.
-        """
+        """Take in which pods are here now. The time is of the index's clock. [s]"""
         listed = tuple(pods)
         if listed == self._listed:
             return
@@ -113,8 +93,7 @@ class PodMetadataStore:
     def restore(self, content: Mapping[str, bytes]) -> None:
         """Take over what `checkpoint` gave; the name of this node stays, where there is one. Others are left alone.
 
-        Raises:
-            CheckpointError: It cannot be used; no pod is known then.
+        Raises CheckpointError: it cannot be used; no pod is known then.
         """
         if NAME not in content:
             return

@@ -27,34 +27,22 @@ Resources = Mapping[str, int]
 class PodRef:
     """One pod on this node."""
 
-    uid: str
-    """Its metadata.uid; the entity of its samples."""
-    namespace: str
-    """Its namespace; empty when found in the cgroup tree alone."""
-    name: str
-    """Its name; the uid when found in the cgroup tree alone."""
+    uid: str  # its metadata.uid; the entity of its samples
+    namespace: str  # its namespace; empty when found in the cgroup tree alone
+    name: str  # its name; the uid when found in the cgroup tree alone
     band: PriorityBand
     """The tier that it counts to in every sum: PROD for band prod and none; MID when it requests Mid resources."""
-    qos: QoS
-    """Its QoS class, with the default of its Kubernetes QoS."""
+    qos: QoS  # its QoS class, with the default of its Kubernetes QoS
     requests: Resources = field(default_factory=dict)
     """What it requests, and was granted where it is being resized. [milli-cores, bytes]"""
-    limits: Resources = field(default_factory=dict)
-    """What it may use at most. [milli-cores, bytes]"""
-    priority_label: str = ""
-    """Its priority class as reported (with the default of its QoS): ``koord-prod`` … or empty."""
-    cgroup_uid: str = ""
-    """The uid in its cgroup directory's name: the config hash for a static pod, else the uid."""
-    created: float = 0.0
-    """When it was created, or first found where it is not listed. [seconds since 1970]"""
-    workload: str | None = None
-    """The workload whose history it shares, or None."""
-    terminal: bool = False
-    """Whether it has ended: Succeeded or Failed. Terminal pods are not measured."""
-    running: bool = True
-    """Whether its containers were started, so that it must have a cgroup."""
-    terminating: bool = False
-    """Whether it is being deleted; it still runs for a while."""
+    limits: Resources = field(default_factory=dict)  # what it may use at most. [milli-cores, bytes]
+    priority_label: str = ""  # its priority class as reported (with the default of its QoS): `koord-prod` … or empty
+    cgroup_uid: str = ""  # the uid in its cgroup directory's name: the config hash for a static pod, else the uid
+    created: float = 0.0  # when it was created, or first found where it is not listed. [seconds since 1970]
+    workload: str | None = None  # the workload whose history it shares, or None
+    terminal: bool = False  # whether it has ended: Succeeded or Failed. Terminal pods are not measured.
+    running: bool = True  # whether its containers were started, so that it must have a cgroup
+    terminating: bool = False  # whether it is being deleted; it still runs for a while
     listed: bool = True
     """Whether those who know this node's pods list it; False for one that has a cgroup and is on no list."""
 
@@ -67,12 +55,8 @@ class PodRef:
 def pod_ref(pod: Mapping[str, Any]) -> PodRef:
     """A pod as the API server has it.
 
-    Args:
-        pod: Kubernetes JSON.
-
-    Raises:
-        ValueError: It has no uid, or a field of another type, an amount that is no quantity among them; the message
-            names pod and field.
+    Raises ValueError: it has no uid, or a field of another type, an amount that is no quantity among them; the message
+    names pod and field.
     """
     try:
         check_pod(pod)
@@ -122,10 +106,6 @@ def unlisted_pod(cgroup: PodCgroup, now: float) -> PodRef:
     """A pod that runs and is on no list: force-deleted, or a static one whose mirror was refused.
 
     Its tier is unknown, so it counts to the highest, and requests nothing: what it uses can only lower what is left.
-
-    Args:
-        cgroup: its cgroup.
-        now: since when it is found without being listed. [seconds since 1970]
     """
     prod = PriorityBand.PROD
     return replace(pod_of_cgroup(cgroup), band=prod, priority_label=str(prod), created=now, listed=False)

@@ -25,14 +25,7 @@ _STATS: Final = {"min": 0.0, "median": 0.5, "max": 1.0}
 
 
 def show_report(metrics: Metrics, usages: Usages, prediction: NodePrediction, node: NodeResources) -> None:
-    """Show what a full report says, in cores and bytes.
-
-    Args:
-        metrics: where.
-        usages: what was used lately.
-        prediction: what is expected.
-        node: what the node has.
-    """
+    """Show what a full report says, in cores and bytes."""
     _fresh(metrics.usage, metrics.peak, metrics.reclaimable, metrics.node_cpu, metrics.node_memory)
     for name, amounts in usages.classes.items():
         for resource, value in amounts.items():

@@ -33,19 +33,15 @@ _ANSWER_SECONDS = 0.5  # for an answer that is under way when the agent stops
 class Reporting:
     """How reports leave the agent."""
 
-    run: Coroutine[Any, Any, None]
-    """Reports, until cancelled; ends only with ``--once``, or when its output is closed."""
-    problem: Callable[[], str]
-    """Why the last report was not taken; empty when it was."""
-    pages: Mapping[str, Page]
-    """What is served besides."""
+    run: Coroutine[Any, Any, None]  # reports, until cancelled; ends only with `--once`, or when its output is closed
+    problem: Callable[[], str]  # why the last report was not taken; empty when it was
+    pages: Mapping[str, Page]  # what is served besides
 
 
 async def run(settings: AgentSettings) -> None:
     """Run until SIGTERM or SIGINT, or until the first report with ``--once``.
 
-    Raises:
-        CannotStart: Something that the agent needs is not there.
+    Raises CannotStart: something that the agent needs is not there.
     """
     stop = asyncio.Event()
     on_signals(stop, settings.stop_seconds)

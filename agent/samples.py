@@ -3,26 +3,17 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-NODE: Final = "node"
-"""Entity of the whole machine."""
-SYS: Final = "sys"
-"""Entity of everything that runs outside pods: node minus pods, derived in the same tick."""
+NODE: Final = "node"  # entity of the whole machine
+SYS: Final = "sys"  # entity of everything that runs outside pods: node minus pods, derived in the same tick
 
-CPU: Final = "cpu"
-"""CPU in use. [cores]"""
-MEMORY: Final = "memory"
-"""Memory in use without page cache. [bytes]"""
-MEMORY_WITH_PAGE_CACHE: Final = "memory_with_page_cache"
-"""Memory in use with page cache. [bytes]"""
-CPU_THROTTLED: Final = "cpu_throttled"
-"""Share of the quota periods in which the pod was held back. [0..1]"""
+CPU: Final = "cpu"  # CPU in use. [cores]
+MEMORY: Final = "memory"  # memory in use without page cache. [bytes]
+MEMORY_WITH_PAGE_CACHE: Final = "memory_with_page_cache"  # memory in use with page cache. [bytes]
+CPU_THROTTLED: Final = "cpu_throttled"  # share of the quota periods in which the pod was held back. [0..1]
 
-PSI_RESOURCES: Final = ("cpu", "memory", "io")
-"""Resources in the kernel's pressure stall information."""
-SOME: Final = "some"
-"""Some of the tasks waited."""
-PSI_KINDS: Final = (SOME, "full")
-"""Some of the tasks waited, or all of them."""
+PSI_RESOURCES: Final = ("cpu", "memory", "io")  # resources in the kernel's pressure stall information
+SOME: Final = "some"  # some of the tasks waited
+PSI_KINDS: Final = (SOME, "full")  # some of the tasks waited, or all of them
 
 
 def psi(resource: str, kind: str) -> str:
@@ -63,39 +54,27 @@ class Sample:
     A missing measurement is no sample at all: there is no sample for "unknown", and zero means zero.
     """
 
-    metric: str
-    """What was measured: one of the names above, or ``psi_*`` [ratio]."""
-    entity: str
-    """Whose it is: ``node``, ``sys``, a class name, or a pod's uid."""
-    time: float
-    """When, the same for every sample of a tick. [seconds since 1970]"""
-    value: float
-    """How much, in the metric's unit. Always finite."""
-    container: str = ""
-    """Which container of the pod; empty for the whole entity."""
+    metric: str  # what was measured: one of the names above, or `psi_*` [ratio]
+    entity: str  # whose it is: `node`, `sys`, a class name, or a pod's uid
+    time: float  # when, the same for every sample of a tick. [seconds since 1970]
+    value: float  # how much, in the metric's unit. Always finite.
+    container: str = ""  # which container of the pod; empty for the whole entity
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
     """One value that a tick should have had, and has not."""
 
-    metric: str
-    """What was to be measured."""
-    entity: str
-    """Whose it is."""
-    reason: str
-    """Why not: one of `REASONS`, counted by the runner."""
+    metric: str  # what was to be measured
+    entity: str  # whose it is
+    reason: str  # why not: one of `REASONS`, counted by the runner
 
 
 @dataclass(slots=True)
 class CollectionResult:
     """What one collector brought home from one tick."""
 
-    samples: list[Sample] = field(default_factory=list)
-    """What was measured."""
-    missing: list[Missing] = field(default_factory=list)
-    """What should have been, and was not."""
-    pods_listed: bool = False
-    """Whether it is known which pods there are: each has a sample or is missing."""
-    problem: str = ""
-    """What keeps the collector from its work, for people; empty when nothing does."""
+    samples: list[Sample] = field(default_factory=list)  # what was measured
+    missing: list[Missing] = field(default_factory=list)  # what should have been, and was not
+    pods_listed: bool = False  # whether it is known which pods there are: each has a sample or is missing
+    problem: str = ""  # what keeps the collector from its work, for people; empty when nothing does

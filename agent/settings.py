@@ -225,14 +225,7 @@ def load(
 ) -> AgentSettings:
     """Settings from the command line, else from the environment, else the defaults.
 
-    Args:
-        arguments: The command line; None for the program's own.
-        environment: The variables; None for the program's own.
-        commands: What the help says about commands.
-
-    Raises:
-        WrongSetting: One of them cannot be used.
-        SystemExit: ``--help``.
+    Raises WrongSetting: one of them cannot be used. SystemExit: ``--help``.
     """
     environment = os.environ if environment is None else environment
     settings, given = options.load(

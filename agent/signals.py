@@ -26,11 +26,6 @@ def on_signals(stop: asyncio.Event, grace_seconds: float, end: Callable[[int], o
 
     A thread waits for them on a pipe that the system writes to: a call that holds up the loop, or Python itself, does
     not hold up this.
-
-    Args:
-        stop: What the agent waits for; of the running loop.
-        grace_seconds: How long a clean stop may take. [s]
-        end: Ends the program at once, given an exit code.
     """
     loop = asyncio.get_running_loop()
     reader, writer = os.pipe()

@@ -15,12 +15,10 @@ from agent.samples import Sample
 from agent.tsdb.schema import StoreError, StoreNewer
 from agent.tsdb.tsdb import Tsdb
 
-RETRY_SECONDS: Final = 10.0
-"""Default time between two attempts to open the database. [s]"""
+RETRY_SECONDS: Final = 10.0  # default time between two attempts to open the database. [s]
 _COPIED_PER_STEP_SECONDS: Final = 120.0
 
-Opener = Callable[[], Tsdb]
-"""Opens a store. Raises StoreError."""
+Opener = Callable[[], Tsdb]  # opens a store. Raises StoreError.
 
 
 class StoreFailover:
@@ -35,24 +33,17 @@ class StoreFailover:
     ) -> None:
         """Opens nothing yet.
 
-        Args:
-            open_file: Opens the database.
-            open_memory: Makes a store without a file.
-            remembered: The checkpoints of a database that can be read though not written; empty when it cannot.
-            retry_seconds: Time between two tries to open the database. [s]
+        `remembered` are the checkpoints of a database that can be read though not written; empty when it cannot.
         """
         self._open_file = open_file
         self._open_memory = open_memory
         self._remembered = remembered
         self._retry_seconds = retry_seconds
-        self.problem = ""
-        """Why the store in use is in memory; empty when it is the database."""
+        self.problem = ""  # why the store in use is in memory; empty when it is the database
         self.restored = False
         """Whether the store in memory began with what the database remembers, which could still be read."""
-        self.clock: Callable[[], float] = time.monotonic
-        """What waits are measured with. [s]"""
-        self.background: Callable[[Opener], Future[Tsdb]] = in_background
-        """Runs a try without holding up the ticks."""
+        self.clock: Callable[[], float] = time.monotonic  # what waits are measured with. [s]
+        self.background: Callable[[Opener], Future[Tsdb]] = in_background  # runs a try without holding up the ticks
         self._tried_at = 0.0
         self._opening: Future[Tsdb] | None = None
         self._next: Tsdb | None = None
@@ -61,8 +52,7 @@ class StoreFailover:
     def open(self) -> Tsdb:
         """The database, else a store in memory.
 
-        Raises:
-            StoreNewer: The database was written by a newer version, which must not be passed over.
+        Raises StoreNewer: the database was written by a newer version, which must not be passed over.
         """
         self._tried_at = self.clock()
         try:
@@ -81,14 +71,7 @@ class StoreFailover:
     def step(self, now: float, store: Tsdb, metrics: Iterable[str], begun: float) -> Tsdb | None:
         """Work on returning to the database. Called every tick; does nothing while that is in use.
 
-        Args:
-            now: The tick's time. [seconds since 1970]
-            store: The store in use.
-            metrics: What it holds.
-            begun: Since when. [seconds since 1970]
-
-        Returns:
-            The database, when it has everything and can take over.
+        Returns the database, when it has everything and can take over.
         """
         if not self.problem:
             return None
@@ -129,14 +112,7 @@ class StoreFailover:
 
 
 def ticks(source: Tsdb, metrics: Iterable[str], start: float, end: float) -> Iterator[tuple[float, list[Sample]]]:
-    """The ticks with start < time <= end, oldest first; none when the clock was set back to before start.
-
-    Args:
-        source: Where they are.
-        metrics: Which metrics to look for.
-        start: [seconds since 1970]
-        end: [seconds since 1970]
-    """
+    """The ticks with start < time <= end, oldest first; none when the clock was set back to before start."""
     found: dict[float, list[Sample]] = {}
     for metric in metrics:
         for entity, series in source.windows(metric, start, end).items():

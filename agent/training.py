@@ -21,23 +21,13 @@ class CheckpointedTrainer:
     """A trainer whose checkpoints are in the store."""
 
     def __init__(self, store: Tsdb, settings: TrainSettings, metrics: Metrics | None = None, node: str = "") -> None:
-        """Restores what was saved; what cannot be used is left out with one line in the log.
-
-        Args:
-            store: Where it is kept.
-            settings: How to learn.
-            metrics: Where to count.
-            node: Name of this node.
-        """
+        """Restores what was saved; what cannot be used is left out with one line in the log."""
         self._store = store
         self._metrics = metrics or Metrics()
         self._settings = settings
-        self.trainer = Trainer(_training(settings))
-        """What was learned."""
-        self.accuracy = Accuracy()
-        """How good the predictions were."""
-        self.pod_metadata = PodMetadataStore(node)
-        """Whose the series in the store are."""
+        self.trainer = Trainer(_training(settings))  # what was learned
+        self.accuracy = Accuracy()  # how good the predictions were
+        self.pod_metadata = PodMetadataStore(node)  # whose the series in the store are
         self._saved_at: float | None = None
         self._begun_at: float | None = None
         saved = store.load_checkpoints()
@@ -66,12 +56,7 @@ class CheckpointedTrainer:
     def step(self, now: float, pods: list[PodRef]) -> None:
         """Train and save if it is time.
 
-        Args:
-            now: The tick's time. [seconds since 1970]
-            pods: The pods on this node.
-
-        Raises:
-            StoreError: What was learned cannot be saved; tried again at the next interval.
+        Raises StoreError: what was learned cannot be saved; tried again at the next interval.
         """
         self.trainer.update_pods(now, pods)
         self.trainer.fill(self._store)
@@ -94,11 +79,7 @@ class CheckpointedTrainer:
         return not 0 <= now - last < wait
 
     def save(self, now: float) -> None:
-        """Save what was learned.
-
-        Raises:
-            StoreError: It cannot be written.
-        """
+        """Save what was learned. Raises StoreError: it cannot be written."""
         content = {
             **self.trainer.checkpoints(),
             accuracy.NAME: self.accuracy.checkpoint(),

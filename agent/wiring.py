@@ -42,30 +42,16 @@ class CannotStart(Exception):  # noqa: N818 - what the user sees is the message
 class AgentComponents:
     """The parts of a running agent."""
 
-    pipeline: Pipeline
-    """What a tick does."""
-    pods: PodSource
-    """The pods on this node."""
-    node: NodeSource
-    """What the node has."""
-    report_builder: ReportBuilder
-    """What is reported."""
-    metrics: Metrics
-    """What is counted."""
-    cgroups: CgroupTree
-    """Where pods are measured."""
+    pipeline: Pipeline  # what a tick does
+    pods: PodSource  # the pods on this node
+    node: NodeSource  # what the node has
+    report_builder: ReportBuilder  # what is reported
+    metrics: Metrics  # what is counted
+    cgroups: CgroupTree  # where pods are measured
 
 
 def build(settings: AgentSettings, api: kube.ApiServer | None) -> AgentComponents:
-    """Put the parts together.
-
-    Args:
-        settings: Everything.
-        api: The API server; None without a cluster.
-
-    Raises:
-        CannotStart: The machine cannot be read, or the database is a newer version's.
-    """
+    """Put the parts together. Raises CannotStart: the machine cannot be read, or the database is a newer version's."""
     _allow_many_files()
     cgroups = CgroupTree(_layout(settings))
     with contextlib.suppress(OSError):  # the collectors say it, every tick, until it is there

@@ -94,15 +94,7 @@ class CaptureWriter:
     """Takes instants of one machine."""
 
     def __init__(self, paths: HostPaths, folder: Path) -> None:
-        """Finds out which hierarchies there are.
-
-        Args:
-            paths: The machine's files.
-            folder: Where to write.
-
-        Raises:
-            CannotCapture: There is no cgroup file system at that place.
-        """
+        """Finds out which hierarchies there are. Raises CannotCapture: there is no cgroup file system at that place."""
         self._paths = paths
         self._folder = folder
         try:
@@ -117,11 +109,7 @@ class CaptureWriter:
     def take(self, name: str) -> tuple[int, int]:
         """Write one instant; its folder appears when it is complete.
 
-        Returns:
-            How many files it has, and how many could not be read.
-
-        Raises:
-            OSError: It cannot be written.
+        Returns how many files it has, and how many could not be read. Raises OSError: it cannot be written.
         """
         written = _Written(self._folder / f".{name}")
         try:
@@ -238,27 +226,14 @@ def _about_cgroups(mounts: bytes) -> bytes:
 class Timing:
     """How time passes between instants."""
 
-    clock: Callable[[], float] = time.monotonic
-    """A time that only runs forward. [s]"""
-    sleep: Callable[[float], None] = time.sleep
-    """Waits. [s]"""
+    clock: Callable[[], float] = time.monotonic  # A time that only runs forward. [s]
+    sleep: Callable[[float], None] = time.sleep  # waits. [s]
 
 
 def capture(
     paths: HostPaths, folder: Path, seconds: int, progress: Callable[[str], None], timing: Timing = Timing()
 ) -> None:
-    """Record a machine.
-
-    Args:
-        paths: Its files.
-        folder: A new or empty folder.
-        seconds: How long.
-        progress: Called for each instant.
-        timing: How to wait for the next.
-
-    Raises:
-        CannotCapture: The folder cannot be used, or there is nothing to record.
-    """
+    """Record a machine. Raises CannotCapture: the folder cannot be used, or there is nothing to record."""
     recorder = CaptureWriter(paths, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -286,12 +261,8 @@ def _unwritable(folder: Path, error: OSError) -> CannotCapture:
 def main(arguments: Sequence[str]) -> int:
     """Record into a folder.
 
-    Returns:
-        0 when it is complete.
-
-    Raises:
-        WrongSetting: The command line is wrong.
-        CannotCapture: The folder cannot be used, or there is nothing to record.
+    Returns 0 when it is complete. Raises WrongSetting: the command line is wrong. CannotCapture: The folder cannot be
+    used, or there is nothing to record.
     """
     parser = Parser(prog="headroom-agent capture", description=__doc__, allow_abbrev=False)
     parser.add_argument("directory", metavar="DIR", type=Path, help="a new folder to write to")

@@ -30,16 +30,11 @@ class NotARecording(OSError):  # noqa: N818 - what the folder is
 class Instant:
     """One moment of a recorded machine."""
 
-    name: str
-    """Its folder's name: t and the nominal seconds."""
-    folder: Path
-    """Where its tree is."""
-    started: float
-    """When its reading began, on the monotonic clock; NaN when that is not known. [s]"""
-    slept: float | None
-    """How long the machine had been suspended by then; None when that is not known. [s]"""
-    ticks_per_second: float
-    """Unit of its /proc/stat."""
+    name: str  # its folder's name: t and the nominal seconds
+    folder: Path  # where its tree is
+    started: float  # when its reading began, on the monotonic clock; NaN when that is not known. [s]
+    slept: float | None  # how long the machine had been suspended by then; None when that is not known. [s]
+    ticks_per_second: float  # unit of its /proc/stat
     times: Mapping[str, float]
     """The middle of each file's reading by its path on the machine, on the monotonic clock. [s]"""
     inodes: Mapping[str, int]
@@ -51,11 +46,8 @@ def find(folder: Path) -> tuple[list[Instant], list[str]]:
 
     They are in the folder itself, or all in one folder in it.
 
-    Returns:
-        The instants, and one sentence for each thing in them that cannot be used.
-
-    Raises:
-        NotARecording: The folder is no recording, or has fewer than two instants.
+    Returns the instants, and one sentence for each thing in them that cannot be used. Raises NotARecording: the folder
+    is no recording, or has fewer than two instants.
     """
     names = _names(folder)
     if not names:  # an archive may hold them in a folder of its own
@@ -145,27 +137,18 @@ def _lines(file: Path, problems: list[str]) -> list[list[str]]:
 class RecordedMachine:
     """Shows one instant after the other at the same paths, as a machine would."""
 
-    root: Path
-    """A link to the instant that is shown."""
-    instant: Instant | None = None
-    """The instant that is shown."""
-    layout: Layout | None = None
-    """The hierarchies of the machine, once they are known."""
-    slept: float = 0.0
-    """How long the machine had been suspended by then. [s]"""
-    shown: int = 0
-    """How many instants were shown."""
+    root: Path  # A link to the instant that is shown
+    instant: Instant | None = None  # the instant that is shown
+    layout: Layout | None = None  # the hierarchies of the machine, once they are known
+    slept: float = 0.0  # how long the machine had been suspended by then. [s]
+    shown: int = 0  # how many instants were shown
     _generations: dict[str, tuple[int, dict[str, int]]] = field(default_factory=dict)
     _identities: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     @contextlib.contextmanager
     def open(cls) -> Iterator[Self]:
-        """A stage in a temporary folder.
-
-        Raises:
-            NotARecording: There is no room for one.
-        """
+        """A stage in a temporary folder. Raises NotARecording: there is no room for one."""
         try:
             recorded = tempfile.TemporaryDirectory(prefix="headroom-replay-")
         except OSError as error:

@@ -26,35 +26,26 @@ _LONG_SECONDS: Final = 60.0
 class Interval:
     """What was measured between two instants."""
 
-    name: str
-    """The two, as in t000-t001."""
-    values: Mapping[str, Mapping[str, float]]
-    """Amounts by entity and metric. [cores, bytes, ratio]"""
-    gaps: Sequence[tuple[str, str, str]]
-    """What is missing: entity, metric, reason."""
+    name: str  # the two, as in t000-t001
+    values: Mapping[str, Mapping[str, float]]  # amounts by entity and metric. [cores, bytes, ratio]
+    gaps: Sequence[tuple[str, str, str]]  # what is missing: entity, metric, reason
 
 
 @dataclass(slots=True)
 class Replay:
     """What a recording shows."""
 
-    intervals: list[Interval] = field(default_factory=list)
-    """One for each two consecutive instants."""
-    cgroup_version: int = 0
-    """1 or 2: where CPU time was found."""
-    driver: str | None = None
-    """systemd or cgroupfs; None when there is no folder for pods."""
-    description: str = ""
-    """The hierarchies, for people."""
-    problems: list[str] = field(default_factory=list)
-    """What could not be used, a sentence each."""
+    intervals: list[Interval] = field(default_factory=list)  # one for each two consecutive instants
+    cgroup_version: int = 0  # 1 or 2: where CPU time was found
+    driver: str | None = None  # systemd or cgroupfs; None when there is no folder for pods
+    description: str = ""  # the hierarchies, for people
+    problems: list[str] = field(default_factory=list)  # what could not be used, a sentence each
 
 
 def replay(folder: Path) -> Replay:
     """Drive a recording through the collectors.
 
-    Raises:
-        NotARecording: No recording, fewer than two instants, or no room for a temporary link.
+    Raises NotARecording: no recording, fewer than two instants, or no room for a temporary link.
     """
     instants, problems = recording.find(folder)
     found = Replay(problems=problems)
@@ -183,12 +174,8 @@ def _row(entity: str, values: Mapping[str, float]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Replay a folder and print what it shows.
 
-    Returns:
-        0. What could not be used is said on standard error.
-
-    Raises:
-        WrongSetting: The command line is wrong.
-        NotARecording: The folder cannot be replayed.
+    Returns 0. What could not be used is said on standard error. Raises WrongSetting: the command line is wrong.
+    NotARecording: The folder cannot be replayed.
     """
     parser = Parser(prog="headroom-agent replay", description=__doc__, allow_abbrev=False)
     parser.add_argument("directory", metavar="DIR", type=Path, help="a recording: a folder with t000, t001 …")

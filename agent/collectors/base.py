@@ -15,8 +15,7 @@ from agent.host.reopening_files import ReopeningFile
 from agent.pods import PodRef
 from agent.samples import CollectionResult
 
-Clock = Callable[[], float]
-"""Answers with a time that only runs forward. [s]"""
+Clock = Callable[[], float]  # answers with a time that only runs forward. [s]
 
 
 class NoData(Exception):  # noqa: N818 - an outcome, not an error
@@ -31,18 +30,12 @@ class Incomplete(RuntimeError):  # noqa: N818 - an outcome
 class Machine:
     """What collectors read from."""
 
-    paths: HostPaths
-    """Its files."""
-    cgroups: CgroupTree
-    """Its cgroups."""
-    clock: Clock
-    """When a counter was read."""
-    ticks_per_second: float
-    """Unit of /proc/stat."""
-    slept: Clock = slept_seconds
-    """How long the machine was suspended so far: a rate over a suspension is a gap."""
-    longest_seconds: float = 30.0
-    """Readings further apart make no rate; more than the collect interval."""
+    paths: HostPaths  # its files
+    cgroups: CgroupTree  # its cgroups
+    clock: Clock  # when a counter was read
+    ticks_per_second: float  # unit of /proc/stat
+    slept: Clock = slept_seconds  # how long the machine was suspended so far: a rate over a suspension is a gap
+    longest_seconds: float = 30.0  # readings further apart make no rate; more than the collect interval
     open_file: Callable[[Path], ReopeningFile] | None = None
     """Makes a file of a path, where that is not just opening it: in a recording, which knows when it was read."""
 
@@ -59,10 +52,8 @@ class Machine:
 class Tick:
     """One round of collection."""
 
-    now: float
-    """The time that all its samples bear [seconds since 1970]."""
-    pods: Sequence[PodRef]
-    """The pods that are known on this node."""
+    now: float  # the time that all its samples bear [seconds since 1970]
+    pods: Sequence[PodRef]  # the pods that are known on this node
 
     def by_cgroup(self) -> dict[str, PodRef]:
         """The pods by the uid in their cgroup's name.
@@ -92,21 +83,14 @@ class Collector(Protocol):
     def collect(self, tick: Tick) -> CollectionResult:
         """Called every tick, from one thread.
 
-        Returns:
-            The samples, and each missing value with its reason. A file that cannot be read or is malformed is a missing
-            value; `CollectionResult.problem` names it where one file holds all values.
-
-        Raises:
-            NoData: There is nothing to collect on this machine.
+        Returns the samples, and each missing value with its reason. A file that cannot be read or is malformed is a
+        missing value; `CollectionResult.problem` names it where one file holds all values. Raises NoData: there is
+        nothing to collect on this machine.
         """
 
 
 def resolve(names: Sequence[str], machine: Machine) -> dict[str, Collector]:
-    """The collectors of these names, in this order.
-
-    Raises:
-        ValueError: A name is not in the registry.
-    """
+    """The collectors of these names, in this order. Raises ValueError: A name is not in the registry."""
     unknown = [name for name in names if name not in COLLECTORS]
     if unknown:
         raise ValueError(f"no collector named {', '.join(unknown)}; there are: {', '.join(COLLECTORS)}")

@@ -21,26 +21,19 @@ class NoCgroups(Exception):  # noqa: N818 - a state of the machine
 class Hierarchy:
     """One mounted tree of cgroups that has a controller that we read."""
 
-    root: Path
-    """Where it is mounted."""
-    version: int
-    """1 or 2."""
+    root: Path  # where it is mounted
+    version: int  # 1 or 2
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The hierarchies of this machine; a controller that it lacks is None."""
 
-    cpu: Hierarchy
-    """Has CPU time per cgroup."""
-    throttling: Hierarchy | None
-    """Has the counters of CPU quotas."""
-    memory: Hierarchy | None
-    """Has memory per cgroup. None where the kernel was booted without it."""
-    beside: Hierarchy | None = None
-    """The hierarchy of version 2 that is mounted beside those of version 1, or None."""
-    hybrid: bool = False
-    """Whether hierarchies of both versions are mounted."""
+    cpu: Hierarchy  # has CPU time per cgroup
+    throttling: Hierarchy | None  # has the counters of CPU quotas
+    memory: Hierarchy | None  # has memory per cgroup. None where the kernel was booted without it.
+    beside: Hierarchy | None = None  # the hierarchy of version 2 that is mounted beside those of version 1, or None
+    hybrid: bool = False  # whether hierarchies of both versions are mounted
 
     @property
     def pressure(self) -> Hierarchy:
@@ -75,45 +68,34 @@ class Layout:
 class PodCgroup:
     """A pod's cgroup."""
 
-    uid: str
-    """The uid in its name; the config hash for a static pod."""
-    path: str
-    """Its path below the root of every hierarchy."""
-    qos: str
-    """Kubernetes QoS class by the folder that it sits in."""
+    uid: str  # the uid in its name; the config hash for a static pod
+    path: str  # its path below the root of every hierarchy
+    qos: str  # Kubernetes QoS class by the folder that it sits in
 
 
 @dataclass(frozen=True, slots=True)
 class Kubepods:
     """A folder that holds all pods of a kubelet."""
 
-    path: str
-    """Its path below the root of every hierarchy."""
-    driver: Driver
-    """The driver that named it."""
+    path: str  # its path below the root of every hierarchy
+    driver: Driver  # the driver that named it
 
 
 @dataclass(slots=True)
 class CgroupTree:
     """The pods in the cgroup file system."""
 
-    layout: Layout
-    """The hierarchies."""
+    layout: Layout  # the hierarchies
     kubepods: list[Kubepods] = field(default_factory=list)
     """Where pods were found at the last `locate`, folders of the systemd driver first."""
-    latest: dict[str, PodCgroup] = field(default_factory=dict)
-    """What `pods` answered last."""
+    latest: dict[str, PodCgroup] = field(default_factory=dict)  # what `pods` answered last
 
     def locate(self) -> bool:
         """Look for the folders that hold all pods; several kubelets may share a machine.
 
         This walks the upper levels of the tree: call it now and then, `pods` every tick.
 
-        Returns:
-            Whether they changed.
-
-        Raises:
-            Unreadable: The hierarchy is not there, or may not be listed.
+        Returns whether they changed. Raises Unreadable: the hierarchy is not there, or may not be listed.
         """
         found = [Kubepods(path, cgroup_names.driver_of([name]) or CGROUPFS) for path, name in self._candidates()]
         found.sort(key=lambda top: top.driver != SYSTEMD)
@@ -147,8 +129,7 @@ class CgroupTree:
 
         A uid that has two folders (one was left behind when the driver changed) goes with the one that has containers.
 
-        Raises:
-            Unreadable: A folder may not be listed, so it is unknown which pods there are.
+        Raises Unreadable: A folder may not be listed, so it is unknown which pods there are.
         """
         found: dict[str, PodCgroup] = {}
         for top in self.kubepods:
@@ -193,8 +174,7 @@ def detect(root: Path) -> Layout:
 
     Version 1 may have ``cpu`` and ``cpuacct`` in one hierarchy or in two, and a version 2 hierarchy beside them.
 
-    Raises:
-        NoCgroups: There is none with CPU time, or the folder cannot be read.
+    Raises NoCgroups: there is none with CPU time, or the folder cannot be read.
     """
     try:
         if (root / "cgroup.controllers").exists():
@@ -252,11 +232,7 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _folders(folder: Path) -> list[str]:
-    """Names of the folders in a folder; none when it is gone.
-
-    Raises:
-        Unreadable: It may not be listed.
-    """
+    """Names of the folders in a folder; none when it is gone. Raises Unreadable: it may not be listed."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]

@@ -22,8 +22,7 @@ FILES: Final[dict[str, dict[int, tuple[str, str]]]] = {
 Pressure of cgroups of version 1 is an addition of some distributions; the kernel's own is version 2 only.
 """
 
-UNLIMITED: Final = -1
-"""What a limit of ``max`` reads as."""
+UNLIMITED: Final = -1  # what a limit of `max` reads as
 _V1_NO_LIMIT: Final = 0x7FFFFFFFFFFFF000
 _MOST_DIGITS: Final = 20
 
@@ -32,12 +31,9 @@ _MOST_DIGITS: Final = 20
 class Throttling:
     """How often a cgroup was held back by its CPU quota."""
 
-    periods: int
-    """Quota periods in which it was active."""
-    throttled: int
-    """Those of them in which it was held back."""
-    throttled_nanoseconds: int
-    """For how long [ns]."""
+    periods: int  # quota periods in which it was active
+    throttled: int  # those of them in which it was held back
+    throttled_nanoseconds: int  # for how long [ns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +63,7 @@ _MEMORY_KEYS: Final = ("inactive_anon", "active_anon", "unevictable", "inactive_
 def cpu_usage_nanoseconds(text: str, version: int) -> int:
     """CPU time used since the cgroup was made [ns].
 
-    Args:
-        text: cpuacct.usage (version 1) or cpu.stat (version 2).
-        version: The cgroup version.
-
-    Raises:
-        Malformed: The counter is not in the text.
+    From cpuacct.usage (version 1) or cpu.stat (version 2). Raises Malformed: the counter is not in the text.
     """
     if version == 1:
         return number(text.strip(), "cpuacct.usage")
@@ -82,8 +73,7 @@ def cpu_usage_nanoseconds(text: str, version: int) -> int:
 def throttling(text: str, version: int) -> Throttling:
     """How often the quota held the cgroup back, from cpu.stat.
 
-    Raises:
-        Malformed: A counter is missing: version 2 has none where the cpu controller is not enabled.
+    Raises Malformed: A counter is missing: version 2 has none where the cpu controller is not enabled.
     """
     return _throttling(_pairs(text, "cpu.stat"), version)
 
@@ -91,8 +81,7 @@ def throttling(text: str, version: int) -> Throttling:
 def cpu_counters(text: str) -> tuple[int, Throttling | None]:
     """CPU time used [ns] and throttling, both from cpu.stat of version 2; None where the kernel does not count it.
 
-    Raises:
-        Malformed: A counter is missing.
+    Raises Malformed: A counter is missing.
     """
     pairs = _pairs(text, "cpu.stat")
     counted = _throttling(pairs, 2) if "nr_periods" in pairs else None
@@ -102,8 +91,7 @@ def cpu_counters(text: str) -> tuple[int, Throttling | None]:
 def memory_stat(text: str, version: int) -> MemoryStat:
     """Memory in use, from memory.stat; version 1 counts descendants in its ``total_`` keys.
 
-    Raises:
-        Malformed: A key is missing, is more than can be, or any line is not a name and a number.
+    Raises Malformed: A key is missing, is more than can be, or any line is not a name and a number.
     """
     pairs = _pairs(text, "memory.stat")
     prefix = "total_" if version == 1 else ""
@@ -114,11 +102,7 @@ def memory_stat(text: str, version: int) -> MemoryStat:
 
 
 def memory_bytes(text: str) -> int:
-    """A single amount of memory; no limit reads as `UNLIMITED` [bytes].
-
-    Raises:
-        Malformed: It is no number.
-    """
+    """A single amount of memory; no limit reads as `UNLIMITED` [bytes]. Raises Malformed: it is no number."""
     text = text.strip()
     amount = UNLIMITED if text == "max" else number(text, "memory amount")
     return UNLIMITED if amount >= _V1_NO_LIMIT else amount
@@ -127,19 +111,14 @@ def memory_bytes(text: str) -> int:
 def cpu_quota_microseconds(text: str, version: int) -> int:
     """CPU quota per period, from cpu.cfs_quota_us or cpu.max; no limit reads as `UNLIMITED` [us].
 
-    Raises:
-        Malformed: It is no number.
+    Raises Malformed: it is no number.
     """
     quota = text.strip() if version == 1 else _two(text)[0]
     return UNLIMITED if quota in ("max", "-1") else number(quota, "cpu quota")
 
 
 def cpu_period_microseconds(text: str, version: int) -> int:
-    """Length of the quota period, from cpu.cfs_period_us or cpu.max [us].
-
-    Raises:
-        Malformed: It is no number.
-    """
+    """Length of the quota period, from cpu.cfs_period_us or cpu.max [us]. Raises Malformed: it is no number."""
     return number(text.strip() if version == 1 else _two(text)[1], "cpu period")
 
 

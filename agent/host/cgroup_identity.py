@@ -19,9 +19,7 @@ _EVENTS: Final = ("pgfault", "pgmajfault")
 def rising_counters(folder: Path, version: int) -> dict[str, int]:
     """What the files of a cgroup's folder count, by name. What cannot be read is left out.
 
-    Args:
-        folder: The cgroup in one hierarchy.
-        version: Of the hierarchy: page faults of version 1 lose what departed children had.
+    Page faults of version 1 lose what departed children had.
     """
     counters: dict[str, int] = {}
     for name in _NUMBERS:

@@ -27,13 +27,7 @@ KUBEPODS: Final = re.compile(r"kubepods|(?:.+-)?kubepods\.slice")
 
 
 def qos_dir(driver: Driver, qos: str, top: str = "") -> str:
-    """Path of a QoS class's cgroup below the root of a hierarchy.
-
-    Args:
-        driver: kubelet's cgroup driver.
-        qos: The Kubernetes QoS class; Guaranteed pods sit in the top folder itself.
-        top: The top folder's path, where it is not ``kubepods`` or ``kubepods.slice``.
-    """
+    """Path of a QoS class's cgroup below the root of a hierarchy. Guaranteed pods sit in the top folder itself."""
     top = top or ("kubepods.slice" if driver == SYSTEMD else "kubepods")
     if _QOS[qos] == GUARANTEED:
         return top
@@ -61,8 +55,7 @@ def pod_uid(name: str, driver: Driver) -> str | None:
 def container_name(container_id: str, driver: Driver) -> str:
     """Name of a container's cgroup from its id as in the pod's status (``containerd://…``).
 
-    Raises:
-        ValueError: The id has no runtime that we know.
+    Raises ValueError: the id has no runtime that we know.
     """
     runtime, separator, identifier = container_id.partition("://")
     if not separator or runtime not in _RUNTIMES or not _ID.fullmatch(identifier):

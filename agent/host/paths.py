@@ -9,10 +9,8 @@ from typing import Self
 class HostPaths:
     """Roots of the two file systems that describe a machine."""
 
-    proc: Path
-    """The machine's /proc."""
-    cgroup: Path
-    """The machine's /sys/fs/cgroup."""
+    proc: Path  # the machine's /proc
+    cgroup: Path  # the machine's /sys/fs/cgroup
 
     @classmethod
     def under(cls, root: Path | str) -> Self:

@@ -22,16 +22,7 @@ class PodFiles:
     def __init__(
         self, cgroup: PodCgroup, layout: Layout, entity: str, open_file: Callable[[Path], ReopeningFile]
     ) -> None:
-        """Opens nothing yet.
-
-        Args:
-            cgroup: Where it is.
-            layout: The hierarchies.
-            entity: Whose samples these are.
-            open_file: Makes a file of a path.
-        """
-        self.entity = entity
-        """Whose samples these are, or were when it was last seen."""
+        self.entity = entity  # whose samples these are, or were when it was last seen
         self._path = cgroup.path
         self._layout = layout
         self._folder = layout.cpu.root / cgroup.path
@@ -61,15 +52,9 @@ class PodFiles:
     ) -> tuple[float | Gap, float | Gap | None]:
         """CPU since the last call.
 
-        Args:
-            rates: Remembers the last reading.
-            key: Under this name.
-            slept: How long the machine was suspended so far. [s]
-            highest_cores: More than this no pod can use here.
-
-        Returns:
-            What it used [cores], and the share of its quota's periods in which it was held back [0..1]: None for a pod
-            without a quota, and where the kernel does not count.
+        `slept` is how long the machine was suspended so far. [s] Returns what it used [cores], and the share of its
+        quota's periods in which it was held back [0..1]: None for a pod without a quota, and where the kernel does not
+        count.
         """
         try:
             nanoseconds, counted = self._counters()

@@ -22,12 +22,9 @@ class Malformed(ValueError):  # noqa: N818 - what the file is
 class MemInfo:
     """What /proc/meminfo says of the whole machine."""
 
-    total_bytes: int
-    """MemTotal."""
-    free_bytes: int
-    """MemFree."""
-    available_bytes: int
-    """MemAvailable."""
+    total_bytes: int  # MemTotal
+    free_bytes: int  # MemFree
+    available_bytes: int  # MemAvailable
 
     @property
     def used_bytes(self) -> int:
@@ -41,15 +38,7 @@ class MemInfo:
 
 
 def number(text: str, what: str) -> int:
-    """A count as the kernel writes it: decimal digits, below 2^64.
-
-    Args:
-        text: The digits.
-        what: What it counts, for the message.
-
-    Raises:
-        Malformed: It is anything else.
-    """
+    """A count as the kernel writes it: decimal digits, below 2^64. Raises Malformed: it is anything else."""
     if text.isdigit() and text.isascii() and len(text) <= _MOST_DIGITS and (count := int(text)) < _MOST:
         return count
     raise Malformed(f"{what} is {text[:40]!r}, not a number")
@@ -58,19 +47,14 @@ def number(text: str, what: str) -> int:
 def busy_ticks(stat: str) -> int:
     """Ticks in which the machine's CPUs worked: user + nice + system + irq + softirq of the line ``cpu``.
 
-    Raises:
-        Malformed: There is no complete ``cpu`` line.
+    Raises Malformed: there is no complete ``cpu`` line.
     """
     line = stat if stat.startswith("cpu ") else stat[stat.find("\ncpu ") + 1 :]
     return _busy(line.split("\n", 1)[0].split(), "cpu")
 
 
 def busy_ticks_per_cpu(stat: str) -> dict[int, int]:
-    """The same for each CPU by number.
-
-    Raises:
-        Malformed: There is no complete line of any CPU.
-    """
+    """The same for each CPU by number. Raises Malformed: there is no complete line of any CPU."""
     lines = [line.split() for line in stat.splitlines() if line.startswith("cpu") and line[3:4].isdigit()]
     if not lines:
         raise Malformed("/proc/stat has no line of a CPU")
@@ -83,11 +67,7 @@ def cpu_count(stat: str) -> int:
 
 
 def meminfo_kilobytes(text: str) -> dict[str, int]:
-    """Every line of /proc/meminfo that is an amount [kB].
-
-    Raises:
-        Malformed: A line has no number.
-    """
+    """Every line of /proc/meminfo that is an amount [kB]. Raises Malformed: A line has no number."""
     amounts = {}
     for line in text.splitlines():
         name, _, rest = line.partition(":")
@@ -99,11 +79,7 @@ def meminfo_kilobytes(text: str) -> dict[str, int]:
 
 
 def meminfo(text: str) -> MemInfo:
-    """The machine's memory.
-
-    Raises:
-        Malformed: A line that we need is missing, or more is free than there is.
-    """
+    """The machine's memory. Raises Malformed: A line that we need is missing, or more is free than there is."""
     amounts = meminfo_kilobytes(text)
     missing = [name for name in ("MemTotal", "MemFree", "MemAvailable") if name not in amounts]
     if missing:
@@ -117,8 +93,7 @@ def meminfo(text: str) -> MemInfo:
 def pressure_totals(text: str) -> dict[str, int]:
     """Time that tasks were stalled since boot, by ``some`` and ``full`` [microseconds].
 
-    Raises:
-        Malformed: It is no pressure file.
+    Raises Malformed: it is no pressure file.
     """
     totals = {}
     for line in text.splitlines():

@@ -38,9 +38,8 @@ class Rates:
     def __init__(self, longest_seconds: float = 30.0, shortest_seconds: float = 0.02) -> None:
         """Nothing is remembered yet.
 
-        Args:
-            longest_seconds: Two readings further apart say nothing about this moment (the agent was held up).
-            shortest_seconds: Two readings closer together say little but noise.
+        Readings further apart than `longest_seconds` say nothing about this moment, closer than `shortest_seconds`
+        little but noise.
         """
         self._longest = longest_seconds
         self._shortest = shortest_seconds
@@ -58,16 +57,9 @@ class Rates:
     ) -> float | Gap:
         """Growth per second since the last reading.
 
-        Args:
-            key: Which counter.
-            value: Its reading.
-            at: When it was read, on a clock that only runs forward; NaN when that is not known. [s]
-            identity: What it was read from; another one begins anew, whatever the value.
-            slept: How long the machine was suspended so far. [s] Growth over a suspension is a gap.
-            highest: A rate above this cannot be. [value per second]
-
-        Returns:
-            The rate, or why there is none.
+        `at` is of a clock that only runs forward, NaN when that is not known. [s] Another `identity` begins anew,
+        whatever the value. `slept` is how long the machine was suspended so far. [s] A rate above `highest` cannot be.
+        Returns the rate, or why there is none.
         """
         last = self._last.get(key)
         if last is not None and 0 <= at - last.at < self._shortest and last.identity == identity:

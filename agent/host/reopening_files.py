@@ -40,20 +40,12 @@ class ReopeningFile:
     __slots__ = ("_clock", "_descriptor", "_folder", "_name", "_plain", "at", "identity")
 
     def __init__(self, path: Path | str, clock: Callable[[], float] = _no_clock) -> None:
-        """Opens nothing yet.
-
-        Args:
-            path: The file.
-            clock: What times a reading: it only runs forward. [s]
-        """
         self._folder, self._name = os.path.split(os.fspath(path))
         self._clock = clock
         self._descriptor = -1
         self._plain = False
-        self.identity: int = 0
-        """Number of the folder that the file was last read from."""
-        self.at: float = 0.0
-        """When it was last read: the middle of the reading, by the clock. [s]"""
+        self.identity: int = 0  # number of the folder that the file was last read from
+        self.at: float = 0.0  # when it was last read: the middle of the reading, by the clock. [s]
 
     @property
     def path(self) -> str:
@@ -61,11 +53,7 @@ class ReopeningFile:
         return os.path.join(self._folder, self._name)  # noqa: PTH118 - read every second
 
     def read(self) -> str:
-        """The content now.
-
-        Raises:
-            Unreadable: It is gone, or may not be read.
-        """
+        """The content now. Raises Unreadable: it is gone, or may not be read."""
         try:
             content, seconds = self._timed()
             if seconds > _SLOW_SECONDS:  # held up: the time of the content is unknown

@@ -34,12 +34,9 @@ from agent.samples import CPU, MEMORY, SYS
 from agent.series_index import CLASS_NAMES
 from agent.trainer.trainer import Trainer
 
-NAME: Final = "accuracy"
-"""Under what name its checkpoint is kept."""
-HORIZONS: Final[Mapping[str, int]] = {"5m": 1, "24h": SLOTS_PER_DAY}
-"""How far a prediction is followed, in slots."""
-RESOURCES: Final = (CPU, MEMORY)
-"""What is judged, in the order of the columns."""
+NAME: Final = "accuracy"  # under what name its checkpoint is kept
+HORIZONS: Final[Mapping[str, int]] = {"5m": 1, "24h": SLOTS_PER_DAY}  # how far a prediction is followed, in slots
+RESOURCES: Final = (CPU, MEMORY)  # what is judged, in the order of the columns
 _SLOTS: Final = 2 * SLOTS_PER_DAY
 _ENOUGH: Final = 0.5
 _NEVER: Final = -1
@@ -50,22 +47,17 @@ _SMALLEST: Final[Mapping[str, float]] = {CPU: 0.01, MEMORY: float(16 << 20)}
 class Score:
     """How good the predictions of one resource were over one horizon."""
 
-    judged: int
-    """Predictions whose horizon ended in the last 24 hours, with enough of it measured."""
-    exceeded: int
-    """How many of them were exceeded."""
-    mean_excess: float
-    """By how much these were exceeded on average, as a share of what was predicted; 0 when none was."""
-    worst_excess: float
-    """By how much the worst of them was; 0 when none was."""
+    judged: int  # predictions whose horizon ended in the last 24 hours, with enough of it measured
+    exceeded: int  # how many of them were exceeded
+    mean_excess: float  # by how much these were exceeded on average, as a share of what was predicted; 0 when none was
+    worst_excess: float  # by how much the worst of them was; 0 when none was
 
 
 class Accuracy:
     """Remembers predictions and judges them. Arrays are rings of 48 hours, shape (slots, resources)."""
 
     def __init__(self) -> None:
-        self.slot = _NEVER
-        """The slot whose prediction was remembered last, in slots since 1970."""
+        self.slot = _NEVER  # the slot whose prediction was remembered last, in slots since 1970
         self._number = _NEVER
         self.arrived: dict[str, int] = {}
         """The number of the first slot whose prediction was about this pod, by uid, of the pods that are here."""

@@ -33,8 +33,7 @@ from agent.series_index import CLASS_NAMES, FIXED
 from agent.trainer.trainer import Trainer
 from crds.predict_policy import PredictPolicy
 
-PROD: Final = "prod"
-"""The class whose requests are reclaimed."""
+PROD: Final = "prod"  # the class whose requests are reclaimed
 UNITS: Final[Mapping[str, int]] = {CPU: 1000, MEMORY: 1}
 """What a history's unit has of the unit of amounts: milli-cores per core, bytes per byte."""
 _ROUNDING: Final = 1e-6
@@ -47,51 +46,35 @@ class NodeResources:
     allocatable: Resources = field(default_factory=dict)
     """What pods may request: annotation raw-allocatable, else status.allocatable. [milli-cores, bytes]"""
     capacity: Resources = field(default_factory=dict)
-    reservation: Resources = field(default_factory=dict)
-    """What the reservation annotation keeps. [milli-cores, bytes]"""
+    reservation: Resources = field(default_factory=dict)  # what the reservation annotation keeps. [milli-cores, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class ClassNumbers:
     """What is known and expected of the node, the system, or a class of pods. What is unknown is absent."""
 
-    mean: Resources
-    """Decayed mean of those that are here now. [milli-cores, bytes]"""
-    stdev: Resources
-    """Decayed standard deviation. [milli-cores, bytes]"""
-    peak: Resources
-    """Predicted peak, margin and cold pods included. [milli-cores, bytes]"""
-    samples: int
-    """Training samples behind it, of the resource that has fewer."""
-    span_seconds: int
-    """Observed time behind it, of the resource that has less. [s]"""
+    mean: Resources  # decayed mean of those that are here now. [milli-cores, bytes]
+    stdev: Resources  # decayed standard deviation. [milli-cores, bytes]
+    peak: Resources  # predicted peak, margin and cold pods included. [milli-cores, bytes]
+    samples: int  # training samples behind it, of the resource that has fewer
+    span_seconds: int  # observed time behind it, of the resource that has less. [s]
 
 
 @dataclass(frozen=True, slots=True)
 class NodePrediction:
     """Everything that is reported of a prediction. A resource that cannot be judged is absent."""
 
-    time: float
-    """When it was made. [seconds since 1970]"""
-    policy: PredictPolicy
-    """The policy in force."""
-    classes: Mapping[str, ClassNumbers]
-    """By class: node, sys, prod, mid, batch, free."""
-    warm: int
-    """Pods predicted from history."""
-    cold: tuple[str, ...]
-    """Pods that count at their request, "namespace/name", sorted."""
-    reclaimable: Resources
-    """What the Prod pods requested and will not use."""
-    prod_peak: Resources
-    """Peak of Prod plus the system's, margin included."""
-    terms: Mapping[str, ReclaimableTerms]
-    """How Reclaimable came about, by resource."""
+    time: float  # when it was made. [seconds since 1970]
+    policy: PredictPolicy  # the policy in force
+    classes: Mapping[str, ClassNumbers]  # by class: node, sys, prod, mid, batch, free
+    warm: int  # pods predicted from history
+    cold: tuple[str, ...]  # pods that count at their request, "namespace/name", sorted
+    reclaimable: Resources  # what the Prod pods requested and will not use
+    prod_peak: Resources  # peak of Prod plus the system's, margin included
+    terms: Mapping[str, ReclaimableTerms]  # how Reclaimable came about, by resource
     readiness: Readiness
-    problem: str = ""
-    """Why the requested policy is not the one in force; empty when it is."""
-    window_days: float = 0.0
-    """How far back the models in force look at 5-minute averages. [days]"""
+    problem: str = ""  # why the requested policy is not the one in force; empty when it is
+    window_days: float = 0.0  # how far back the models in force look at 5-minute averages. [days]
 
 
 def predict(
@@ -104,13 +87,8 @@ def predict(
 ) -> NodePrediction:
     """The prediction for this node. It changes nothing.
 
-    Args:
-        now: the time. [seconds since 1970]
-        trainer: what was learned.
-        pods: the pods on this node; terminal ones are left out.
-        node: what the node has.
-        policy: the policy in force; of a requested one, the trainer's stays in force when it cannot be followed.
-        present: averages of the last five minutes by resource and class, as far as they are known. [cores, bytes]
+    Of a requested policy that cannot be followed, the trainer's stays in force. `present` are averages of the last five
+    minutes by resource and class, as far as they are known. [cores, bytes]
     """
     chosen = policy if isinstance(policy, Policy) else in_force(policy, trainer.policy)
     here = [pod for pod in listed_once(pods) if not pod.terminal]

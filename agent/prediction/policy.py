@@ -11,23 +11,18 @@ from crds.codec import to_json
 from crds.predict_policy import DEFAULTS, RANGES, PredictPolicy, Resource, effective, faults, succeeded, with_defaults
 from crds.ranges import problems
 
-PATH: Final = "spec.predictPolicy"
-"""Where the policy stands in a NodeMetric."""
+PATH: Final = "spec.predictPolicy"  # where the policy stands in a NodeMetric
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceModel:
     """The model of one resource with its arguments."""
 
-    name: str
-    """Its name in the policy."""
+    name: str  # its name in the policy
     model: Model
-    margin: float
-    """Factor for what was measured; 1.1 for 10 percent."""
-    system_model: Model
-    """The model of what runs outside of pods: the same, unless that one looks at requests alone."""
-    cold_start_seconds: float
-    """Evidence below this is too little. [s]"""
+    margin: float  # factor for what was measured; 1.1 for 10 percent
+    system_model: Model  # the model of what runs outside of pods: the same, unless that one looks at requests alone
+    cold_start_seconds: float  # evidence below this is too little. [s]
 
     @property
     def for_system(self) -> "ResourceModel":
@@ -39,16 +34,11 @@ class ResourceModel:
 class Policy:
     """A policy that can be followed, nothing left open."""
 
-    policy: PredictPolicy
-    """As it is written, defaults filled in."""
-    models: Mapping[str, ResourceModel]
-    """By resource."""
-    cold_start_seconds: float
-    """A pod with less evidence counts at its request. [s]"""
-    reclaim_ratio: float
-    """Share of the warm Prod pods' requests that is reclaimable, 0..1."""
-    problem: str = ""
-    """Why the requested policy is not the one in force; empty when it is."""
+    policy: PredictPolicy  # as it is written, defaults filled in
+    models: Mapping[str, ResourceModel]  # by resource
+    cold_start_seconds: float  # A pod with less evidence counts at its request. [s]
+    reclaim_ratio: float  # share of the warm Prod pods' requests that is reclaimable, 0..1
+    problem: str = ""  # why the requested policy is not the one in force; empty when it is
 
     @property
     def window_days(self) -> float:

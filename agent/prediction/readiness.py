@@ -11,16 +11,11 @@ from agent.series_index import CLASS_NAMES
 from agent.trainer.trainer import Trainer
 from crds.duration import format_duration
 
-READY: Final = "Ready"
-"""Prod pods are predicted from history."""
-NO_PROD_PODS: Final = "NoProdPods"
-"""There is nothing to reclaim."""
-COLLECTING_HISTORY: Final = "CollectingHistory"
-"""No Prod pod has been observed for long enough."""
-POLICY_REJECTED: Final = "PolicyRejected"
-"""The requested policy cannot be followed; another one is in force."""
-NO_MEASUREMENTS: Final = "NoMeasurements"
-"""The node itself, or the system, was not measured yet."""
+READY: Final = "Ready"  # Prod pods are predicted from history
+NO_PROD_PODS: Final = "NoProdPods"  # there is nothing to reclaim
+COLLECTING_HISTORY: Final = "CollectingHistory"  # no Prod pod has been observed for long enough
+POLICY_REJECTED: Final = "PolicyRejected"  # the requested policy cannot be followed; another one is in force
+NO_MEASUREMENTS: Final = "NoMeasurements"  # the node itself, or the system, was not measured yet
 
 
 class Readiness(NamedTuple):
@@ -41,13 +36,8 @@ def evaluate_readiness(
 ) -> Readiness:
     """The condition `PredictionReady`.
 
-    Args:
-        trainer: what was learned.
-        pods: the pods on the node, without terminal ones.
-        warm: which of them are predicted from history, shape (P,).
-        judged: the resources for which Reclaimable could be calculated.
-        policy: the policy in force.
-        failures: of models, a sentence each.
+    `pods` are without terminal ones; `warm` has shape (P,); `judged` are the resources for which Reclaimable could be
+    calculated.
     """
     missing = _what_is_missing(trainer, judged)
     if missing is not None:

@@ -27,10 +27,8 @@ _PROD: Final = "prod"
 class ReclaimableTerms:
     """Reclaimable with its terms, in milli-cores or bytes."""
 
-    system_extra: float
-    """What the system uses beyond what the node reserves for it."""
-    slack: float
-    """What no Prod pod requested; it pays for the system's extra first."""
+    system_extra: float  # what the system uses beyond what the node reserves for it
+    slack: float  # what no Prod pod requested; it pays for the system's extra first
     reclaimable: float
     by_model: bool = False
     """Whether it is the answer of the model's own rule; the two terms are then only for those who look."""
@@ -51,14 +49,8 @@ def reclaimable_terms(
     Capacity 16 and allocatable 15.5 cores (0.5 reserved), warm Prod requests 10, cold 1, Peak[Prod] 4.5 and
     Peak[sys] 0.9 cores, ratio 1: sysExtra = 0.4, slack = 4.5, min(10 + 1 - 4.5 - 0, 15.5 - 4.5 - 0.4) = 6.5 cores.
 
-    Args:
-        allocatable: what pods may request.
-        reserved: max(capacity - allocatable, annotation reservation).
-        warm_requests: of the warm Prod pods.
-        cold_requests: of the cold Prod pods.
-        prod_peak: Peak[Prod].
-        system_peak: Peak[sys], margin included.
-        ratio: share of the warm requests that is reclaimable, 0..1.
+    `reserved` is max(capacity - allocatable, annotation reservation); `system_peak` includes the margin; `ratio` is
+    0..1.
     """
     extra = max(0.0, system_peak - reserved)
     slack = max(0.0, allocatable - warm_requests - cold_requests)

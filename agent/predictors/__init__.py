@@ -41,8 +41,7 @@ class PolicyError(ValueError):
 def build(policy: ResourcePolicy, path: str = "predictPolicy") -> Model:
     """The model that a policy of one resource, which stands at that path, requests.
 
-    Raises:
-        PolicyError: the model or one of its parameters is unknown or out of range.
+    Raises PolicyError: the model or one of its parameters is unknown or out of range.
     """
     return _build(policy.model, policy.parameters, policy.of, path)
 

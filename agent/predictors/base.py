@@ -8,13 +8,10 @@ import numpy as np
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray, SingleArray
 from agent.numerics.history import ResourceHistory
 
-Amount: TypeAlias = float | FloatArray
-"""A number, or one for each moment, shape (N,). [cores or bytes]"""
+Amount: TypeAlias = float | FloatArray  # A number, or one for each moment, shape (N,). [cores or bytes]
 DAY_SECONDS: Final = 86400.0
-WEEK_DAYS: Final = 7.0
-"""How far back window averages are always kept. [days]"""
-LONGEST_WINDOW_DAYS: Final = 30.0
-"""The longest window that a policy may request. [days]"""
+WEEK_DAYS: Final = 7.0  # how far back window averages are always kept. [days]
+LONGEST_WINDOW_DAYS: Final = 30.0  # the longest window that a policy may request. [days]
 MODEL_FAILURES: Final = (
     ArithmeticError,
     AssertionError,
@@ -108,11 +105,9 @@ class View(Protocol):
 class PodWindows:
     """`Windows` of a batch of one."""
 
-    averages: SingleArray
-    """Shape (P, K), NaN where too little was measured."""
+    averages: SingleArray  # shape (P, K), NaN where too little was measured
     highest: FloatArray
-    sparse: BoolArray
-    """For which pods the highest sample ever stands in, shape (P,)."""
+    sparse: BoolArray  # for which pods the highest sample ever stands in, shape (P,)
     evidence_seconds: FloatArray
 
     @property
@@ -143,10 +138,8 @@ class ClassView:
     """One resource of one class, from the agent's history: a `View` that is a batch of one."""
 
     history: ResourceHistory
-    series: int
-    """Row of the class as a whole; it also holds what departed pods used."""
-    pods: IntArray
-    """Rows of the warm pods, shape (P,)."""
+    series: int  # row of the class as a whole; it also holds what departed pods used
+    pods: IntArray  # rows of the warm pods, shape (P,)
     requests: FloatArray
 
     @property
@@ -226,13 +219,9 @@ class Model(Protocol):
     def peak(self, view: View, margin: float) -> Amount:
         """The peak that the warm pods of a class, one at least, will reach. Called for each class at every report.
 
-        Args:
-            view: the class.
-            margin: factor for what was measured (1.1 for 10 percent); what was only requested is not multiplied.
-
-        Returns:
-            The peak at each moment of the view, in its unit. Negative or not finite counts as unknown, and then as
-            capacity.
+        The margin is a factor for what was measured (1.1 for 10 percent); what was only requested is not multiplied.
+        Returns the peak at each moment of the view, in its unit. Negative or not finite counts as unknown, and then as
+        capacity.
         """
         ...
 
@@ -245,22 +234,14 @@ class ProdView:
     """
 
     history: ResourceHistory
-    series: int
-    """Row of the class prod."""
-    system: int
-    """Row of what runs outside of pods."""
-    pods: IntArray
-    """Row of each Prod pod, shape (P,); -1 for one never seen."""
-    requests: FloatArray
-    """What each requests, shape (P,); 0 for nothing."""
-    counted: FloatArray
-    """What each counts with while it is cold, shape (P,)."""
-    cold: BoolArray
-    """Which are cold, shape (P,)."""
-    terminating: BoolArray
-    """Which are being deleted, shape (P,)."""
-    allocatable: float
-    """What pods may request."""
+    series: int  # row of the class prod
+    system: int  # row of what runs outside of pods
+    pods: IntArray  # row of each Prod pod, shape (P,); -1 for one never seen
+    requests: FloatArray  # what each requests, shape (P,); 0 for nothing
+    counted: FloatArray  # what each counts with while it is cold, shape (P,)
+    cold: BoolArray  # which are cold, shape (P,)
+    terminating: BoolArray  # which are being deleted, shape (P,)
+    allocatable: float  # what pods may request
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +249,7 @@ class ReclaimableEstimate:
     """What a rule of its own says, in the history's unit."""
 
     reclaimable: float
-    peak: float
-    """What the Prod pods and the system will reach, margin included."""
+    peak: float  # what the Prod pods and the system will reach, margin included
 
 
 @runtime_checkable

@@ -16,22 +16,17 @@ STORE_STEPS: Final = ("database", "store", "maintain", "save", "size")
 """Steps of a tick that only fail when the database does."""
 NO_MEMORY_CONTROLLER: Final = "no-memory-controller"
 """Why a pod's memory is missing where the kernel lacks the controller (`agent.collectors.pod`)."""
-MOST_NAMES: Final = 10
-"""At most so many pods are named."""
-_UNLISTED_SECONDS: Final = 60.0
-"""A pod that is not listed for less is on its way onto the list, or out. [s]"""
+MOST_NAMES: Final = 10  # at most so many pods are named
+_UNLISTED_SECONDS: Final = 60.0  # A pod that is not listed for less is on its way onto the list, or out. [s]
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionStatus:
     """What went wrong lately, beside what the usages and the prediction say themselves."""
 
-    failing: Mapping[str, str] = field(default_factory=dict)
-    """Steps of a tick whose last run failed, and why."""
-    missing: Sequence[Missing] = ()
-    """What the last tick should have had, and has not."""
-    pods_unknown: str = ""
-    """Why it is not known which pods run here; empty when it is."""
+    failing: Mapping[str, str] = field(default_factory=dict)  # steps of a tick whose last run failed, and why
+    missing: Sequence[Missing] = ()  # what the last tick should have had, and has not
+    pods_unknown: str = ""  # why it is not known which pods run here; empty when it is
     problems: Sequence[str] = ()
     """Sentences about what else is wrong: the spec, the cluster's definition, a list of pods that is not current."""
 
@@ -64,13 +59,7 @@ def conditions(
 
     The worst of what is wrong with collecting gives the reason; all else that is wrong is added to the message.
 
-    Args:
-        now: the time. [seconds since 1970]
-        usages: what was used lately.
-        readiness: whether the prediction can be relied upon.
-        present: the pods on this node, without terminal ones.
-        collection: what went wrong lately.
-        context: what was reported before.
+    `present` are the pods on this node, without terminal ones.
     """
     found = list(_problems(now, usages, present, collection))
     if not found:

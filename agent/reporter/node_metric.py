@@ -32,10 +32,8 @@ from crds.node_metric import (
 from crds.predict_policy import PredictPolicy
 from crds.quantity import format_bytes, format_milli_cores, short_bytes
 
-MOST_COLD_NAMES: Final = 10
-"""At most so many cold pods are named."""
-NO_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {}
-"""Nothing else is said of any pod."""
+MOST_COLD_NAMES: Final = 10  # at most so many cold pods are named
+NO_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {}  # nothing else is said of any pod
 _TEXTS: Final = {CPU: format_milli_cores, MEMORY: format_bytes}
 _NOTHING: Final = ClassNumbers({}, {}, {}, 0, 0)
 
@@ -52,14 +50,8 @@ def build_status(
 ) -> NodeMetricStatus:
     """The full report.
 
-    Args:
-        usages: what was used lately.
-        prediction: what is expected.
-        pods: the pods on this node; terminal ones are left out.
-        as_of: when the node was last measured; None when it never was. [seconds since 1970]
-        predicted_as_of: up to when the prediction knows what happened. [seconds since 1970]
-        conditions: as in `agent.reporter.conditions`.
-        extensions: what else is to be said of pods, by uid.
+    `as_of` is when the node was last measured, `predicted_as_of` up to when the prediction knows what happened.
+    [seconds since 1970]
     """
     fast = fast_status(usages, prediction, predicted_as_of=predicted_as_of, conditions=conditions)
     return replace(

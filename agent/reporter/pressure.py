@@ -9,10 +9,8 @@ import numpy as np
 from agent.reporter.usage import UsageStore
 from agent.samples import CPU_THROTTLED, NODE, PSI_KINDS, PSI_RESOURCES, SOME, psi
 
-MOST_PODS: Final = 10
-"""A report lists at most so many pods, those that waited most."""
-LEAST: Final = 0.05
-"""A pod that waited for less than this share of the time is not reported."""
+MOST_PODS: Final = 10  # A report lists at most so many pods, those that waited most
+LEAST: Final = 0.05  # A pod that waited for less than this share of the time is not reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +19,7 @@ class Pressure:
 
     node: Mapping[tuple[str, str], float]
     """By resource (cpu, memory, io) and kind: some of the tasks waited, or all of them (full)."""
-    pods: Mapping[str, Mapping[str, float]]
-    """By resource and pod uid: some of the pod's tasks waited."""
+    pods: Mapping[str, Mapping[str, float]]  # by resource and pod uid: some of the pod's tasks waited
     throttled: Mapping[str, float]
     """By pod uid: the share of the quota's periods in which it was held back; pods with a CPU limit have it."""
 

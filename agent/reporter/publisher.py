@@ -45,13 +45,10 @@ class Publisher:
     report_builder: ReportBuilder
     settings: ReportSettings
     metrics: Metrics
-    wall: Callable[[], float] = time.time
-    """Wall clock. [seconds since 1970]"""
-    clock: Callable[[], float] = time.monotonic
-    """What waits are measured with. [s]"""
+    wall: Callable[[], float] = time.time  # wall clock. [seconds since 1970]
+    clock: Callable[[], float] = time.monotonic  # what waits are measured with. [s]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    spec: SpecInForce = field(default_factory=specs.default)
-    """The spec that the manager wrote, as last seen."""
+    spec: SpecInForce = field(default_factory=specs.default)  # the spec that the manager wrote, as last seen
     report_status: ReportStatus = field(init=False)
     _backoff: Backoff = field(init=False)
     _events: NodeMetricEvents = field(init=False)

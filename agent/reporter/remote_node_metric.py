@@ -11,8 +11,7 @@ from crds.names import CONDITION_COLLECTING, CONDITION_PREDICTION_READY
 
 Json = dict[str, Any]
 Time = tuple[str, Any]
-REMEMBERED_SECONDS: Final = 600.0
-"""How long another's report is remembered. [s]"""
+REMEMBERED_SECONDS: Final = 600.0  # how long another's report is remembered. [s]
 CHECK_SECONDS: Final = 60.0
 """A changed object is read at most this often to find out whether the change was a report. [s]"""
 ANOTHER_REPORTS: Final = (

@@ -37,8 +37,7 @@ _TRANSIENT: Final = (FailureKind.FORBIDDEN, FailureKind.CHANGED)
 BLOCKING: Final = frozenset(FailureKind) - {FailureKind.CHANGED, FailureKind.REFUSED, FailureKind.UNMADE}
 """States in which no other report would be taken either."""
 
-Failure = ApiError | ApiUnavailable | str
-"""Why a report was not taken, or could not be made (a sentence)."""
+Failure = ApiError | ApiUnavailable | str  # why a report was not taken, or could not be made (a sentence)
 
 
 def kind_of(failure: Failure) -> FailureKind:
@@ -70,12 +69,9 @@ class ReportStatus:
     """How reporting goes, for /healthz and the log."""
 
     node_name: str
-    problem: str = "no report was made yet"
-    """Why the last try failed; empty when it was taken."""
-    state: FailureKind | None = None
-    """What the last failure means; None when the last try was taken, or none was made."""
-    kind: str = ""
-    """Which kind of report failed."""
+    problem: str = "no report was made yet"  # why the last try failed; empty when it was taken
+    state: FailureKind | None = None  # what the last failure means; None when the last try was taken, or none was made
+    kind: str = ""  # which kind of report failed
     _since: float = 0.0
     _tries: int = 0
     _logged: set[FailureKind] = field(default_factory=set)

@@ -33,8 +33,7 @@ _LOST: Final = (
 class Report:
     """A status, ready to be sent."""
 
-    status: Json
-    """The NodeMetric's status, or the part of it that a fast report has."""
+    status: Json  # the NodeMetric's status, or the part of it that a fast report has
     prediction: NodePrediction
 
 
@@ -108,14 +107,7 @@ class ReportBuilder:
     ) -> Report:
         """The full report.
 
-        Args:
-            now: The time. [seconds since 1970]
-            spec: The requested spec.
-            previous: The conditions as the server has them.
-            problems: What is wrong with reporting, for the condition Collecting.
-
-        Raises:
-            RuntimeError: The pods are still being listed: what was reported before the start is nearer to the truth.
+        Raises RuntimeError: the pods are still being listed: what was reported before the start is nearer to the truth.
         """
         if not self._pods.synced and not self._pods.problem:
             raise RuntimeError("the pods of this node are not listed yet")

@@ -19,10 +19,8 @@ from crds.node_metric import (
 from crds.predict_policy import PredictPolicy, with_defaults
 from crds.ranges import Range, problems
 
-SHORTEST_REPORT_SECONDS: Final = 30
-"""A shorter report interval is taken as this. [s]"""
-SHORTEST_WINDOW_SECONDS: Final = 60
-"""A shorter averaging window is taken as this. [s]"""
+SHORTEST_REPORT_SECONDS: Final = 30  # A shorter report interval is taken as this. [s]
+SHORTEST_WINDOW_SECONDS: Final = 60  # A shorter averaging window is taken as this. [s]
 _LONGEST_SECONDS: Final = 366 * 86400
 _COLLECT: Final = "spec.metricCollectPolicy"
 _AT_MOST: Final = {
@@ -38,12 +36,10 @@ _DEFAULT_DURATIONS: Final = ("5m0s", "10m0s", "30m0s")
 class SpecInForce:
     """The spec that the agent obeys."""
 
-    spec: NodeMetricSpec
-    """With every default filled in."""
+    spec: NodeMetricSpec  # with every default filled in
     problem: str = ""
     """What is wrong with the spec as written, in one line; then this is the last good one. Empty when it is fine."""
-    generation: int | None = None
-    """Which version of the NodeMetric's spec this was read from; what conditions speak of."""
+    generation: int | None = None  # which version of the NodeMetric's spec this was read from; what conditions speak of
 
     @property
     def report_interval_seconds(self) -> int:

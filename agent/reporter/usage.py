@@ -78,12 +78,9 @@ class Usages:
     """What a report says about the recent past: means, and statistics over the spec's windows."""
 
     node: Amounts
-    system: Amounts
-    """What runs outside of pods."""
-    classes: Mapping[str, Amounts]
-    """By class, all over the same ticks: node = sys + prod + mid + batch + free."""
-    pods: Mapping[str, Amounts]
-    """By pod uid, of the pods whose CPU and memory were both measured."""
+    system: Amounts  # what runs outside of pods
+    classes: Mapping[str, Amounts]  # by class, all over the same ticks: node = sys + prod + mid + batch + free
+    pods: Mapping[str, Amounts]  # by pod uid, of the pods whose CPU and memory were both measured
     node_windows: Sequence[Window]
     system_windows: Sequence[Window]
     measured_at: float | None
@@ -102,14 +99,8 @@ def measure(
 ) -> Usages:
     """Everything that a report needs from the store.
 
-    Args:
-        now: the time. [seconds since 1970]
-        store: the samples.
-        pods: the pods on this node; terminal ones are left out.
-        class_of: the class of a pod's uid, also of one that departed lately.
-        window_seconds: length of the averages. [s]
-        durations_seconds: lengths of the percentile windows; long ones are answered from 1-minute points. [s]
-        memory_policy: what counts as memory in use (`crds.node_metric`); the hot page cache is not measured.
+    `class_of` also knows a pod that departed lately. Windows that are long are answered from 1-minute points; terminal
+    pods are left out, and the hot page cache is not measured.
     """
     start = now - window_seconds
     cpu, memory = store.windows(CPU, start, now), store.windows(MEMORY, start, now)

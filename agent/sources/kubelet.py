@@ -22,8 +22,7 @@ from headroom.runtime.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
-Address = tuple[str, int]
-"""Host and port."""
+Address = tuple[str, int]  # host and port
 
 PODS_PATH: Final = "/pods"
 _BANDS: Final = {str(band): band for band in VALUES}
@@ -45,13 +44,8 @@ _CAUSES: Final[Mapping[int, str]] = {
 def login_to(address: Address, kubeconfig: str | None = None, authority: Path | None = None) -> kube.Connection:
     """The agent's own login, for a kubelet. Proxies are for the API server: a node is near.
 
-    Args:
-        address: The kubelet's host and port.
-        kubeconfig: As for `headroom.kube.connect`.
-        authority: Certificate authority of the kubelets, where it is not the cluster's.
-
-    Raises:
-        LoginError: There is no login, or it names no authority that the kubelet could be checked by.
+    The authority is that of the kubelets, where it is not the cluster's. Raises LoginError: there is no login, or it
+    names no authority that the kubelet could be checked by.
     """
     host, port = address
     found = kube.connect(kubeconfig, authority_file=authority)
@@ -79,8 +73,7 @@ class _Listed:
     """A pod as kubelet lists it."""
 
     ref: PodRef
-    source: str
-    """Where kubelet has it from: ``api``, ``file`` or ``http``."""
+    source: str  # where kubelet has it from: `api`, `file` or `http`
 
 
 class KubeletPods:
@@ -99,15 +92,6 @@ class KubeletPods:
         cgroups: CgroupTree,
         rng: random.Random | None = None,
     ) -> None:
-        """Sends no request yet.
-
-        Args:
-            settings: Address, intervals.
-            login: How to log in at an address; see `login_to`.
-            where: The address that the Node object states; None while it is not known.
-            cgroups: What runs.
-            rng: Source of the jitter.
-        """
         self._settings = settings
         self._login = login
         self._where = where
@@ -117,8 +101,7 @@ class KubeletPods:
         self._backoff = Backoff(settings.interval_seconds, settings.longest_wait_seconds)
         self._unreadable: frozenset[str] = frozenset()
         self._synced = False
-        self.problem = ""
-        """Why the list is not current; empty while it is, and before the first attempt."""
+        self.problem = ""  # why the list is not current; empty while it is, and before the first attempt
         self.on_rejected: Callable[[str], object] = lambda _what: None
         """Called for each object that could not be used, with its kind."""
         self.on_request: Callable[[str, float], object] = lambda _code, _seconds: None
@@ -155,11 +138,7 @@ class KubeletPods:
             wait = await self.poll(kubelet)
 
     async def poll(self, kubelet: kube.ApiServer) -> float:
-        """Take over what kubelet answers.
-
-        Returns:
-            How long to wait before the next time. [s]
-        """
+        """Take over what kubelet answers. Returns how long to wait before the next time. [s]"""
         begun = time.perf_counter()
         try:
             answer = await kubelet.get(PODS_PATH)
@@ -244,11 +223,7 @@ def _partial(silent: Iterable[str]) -> str:
 
 
 def _listed(pod: Any) -> _Listed:  # noqa: ANN401 - whatever the answer holds
-    """A pod of the answer.
-
-    Raises:
-        ValueError: It cannot be read; names the pod.
-    """
+    """A pod of the answer. Raises ValueError: it cannot be read; names the pod."""
     ref = pod_ref(_with_priority(pod))
     return _Listed(ref, str((pod["metadata"].get("annotations") or {}).get(ANNOTATION_CONFIG_SOURCE) or _FROM_API))
 

@@ -28,8 +28,7 @@ class ApiNode:
     def __init__(self, api: kube.ApiServer, node_name: str) -> None:
         self._api = api
         self._name = node_name
-        self.health = kube.WatchHealth()
-        """When the watch last heard from the server."""
+        self.health = kube.WatchHealth()  # when the watch last heard from the server
         self.on_rejected: Callable[[str], object] = lambda _what: None
         """Called for each object that could not be used, with its kind."""
         self._resources = NodeResources()
@@ -76,8 +75,7 @@ class MachineNode:
 
     def __init__(self, paths: HostPaths) -> None:
         self._paths = paths
-        self.kubelet: tuple[str, int] | None = None
-        """None: a machine has no Node object that would say."""
+        self.kubelet: tuple[str, int] | None = None  # None: a machine has no Node object that would say
 
     @property
     def resources(self) -> NodeResources:
@@ -97,22 +95,14 @@ class MachineNode:
 def node_resources(node: Mapping[str, Any]) -> tuple[NodeResources, tuple[str, ...]]:
     """What a Node object says that it has.
 
-    Args:
-        node: Kubernetes JSON.
-
-    Returns:
-        The facts, and one sentence for each thing that could not be used.
+    Returns the facts, and one sentence for each thing that could not be used.
     """
     resources, problems, _ = _read(node)
     return resources, problems
 
 
 def kubelet_address(node: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Host and port of a Node's kubelet: its first InternalIP, as the API server prefers it by default.
-
-    Args:
-        node: Kubernetes JSON.
-    """
+    """Host and port of a Node's kubelet: its first InternalIP, as the API server prefers it by default."""
     return _read(node)[2]
 
 

@@ -39,8 +39,7 @@ class ApiPods:
         self._timing = timing
         self._selector = f"spec.nodeName={node_name}"
         self._pods: dict[str, PodRef] = {}
-        self.health = kube.WatchHealth()
-        """When the watch last heard from the server."""
+        self.health = kube.WatchHealth()  # when the watch last heard from the server
         self.on_rejected: Callable[[str], object] = lambda _what: None
         """Called for each object that could not be used, with its kind."""
 
@@ -93,8 +92,7 @@ class CgroupPods:
 
     def __init__(self, cgroups: CgroupTree) -> None:
         self._cgroups = cgroups
-        self.problem = ""
-        """Why the tree cannot be listed; empty while it can."""
+        self.problem = ""  # why the tree cannot be listed; empty while it can
 
     def pods(self) -> Sequence[PodRef]:
         """All that have a cgroup now; while the tree cannot be listed, those that were there before."""
@@ -120,13 +118,6 @@ class ListedAndCgroupPods:
     """
 
     def __init__(self, listed: PodSource, cgroups: CgroupTree, wall: Callable[[], float] = time.time) -> None:
-        """Nothing is known yet.
-
-        Args:
-            listed: The list.
-            cgroups: What runs, as the collectors saw it last.
-            wall: The wall clock. [seconds since 1970]
-        """
         self._listed = listed
         self._cgroups = cgroups
         self._wall = wall

@@ -41,28 +41,17 @@ _NO_PODS: Final = "No pods run here: no cgroup of one was found. The node and wh
 class Display:
     """Shows a machine."""
 
-    node_name: str
-    """Name of the NodeMetric."""
-    report_builder: ReportBuilder
-    """Makes the reports."""
-    sources: Callable[[], Sources]
-    """Where the table's numbers come from, now."""
-    machine: Callable[[], str]
-    """One line about the machine."""
-    problems: Callable[[], Sequence[str]]
-    """What is wrong, in sentences."""
-    settings: DisplaySettings
-    """What to show, and how often."""
-    first_after_seconds: float
-    """How long to measure before there is something to say. [s]"""
-    out: TextIO = field(default_factory=lambda: sys.stdout)
-    """Where it is shown."""
-    wall: Callable[[], float] = time.time
-    """The time that reports bear. [seconds since 1970]"""
-    clock: Callable[[], float] = time.monotonic
-    """What waits are measured with. [s]"""
-    spec: SpecInForce = field(default_factory=specs.default)
-    """What is reported."""
+    node_name: str  # name of the NodeMetric
+    report_builder: ReportBuilder  # makes the reports
+    sources: Callable[[], Sources]  # where the table's numbers come from, now
+    machine: Callable[[], str]  # one line about the machine
+    problems: Callable[[], Sequence[str]]  # what is wrong, in sentences
+    settings: DisplaySettings  # what to show, and how often
+    first_after_seconds: float  # how long to measure before there is something to say. [s]
+    out: TextIO = field(default_factory=lambda: sys.stdout)  # where it is shown
+    wall: Callable[[], float] = time.time  # the time that reports bear. [seconds since 1970]
+    clock: Callable[[], float] = time.monotonic  # what waits are measured with. [s]
+    spec: SpecInForce = field(default_factory=specs.default)  # what is reported
     _full_due: float = 0.0
 
     async def run(self) -> None:

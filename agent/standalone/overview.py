@@ -20,10 +20,8 @@ from agent.series_index import CLASS_ENTITIES, CLASS_NAMES
 from agent.standalone.text import span
 from agent.trainer.trainer import Trainer
 
-Amounts = Mapping[str, float]
-"""By resource: cpu in cores, memory in bytes. What is unknown is absent."""
-NO_REQUESTS: Final = "RequestsUnknown"
-"""Reason of the condition PredictionReady without a cluster."""
+Amounts = Mapping[str, float]  # by resource: cpu in cores, memory in bytes. What is unknown is absent.
+NO_REQUESTS: Final = "RequestsUnknown"  # reason of the condition PredictionReady without a cluster
 NOTHING_RECLAIMABLE: Final = (
     "Without a cluster the pods' requests are unknown, and only requested resources can be reclaimed: reclaimable is 0."
 )
@@ -34,59 +32,37 @@ NOTHING_RECLAIMABLE: Final = (
 class Row:
     """The node, the system, a class, or a pod."""
 
-    name: str
-    """What it is called."""
-    used: Amounts
-    """Mean of the last seconds."""
-    peak: Amounts
-    """Predicted peak, margin included; of a cold pod what it counts with."""
-    reclaimable: Amounts
-    """What of its requests is reclaimable."""
-    history: str
-    """How much is known: ``warm``, or how far it is from it."""
+    name: str  # what it is called
+    used: Amounts  # mean of the last seconds
+    peak: Amounts  # predicted peak, margin included; of a cold pod what it counts with
+    reclaimable: Amounts  # what of its requests is reclaimable
+    history: str  # how much is known: `warm`, or how far it is from it
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
     """One look at a machine."""
 
-    time: float
-    """When. [seconds since 1970]"""
-    classes: tuple[Row, ...]
-    """The node, the system, and each class that has pods."""
-    pods: tuple[Row, ...]
-    """Every pod, the largest peak of CPU first."""
-    free: Amounts
-    """What of the machine stays free at the predicted peak of everything."""
-    capacity: Amounts
-    """What the machine has."""
-    model: str
-    """The model in force, and its margin."""
+    time: float  # when. [seconds since 1970]
+    classes: tuple[Row, ...]  # the node, the system, and each class that has pods
+    pods: tuple[Row, ...]  # every pod, the largest peak of CPU first
+    free: Amounts  # what of the machine stays free at the predicted peak of everything
+    capacity: Amounts  # what the machine has
+    model: str  # the model in force, and its margin
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Where an overview comes from."""
 
-    store: UsageStore
-    """The samples."""
-    trainer: Trainer
-    """What was learned."""
-    pods: Sequence[PodRef]
-    """The pods on this node."""
-    node: NodeResources
-    """What the node has."""
+    store: UsageStore  # the samples
+    trainer: Trainer  # what was learned
+    pods: Sequence[PodRef]  # the pods on this node
+    node: NodeResources  # what the node has
 
 
 def build_overview(now: float, sources: Sources, prediction: NodePrediction, *, window_seconds: float) -> Overview:
-    """One look.
-
-    Args:
-        now: The time. [seconds since 1970]
-        sources: Where the numbers come from.
-        prediction: What is expected, of the same moment.
-        window_seconds: Usage is the mean of this much time before now. [s]
-    """
+    """One look. Usage is the mean of `window_seconds` before now."""
     policy = in_force(prediction.policy, None)
     used = _used(sources.store, now - window_seconds, now)
     present = [pod for pod in sources.pods if not pod.terminal]

@@ -22,18 +22,12 @@ class Screen:
     """A terminal whose whole screen is ours until `close`, or a stream."""
 
     def __init__(self, out: TextIO, environment: Mapping[str, str] | None = None) -> None:
-        """Touches nothing yet.
-
-        Args:
-            out: Where to write.
-            environment: The variables; None for the program's own. ``TERM=dumb`` makes a terminal a stream.
-        """
+        """Touches nothing yet. ``TERM=dumb`` in the environment makes a terminal a stream."""
         environment = os.environ if environment is None else environment
         self._out = out
         self._last: list[str] = []
         self._entered = False
-        self.live = out.isatty() and environment.get("TERM", "dumb") != "dumb"
-        """Whether it is refreshed in place."""
+        self.live = out.isatty() and environment.get("TERM", "dumb") != "dumb"  # whether it is refreshed in place
         self.messages: deque[str] = deque(maxlen=_MESSAGES)
         """The last lines of the log, where the log would go to the same terminal."""
 
@@ -50,8 +44,7 @@ class Screen:
     def show(self, lines: Sequence[str]) -> None:
         """Show lines: in place of the last ones on a terminal, after an empty line on a stream.
 
-        Raises:
-            OSError: The reader has closed it.
+        Raises OSError: the reader has closed it.
         """
         lines = [printable(line) for line in lines]
         if not self.live:

@@ -20,12 +20,8 @@ def table(
 ) -> list[str]:
     """The lines.
 
-    Args:
-        view: What there is to see.
-        title: What stands in the first line, after the time.
-        notes: Sentences under the table.
-        height: At most so many lines, where there is room for the least of it; pods are left out first.
-        width: Text is broken, and names are cut, so that lines have at most so many characters.
+    At most `height` lines where there is room for the least of it: pods are left out first. Text is broken and names
+    are cut to `width`.
     """
     when = time.strftime("%H:%M:%S", time.localtime(view.time))
     room = " and ".join(

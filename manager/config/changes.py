@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Final, NamedTuple
 
 from crds.codec import to_json
@@ -17,37 +17,28 @@ class NodeMetadata(NamedTuple):
     """What of a Node decides about its strategy."""
 
     name: str
-    """Its name."""
     labels: Mapping[str, str]
-    """Its labels."""
     annotations: Mapping[str, str]
-    """Its annotations."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One field that changes."""
+    """One field that changes, such as `nodePredictPolicy.model`: values as JSON, and the layers they come from."""
 
     path: str
-    """The field, such as `nodePredictPolicy.model`."""
     old: Any
-    """Its value before, as JSON; `None` for no value."""
+    """`None` for no value."""
     old_source: str
-    """The layer that it came from; empty for no value."""
     new: Any
-    """Its value after."""
     new_source: str
-    """The layer that it comes from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Nodes whose strategy changes in the same way."""
+    """Nodes, sorted by name, whose strategy changes in the same way."""
 
     nodes: tuple[str, ...]
-    """Their names, sorted."""
     fields: tuple[FieldChange, ...]
-    """What changes, by path."""
 
 
 def node_metadata(node: Mapping[str, Any]) -> NodeMetadata:
@@ -76,10 +67,9 @@ def differences(
         pair = id(old), id(new)
         if pair not in known:
             fields = _differences(old, new)
-            text = json.dumps([(each.path, each.old, each.old_source, each.new, each.new_source) for each in fields])
             if len(known) >= _MOST_KNOWN:
                 known.clear()
-            known[pair] = old, new, same.setdefault(text, fields)
+            known[pair] = old, new, same.setdefault(json.dumps([astuple(each) for each in fields]), fields)
         yield name, known[pair][-1]
 
 

@@ -8,14 +8,20 @@ from typing import Any, Final
 
 from manager.config.findings import ConfigFinding, join, shown
 
-LONGEST: Final = 1024 * 1024
-"""A ConfigMap holds no more. [characters]"""
+_LONGEST: Final = 1024 * 1024  # a ConfigMap holds no more [characters]
 _DEEPEST: Final = 32
 _MOST_DIGITS: Final = 40
 _EXCERPT: Final = 30
-_BOM: Final = "\ufeff"
 _YAML: Final = re.compile(r"^\s*-?\s*[A-Za-z][A-Za-z0-9_]*\s*:(\s|$)", re.MULTILINE)
-_KEY_WITHOUT_QUOTES: Final = re.compile(r"[A-Za-z_]\w*\s*:")
+_HINTS: Final = (
+    (re.compile(r".*\0(//|/\*|#)", re.DOTALL), "JSON has no comments"),
+    (re.compile(r".*\0'", re.DOTALL), "write \" in place of '"),
+    (re.compile(r".*,\s*\0[}\]]", re.DOTALL), "remove the comma before it"),
+    (re.compile(r".*\{\s*\0[A-Za-z_]\w*\s*:", re.DOTALL), 'names stand in "quotes"'),
+    (re.compile(r".*\0(True|False|None)", re.DOTALL), "write true, false or null"),
+    (re.compile(r".*\0$", re.DOTALL), "the text ends too early: a quote or bracket is not closed"),
+)
+"""What to do where a text, with a NUL at the place where it stops to be JSON, looks like that."""
 
 
 class UnusableNumber:
@@ -36,9 +42,9 @@ class _Object(dict[str, Any]):
 
 def document(text: str) -> tuple[Any, list[ConfigFinding]]:
     """The parsed text (`None` when it cannot be validated further) and the findings."""
-    if len(text) > LONGEST:
+    if len(text) > _LONGEST:
         return None, [ConfigFinding("", f"not usable: {len(text)} characters are more than a ConfigMap can hold")]
-    if text.startswith(_BOM):
+    if text.startswith("\ufeff"):
         return None, [ConfigFinding("", "not valid JSON: it begins with a byte order mark (BOM): save it without one")]
     try:
         data = json.loads(
@@ -56,8 +62,7 @@ def document(text: str) -> tuple[Any, list[ConfigFinding]]:
 def _object(pairs: list[tuple[str, Any]]) -> _Object:
     read = _Object(pairs)
     if len(read) < len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        read.twice = tuple(name for name, count in counts.items() if count > 1)
+        read.twice = tuple(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
     return read
 
 
@@ -97,23 +102,9 @@ def _faults(data: _Object) -> Iterator[ConfigFinding]:
 def _not_json(text: str, error: json.JSONDecodeError) -> str:
     if not text.strip():
         return f"not valid JSON: {error}: write {{}} for the defaults, or remove the key"
-    first, near = text.lstrip()[0], text[error.pos : error.pos + _EXCERPT].partition("\n")[0]
-    if first not in '{["' and _YAML.search(text):
+    if text.lstrip()[0] not in '{["' and _YAML.search(text):
         return 'not valid JSON: this looks like YAML; write JSON, such as {"enable": true}'
-    before = text[: error.pos].rstrip()
-    if near.startswith(("//", "/*", "#")):
-        hint = "JSON has no comments"
-    elif near.startswith("'"):
-        hint = "write \" in place of '"
-    elif near.startswith(("}", "]")) and before.endswith(","):
-        hint = "remove the comma before it"
-    elif before.endswith("{") and _KEY_WITHOUT_QUOTES.match(near):
-        hint = 'names stand in "quotes"'
-    elif near.startswith(("True", "False", "None")):
-        hint = "write true, false or null"
-    elif not near:
-        hint = "the text ends too early: a quote or bracket is not closed"
-    else:
-        hint = ""
-    at = f", at {shown(near)}" if near else ""
-    return f"not valid JSON: {error}{at}{': ' if hint else ''}{hint}"
+    near = text[error.pos : error.pos + _EXCERPT].partition("\n")[0]
+    place = f"{text[max(error.pos - _EXCERPT, 0) : error.pos]}\0{near}"
+    hint = next((f": {hint}" for looks, hint in _HINTS if looks.match(place)), "")
+    return f"not valid JSON: {error}{f', at {shown(near)}' if near else ''}{hint}"

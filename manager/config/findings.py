@@ -6,19 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-_LONGEST_VALUE: Final = 60
-_LONGEST_NAME: Final = 60
+_LONGEST: Final = 60
 _CLOSE: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFinding:
-    """One thing about one field."""
+    """One thing about one field: where (empty: the document as a whole), what is the matter and what is allowed."""
 
     path: str
-    """Where, such as `nodeConfigs[0].midCPUThresholdPercent`; empty for the document as a whole."""
     message: str
-    """What is the matter and what is allowed."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
@@ -32,29 +29,28 @@ def shown(value: Any) -> str:  # noqa: ANN401 - configuration can hold anything
         text = "something that is nested too deeply"
     except (TypeError, ValueError):
         text = repr(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+    return _cut(text)
 
 
 def join(path: str, name: str | int) -> str:
-    """The path of a field or item below another."""
+    """The path of a field or item below another; a name stays on one line, no longer than a name should be."""
     if isinstance(name, int):
         return f"{path}[{name}]"
-    return f"{path}.{_cut(name)}" if path else _cut(name)
+    name = _cut(name if name.isprintable() else json.dumps(name)[1:-1])
+    return f"{path}.{name}" if path else name
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was most likely intended, or `None` when it resembles none of them."""
     by_lower = {each.lower(): each for each in known}
-    close = difflib.get_close_matches(name[:_LONGEST_NAME].lower(), by_lower, n=1, cutoff=_CLOSE)
+    close = difflib.get_close_matches(name[:_LONGEST].lower(), by_lower, n=1, cutoff=_CLOSE)
     return by_lower[close[0]] if close else None
 
 
 def entry_name(index: int, name: str | None) -> str:
     """How messages call an entry of `nodeConfigs`."""
-    return f"nodeConfigs[{index}] {_cut(name)}" if name else f"nodeConfigs[{index}]"
+    return f"nodeConfigs[{index}] {join('', name)}" if name else f"nodeConfigs[{index}]"
 
 
-def _cut(name: str) -> str:
-    """A name on one line, no longer than a name should be."""
-    name = name if name.isprintable() else json.dumps(name)[1:-1]
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

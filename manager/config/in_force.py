@@ -5,8 +5,7 @@ from enum import StrEnum
 
 from crds.colocation import ColocationConfig
 from manager.config.findings import ConfigFinding
-from manager.config.parse import parse_config
-from manager.config.review import NO_KEY
+from manager.config.parse import NO_KEY, parse_config
 
 
 class Origin(StrEnum):
@@ -26,7 +25,6 @@ class InForce:
     text: str = ""
     """The text it was read from; empty for the defaults."""
     origin: Origin = Origin.DEFAULTS
-    """Where it comes from."""
     present: bool = False
     """Whether there is a ConfigMap."""
     removed: bool = False
@@ -56,40 +54,26 @@ def after_change(before: InForce, text: str | None, *, present: bool, now: float
     parsed = parse_config(text)
     if parsed.config is None:
         origin = Origin.LAST_GOOD if before.text else Origin.DEFAULTS
-        return replace(
-            before, origin=origin, present=True, errors=parsed.errors, entry_errors=(), warnings=parsed.warnings
-        )
-    origin = Origin.CONFIG_MAP if text else Origin.DEFAULTS
-    warnings = (NO_KEY,) if text is None else parsed.warnings
-    stays = before.since and before.text == (text or "")
+        state = replace(before, origin=origin, present=True, errors=parsed.errors, warnings=parsed.warnings)
+        return replace(state, entry_errors=())
     return InForce(
         parsed.config,
         text or "",
-        origin,
+        Origin.CONFIG_MAP if text else Origin.DEFAULTS,
         present=True,
         entry_errors=parsed.entry_errors,
-        warnings=warnings,
-        since=before.since if stays else now,
+        warnings=(NO_KEY,) if text is None else parsed.warnings,
+        since=before.since if before.since and before.text == (text or "") else now,
     )
 
 
 def at_start(
     text: str | None, *, present: bool, last_good: str | None, last_good_since: float = 0.0, now: float = 0.0
 ) -> InForce:
-    """What is in force when the manager starts: the ConfigMap, else the last good text that an earlier run kept.
-
-    Args:
-        text: the value of key `colocation-config`.
-        present: whether the ConfigMap exists.
-        last_good: the text that was kept.
-        last_good_since: since when it was in force. [s since 1970]
-        now: the time. [s since 1970]
-    """
-    before = InForce(since=now)
-    if last_good:
-        kept = parse_last_good(last_good)
-        if kept is not None:
-            before = InForce(kept, last_good, Origin.LAST_GOOD, since=last_good_since or now)
+    """What is in force when the manager starts: the ConfigMap, else the last good text that an earlier run kept."""
+    before, kept = InForce(since=now), parse_last_good(last_good) if last_good else None
+    if kept is not None:
+        before = InForce(kept, last_good or "", Origin.LAST_GOOD, since=last_good_since or now)
     return after_change(before, text, present=present, now=now)
 
 

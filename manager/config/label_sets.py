@@ -1,85 +1,67 @@
 """Which sets of labels a selector matches, as something that can be cut and subtracted: exact, without any nodes.
 
 A selector constrains each label by itself, so what it matches is a box: for each label the values it may have
-(or whether it may be absent). Two boxes overlap when their values do for every label.
+(`None`: it is absent). Two boxes overlap when their values do for every label.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 _MOST_PIECES: Final = 64
 _MOST_CUTS: Final = 1000
-_ANY: Final = "any"
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What one label may be."""
+    """What one label may be: the listed values, or all but these; `None` among them is an absent label."""
 
-    absent: bool = True
-    """Whether it may be absent."""
-    listed: frozenset[str] = frozenset()
-    """Values."""
+    listed: frozenset[str | None] = frozenset()
     excluded: bool = True
-    """Whether the values are those that it may not have; else they are all that it may have."""
 
     @property
     def none(self) -> bool:
         """Whether nothing is left."""
-        return not (self.absent or self.excluded or self.listed)
+        return not (self.excluded or self.listed)
 
     def both(self, other: "Values") -> "Values":
         """What is in both."""
-        absent = self.absent and other.absent
         if self.excluded and other.excluded:
-            return Values(absent, self.listed | other.listed)
-        if not self.excluded and not other.excluded:
-            return Values(absent, self.listed & other.listed, excluded=False)
-        finite, cut = (other, self) if self.excluded else (self, other)
-        return Values(absent, finite.listed - cut.listed, excluded=False)
-
-    @property
-    def others(self) -> "Values":
-        """What is not in it."""
-        return Values(not self.absent, self.listed, not self.excluded)
+            return Values(self.listed | other.listed)
+        if self.excluded:
+            return Values(other.listed - self.listed, excluded=False)
+        return Values(self.listed - other.listed if other.excluded else self.listed & other.listed, excluded=False)
 
     def example(self) -> str | None:
         """One of its values; `None` when the label may be absent."""
-        if self.absent:
+        if (None in self.listed) is not self.excluded:
             return None
         if not self.excluded:
-            return min(self.listed)
-        number, value = 0, _ANY
-        while value in self.listed:
-            number += 1
-            value = f"{_ANY}-{number}"
-        return value
+            return min(value for value in self.listed if value is not None)
+        names = itertools.chain(["any"], (f"any-{number}" for number in itertools.count(1)))
+        return next(name for name in names if name not in self.listed)
 
 
 Box = Mapping[str, Values]
 """Label -> what it may be; a label that is not there may be anything."""
 
 _ANYTHING: Final = Values()
-_OF_OPERATOR: Final = {"Exists": Values(absent=False), "DoesNotExist": Values(excluded=False)}
 
 
 def box(selector: Mapping[str, Any] | None) -> Box | None:
     """What a well-formed selector matches; `None` when that is nothing, as for an absent one."""
     if selector is None:
         return None
-    found: dict[str, Values] = {}
-    for name, value in (selector.get("matchLabels") or {}).items():
-        found[name] = Values(absent=False, listed=frozenset({value}), excluded=False)
+    labels = (selector.get("matchLabels") or {}).items()
+    required = [(name, Values(frozenset({value}), excluded=False)) for name, value in labels]
     for expression in selector.get("matchExpressions") or ():
-        listed, name = frozenset(expression.get("values") or ()), expression["key"]
-        if expression["operator"] == "In":
-            constraint = Values(absent=False, listed=listed, excluded=False)
-        elif expression["operator"] == "NotIn":
-            constraint = Values(listed=listed)
-        else:
-            constraint = _OF_OPERATOR[expression["operator"]]
-        found[name] = found.get(name, _ANYTHING).both(constraint)
+        absent = expression["operator"] in {"Exists", "DoesNotExist"}
+        listed = frozenset({None}) if absent else frozenset(expression.get("values") or ())
+        required.append((expression["key"], Values(listed, excluded=expression["operator"] in {"Exists", "NotIn"})))
+    found: dict[str, Values] = {}
+    for name, values in required:
+        found[name] = found.get(name, _ANYTHING).both(values)
     return None if any(values.none for values in found.values()) else found
 
 
@@ -110,8 +92,7 @@ def remainder(of: Box, without: Iterable[Box]) -> Box | None:
 
     It gives up where the boxes cut one another into very many pieces, and then answers as if something were left.
     """
-    pieces: list[Box] = [of]
-    cuts = 0
+    pieces, cuts = [of], 0
     for cut in without:
         cuts += len(pieces)
         pieces = [piece for whole in pieces for piece in _subtract(whole, cut)]
@@ -126,11 +107,10 @@ def _subtract(whole: Box, cut: Box) -> list[Box]:
     """The pieces of a box outside of another; no two of them share anything."""
     if common(whole, cut) is None:
         return [whole]
-    pieces: list[Box] = []
-    inside = dict(whole)
+    pieces, inside = list[Box](), dict(whole)
     for name, values in cut.items():
         own = inside.get(name, _ANYTHING)
-        outside = own.both(values.others)
+        outside = own.both(Values(values.listed, not values.excluded))
         if not outside.none:
             pieces.append({**inside, name: outside})
         inside[name] = own.both(values)

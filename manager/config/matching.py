@@ -13,10 +13,9 @@ _MOST_KEPT: Final = 4
 
 
 class PerConfigCache(Generic[_Made]):
-    """What is derived from a configuration, made once for each of the last few of them.
+    """What is made of a configuration, once for each of the last few of them.
 
-    Args:
-        make: makes it. Configurations are compared by identity: comparing hundreds of entries would cost as much.
+    Configurations are compared by identity: comparing hundreds of entries would cost as much.
     """
 
     def __init__(self, make: Callable[[ColocationConfig], _Made]) -> None:
@@ -24,7 +23,7 @@ class PerConfigCache(Generic[_Made]):
         self._kept: list[tuple[ColocationConfig, _Made]] = []
 
     def of(self, config: ColocationConfig) -> _Made:
-        """What is derived from this very object."""
+        """What is made of this very object."""
         for known, made in self._kept:
             if known is config:
                 return made
@@ -38,29 +37,26 @@ class _Entries:
 
     def __init__(self, config: ColocationConfig) -> None:
         self._selectors = [entry.node_selector for entry in config.node_configs or ()]
-        self._by_value: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        self._by_presence: defaultdict[str, list[int]] = defaultdict(list)
+        self._by_value = defaultdict[str, defaultdict[str, list[int]]](lambda: defaultdict(list))
+        self._by_presence = defaultdict[str, list[int]](list)
         self._others: list[int] = []
         for index, selector in enumerate(self._selectors):
             if selector is not None:
                 self._put(index, selector)
 
     def _put(self, index: int, selector: Mapping[str, Any]) -> None:
-        required = [(label, (value,)) for label, value in (selector.get("matchLabels") or {}).items()]
         expressions = selector.get("matchExpressions") or ()
+        required = [(label, (value,)) for label, value in (selector.get("matchLabels") or {}).items()]
         required += [(each["key"], tuple(each["values"])) for each in expressions if each["operator"] == "In"]
         present = [each["key"] for each in expressions if each["operator"] == "Exists"]
         if required:
             label, values = min(required, key=lambda each: len(each[1]))
             for value in set(values):
                 self._by_value[label][value].append(index)
-        elif present:
-            self._by_presence[present[0]].append(index)
         else:
-            self._others.append(index)
+            (self._by_presence[present[0]] if present else self._others).append(index)
 
     def matching(self, labels: Mapping[str, str]) -> tuple[int, ...]:
-        """The indexes of the entries that match, in order."""
         candidates: list[Iterable[int]] = [self._others]
         candidates += [by.get(labels[label], ()) for label, by in self._by_value.items() if label in labels]
         candidates += [indexes for label, indexes in self._by_presence.items() if label in labels]

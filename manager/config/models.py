@@ -1,18 +1,18 @@
 """Peak models in a prediction policy: whether they exist, and whether their parameters are ones they accept."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from crds.models import COMBINING, DEEPEST, MODELS
-from crds.predict_policy import MOST_MODELS, RETIRED, ModelChoice, faults
+from crds.predict_policy import MOST_MODELS, RETIRED, ModelChoice
+from crds.predict_policy import faults as policy_faults
 from manager.config.document import UnusableNumber
-from manager.config.fields import Budget, Fields
+from manager.config.fields import Fields
 from manager.config.findings import ConfigFinding, join, nearest, shown
 
 PART: Final = "nodePredictPolicy"
 """The field that holds a policy."""
-_RESOURCES: Final = ("cpu", "memory")
 _MOST_UNKNOWN: Final = 10
 _SEPARATORS: Final = re.compile(r"[\W_]+")
 
@@ -28,18 +28,19 @@ def check(policy: Mapping[str, Any], path: str, fields: Fields, inherited: str |
     """
     model = policy.get("model") or inherited
     _choice(policy, model, path, fields, 0)
-    for name in _RESOURCES:
+    for name in ("cpu", "memory"):
         part = policy.get(name)
         if isinstance(part, Mapping):
             _choice(part, part.get("model") or model, join(path, name), fields, 0)
-    fields.errors += (ConfigFinding(f"{path}.{where}" if where else path, message) for where, message in faults(policy))
+    for where, message in policy_faults(policy):
+        fields.error(f"{path}.{where}" if where else path, message)
 
 
-def faults_together(policy: Mapping[str, Any]) -> Iterator[ConfigFinding]:
+def faults_together(policy: Mapping[str, Any]) -> list[ConfigFinding]:
     """What is wrong with a whole policy whose layers are each fine, such as parameters of another layer's model."""
-    fields = Fields(Budget(_MOST_UNKNOWN))
+    fields = Fields([_MOST_UNKNOWN])
     check(policy, PART, fields, None)
-    yield from fields.errors
+    return fields.errors
 
 
 def _choice(choice: Mapping[str, Any], model: str | None, path: str, fields: Fields, depth: int) -> None:
@@ -66,7 +67,7 @@ def _part(choice: Any, path: str, fields: Fields, depth: int) -> Any:  # noqa: A
     if depth > DEEPEST:
         fields.error(path, f"models may be nested {DEEPEST} times")
         return choice
-    read = fields.read(ModelChoice, choice, path, {}) if depth > 1 else choice  # the first level has been read
+    read = fields.read(ModelChoice, choice, path) if depth > 1 else choice  # the first level has been read
     if not isinstance(read, Mapping):
         return choice
     _choice(read, read.get("model"), path, fields, depth)
@@ -82,11 +83,8 @@ def _unknown(model: str, path: str, fields: Fields) -> None:
         fields.warn(path, f"model {model} is no more: agents predict with {instead} in its place; name that, or none")
     elif model.isspace():
         fields.error(path, "must be the name of a model, such as nsigma-v2")
-    elif model:  # an empty name is a fault of any policy
-        if not fields.may_inspect(path):
-            return
-        meant = nearest(model, MODELS)
-        guess = f"; did you mean {meant}?" if meant else ""
+    elif model and fields.may_inspect(path):  # an empty name is a fault of any policy
+        guess = f"; did you mean {meant}?" if (meant := nearest(model, MODELS)) else ""
         fields.warn(path, f"model {shown(model)} is not built in ({', '.join(MODELS)}): the agents must have it{guess}")
 
 
@@ -101,9 +99,8 @@ def _parameters(parameters: Mapping[str, Any], model: str, path: str, fields: Fi
         if rule is None:
             if not fields.may_inspect(path):
                 return
-            meant = nearest(name, known)
             allowed = f"it has {', '.join(known)}" if known else "it has none"
-            guess = f"; did you mean {meant}?" if meant else ""
+            guess = f"; did you mean {meant}?" if (meant := nearest(name, known)) else ""
             fields.error(where, f"model {model} has no such parameter: {allowed}{guess}")
         elif not isinstance(value, UnusableNumber) and not rule.allows(value):
             fields.error(where, f"must be {rule} for model {model}, got {shown(value)}")

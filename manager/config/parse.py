@@ -11,27 +11,25 @@ from functools import lru_cache
 from typing import Any, Final
 
 from crds.codec import from_json, to_json
-from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy, MetricAggregatePolicy, NodeStrategy
-from crds.duration import DurationError, format_duration, parse_duration
-from crds.node_metric import LONGEST_DURATION_SECONDS, MOST_DURATIONS
+from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy, NodeStrategy
+from crds.names import CONFIG_MAP_KEY
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
-from crds.predict_policy import PredictPolicy
-from crds.ranges import Range
-from manager.config import selector
 from manager.config.document import document
-from manager.config.field_merge import MergedFields
-from manager.config.fields import MISSING, Budget, Fields
-from manager.config.findings import ConfigFinding, join, shown
+from manager.config.fields import Fields
+from manager.config.findings import ConfigFinding, join
+from manager.config.layers import Layers
 from manager.config.models import PART, check, faults_together
 from manager.config.overlaps import compare_selectors
 from manager.inputs.reading import LONGEST_ANNOTATION
 
+NO_KEY: Final = ConfigFinding(
+    CONFIG_MAP_KEY, "the ConfigMap has no such key: the defaults apply, and colocation is disabled"
+)
+"""What is odd about a ConfigMap without the key."""
 _MOST_FINDINGS: Final = 100
 _MOST_UNKNOWN_OF_A_NODE: Final = 10
-_CACHED_TEXTS: Final = 4
-"""Texts whose result is cached: the one in force comes again with each change of the ConfigMap's metadata."""
+_CACHED_TEXTS: Final = 4  # the one in force comes again with each change of the ConfigMap's metadata
 _INTERVAL_FIELDS: Final = frozenset({"metricReportIntervalSeconds", "degradeTimeMinutes"})
-_DURATIONS: Final = Range(1, LONGEST_DURATION_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +52,40 @@ class ParsedConfig:
 
 @dataclass(frozen=True, slots=True)
 class ParsedStrategy:
-    """What came of one strategy on its own, such as a node's annotation."""
+    """What came of one strategy on its own, such as a node's annotation: why it cannot be used, or what is odd."""
 
     strategy: ColocationStrategy | None
-    """The strategy; `None` when it cannot be used."""
     errors: tuple[ConfigFinding, ...] = ()
-    """Why not."""
     warnings: tuple[ConfigFinding, ...] = ()
-    """What is ignored, or probably not meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The findings about a text that is about to be stored: what it would put in force, and what is wrong or odd."""
+
+    config: ColocationConfig | None
+    errors: tuple[ConfigFinding, ...] = ()
+    entry_errors: tuple[ConfigFinding, ...] = ()
+    warnings: tuple[ConfigFinding, ...] = ()
+    unchanged: bool = False
+    """Whether the text is the one that was there before."""
+
+    def refusals(self) -> tuple[ConfigFinding, ...]:
+        """What an admission webhook refuses; nothing when the text stays, so that its labels can be edited."""
+        return () if self.unchanged else (*self.errors, *self.entry_errors)
+
+
+def review(text: str | None, before: str | None = None) -> Review:
+    """Validate a text that is about to be stored, for the admission webhook and `kubectl headroom`.
+
+    Args:
+        text: value of key `colocation-config`; `None` when the ConfigMap has no such key.
+        before: the value that it replaces; `None` when there was none.
+    """
+    parsed = parse_config(text)
+    warnings = (NO_KEY,) if text is None else (*parsed.warnings, *parsed.hints)
+    unchanged = text is not None and text == before
+    return Review(parsed.config, parsed.errors, parsed.entry_errors, warnings, unchanged)
 
 
 @lru_cache(_CACHED_TEXTS)
@@ -69,34 +93,24 @@ def parse_config(text: str | None) -> ParsedConfig:
     """Validate the text of `colocation-config`; an absent or empty one means the defaults."""
     if not text:
         return ParsedConfig(ColocationConfig())
-    budget = Budget()
-    fields = Fields(budget)
     data, wrong = document(text)
-    fields.errors += wrong
     if data is None:
         return ParsedConfig(None, tuple(wrong))
-    listed: list[Any] = []
-
-    def node_configs(value: Any, path: str) -> Any:  # noqa: ANN401
-        if isinstance(value, list):
-            listed.extend(value)
-        else:
-            fields.error(path, f"must be a list, got {shown(value)}")
-        return MISSING
-
-    clean = fields.read(ColocationConfig, data, "", {**_special(fields), "nodeConfigs": node_configs})
+    fields = Fields(errors=list(wrong))
+    clean = fields.read(ColocationConfig, data, "")
+    listed = clean.pop("nodeConfigs", [])
     before = len(fields.errors)
     _check_models(clean, "", fields, PREDICT_DEFAULTS.model)
     policy_holds = len(fields.errors) == before
     _check_report_interval(clean, "", fields, clean)
     entries, entry_errors = list[dict[str, Any]](), list[ConfigFinding]()
     for index, item in enumerate(listed):
-        entry = Fields(budget)
+        entry = Fields(fields.unknown)
         entries.append(_entry(item, join("nodeConfigs", index), entry, clean))
         entry_errors += entry.errors
         fields.warnings += entry.warnings
-    competition = compare_selectors(entries)
-    found = _bounded(entry_errors), _bounded([*fields.warnings, *competition.warnings]), competition.hints
+    warnings, hints = compare_selectors(entries)
+    found = _bounded(entry_errors), _bounded([*fields.warnings, *warnings]), hints
     if fields.errors:
         # Numbers that are none may hide in free content, so such a document is of no use at all.
         rest = {name: value for name, value in clean.items() if name != PART or policy_holds}
@@ -115,17 +129,14 @@ def _salvage(clean: Mapping[str, Any], entries: Sequence[Any]) -> ColocationConf
 def parse_strategy(text: str) -> ParsedStrategy:
     """Validate a strategy on its own; any fault refuses it as a whole."""
     if len(text) > LONGEST_ANNOTATION:
-        return ParsedStrategy(
-            None, (ConfigFinding("", f"longer than the {LONGEST_ANNOTATION} characters that are read"),)
-        )
-    fields = Fields(Budget(_MOST_UNKNOWN_OF_A_NODE))
+        message = f"longer than the {LONGEST_ANNOTATION} characters that are read"
+        return ParsedStrategy(None, (ConfigFinding("", message),))
     data, wrong = document(text)
-    fields.errors += wrong
-    clean = fields.read(ColocationStrategy, data, "", _special(fields)) if data is not None else {}
+    fields = Fields([_MOST_UNKNOWN_OF_A_NODE], list(wrong))
+    clean = fields.read(ColocationStrategy, data, "") if data is not None else {}
     _check_models(clean, "", fields, None)
-    if fields.errors:
-        return ParsedStrategy(None, _bounded(fields.errors), _bounded(fields.warnings))
-    return ParsedStrategy(from_json(ColocationStrategy, clean), (), _bounded(fields.warnings))
+    strategy = None if fields.errors else from_json(ColocationStrategy, clean)
+    return ParsedStrategy(strategy, _bounded(fields.errors), _bounded(fields.warnings))
 
 
 def _check_models(clean: Mapping[str, Any], path: str, fields: Fields, inherited: str | None) -> None:
@@ -134,50 +145,9 @@ def _check_models(clean: Mapping[str, Any], path: str, fields: Fields, inherited
         check(policy, join(path, PART), fields, inherited)
 
 
-def _special(fields: Fields) -> dict[str, Any]:
-    def aggregate_policy(value: Any, path: str) -> Any:  # noqa: ANN401
-        return fields.read(MetricAggregatePolicy, value, path, {"durations": durations})
-
-    def durations(value: Any, path: str) -> Any:  # noqa: ANN401
-        if not isinstance(value, list):
-            fields.error(path, f"must be a list of durations such as 5m, got {shown(value)}")
-            return MISSING
-        if len(value) > MOST_DURATIONS:
-            fields.error(path, f"must list at most {MOST_DURATIONS} durations, got {len(value)}")
-            return MISSING
-        read = [_duration(item, join(path, index), fields) for index, item in enumerate(value)]
-        return [text for text in read if text is not None] or MISSING  # an empty list keeps the default
-
-    def predict_policy(value: Any, path: str) -> Any:  # noqa: ANN401
-        return fields.read(PredictPolicy, value, path, {})
-
-    return {"metricAggregatePolicy": aggregate_policy, "nodePredictPolicy": predict_policy}
-
-
-def _duration(item: Any, path: str, fields: Fields) -> str | None:  # noqa: ANN401
-    try:
-        seconds = parse_duration(item) if isinstance(item, str) else None
-    except DurationError as error:
-        fields.error(path, str(error))
-        return None
-    if seconds is None or seconds <= 0:
-        fields.error(path, f"must be a positive duration such as 5m, got {shown(item)}")
-        return None
-    if not _DURATIONS.allows(seconds):
-        fields.error(path, f"must be a duration from 1s to 168h, got {shown(item)}")
-        return None
-    return format_duration(seconds)
-
-
 def _entry(item: Any, path: str, fields: Fields, cluster: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
     """One entry of `nodeConfigs`; a disabled one keeps its place and matches no node."""
-
-    def node_selector(value: Any, where: str) -> Any:  # noqa: ANN401
-        wrong = selector.faults(value, where)
-        fields.errors += wrong
-        return MISSING if wrong else dict(value)
-
-    clean = fields.read(NodeStrategy, item, path, {**_special(fields), "nodeSelector": node_selector})
+    clean = fields.read(NodeStrategy, item, path)
     _check_models(clean, path, fields, (cluster.get(PART) or {}).get("model") or PREDICT_DEFAULTS.model)
     if PART in clean and not fields.errors:
         _check_together(clean[PART], cluster.get(PART) or {}, path, fields)
@@ -192,16 +162,14 @@ def _entry(item: Any, path: str, fields: Fields, cluster: Mapping[str, Any]) -> 
 
 def _check_together(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: str, fields: Fields) -> None:
     """What is wrong with an entry's prediction policy only together with the cluster's below it."""
-    layers = MergedFields()
+    layers = Layers()
     for layer in (to_json(PREDICT_DEFAULTS), cluster):
         layers.merge({PART: layer}, "")
     of_the_cluster = set(faults_together(layers.values[PART]))
     layers.merge({PART: entry}, "")
-    fields.errors += [
-        ConfigFinding(join(path, each.path), f"together with the cluster's part: {each.message}")
-        for each in faults_together(layers.values[PART])
-        if each not in of_the_cluster
-    ]
+    for each in faults_together(layers.values[PART]):
+        if each not in of_the_cluster:
+            fields.error(join(path, each.path), f"together with the cluster's part: {each.message}")
 
 
 def _check_limit(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: str, fields: Fields) -> None:
@@ -216,14 +184,12 @@ def _check_limit(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: str
 
 def _check_report_interval(effective: Mapping[str, Any], path: str, fields: Fields, own: Mapping[str, Any]) -> None:
     """Reports that come more seldom than they expire make Mid come and go."""
-    if not _INTERVAL_FIELDS & own.keys():
-        return
     interval = effective.get("metricReportIntervalSeconds", DEFAULTS.metric_report_interval_seconds)
-    minutes = effective.get("degradeTimeMinutes", DEFAULTS.degrade_time_minutes)
-    if interval >= minutes * 60:
+    seconds = effective.get("degradeTimeMinutes", DEFAULTS.degrade_time_minutes) * 60
+    if _INTERVAL_FIELDS & own.keys() and interval >= seconds:
         fields.warn(
             path,
-            f"reports come every {interval} s (metricReportIntervalSeconds) but expire after {minutes * 60} s "
+            f"reports come every {interval} s (metricReportIntervalSeconds) but expire after {seconds} s "
             "(degradeTimeMinutes): Mid would come and go",
         )
 

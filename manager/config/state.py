@@ -16,17 +16,18 @@ _MOST_LISTED: Final = 5
 _LONGEST: Final = 400
 _WIDEST: Final = 138  # `kubectl describe` cuts the lines of annotations there
 _ENTRY: Final = re.compile(r"nodeConfigs\[(\d+)\]")
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def format_timestamp(seconds: float) -> str:
     """A time as people and `parse_timestamp` read it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(seconds, UTC).strftime(_TIME)
 
 
 def parse_timestamp(text: object) -> float | None:
     """The time of `format_timestamp`; `None` for anything else. [s since 1970]"""
     try:
-        return datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
+        return datetime.strptime(str(text), _TIME).replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None
 
@@ -34,8 +35,8 @@ def parse_timestamp(text: object) -> float | None:
 def disabled_entries(state: InForce) -> tuple[str, ...]:
     """The entries of `nodeConfigs` that are disabled, as messages call them."""
     matches = (_ENTRY.match(each.path) for each in state.entry_errors)
-    indexes = dict.fromkeys(int(match[1]) for match in matches if match)
     entries = state.config.node_configs or ()
+    indexes = dict.fromkeys(int(match[1]) for match in matches if match)
     return tuple(entry_name(index, entries[index].name if index < len(entries) else None) for index in indexes)
 
 
@@ -48,11 +49,13 @@ def sentences(findings: Sequence[object], most: int = _MOST_FINDINGS) -> str:
 
 def summary(state: InForce, overlaps: Sequence[Overlap]) -> str:
     """A summary for the ConfigMap's annotation, in lines that `kubectl describe` does not cut."""
-    lines = _head(state)
-    disabled = disabled_entries(state)
-    if disabled:
-        lines.append(f"{_count(len(disabled), 'entry')} disabled: {sentences(disabled)}")
-        lines += _listed(state.entry_errors)
+    if state.errors:
+        lines = [f"NOT in force, {_count(len(state.errors), 'fault')}:", *_listed(state.errors), instead(state)]
+    else:
+        lines = [f"in force since {format_timestamp(state.since)}"]
+    if disabled := disabled_entries(state):
+        count = "1 entry" if len(disabled) == 1 else f"{len(disabled)} entries"
+        lines += [f"{count} disabled: {sentences(disabled)}", *_listed(state.entry_errors)]
     if overlaps:
         lines += ["overlaps:", *_listed(overlaps)]
     if state.warnings:
@@ -61,16 +64,9 @@ def summary(state: InForce, overlaps: Sequence[Overlap]) -> str:
     return "\n".join(line for lines in wrapped for line in lines)
 
 
-def _head(state: InForce) -> list[str]:
-    if not state.errors:
-        return [f"in force since {format_timestamp(state.since)}"]
-    return [f"NOT in force, {_count(len(state.errors), 'fault')}:", *_listed(state.errors), instead(state)]
-
-
 def _listed(findings: Sequence[object]) -> list[str]:
     rest = len(findings) - _MOST_LISTED
-    more = [f"- and {rest} more"] if rest > 0 else []
-    return [f"- {each}"[:_LONGEST] for each in findings[:_MOST_LISTED]] + more
+    return [f"- {each}"[:_LONGEST] for each in findings[:_MOST_LISTED]] + ([f"- and {rest} more"] if rest > 0 else [])
 
 
 def instead(state: InForce) -> str:
@@ -81,12 +77,7 @@ def instead(state: InForce) -> str:
 
 
 def applied(changes: Sequence[Change], nodes: int) -> str:
-    """What a new configuration means for the nodes there are.
-
-    Args:
-        changes: how their strategies change.
-        nodes: how many there are.
-    """
+    """What a new configuration means for so many nodes, given how their strategies change."""
     changed = sorted(name for change in changes for name in change.nodes)
     if not changed:
         return f"in force; the strategy of none of the {_count(nodes, 'node')} changes"
@@ -94,6 +85,4 @@ def applied(changes: Sequence[Change], nodes: int) -> str:
 
 
 def _count(number: int, what: str) -> str:
-    if number == 1:
-        return f"1 {what}"
-    return f"{number} {what.removesuffix('y')}ies" if what.endswith("y") else f"{number} {what}s"
+    return f"{number} {what}{'' if number == 1 else 's'}"

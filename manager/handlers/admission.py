@@ -9,7 +9,7 @@ from typing import Any, Final
 import kopf
 
 from crds.names import CONFIG_MAP_KEY
-from manager.config.review import review
+from manager.config.parse import review
 from manager.webhook import admission
 
 _VALIDATOR: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="admission")

@@ -11,8 +11,7 @@ from manager.config import overlaps
 from manager.config.findings import ConfigFinding
 from manager.config.in_force import after_change, at_start
 from manager.config.merge import RATIO_LABELS, EffectiveStrategy, effective_strategy
-from manager.config.parse import parse_config, parse_strategy
-from manager.config.review import review
+from manager.config.parse import parse_config, parse_strategy, review
 from manager.inputs import Resource, StrategyInputs
 from manager.node_metric import spec_for
 from tests.fuzz.inputs import NUMBERS, Json, any_json, damaged, objects

@@ -1,6 +1,6 @@
 """What is said about an edit before it is made."""
 
-from manager.config.review import review
+from manager.config.parse import review
 
 BAD_ENTRY = '{"nodeConfigs": [{"name": "gpu", "nodeSelector": {"matchLabels": {"gpu": "y"}}, "mode": "x"}]}'
 

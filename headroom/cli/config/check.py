@@ -10,7 +10,7 @@ from headroom.cli.config.file import ConfigFile
 from headroom.cli.errors import FAILED
 from headroom.cli.table import Cell, Column
 from manager.config.findings import ConfigFinding
-from manager.config.review import Review, review
+from manager.config.parse import Review, review
 
 _COLUMNS: Final = (Column("LEVEL"), Column("WHERE"), Column("WHAT"))
 _STYLES: Final = {"error": "red", "warning": "yellow"}

@@ -17,7 +17,7 @@ from headroom.cli.table import Cell, Column
 from manager.config.changes import Change, NodeMetadata, compare, node_metadata
 from manager.config.in_force import InForce, Origin, at_start
 from manager.config.overlaps import Overlap, named, on_nodes
-from manager.config.review import Review, review
+from manager.config.parse import Review, review
 
 _COLUMNS: Final = (Column("FIELD"), Column("OLD"), Column("FROM"), Column("NEW"), Column("FROM"))
 _LONGEST_VALUE: Final = 80

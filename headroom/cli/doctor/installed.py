@@ -12,7 +12,7 @@ from headroom.cli.doctor.finding import Finding, error, info, named
 from headroom.cli.doctor.objects import AGENT, MANAGER, PARTS, SCHEDULER, Pod, name, pod
 from headroom.cli.doctor.rights import CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, PODS
 from headroom.cli.doctor.service_accounts import Installed
-from manager.config.review import review
+from manager.config.parse import review
 
 Json = Mapping[str, Any]
 

@@ -19,8 +19,7 @@ from crds.names import ANNOTATION_COLOCATION_STRATEGY, CONFIG_MAP_KEY
 from manager.config import label_sets, overlaps, selector
 from manager.config.in_force import InForce, after_change
 from manager.config.merge import effective_strategy
-from manager.config.parse import parse_strategy
-from manager.config.review import review
+from manager.config.parse import parse_strategy, review
 from manager.handlers.config import ConfigReconciler
 from tests.golden.adapters import Adapter
 from tests.manager.test_look_at import World

@@ -11,7 +11,7 @@ from headroom.cli.doctor.installed import config_name
 from headroom.cli.doctor.objects import labels, name
 from headroom.cli.doctor.rights import CONFIG_MAPS, NODES
 from manager.config.overlaps import on_nodes
-from manager.config.review import Review, review
+from manager.config.parse import Review, review
 from manager.config.state import sentences
 
 _PAGE: Final = "configuration.md"

@@ -1,20 +1,76 @@
-"""`python -m tools.soak`: run the steps one after the other, each for its time, and say how many passed."""
+"""`python -m tools.soak`: run the steps one after the other, each for its time, and say how many passed.
+
+Each is a process of its own, `python -m MODULE --seconds N`; it prints what it tries, and exits with 0 when that holds.
+"""
 
 import argparse
 import math
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from rich.console import Console
-from rich.markup import escape
+from tools.soak.progress import INTERRUPTED, ROOT
 
-from tools.soak import HOUR, STEPS, Step
-from tools.soak.progress import INTERRUPTED
-from tools.soak.step_process import Outcome, run
-
-SHORTEST = 1.0
+HOUR: Final = 60.0
+"""The time that the steps' minutes are meant for. [min]"""
+SHORTEST: Final = 1.0
 """Less than this would try nothing. [min]"""
+END_SECONDS: Final = 45.0
+"""How long a step may take to clean up once it was told to end: a cluster is stopped in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A trial, with a time at which it ends."""
+
+    module: str
+    """What is run."""
+    minutes: float
+    """Its time when the whole hour is given. [min]"""
+    what: str
+    """What it tries, in one line."""
+    longer_seconds: float = 0.0
+    """What it may take beyond its time to find that something does not come; one that passes does not need it. [s]"""
+
+
+STEPS: Final[dict[str, Step]] = {
+    "fuzz": Step("tools.soak.fuzz", 6, "10,000 new inputs for each parser, 1,000 for every other property"),
+    "manager": Step(
+        "tools.soak.manager", 11, "a manager with 5,000 nodes that report: memory, stalls, floods, edits, quiet restart"
+    ),
+    "month": Step(
+        "tools.soak.month",
+        18,
+        "31 simulated days of an agent with 110 pods and 2,000 of jobs a day: memory and database stay flat",
+    ),
+    "api-server": Step(
+        "tools.soak.api_server",
+        7,
+        "a real API server is killed and restarted below agents, manager, extender",
+        longer_seconds=420,
+    ),
+    "quotas": Step(
+        "tools.soak.quotas", 4, "extenders and kube-schedulers are killed, paused and held back: quotas hold"
+    ),
+    "large-objects": Step(
+        "tools.soak.large_objects",
+        3,
+        "each service reads 1,000 large objects, each unlike the last: memory stays bounded",
+    ),
+    "kills": Step(
+        "tools.soak.kills", 2, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"
+    ),
+    "strangers": Step(
+        "tools.soak.hostile_clients",
+        1,
+        "hundreds of clients that never finish, at every open port: memory, threads, connections",
+    ),
+}
+"""The steps in order, by name; what finds most comes first. What is missing to the hour is what steps need to end."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,48 +80,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 when all passed, 1 when one failed, 130 after Ctrl-C.
     """
     options = _options(arguments)
-    console = Console(highlight=False, soft_wrap=True)
     chosen = {name: step for name, step in STEPS.items() if name in options.only}
     factor = options.minutes / sum(step.minutes + HOUR / 60 for step in chosen.values())
-    console.print(f"{len(chosen)} steps, {options.minutes:g} minutes, and more only where something fails:")
+    print(f"{len(chosen)} steps, {options.minutes:g} minutes, and more only where something fails:")
     for name, step in chosen.items():
-        console.print(f"  {name:<13} {step.minutes * factor:4.1f} min  {step.what}")
-    outcomes: dict[str, Outcome] = {}
+        print(f"  {name:<13} {step.minutes * factor:4.1f} min  {step.what}")
+    failed, tried = [], []
     try:
         for name, step in chosen.items():
-            outcomes[name] = _run(console, name, step, factor)
+            print(f"\n{name}: {step.what}", flush=True)
+            began = time.monotonic()
+            problem = run(step.module, step.minutes * factor * 60, HOUR * factor + step.longer_seconds)
+            tried.append(name)
+            failed += [name] if problem else []
+            print(f"{name} {problem or 'passed'} after {(time.monotonic() - began) / 60:.1f} min", flush=True)
     except KeyboardInterrupt:
-        console.print(f"interrupted; not tried: {', '.join(name for name in chosen if name not in outcomes)}")
-    passed = sum(outcome.passed for outcome in outcomes.values())
-    failed = len(outcomes) - passed
-    console.print(f"[{'red' if failed else 'green'}]{passed} passed, {failed} failed[/]")
+        print(f"interrupted; not tried: {', '.join(name for name in chosen if name not in tried)}")
+    print(f"{len(tried) - len(failed)} passed, {len(failed)} failed{': ' if failed else ''}{', '.join(failed)}")
     if failed:
         return 1
-    return 0 if len(outcomes) == len(chosen) else INTERRUPTED
+    return 0 if len(tried) == len(chosen) else INTERRUPTED
 
 
-def _run(console: Console, name: str, step: Step, factor: float) -> Outcome:
-    """One step, with what it finds as it finds it."""
-    console.print(f"\n[bold]{name}[/]: {step.what}")
-    began = time.monotonic()
-    with console.status(f"{name} begins ...") as status:
+def run(module: str, seconds: float, spare_seconds: float) -> str:
+    """Run a step; why it failed, empty when it passed.
 
-        def show(text: str) -> None:
-            status.update(escape(f"{name}: {text}"))
-            if not console.is_terminal:
-                console.print(f"  {text}", markup=False)
+    Args:
+        module: What is run.
+        seconds: The time that it is given. [s]
+        spare_seconds: What it may take beyond that before it is told to end. [s]
+    """
+    command = [sys.executable, "-m", module, f"--seconds={seconds:.0f}"]
+    # In a session of its own: Ctrl-C reaches this process, which ends the step once, in order.
+    with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
+        try:
+            code = process.wait(seconds + spare_seconds)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            return f"FAILED: it did not end within {spare_seconds:.0f} s after its {seconds:.0f} s, and was ended"
+        except BaseException:
+            _end(process)
+            raise
+    return f"FAILED with exit code {code}" if code else ""
 
-        outcome = run(name, step.module, step.minutes * factor * 60, HOUR * factor + step.longer_seconds, show)
-    for check in outcome.checks:
-        mark = "[green]holds[/]" if check.passed else "[red]FAILED[/]"
-        console.print(f"  {mark}  {escape(check.what)}: {escape(check.found)}")
-    if outcome.problem:
-        console.print(f"  [red]FAILED[/]  {escape(outcome.problem)}")
-    if not outcome.passed:
-        console.print(f"  all that it said: {outcome.log}", markup=False)
-    word = "[green]passed[/]" if outcome.passed else "[red]failed[/]"
-    console.print(f"  {name} {word} after {(time.monotonic() - began) / 60:.1f} min")
-    return outcome
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """As Ctrl-C would, so that clusters are cleaned up; killed when that takes too long."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -19,7 +19,7 @@ from tools.devcluster.api import ApiError
 from tools.devcluster.errors import DevClusterError
 from tools.devcluster.process import wait_until
 from tools.soak.loop import ASK_SECONDS, NODES, Loop
-from tools.soak.progress import Telling, run
+from tools.soak.progress import Progress, run
 from tools.soak.trend import Trend
 
 FEWEST, MOST = 3, 100
@@ -130,17 +130,17 @@ def longest(seconds: float) -> float:
     return seconds + last + (len(NODES) + 2) * STOP_SECONDS
 
 
-def trial(telling: Telling) -> None:
+def trial(progress: Progress) -> None:
     """Restart an API server below everything."""
-    seed = telling.seed
+    seed = progress.seed
     chance, seen, problem = random.Random(seed), Seen(), ""  # noqa: S311 - no secret
-    telling.say(f"starting the cluster; seed {seed}")
+    progress.log(f"starting the cluster; seed {seed}")
     with Loop.open() as loop:
         try:
-            while seen.restarts < MOST and telling.left(LAST_SHARE if seen.restarts >= FEWEST else 1.0) > 0:
-                telling.say(f"restart {seen.restarts + 1} begins")
+            while seen.restarts < MOST and progress.left(LAST_SHARE if seen.restarts >= FEWEST else 1.0) > 0:
+                progress.log(f"restart {seen.restarts + 1} begins")
                 outage(loop, seen, chance)
-                telling.say(f"restart {seen.restarts}: everything as it should be after {seen.took[-1]:.0f} s")
+                progress.log(f"restart {seen.restarts}: everything as it should be after {seen.took[-1]:.0f} s")
         except (UnsettledError, DevClusterError) as error:
             problem = str(error)
             loop.cluster.keep_logs()
@@ -150,17 +150,17 @@ def trial(telling: Telling) -> None:
     slowest = f"{seen.restarts} restarts, the slowest took {max(seen.took, default=0):.0f} s"
     if not problem and seen.restarts < FEWEST:
         problem = f"the time was enough for {seen.restarts} restarts, which is less than {FEWEST}"
-    telling.check("everything is as it should be again within three minutes", problem or slowest, passed=not problem)
+    progress.check("everything is as it should be again within three minutes", problem or slowest, passed=not problem)
     offered = ", ".join(seen.withdrawn) or "it always did"
-    telling.check("a node goes on offering Mid resources", offered, passed=not seen.withdrawn)
+    progress.check("a node goes on offering Mid resources", offered, passed=not seen.withdrawn)
     ended = ", ".join(f"{name} with {code}" for name, code in codes.items() if code) or "all with 0"
-    telling.check("every service ends in order", ended, passed=not any(codes.values()))
-    telling.check("no service says a traceback", ", ".join(broken) or "none did", passed=not broken)
+    progress.check("every service ends in order", ended, passed=not any(codes.values()))
+    progress.check("no service says a traceback", ", ".join(broken) or "none did", passed=not broken)
     found = ", ".join(f"{node} {gap:.1f} s" for node, gap in gaps.items())
-    telling.check(
+    progress.check(
         f"agents measure on: no gap above {GAP_SECONDS:.0f} s", found, passed=max(gaps.values()) <= GAP_SECONDS
     )
-    _judge_growth(telling, seen)
+    _judge_growth(progress, seen)
 
 
 def _gap(loop: Loop, node: str, seen: Seen) -> float:
@@ -172,19 +172,19 @@ def _gap(loop: Loop, node: str, seen: Seen) -> float:
     return float(np.diff(times).max()) if len(times) > 1 else float("inf")
 
 
-def _judge_growth(telling: Telling, seen: Seen) -> None:
+def _judge_growth(progress: Progress, seen: Seen) -> None:
     for what, unit, all_values, most in (
         ("memory", "MiB", seen.memory, MIB_A_RESTART),
         ("the number of open files", "", seen.files, FILES_A_RESTART),
     ):
         trends = {name: Trend.of(range(len(each[SETTLED:])), each[SETTLED:]) for name, each in all_values.items()}
         if not trends or None in trends.values():
-            telling.say(f"too few restarts to say whether {what} grows with them")
+            progress.log(f"too few restarts to say whether {what} grows with them")
             continue
         sure = {name: trend for name, trend in trends.items() if trend is not None}
         found = ", ".join(f"{name} {each.slope:+.2f} ({each.level:.0f})" for name, each in sure.items())
         claim = f"{what} does not grow with restarts: at most {most:g} {unit} each".replace("  ", " ")
-        telling.check(claim, found, passed=all(each.slope <= most for each in sure.values()))
+        progress.check(claim, found, passed=all(each.slope <= most for each in sure.values()))
 
 
 if __name__ == "__main__":

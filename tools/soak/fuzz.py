@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.rounds import ROUNDS, TRIED
-from tools.soak.progress import Telling, run
-from tools.soak.step_process import ROOT
+from tools.soak.progress import ROOT, Progress, run
 
 SHARED, LAST_SHARE = 0.85, 0.97
 """Of the time: what is shared out among all properties, and after which no other begins."""
@@ -40,7 +39,7 @@ class Property:
     """How many rounds of inputs it had: 0 when the time was over before; None: it is not tried in rounds."""
 
 
-def trial(telling: Telling) -> None:
+def trial(progress: Progress) -> None:
     """Try every parser and every property."""
     with tempfile.TemporaryDirectory(prefix="headroom-soak-") as name:
         folder = Path(name)
@@ -49,8 +48,8 @@ def trial(telling: Telling) -> None:
         environment = {
             **os.environ,
             "HEADROOM_SOAK": "1",
-            "HEADROOM_SOAK_UNTIL": str(time.time() + telling.left(LAST_SHARE)),
-            "HEADROOM_SOAK_SHARED_UNTIL": str(time.time() + telling.left(SHARED)),
+            "HEADROOM_SOAK_UNTIL": str(time.time() + progress.left(LAST_SHARE)),
+            "HEADROOM_SOAK_SHARED_UNTIL": str(time.time() + progress.left(SHARED)),
             "HEADROOM_SOAK_BEGUN": str(begun),
         }
         words = ["-m", SELECTED, "--timeout=7200", "-p", "no:cacheprovider", f"--junitxml={results}", *WORKERS]
@@ -58,14 +57,13 @@ def trial(telling: Telling) -> None:
             [sys.executable, "-m", "pytest", "-q", *words, *files()],
             cwd=ROOT,
             env=environment,
-            stdout=sys.stderr,  # the step's own output is what it tells
         ) as process:
             try:
-                _watch(telling, process, begun)
+                _watch(progress, process, begun)
             finally:
                 _end(process)
         found = list(properties(results)) if results.is_file() else []
-    judge(telling, found, process.returncode)
+    judge(progress, found, process.returncode)
 
 
 def files() -> list[str]:
@@ -76,12 +74,12 @@ def files() -> list[str]:
     return [str(path.relative_to(ROOT)) for path in found]
 
 
-def _watch(telling: Telling, process: "subprocess.Popen[bytes]", begun: Path) -> None:
+def _watch(progress: Progress, process: "subprocess.Popen[bytes]", begun: Path) -> None:
     """Say from time to time how many have begun, until it ends."""
     while process.poll() is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(30.0)
-        telling.say(f"{begun.stat().st_size} properties have begun, {telling.left() / 60:.0f} min left")
+        progress.log(f"{begun.stat().st_size} properties have begun, {progress.left() / 60:.0f} min left")
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -104,11 +102,11 @@ def properties(results: Path) -> Iterator[Property]:
         yield Property(f"{case.get('classname')}::{case.get('name')}", failed, rounds)
 
 
-def judge(telling: Telling, found: list[Property], code: int) -> None:
+def judge(progress: Progress, found: list[Property], code: int) -> None:
     """Tell whether all hold, and all were tried.
 
     Args:
-        telling: Takes the verdict.
+        progress: Takes the verdict.
         found: What came of each.
         code: Exit code of pytest.
     """
@@ -117,11 +115,13 @@ def judge(telling: Telling, found: list[Property], code: int) -> None:
     rounds = [each.rounds for each in found if each.rounds]
     whole, least = sum(each == ROUNDS for each in rounds), min(rounds, default=0)
     tried = f"{len(found) - len(left_out)} were tried, {whole} of them with all inputs, one with {least / ROUNDS:.0%}"
-    telling.check("every parser and property holds", f"{_named(failed)} failed" if failed else tried, passed=not failed)
+    progress.check(
+        "every parser and property holds", f"{_named(failed)} failed" if failed else tried, passed=not failed
+    )
     if failed:
         return
     missing = f"no time was left for {_named(left_out)}: give it more" if left_out else f"pytest ended with {code}"
-    telling.check("all of them were tried", missing, passed=code == 0 and bool(rounds) and not left_out)
+    progress.check("all of them were tried", missing, passed=code == 0 and bool(rounds) and not left_out)
 
 
 def _named(names: list[str]) -> str:

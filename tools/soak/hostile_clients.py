@@ -20,8 +20,7 @@ import psutil
 
 from tools.devcluster.component import free_port
 from tools.devcluster.process import wait_until
-from tools.soak.progress import Telling, run
-from tools.soak.step_process import ROOT
+from tools.soak.progress import ROOT, Progress, run
 
 UNFINISHED: Final = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Padding: " + b"x" * 7000
 """Headers that never end, shorter than any limit on them."""
@@ -167,19 +166,19 @@ def besiege(service: Besieged, goes_on: Callable[[], bool]) -> int:
     return lost
 
 
-def trial(telling: Telling) -> None:
+def trial(progress: Progress) -> None:
     """Keep hundreds of connections open to each service, and count what they cost it."""
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, service) in enumerate(services(Path(folder)), 1):
-            telling.say(f"besieging the {name}")
-            lost = besiege(service, lambda left=1 - SHARE * number: telling.left() > left * telling.seconds)  # type: ignore[misc]
+            progress.log(f"besieging the {name}")
+            lost = besiege(service, lambda left=1 - SHARE * number: progress.left() > left * progress.seconds)  # type: ignore[misc]
             memory, threads, connections = service.most
-            telling.check(
+            progress.check(
                 f"{MANY} connections at a time cost the {name} at most {MOST_MIB:.0f} MiB and {MOST_THREADS} threads",
                 f"{memory:.1f} MiB, {threads} threads; {connections} were kept",
                 passed=memory <= MOST_MIB and threads <= MOST_THREADS and connections <= MOST_CONNECTIONS,
             )
-            telling.check(f"the {name} answers others meanwhile", f"{lost} were not answered", passed=not lost)
+            progress.check(f"the {name} answers others meanwhile", f"{lost} were not answered", passed=not lost)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from tests.agent.tsdb.deaths import Nursery, die, left_behind, orders, suicides
-from tools.soak.progress import Telling, run
+from tools.soak.progress import Progress, run
 
 DEATHS = 1000
 FEWEST = 20
@@ -15,27 +15,27 @@ LAST_SHARE = 0.95
 """Of the time, after which nobody else dies: what is left is for looking at the databases."""
 
 
-def trial(telling: Telling) -> None:
+def trial(progress: Progress) -> None:
     """Kill a writing store."""
-    seed = telling.seed
+    seed = progress.seed
     chance, wrong, dead = random.Random(seed), "", 0  # noqa: S311 - no secret
-    telling.say(f"seed {seed}")
+    progress.log(f"seed {seed}")
     with tempfile.TemporaryDirectory(prefix="headroom-soak-") as name, Nursery.open() as nursery:
         folder = Path(name)
         for order, seconds in orders(folder, chance, DEATHS):
-            if telling.left(LAST_SHARE) <= 0:
+            if progress.left(LAST_SHARE) <= 0:
                 break
             if problem := die(nursery, order, seconds):
                 wrong = f"death {dead} with seed {seed}, {order}: {problem}"
                 break
             dead += 1
             if dead % TOLD_EVERY == 0:
-                telling.say(f"{dead} deaths")
+                progress.log(f"{dead} deaths")
         problems = [wrong] if wrong else left_behind(folder)
         chosen = suicides(folder)
     found = "; ".join(problems) or f"nothing after {dead} deaths, {chosen} of them in the middle of a kind of work"
-    telling.check("a killed store has lost, doubled or reordered nothing", found, passed=not problems)
-    telling.check(f"at least {FEWEST} deaths were tried", f"{dead}", passed=dead >= FEWEST)
+    progress.check("a killed store has lost, doubled or reordered nothing", found, passed=not problems)
+    progress.check(f"at least {FEWEST} deaths were tried", f"{dead}", passed=dead >= FEWEST)
 
 
 if __name__ == "__main__":

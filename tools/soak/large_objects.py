@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from tools.soak.progress import Telling, run
+from tools.soak.progress import Progress, run
 
 OBJECTS, LABELS = 1000, 8_000
 """So many versions of each kind, each with so many labels, values and entries that no other version has."""
@@ -155,14 +155,14 @@ def measured(service: str, objects: int, size: int, seconds: float) -> tuple[flo
     return float(found[0]), int(found[1])
 
 
-def trial(telling: Telling) -> None:
+def trial(progress: Progress) -> None:
     """Feed each service with large objects."""
     for waiting, service in zip(range(len(SERVICES), 0, -1), SERVICES, strict=True):
-        telling.say(f"feeding the {service}")
-        growth, fed = measured(service, OBJECTS, LABELS, telling.left(LAST_SHARE) / waiting)
+        progress.log(f"feeding the {service}")
+        growth, fed = measured(service, OBJECTS, LABELS, progress.left(LAST_SHARE) / waiting)
         most = GROWTH_MIB[service]
         what = f"the {service} grows by at most {most:.0f} MiB over {OBJECTS:,} large objects"
-        telling.check(what, f"{growth:.0f} MiB over {fed:,}", passed=growth <= most and fed > _FIRST)
+        progress.check(what, f"{growth:.0f} MiB over {fed:,}", passed=growth <= most and fed > _FIRST)
 
 
 def _fed(arguments: list[str]) -> None:
@@ -173,8 +173,8 @@ def _fed(arguments: list[str]) -> None:
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
     options = parser.parse_args(arguments)
-    telling = Telling(options.seconds)
-    print(*grown(options.feed, options.objects, options.size, lambda: telling.left() <= 0))
+    progress = Progress(options.seconds)
+    print(*grown(options.feed, options.objects, options.size, lambda: progress.left() <= 0))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from crds.node_metric import GROUP, VERSION
 from tools.devcluster import Cluster
 from tools.devcluster.component import free_port
 from tools.devcluster.process import Process, wait_until
-from tools.soak.step_process import ROOT
+from tools.soak.progress import ROOT
 
 NAMESPACE, PODS = "headroom-system", "/api/v1/namespaces/default/pods"
 NODES = ("first-0", "second-1")
@@ -89,7 +89,7 @@ class Loop:
         for node in NODES:
             self.add_pod(f"always-{node}", node)
         wait_until(self.healthy, "the extender knowing the cluster", START_SECONDS, running, 0.5)
-        wait_until(lambda: all(map(self.mid, NODES)), "selling Mid resources", START_SECONDS, running, 0.5)
+        wait_until(lambda: all(map(self.mid, NODES)), "publishing Mid resources", START_SECONDS, running, 0.5)
 
     def data(self, node: str) -> Path:
         """The folder of an agent."""

@@ -6,7 +6,7 @@ that floods the manager: no other node may be forgotten, and the Lease not be lo
 
 from tools.bench import manager as bench
 from tools.bench.manager_trouble import FLOOD_WRITES
-from tools.soak.progress import Telling, run
+from tools.soak.progress import Progress, run
 
 NODES, FEWEST = 5000, 200
 NODES_A_SECOND = 11.0
@@ -34,42 +34,42 @@ def size(seconds: float) -> tuple[int, float]:
     return nodes, MINUTE_SECONDS if spare > 0 else SHORT_MINUTE_SECONDS
 
 
-def trial(telling: Telling) -> None:
+def trial(progress: Progress) -> None:
     """Run a manager with 5,000 nodes."""
-    nodes, minute = size(telling.seconds)
-    telling.say(f"making {nodes:,} nodes, and reporting for each every {minute:.0f} s")
-    settle = max(telling.seconds * SETTLE_SHARE, LEAST_SETTLE_SECONDS)
+    nodes, minute = size(progress.seconds)
+    progress.log(f"making {nodes:,} nodes, and reporting for each every {minute:.0f} s")
+    settle = max(progress.seconds * SETTLE_SHARE, LEAST_SETTLE_SECONDS)
     plan = bench.Plan(nodes=(nodes,), minutes=1.0, minute_seconds=minute, settle_seconds=settle, trouble=True)
     ((_, figures),) = bench.measure(plan)
     found = {key: -1.0 if figure is None else figure for key, figure in figures.items()}
     fast = figures["decrease_p99"]
     times = "no decrease was timed" if fast is None else f"99 of 100 decreases were on their Node within {fast:.1f} s"
-    telling.say(f"{times}; {found['missed']:.0f} numbers came after the next report of their node")
+    progress.log(f"{times}; {found['missed']:.0f} numbers came after the next report of their node")
     peak, behind, writes = found["manager_rss_peak"], found["behind"], found["restart_writes"]
     memory = f"the manager of {nodes:,} nodes stays within {RSS_MIB:,} MiB"
-    telling.check(memory, f"{peak:.0f} MiB at most", passed=0 < peak <= RSS_MIB)
+    progress.check(memory, f"{peak:.0f} MiB at most", passed=0 < peak <= RSS_MIB)
     shown = f"{behind:.0f} Nodes do not, after {found['reports']:.1f} reports a second"
-    telling.check(f"within {settle:.0f} s every Node shows what was reported last", shown, passed=behind == 0)
+    progress.check(f"within {settle:.0f} s every Node shows what was reported last", shown, passed=behind == 0)
     restart = f"{writes:.0f} writes, every node looked at after {found['restart']:.0f} s"
-    telling.check("a restart with nothing changed writes nothing", restart, passed=writes == 0)
-    _judge_trouble(telling, found)
+    progress.check("a restart with nothing changed writes nothing", restart, passed=writes == 0)
+    _judge_trouble(progress, found)
 
 
-def _judge_trouble(telling: Telling, found: dict[str, float]) -> None:
+def _judge_trouble(progress: Progress, found: dict[str, float]) -> None:
     """What became of the other nodes. A figure that is missing is below zero."""
     edit = f"it took {found['edit']:.0f} s; the loop stood still for {found['edit_pause']:.0f} ms at most"
-    telling.check("an edit with 100 entries reaches every NodeMetric", edit, passed=found["edit"] >= 0)
+    progress.check("an edit with 100 entries reaches every NodeMetric", edit, passed=found["edit"] >= 0)
     lost = found["stall_lost"]
-    telling.check("stalls lose no node's turn", f"{lost:.0f} Nodes do not follow", passed=lost == 0)
+    progress.check("stalls lose no node's turn", f"{lost:.0f} Nodes do not follow", passed=lost == 0)
     others = (
         f"{found['hostile_lost']:.0f} others do not follow; the Lease changed hands {found['lease_lost']:.0f} times"
     )
     others += f"; the loop stood still for {found['hostile_pause']:.0f} ms at most"
     unharmed = found["hostile_lost"] == 0 and found["lease_lost"] == 0
-    telling.check("a node that floods the manager harms no other", others, passed=unharmed)
+    progress.check("a node that floods the manager harms no other", others, passed=unharmed)
     events = found["hostile_events"]
     few = 0 <= events <= FLOOD_WRITES
-    telling.check("and is told about now and then", f"{events:.0f} events about it", passed=few)
+    progress.check("and is told about now and then", f"{events:.0f} events about it", passed=few)
 
 
 if __name__ == "__main__":

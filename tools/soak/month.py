@@ -29,7 +29,7 @@ from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from tools.bench.reporting import Reporting
 from tools.bench.workload import PODS, Collected, Workload
-from tools.soak.progress import Telling, run
+from tools.soak.progress import Progress, run
 from tools.soak.trend import Trend
 
 DAY, DAYS = 86_400, 31
@@ -78,11 +78,11 @@ class Sizes:
         self.database.append(database)
         return f"day {day:3.0f}: RSS {rss:6.1f} MiB, database {database:5.1f} MiB"
 
-    def judge(self, telling: Telling, settled: float) -> None:
+    def judge(self, progress: Progress, settled: float) -> None:
         """Tell whether both are flat.
 
         Args:
-            telling: Takes the verdict.
+            progress: Takes the verdict.
             settled: Days until everything that is kept for some days is full. [days]
         """
         first = next((place for place, day in enumerate(self.days) if day >= settled), len(self.days))
@@ -97,16 +97,16 @@ class Sizes:
                 found = (
                     f"{self.days[-1] if self.days else 0:.0f} days were simulated: too few to say; give it more time"
                 )
-                telling.check(claim, found, passed=False)
+                progress.check(claim, found, passed=False)
                 continue
             found = f"{trend.slope:+.2f} MiB a day over {days[-1] - days[0]:.0f} days, {trend.level:.0f} MiB on average"
-            telling.check(claim, found, passed=trend.slope <= most)
+            progress.check(claim, found, passed=trend.slope <= most)
         bound = f"resident memory stays within {RSS_MIB:.0f} MiB"
         largest = max(self.rss, default=0.0)
-        telling.check(bound, f"{largest:.1f} MiB at most", passed=0 < largest <= RSS_MIB)
+        progress.check(bound, f"{largest:.1f} MiB at most", passed=0 < largest <= RSS_MIB)
         largest = max(self.database, default=0.0)
         bound = f"the database stays within its bound of {DATABASE_MIB:.0f} MiB"
-        telling.check(bound, f"{largest:.1f} MiB at most", passed=0 < largest <= DATABASE_MIB)
+        progress.check(bound, f"{largest:.1f} MiB at most", passed=0 < largest <= DATABASE_MIB)
 
 
 class Month:
@@ -189,8 +189,8 @@ def step_for(days: float, tick_seconds: float, left_seconds: float) -> int:
 class Pace:
     """How far ticks are apart."""
 
-    def __init__(self, telling: Telling, settled: float) -> None:
-        self._telling, self._settled = telling, settled
+    def __init__(self, progress: Progress, settled: float) -> None:
+        self._progress, self._settled = progress, settled
         self.step = TRIAL_STEP
         """Time between two ticks. [s]"""
         self._look_at, self._ticks, self._began = TRIAL_SECONDS, 0, time.monotonic()
@@ -205,18 +205,18 @@ class Pace:
         if second < self._look_at or second > self._settled * DAY:
             return
         cost = (time.monotonic() - self._began) / self._ticks
-        fits = step_for(DAYS - second / DAY, cost, SPARE * self._telling.left())
+        fits = step_for(DAYS - second / DAY, cost, SPARE * self._progress.left())
         if self._look_at == TRIAL_SECONDS or fits > self.step:
             self.step = fits
-            self._telling.say(f"a tick takes {cost * 1000:.1f} ms: from here on one every {fits} s, for {DAYS} days")
+            self._progress.log(f"a tick takes {cost * 1000:.1f} ms: from here on one every {fits} s, for {DAYS} days")
         self._look_at, self._ticks, self._began = second + LOOK_DAYS * DAY, 0, time.monotonic()
 
 
-def simulate(telling: Telling, month: Month, settled: float, sizes: Sizes) -> int:
+def simulate(progress: Progress, month: Month, settled: float, sizes: Sizes) -> int:
     """The whole month, or as much of it as there is time for.
 
     Args:
-        telling: Takes what is seen day by day, and knows the time.
+        progress: Takes what is seen day by day, and knows the time.
         month: The agent.
         settled: Days until everything that is kept for some days is full. [days]
         sizes: Takes the sizes at the end of each day.
@@ -224,32 +224,32 @@ def simulate(telling: Telling, month: Month, settled: float, sizes: Sizes) -> in
     Returns:
         The second at which it ended.
     """
-    pace, second = Pace(telling, settled), month.fine(0)
-    while second <= DAYS * DAY and telling.left(LAST_SHARE) > 0:
+    pace, second = Pace(progress, settled), month.fine(0)
+    while second <= DAYS * DAY and progress.left(LAST_SHARE) > 0:
         month.pass_until(second)
         if second // DAY > len(sizes.days):
-            telling.say(sizes.see(second // DAY, *month.sizes()))
+            progress.log(sizes.see(second // DAY, *month.sizes()))
         pace.after(second)
         second += pace.step
     return second
 
 
-def trial(telling: Telling) -> None:
+def trial(progress: Progress) -> None:
     """Simulate a month of an agent, then a restart and half an hour of a tick a second."""
     set_mmap_threshold()  # as the agent does
     settled, sizes, failing = settled_days(), Sizes(), []
     with tempfile.TemporaryDirectory(prefix="headroom-soak-") as folder:
         database, coarse = Path(folder) / "agent.db", StoreSettings(block_ticks=COARSE_BLOCK_TICKS)
         month = Month(database, coarse)
-        second = simulate(telling, month, settled, sizes)
+        second = simulate(progress, month, settled, sizes)
         failing.append(month.close())
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:  # as a restart is: another process
             second, *reached, problem = process.submit(restarted, database, second, month.workload).result()
-        telling.say(f"after a restart: {sizes.see(second / DAY, *reached)}")
+        progress.log(f"after a restart: {sizes.see(second / DAY, *reached)}")
         failing.append(problem)
-    sizes.judge(telling, settled)
+    sizes.judge(progress, settled)
     problems = ", ".join(filter(None, failing))
-    telling.check("no step of the agent fails", problems or "none did", passed=not problems)
+    progress.check("no step of the agent fails", problems or "none did", passed=not problems)
 
 
 def restarted(database: Path, second: int, workload: Workload) -> tuple[int, float, float, str]:

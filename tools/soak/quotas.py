@@ -23,11 +23,10 @@ from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, GPU, QUOTAS
 from tools.devcluster import Cluster
 from tools.devcluster.component import Component
 from tools.devcluster.controlplane import RECORDED_GROUP
-from tools.soak.progress import Telling, run
+from tools.soak.progress import ROOT, Progress, run
 from tools.soak.quota_history import Away, Bound, Event, Evicted, LeaseTaken, faults
 from tools.soak.quota_record import Record, history
 from tools.soak.relay import Relay
-from tools.soak.step_process import ROOT
 
 SCHEDULER, NAMESPACE, NAME = "quotas", "kube-system", "kube-scheduler"
 """The name that pods give, and the Lease: the one that every kube-scheduler may hold."""
@@ -256,11 +255,11 @@ class Site:
             self.cluster.api.request("DELETE", path)
 
 
-def trial(telling: Telling) -> None:
+def trial(progress: Progress) -> None:
     """Let quotas be fought for in trouble, and judge what was written."""
-    telling.say(f"starting the cluster; seed {telling.seed}")
-    with Site.open(telling.seed) as site:
-        _live(telling, site)
+    progress.log(f"starting the cluster; seed {progress.seed}")
+    with Site.open(progress.seed) as site:
+        _live(progress, site)
         for replica in site.replicas:
             site.back(replica)
         audit = list(audited(site.cluster, f'"{RECORDED_GROUP}"'))
@@ -271,11 +270,11 @@ def trial(telling: Telling) -> None:
         if wrong:
             site.cluster.keep_logs()
             print(*found, *site.away, sep="\n", file=sys.stderr)  # into the step's log
-    telling.say(f"{without} bound past a max while the extender was away and pods were placed without it")
-    judge(telling, wrong, found, site.done)
+    progress.log(f"{without} bound past a max while the extender was away and pods were placed without it")
+    judge(progress, wrong, found, site.done)
 
 
-def _live(telling: Telling, site: Site) -> None:
+def _live(progress: Progress, site: Site) -> None:
     began, troubles, told = time.monotonic(), site.trouble(), 0
     for share, what in ((STRICT_SHARE, "wait for the extender"), (ALL_SHARE, "are placed without an extender")):
         if share > STRICT_SHARE:
@@ -284,27 +283,27 @@ def _live(telling: Telling, site: Site) -> None:
                     break
                 time.sleep(TICK_SECONDS)
             site.place_without_extenders()
-        telling.say(f"pods {what} that is away")
-        while telling.left(share) > 0:
+        progress.log(f"pods {what} that is away")
+        while progress.left(share) > 0:
             next(troubles)
             site.revive()
             site.live(time.monotonic() - began)
             if site.done.total() > told:
                 told = site.done.total()
-                telling.say(f"{told} troubles: {dict(site.done)}")
+                progress.log(f"{told} troubles: {dict(site.done)}")
             time.sleep(TICK_SECONDS)
 
 
-def judge(telling: Telling, wrong: Sequence[str], found: Sequence[Event], done: "Counter[str]") -> None:
+def judge(progress: Progress, wrong: Sequence[str], found: Sequence[Event], done: "Counter[str]") -> None:
     """Tell what was wrong in a history, and whether there was enough of it and of trouble."""
     count = Counter(type(event) for event in found)
     said = ", ".join(f"{kind.__name__} {count[kind]}" for kind in get_args(Event))
     named = "; ".join(wrong[:MOST_TOLD]) + (f"; and {len(wrong) - MOST_TOLD} more" if len(wrong) > MOST_TOLD else "")
     claim = "no binding passes a max, nobody is evicted twice or for no hold, only the leader writes"
-    telling.check(claim, named or said, passed=not wrong)
+    progress.check(claim, named or said, passed=not wrong)
     kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(done.items()))
     enough = done.total() >= FEWEST_TROUBLES and all(count[kind] >= least for kind, least in FEWEST.items())
-    telling.check("enough of it was tried, and the Lease changed hands", f"{kinds}; {said}", passed=enough)
+    progress.check("enough of it was tried, and the Lease changed hands", f"{kinds}; {said}", passed=enough)
 
 
 if __name__ == "__main__":

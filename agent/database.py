@@ -1,10 +1,11 @@
-"""Look into the database without stopping the agent: stats, series, query, export, verify."""
+"""Look into the database without stopping the agent: stats, query, export, verify."""
 
 import argparse
 import dataclasses
 import json
 import math
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from agent.pod_metadata import PodMetadataStore
 from agent.samples import CPU, MEMORY
 from agent.settings import SYSTEM_DATA_DIR, state_dir
 from agent.tsdb import checkpoints, export
-from agent.tsdb.inspection import DatabaseReader, Stats
+from agent.tsdb.inspection import DatabaseReader
 from agent.tsdb.schema import StoreError
 from agent.tsdb.series import Series
 from agent.tsdb.verification import verify
@@ -69,12 +70,8 @@ def _parser() -> Parser:
         return one
 
     add("stats", _stats, "Size, series, samples, bytes per sample, and how far back each resolution reaches.")
-    one = add("series", _series, "Which series there are.", "table json csv")
-    one.add_argument("--metric", default="", help="only this metric")
-    one.add_argument("--entity", default="", metavar="PREFIX", help="only entities that begin with this")
-    one.add_argument("--container", default=None, help="only this container; '' for whole pods")
     one = add("query", _query, "Statistics of a window, or its points.", "table json csv")
-    one.add_argument("metric", help="cpu, memory, …; `db series` lists them")
+    one.add_argument("metric", help="cpu, memory, …; a wrong one is answered with all")
     one.add_argument("entity", nargs="?", default="", help="node, sys or a pod's uid (default: each of them)")
     one.add_argument("--container", default="", help="this container of the pod")
     one.add_argument("--points", action="store_true", help="the points themselves")
@@ -114,49 +111,36 @@ def _add_window(parser: Parser, window: str, resolution: str) -> None:
 
 def _stats(database: DatabaseReader, given: argparse.Namespace) -> int:
     found = database.stats()
+    resolutions = [{**dataclasses.asdict(one), "bytes_per_point": one.bytes_per_point} for one in found.resolutions]
     if given.output == "json":
-        _print_json(_camel(dataclasses.asdict(found)) | {"resolutions": [_camel(row) for row in _resolutions(found)]})
+        _print_json(_camel(dataclasses.asdict(found)) | {"resolutions": [_camel(row) for row in resolutions]})
         return 0
-    _print_line(f"{found.path}: {found.file_bytes / _MIB:.1f} MiB, log {found.log_bytes / _MIB:.1f} MiB, in use {found.used_bytes / _MIB:.1f} MiB, schema {found.schema}")  # fmt: skip # noqa: E501
-    _print_line(
-        f"{found.series} series; what was learned: {found.checkpoints} parts, {found.checkpoint_bytes / 1024:.0f} KiB\n"
-    )
-    _print_table(
-        lambda: (
-            {
-                "resolution": row["name"],
-                "series": row["series"],
-                "points": row["points"],
-                "bytes": row["size"],
-                "bytes/point": "" if row["bytes_per_point"] is None else f"{row['bytes_per_point']:.2f}",
-                "first": _when(row["first"]),
-                "last": _when(row["last"]),
-            }
-            for row in _resolutions(found)
-        )
-    )
-    return 0
-
-
-def _resolutions(found: Stats) -> list[Row]:
-    return [{**dataclasses.asdict(one), "bytes_per_point": one.bytes_per_point} for one in found.resolutions]
-
-
-def _series(database: DatabaseReader, given: argparse.Namespace) -> int:
-    days = ("first_day", "last_day")
-    rows = [dataclasses.asdict(one) for one in database.series(given.metric, given.entity, given.container)]
-    for row in rows:
-        row.update({name: None if row[name] is None else _when(row[name] * _DAY)[:10] for name in days})
-    _print_rows(lambda: rows, given.output)
+    sizes = (found.file_bytes, found.log_bytes, found.used_bytes)
+    file, log, used = (f"{size / _MIB:.1f} MiB" for size in sizes)
+    _print_line(f"{found.path}: {file}, log {log}, in use {used}, schema {found.schema}")
+    learned = f"{found.checkpoints} parts, {found.checkpoint_bytes / 1024:.0f} KiB"
+    _print_line(f"{found.series} series; what was learned: {learned}\n")
+    rows = [
+        {
+            "resolution": row["name"],
+            "series": row["series"],
+            "points": row["points"],
+            "bytes": row["size"],
+            "bytes/point": "" if row["bytes_per_point"] is None else f"{row['bytes_per_point']:.2f}",
+            "first": _when(row["first"]),
+            "last": _when(row["last"]),
+        }
+        for row in resolutions
+    ]
+    _print_table(lambda: rows)
     return 0
 
 
 def _query(database: DatabaseReader, given: argparse.Namespace) -> int:
     start, end = _window(database, given)
-    period = _PERIODS[given.resolution]
-    found = [
-        export.SeriesQuery(database, given.metric, entity, given.container) for entity in _entities(database, given)
-    ]
+    period, unit = _PERIODS[given.resolution], _UNITS.get(given.metric.split("_", maxsplit=1)[0], "ratio")
+    entities = _entities(database, given, start, end)
+    found = [export.SeriesQuery(database, given.metric, entity, given.container) for entity in entities]
 
     def points() -> Iterator[Row]:
         """One at a time: there may be many weeks of them, and the agent's container has no room for that."""
@@ -165,18 +149,15 @@ def _query(database: DatabaseReader, given: argparse.Namespace) -> int:
                 for time, value in zip(series.times.tolist(), series.values.tolist(), strict=True):
                     yield {"entity": one.entity, "time": _when(time), "value": value}
 
-    def statistics_of_all() -> Iterator[Row]:
-        unit = _UNITS.get(given.metric.split("_", maxsplit=1)[0], "ratio")
-        for one in found:
-            series = one.read(start, end, period)
-            if len(series) or (given.entity and not period):
-                yield {"entity": one.entity, "unit": unit, **_statistics(series)}
-
     if given.points:
         _print_rows(points, given.output)
-    else:
-        rows = list(statistics_of_all())
-        _print_rows(lambda: rows, given.output)
+        return 0
+    rows = []
+    for one in found:
+        series = one.read(start, end, period)
+        if len(series) or (given.entity and not period):
+            rows.append({"entity": one.entity, "unit": unit, **_statistics(series)})
+    _print_rows(lambda: rows, given.output)
     return 0
 
 
@@ -186,16 +167,18 @@ def _check_metric(database: DatabaseReader, metric: str) -> None:
         raise WrongSetting(f"there is no metric {metric!r}; there are: {', '.join(known) or 'none'}")
 
 
-def _entities(database: DatabaseReader, given: argparse.Namespace) -> list[str]:
+def _entities(database: DatabaseReader, given: argparse.Namespace, start: float, end: float) -> list[str]:
     """The selected entities that have samples in the window; an error for one that does not exist."""
     if not given.container:
         _check_metric(database, given.metric)
-    if given.entity and not database.queries.has_series(given.metric, given.entity, given.container):
+    if not given.entity:
+        return export.MetricExport(database, given.metric, start, end, _PERIODS[given.resolution]).entities()
+    if not database.queries.has_series(given.metric, given.entity, given.container):
         of = f" of container {given.container!r}" if given.container else ""
-        raise WrongSetting(f"there is no {given.metric}{of} of {given.entity!r}; `db series` lists all series")
-    if given.entity:
-        return [given.entity]
-    return export.MetricExport(database, given.metric, *_window(database, given), _PERIODS[given.resolution]).entities()
+        raise WrongSetting(
+            f"there is no {given.metric}{of} of {given.entity!r}; `db query {given.metric}` lists whose there is"
+        )
+    return [given.entity]
 
 
 def _statistics(series: Series) -> Row:
@@ -214,7 +197,10 @@ def _export(database: DatabaseReader, given: argparse.Namespace) -> int:
     metrics = given.metric or [CPU, MEMORY]
     uids: set[str] = set()
     if given.to.endswith("/") or (len(metrics) > 1 and given.to != "-" and not target.name.endswith(_TABLES)):
-        _make_folder(target)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WrongSetting(f"--to: cannot make folder {target}: {error.strerror}") from error
     if len(metrics) > 1 and not target.is_dir():
         raise WrongSetting("--to must be a folder, because several metrics are a file each; or give one --metric")
     for metric in metrics:
@@ -223,7 +209,9 @@ def _export(database: DatabaseReader, given: argparse.Namespace) -> int:
         wanted = given.entity or export.pods(known)
         missing = [one for one in wanted if one not in known]
         if missing:
-            raise WrongSetting(f"there is no {metric} of {missing[0]!r} in this window; `db series` lists all series")
+            raise WrongSetting(
+                f"there is no {metric} of {missing[0]!r} in this window; `db query {metric}` lists whose there is"
+            )
         uids.update(export.pods(wanted))
         lines = extract.rows(set(wanted))
         if given.to == "-":
@@ -231,15 +219,17 @@ def _export(database: DatabaseReader, given: argparse.Namespace) -> int:
         else:
             _write(target / export.file_name(metric) if target.is_dir() else target, lines, f"{len(wanted)} columns")
     if target.is_dir():
-        _write(target / PODS_FILE, _identities(database).rows(uids), "their names, requests and limits")
+        _write(target / PODS_FILE, _metadata(database).rows(uids), "their names, requests and limits")
     return 0
 
 
-def _make_folder(path: Path) -> None:
+def _metadata(database: DatabaseReader) -> PodMetadataStore:
+    found = PodMetadataStore()
     try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WrongSetting(f"--to: cannot make folder {path}: {error.strerror}") from error
+        found.restore(checkpoints.load(database.connection))
+    except CheckpointError as error:
+        sys.stderr.write(f"{database.path}: {error}; pods are exported without their names\n")
+    return found
 
 
 def _write(path: Path, lines: Iterable[list[str]], what: str) -> None:
@@ -248,16 +238,6 @@ def _write(path: Path, lines: Iterable[list[str]], what: str) -> None:
     except OSError as error:
         raise WrongSetting(f"--to: cannot write {path}: {error.strerror}") from error
     sys.stderr.write(f"{path}: {count} rows, {what}\n")
-
-
-def _identities(database: DatabaseReader) -> PodMetadataStore:
-    """Whose the series are, as far as the agent has saved it."""
-    found = PodMetadataStore()
-    try:
-        found.restore(checkpoints.load(database.connection))
-    except CheckpointError as error:
-        sys.stderr.write(f"{database.path}: {error}; pods are exported without their names\n")
-    return found
 
 
 def _verify(database: DatabaseReader, given: argparse.Namespace) -> int:
@@ -307,12 +287,17 @@ def _when(seconds: float | None) -> str:
 
 def _print_rows(rows: Callable[[], Iterable[Row]], form: str) -> None:
     """Print rows as they come; a table takes them twice, the first time for its widths."""
-    if form == "json":
-        _print_json_rows(rows())
-    elif form == "csv":
+    if form == "csv":
         export.write_to(sys.stdout.buffer, _csv_lines(rows()))
-    else:
+    elif form == "table":
         _print_table(lambda: ({name: _shown(value) for name, value in row.items()} for row in rows()))
+    else:
+        before = "[\n"
+        for row in rows():
+            text = json.dumps(_camel(row), indent=2, ensure_ascii=False)
+            sys.stdout.write(before + textwrap.indent(text, "  "))
+            before = ",\n"
+        _print_line("[]" if before == "[\n" else "\n]")
 
 
 def _csv_lines(rows: Iterable[Row]) -> Iterator[list[str]]:
@@ -322,15 +307,6 @@ def _csv_lines(rows: Iterable[Row]) -> Iterator[list[str]]:
             names = list(row)
             yield names
         yield [_plain(row.get(name)) for name in names]
-
-
-def _print_json_rows(rows: Iterable[Row]) -> None:
-    before = "[\n"
-    for row in rows:
-        text = json.dumps(_camel(row), indent=2, ensure_ascii=False)
-        sys.stdout.write(before + textwrap.indent(text, "  "))
-        before = ",\n"
-    _print_line("[]" if before == "[\n" else "\n]")
 
 
 def _print_table(rows: Callable[[], Iterable[Row]]) -> None:
@@ -345,9 +321,7 @@ def _print_table(rows: Callable[[], Iterable[Row]]) -> None:
     _print_line("  ".join(name.ljust(width) for name, width in widths.items()).rstrip())
     for row in rows():
         cells = ((str(row.get(name, "")), width) for name, width in widths.items())
-        _print_line(
-            "  ".join(text.rjust(width) if text[:1].isdigit() else text.ljust(width) for text, width in cells).rstrip()
-        )
+        _print_line("  ".join(f"{text:{'>' if text[:1].isdigit() else '<'}{width}}" for text, width in cells).rstrip())
 
 
 def _print_line(line: str) -> None:
@@ -369,8 +343,4 @@ def _plain(value: object) -> str:
 
 
 def _camel(row: Row) -> Row:
-    def renamed(name: str) -> str:
-        first, *rest = name.split("_")
-        return first + "".join(part.title() for part in rest)
-
-    return {renamed(name): value for name, value in row.items()}
+    return {re.sub(r"_(.)", lambda found: found[1].upper(), name): value for name, value in row.items()}

@@ -2,52 +2,57 @@
 
 import contextlib
 import json
+import lzma
 import math
 import os
 import re
+import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
-from agent.host.cgroup import Layout
-from agent.host.cgroup_identity import fell, rising_counters
+from agent.host import procfs
+from agent.host.cgroup import Hierarchy, Layout
 from agent.host.paths import HostPaths
-from agent.host.reopening_files import ReopeningFile
+from agent.host.procfs import Malformed
+from agent.host.reopening_files import ReopeningFile, Unreadable
 
 _NAME: Final = re.compile(r"t(\d{1,9})")
+_TIME: Final = re.compile(r"([0-9]{1,19})\t([0-9]{1,19})\t([^\t]*)")
+_INODE: Final = re.compile(r"([0-9]{1,19})\t([^\t]*)")
 _NANO: Final = 1e9
 _TICKS_PER_SECOND: Final = 100.0
+_Number = TypeVar("_Number", int, float)
 
 
 class NotARecording(OSError):  # noqa: N818 - what the folder is
-    """A folder that cannot be replayed; one line that names it and says what is missing."""
+    """A folder or file that cannot be replayed; one line that names it and says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instant:
     """One moment of a recorded machine."""
 
-    name: str  # its folder's name: t and the nominal seconds
-    folder: Path  # where its tree is
+    folder: Path  # where its tree is; its name is t and the nominal seconds
     started: float  # when its reading began, on the monotonic clock; NaN when that is not known. [s]
     slept: float | None  # how long the machine had been suspended by then; None when that is not known. [s]
     ticks_per_second: float  # unit of its /proc/stat
-    times: Mapping[str, float]
-    """The middle of each file's reading by its path on the machine, on the monotonic clock. [s]"""
-    inodes: Mapping[str, int]
-    """Number of each cgroup's folder by its path on the machine; empty in a recording that lacks them."""
+    times: Mapping[str, float]  # the middle of each file's reading by its path on the machine, on that clock. [s]
+    inodes: Mapping[str, int]  # number of each cgroup's folder by its path on the machine; empty if not recorded
+
+    @property
+    def name(self) -> str:
+        """Its folder's name."""
+        return self.folder.name
 
 
 def find(folder: Path) -> tuple[list[Instant], list[str]]:
-    """The instants of a recording, in the order of their nominal seconds.
+    """The instants of a recording, in the order of their nominal seconds; and a sentence for each unusable thing.
 
-    They are in the folder itself, or all in one folder in it.
-
-    Returns the instants, and one sentence for each thing in them that cannot be used. Raises NotARecording: the folder
-    is no recording, or has fewer than two instants.
+    They are in the folder itself, or all in one folder in it. Raises NotARecording for fewer than two.
     """
     names = _names(folder)
     if not names:  # an archive may hold them in a folder of its own
@@ -65,10 +70,6 @@ def _names(folder: Path) -> list[tuple[int, str]]:
     """The instants in a folder by their nominal seconds."""
     try:
         names = [(int(found[1]), name) for name in os.listdir(folder) if (found := _NAME.fullmatch(name))]  # noqa: PTH208
-    except NotADirectoryError:
-        raise NotARecording(
-            f"{folder} is a file: unpack it (tar xf), and give the folder that holds t000, t001 …"
-        ) from None
     except OSError as error:
         raise NotARecording(f"cannot read {folder}: {error.strerror}") from error
     return sorted((number, name) for number, name in names if (folder / name).is_dir())
@@ -77,18 +78,21 @@ def _names(folder: Path) -> list[tuple[int, str]]:
 def _instant(folder: Path, problems: list[str]) -> Instant:
     facts = _facts(folder, problems)
     started, boot = facts.get("monotonic_ns"), facts.get("boottime_ns")
-    ticks = facts.get("clk_tck") or _TICKS_PER_SECOND
-    times = dict(_times(folder, problems))
+    lines = _lines(folder / "times.tsv", problems)
+    read = [(int(found[1]), int(found[2]), found[3]) for line in lines if (found := _TIME.fullmatch(line))]
+    times = {path: (start + end) / 2 / _NANO for start, end, path in read if start <= end}
+    if bad := len(lines) - sum(start <= end for start, end, _ in read):
+        problems.append(f"{folder.name}/times.tsv has {bad} lines that are no start, end and path")
     if not times and started is None:
         problems.append(f"{folder.name} does not say when it was read: it makes no rates")
+    inodes = (_INODE.fullmatch(line) for line in _lines(folder / "cgroups.tsv", []))
     return Instant(
-        name=folder.name,
         folder=folder,
         started=math.nan if started is None else started / _NANO,
         slept=None if started is None or boot is None else (boot - started) / _NANO,
-        ticks_per_second=float(ticks),
+        ticks_per_second=float(facts.get("clk_tck") or _TICKS_PER_SECOND),
         times=times,
-        inodes=dict(_inodes(folder)),
+        inodes={found[2]: int(found[1]) for found in inodes if found},
     )
 
 
@@ -102,32 +106,12 @@ def _facts(folder: Path, problems: list[str]) -> dict[str, int]:
         reason = error.strerror if isinstance(error, OSError) else "it is not a JSON object"
         problems.append(f"{folder.name}/capture.json cannot be used: {reason}")
         return {}
-    numbers = {key: value for key, value in content.items() if isinstance(value, int) and not isinstance(value, bool)}
-    return {key: value for key, value in numbers.items() if 0 <= value < 1 << 63}
+    return {key: value for key, value in content.items() if type(value) is int and 0 <= value < 1 << 63}
 
 
-def _times(folder: Path, problems: list[str]) -> Iterator[tuple[str, float]]:
-    """The middle of each file's reading: lines of start, end [ns] and path."""
-    bad = 0
-    for fields in _lines(folder / "times.tsv", problems):
-        numbers = [int(text) for text in fields[:2] if text.isascii() and text.isdigit() and len(text) < 20]  # noqa: PLR2004 - 2^64
-        if len(fields) == 3 and len(numbers) == 2 and numbers[0] <= numbers[1]:  # noqa: PLR2004 - start, end, path
-            yield fields[2], (numbers[0] + numbers[1]) / 2 / _NANO
-        else:
-            bad += 1
-    if bad:
-        problems.append(f"{folder.name}/times.tsv has {bad} lines that are no start, end and path")
-
-
-def _inodes(folder: Path) -> Iterator[tuple[str, int]]:
-    for fields in _lines(folder / "cgroups.tsv", []):
-        if len(fields) == 2 and fields[0].isascii() and fields[0].isdigit() and len(fields[0]) < 20:  # noqa: PLR2004
-            yield fields[1], int(fields[0])
-
-
-def _lines(file: Path, problems: list[str]) -> list[list[str]]:
+def _lines(file: Path, problems: list[str]) -> list[str]:
     try:
-        return [line.split("\t") for line in file.read_text(encoding="utf-8", errors="replace").splitlines()]
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         problems.append(f"{file.parent.name}/{file.name} cannot be used: {error.strerror}")
         return []
@@ -137,7 +121,7 @@ def _lines(file: Path, problems: list[str]) -> list[list[str]]:
 class RecordedMachine:
     """Shows one instant after the other at the same paths, as a machine would."""
 
-    root: Path  # A link to the instant that is shown
+    root: Path  # a link to the instant that is shown
     instant: Instant | None = None  # the instant that is shown
     layout: Layout | None = None  # the hierarchies of the machine, once they are known
     slept: float = 0.0  # how long the machine had been suspended by then. [s]
@@ -147,19 +131,24 @@ class RecordedMachine:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls) -> Iterator[Self]:
-        """A stage in a temporary folder. Raises NotARecording: there is no room for one."""
+    def open(cls, recording: Path) -> Iterator[tuple[Self, Path]]:
+        """A stage in a temporary folder, and the folder of the recording: an archive is unpacked there.
+
+        Raises NotARecording: there is no room for one, or the archive cannot be read.
+        """
         try:
-            recorded = tempfile.TemporaryDirectory(prefix="headroom-replay-")
+            made = tempfile.TemporaryDirectory(prefix="headroom-replay-")
         except OSError as error:
             raise NotARecording(f"{error.strerror}; set TMPDIR to a folder that can be written") from error
-        with recorded as folder:
-            yield cls(Path(folder) / "now")
-
-    @property
-    def paths(self) -> HostPaths:
-        """The machine's files."""
-        return HostPaths.under(self.root)
+        with made as folder:
+            if recording.is_file():
+                try:
+                    with tarfile.open(recording) as archive:
+                        archive.extractall(Path(folder) / "recording", filter="data")
+                except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError) as error:
+                    raise NotARecording(f"cannot unpack {recording}: {error}") from error
+                recording = Path(folder) / "recording"
+            yield cls(Path(folder) / "now"), recording
 
     def show(self, instant: Instant) -> None:
         """Show an instant."""
@@ -172,6 +161,11 @@ class RecordedMachine:
         if instant.slept is not None:
             self.slept = instant.slept
 
+    @property
+    def paths(self) -> HostPaths:
+        """The machine's files."""
+        return HostPaths.under(self.root)
+
     def file(self, path: Path) -> ReopeningFile:
         """A file of the machine that is read from whichever instant is shown."""
         return _RecordedFile(path, self)
@@ -180,12 +174,8 @@ class RecordedMachine:
         """When a file was read; the instant's start when only that is known, else NaN. [s]"""
         if self.instant is None:
             return math.nan
-        on_machine = path.removeprefix(str(self.root))
-        at = self.instant.times.get(on_machine)
-        if at is None:  # by its name without links: a hierarchy may have several
-            real = os.path.realpath(path).removeprefix(os.path.realpath(self.root))
-            at = self.instant.times.get(real, self.instant.started)
-        return at
+        found = self._known(self.instant.times, path)
+        return self.instant.started if found is None else found
 
     def identity(self, folder: str) -> int:
         """Distinguishes cgroups that had the same path.
@@ -193,38 +183,33 @@ class RecordedMachine:
         By the number of their folder where it was recorded. Else a cgroup is another one when any of its counters fell:
         that one of them rose is no proof that it is the same.
         """
-        below = self._below(folder)
+        hierarchies = self._hierarchies()
+        roots = (f"{one.root}/" for one in hierarchies)
+        below = next((folder.removeprefix(root) for root in roots if folder.startswith(root)), None)
         if below is None or self.instant is None:
             return 0
         if below not in self._identities:
-            inode = self._inode(folder)
+            inode = self._known(self.instant.inodes, folder)
             self._identities[below] = self._identity_by_counters(below) if inode is None else inode
         return self._identities[below]
 
-    def _below(self, folder: str) -> str | None:
-        """A cgroup's path below the root of its hierarchy."""
-        if self.layout is not None:
-            for hierarchy in (self.layout.cpu, self.layout.throttling, self.layout.memory):
-                root = "" if hierarchy is None else f"{hierarchy.root}/"
-                if root and folder.startswith(root):
-                    return folder.removeprefix(root)
-        return None
+    def _hierarchies(self) -> list[Hierarchy]:
+        found = (self.layout.cpu, self.layout.throttling, self.layout.memory) if self.layout is not None else ()
+        return [one for one in dict.fromkeys(found) if one is not None]
 
-    def _inode(self, folder: str) -> int | None:
-        inodes = self.instant.inodes if self.instant is not None else {}
-        found = inodes.get(folder.removeprefix(str(self.root)))
-        if found is None and inodes:
-            found = inodes.get(os.path.realpath(folder).removeprefix(os.path.realpath(self.root)))
+    def _known(self, known: Mapping[str, _Number], path: str) -> _Number | None:
+        """What is known of a path on the machine, else by its name without links: a hierarchy may have several."""
+        found = known.get(path.removeprefix(str(self.root)))
+        if found is None and known:
+            found = known.get(os.path.realpath(path).removeprefix(os.path.realpath(self.root)))
         return found
 
     def _identity_by_counters(self, below: str) -> int:
-        hierarchies = (self.layout.cpu, self.layout.throttling, self.layout.memory) if self.layout is not None else ()
         counters: dict[str, int] = {}
-        for hierarchy in dict.fromkeys(hierarchies):
-            if hierarchy is not None:
-                counters |= rising_counters(hierarchy.root / below, hierarchy.version)
+        for hierarchy in self._hierarchies():
+            counters |= _rising_counters(hierarchy.root / below, hierarchy.version)
         generation, before = self._generations.get(below, (0, {}))
-        generation += fell(before, counters)
+        generation += any(counters[name] < value for name, value in before.items() if name in counters)
         self._generations[below] = generation, counters
         return zlib.crc32(os.fsencode(below)) << 16 | generation  # under another path it is another cgroup in any case
 
@@ -246,3 +231,40 @@ class _RecordedFile(ReopeningFile):
         self.at = self._recorded.read_at(self.path)
         self.identity = self._recorded.identity(os.path.dirname(self.path))  # noqa: PTH120 - a text is wanted
         return content
+
+
+def _single(text: str) -> dict[str, int]:
+    return {"": procfs.number(text.strip(), "a counter")}
+
+
+def _listed(text: str) -> dict[str, int]:
+    lines = (line.split() for line in text.splitlines())
+    return {fields[0]: procfs.number(fields[1], fields[0]) for fields in lines if len(fields) == 2}  # noqa: PLR2004 - name, number
+
+
+def _faults(text: str) -> dict[str, int]:
+    return {name: value for name, value in _listed(text).items() if name in ("pgfault", "pgmajfault")}
+
+
+_RISING: Final[Mapping[Callable[[str], Mapping[str, int]], tuple[str, ...]]] = {
+    _single: (
+        "cpuacct.usage", "cpuacct.usage_user", "cpuacct.usage_sys",
+        "memory.peak", "memory.max_usage_in_bytes", "pids.peak",
+    ),
+    _listed: ("cpu.stat", "cpuacct.stat", "memory.events"),
+    procfs.pressure_totals: ("cpu.pressure", "memory.pressure", "io.pressure"),
+    _faults: ("memory.stat",),
+}  # fmt: skip
+"""How to read the files of a cgroup whose numbers only rise: where one fell, it is another cgroup."""
+
+
+def _rising_counters(folder: Path, version: int) -> dict[str, int]:
+    """What the files of a cgroup count, by name; what cannot be read is left out."""
+    counters: dict[str, int] = {}
+    for parse, names in _RISING.items():
+        for name in names if version != 1 or parse is not _faults else ():  # those of v1 lose what children had
+            file = ReopeningFile(folder / name)
+            with contextlib.suppress(Unreadable, Malformed):
+                counters |= {f"{name} {key}": value for key, value in parse(file.read()).items()}
+            file.close()
+    return counters

@@ -42,35 +42,42 @@ class Replay:
     problems: list[str] = field(default_factory=list)  # what could not be used, a sentence each
 
 
-def replay(folder: Path) -> Replay:
-    """Drive a recording through the collectors.
+def replay(path: Path) -> Replay:
+    """Drive a recording, a folder or a tar file, through the collectors.
 
     Raises NotARecording: no recording, fewer than two instants, or no room for a temporary link.
     """
+    with RecordedMachine.open(path) as (recorded, folder):
+        try:
+            return _replay(recorded, folder)
+        except NotARecording as error:
+            raise NotARecording(str(error).replace(str(folder), str(path))) from None
+
+
+def _replay(recorded: RecordedMachine, folder: Path) -> Replay:
     instants, problems = recording.find(folder)
     found = Replay(problems=problems)
-    with RecordedMachine.open() as recorded:
-        tree = CgroupTree(_layout(recorded, instants))
-        recorded.layout = tree.layout
-        machine = Machine(
-            paths=recorded.paths,
-            cgroups=tree,
-            clock=lambda: recorded.shown * _LONG_SECONDS,
-            ticks_per_second=instants[0].ticks_per_second,
-            slept=lambda: recorded.slept,
-            longest_seconds=math.inf,
-            open_file=recorded.file,
-        )
-        collectors = resolve(_COLLECTORS, machine)
-        before = None
-        for instant in instants:
-            recorded.show(instant)
-            collected = _collect(collectors, instant, found.problems)
-            found.driver = tree.driver or found.driver
-            if before is not None:
-                found.intervals.append(_interval(f"{before.name}-{instant.name}", collected))
-            before = instant
-        found.cgroup_version, found.description = tree.layout.cpu.version, tree.layout.description
+    tree = CgroupTree(_layout(recorded, instants))
+    recorded.layout = tree.layout
+    machine = Machine(
+        paths=recorded.paths,
+        cgroups=tree,
+        clock=lambda: recorded.shown * _LONG_SECONDS,
+        ticks_per_second=instants[0].ticks_per_second,
+        slept=lambda: recorded.slept,
+        longest_seconds=math.inf,
+        open_file=recorded.file,
+    )
+    collectors = resolve(_COLLECTORS, machine)
+    before = None
+    for instant in instants:
+        recorded.show(instant)
+        collected = _collect(collectors, instant, found.problems)
+        found.driver = tree.driver or found.driver
+        if before is not None:
+            found.intervals.append(_interval(f"{before.name}-{instant.name}", collected))
+        before = instant
+    found.cgroup_version, found.description = tree.layout.cpu.version, tree.layout.description
     return found
 
 
@@ -172,18 +179,18 @@ def _row(entity: str, values: Mapping[str, float]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Replay a folder and print what it shows.
+    """Replay a recording and print what it shows.
 
     Returns 0. What could not be used is said on standard error. Raises WrongSetting: the command line is wrong.
     NotARecording: The folder cannot be replayed.
     """
     parser = Parser(prog="headroom-agent replay", description=__doc__, allow_abbrev=False)
-    parser.add_argument("directory", metavar="DIR", type=Path, help="a recording: a folder with t000, t001 …")
+    parser.add_argument("recording", metavar="FILE", type=Path, help="a tar file, or a folder with t000, t001 …")
     parser.add_argument(
         "-o", "--output", choices=("table", "json"), default="table", help="table for people (default), or json"
     )
     options = parser.parse_args(arguments)
-    found = replay(options.directory)
+    found = replay(options.recording)
     for problem in found.problems:
         sys.stderr.write(f"headroom-agent replay: {problem}\n")
     lines = [json.dumps(as_json(found), indent=2)] if options.output == "json" else as_table(found)

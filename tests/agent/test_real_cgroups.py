@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import uuid
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from agent.capture import replay
-from agent.capture.capture import CaptureWriter
+from agent.capture.capture import capture
 from agent.collectors.base import Collector, Machine, Tick, resolve
 from agent.host.cgroup import CgroupTree, Hierarchy, NoCgroups, detect
 from agent.host.paths import HostPaths
@@ -258,15 +259,21 @@ def test_real_quota_throttles(busy_pod: BusyPod) -> None:
 def test_real_capture_is_replayed(busy_pod: BusyPod, tmp_path: Path) -> None:
     """This machine's own files, captured and replayed, show what the process says that it used."""
     _go(busy_pod)
-    recorder = CaptureWriter(HostPaths.under("/"), tmp_path / "capture")
-    before = busy_pod.cpu_nanoseconds(), time.monotonic_ns()
-    recorder.take("t000")
-    first = busy_pod.cpu_nanoseconds(), time.monotonic_ns()
-    _wait_for(lambda: busy_pod.cpu_nanoseconds() > first[0] + 300_000_000)
-    second = busy_pod.cpu_nanoseconds(), time.monotonic_ns()
-    recorder.take("t001")
-    after = busy_pod.cpu_nanoseconds(), time.monotonic_ns()
-    found = replay.as_json(replay.replay(tmp_path / "capture"))
+    target, moments = tmp_path / "capture.tar", []
+
+    def moment(_: object = None) -> None:
+        moments.append((busy_pod.cpu_nanoseconds(), time.monotonic_ns()))
+
+    def wait(_: float) -> None:
+        if moments:
+            _wait_for(lambda: busy_pod.cpu_nanoseconds() > moments[-1][0] + 300_000_000)
+        moment()
+
+    capture(HostPaths.under("/"), target, 1, moment, sleep=wait)
+    before, first, second, after = moments
+    with tarfile.open(target) as archive:
+        archive.extractall(tmp_path / "capture", filter="data")
+    found = replay.as_json(replay.replay(target))
     assert found["detected"]["driver"] in ("systemd", "cgroupfs")
     cores = found["intervals"]["t000-t001"]["pods"][busy_pod.uid]["cpuMilli"] / 1000
     least = (second[0] - first[0]) / (after[1] - before[1])
@@ -284,12 +291,14 @@ def test_nobody_can_capture(busy_pod: BusyPod) -> None:
             os.setgid(65534)
             os.setuid(65534)
             try:
-                CaptureWriter(HostPaths.under("/"), Path(folder) / "capture").take("t000")
+                capture(HostPaths.under("/"), Path(folder) / "capture", 1, lambda _: None, sleep=lambda _: None)
             finally:
                 os._exit(0)
         os.waitpid(child, 0)
-        taken = Path(folder) / "capture/t000"
-        assert taken.stat().st_uid == 65534
+        taken = Path(folder) / "t000"
+        assert (Path(folder) / "capture").stat().st_uid == 65534
+        with tarfile.open(Path(folder) / "capture") as archive:
+            archive.extractall(folder, filter="data")
         assert f"pod{busy_pod.uid}/memory.stat" in (taken / "times.tsv").read_text()
         errors = (taken / "errors.tsv").read_text()
         assert busy_pod.uid not in errors

@@ -102,10 +102,10 @@ class Measured:
 def measured(kernel: GuestKernel, python: Path) -> Iterator[dict[str, Measured]]:
     """Boot the guest, run the agent in it beside pods of each driver, and read what it brought back."""
     commands = {
-        driver: [_agent(python, SCRATCH / driver), _capture(python, SCRATCH / f"{driver}-recording")]
+        driver: [_agent(python, SCRATCH / driver), _capture(python, SCRATCH / f"{driver}-recording.tar")]
         for driver in DRIVERS
     }
-    keep = [str(SCRATCH / f"{driver}{kind}") for driver in DRIVERS for kind in ("", "-recording")]
+    keep = [str(SCRATCH / f"{driver}{kind}") for driver in DRIVERS for kind in ("", "-recording.tar")]
     script = ROOT / "tools/devcluster" / "guest_pods.py"
     environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory() as folder:
@@ -138,8 +138,8 @@ def _agent(python: Path, data: Path) -> list[str]:
     return [str(python), "-m", "agent", "--standalone", "--node-name=guest", *flags]
 
 
-def _capture(python: Path, folder: Path) -> list[str]:
-    return [str(python), "-m", "agent", "capture", str(folder), f"--seconds={CAPTURE_SECONDS}"]
+def _capture(python: Path, target: Path) -> list[str]:
+    return [str(python), "-m", "agent", "capture", str(target), f"--seconds={CAPTURE_SECONDS}"]
 
 
 def _read(out: Path, driver: str) -> Measured:
@@ -147,4 +147,7 @@ def _read(out: Path, driver: str) -> Measured:
     status = yaml.safe_load((out / f"{driver}-0.out").read_text())["status"]
     truth = json.loads((out / f"{driver}-truth.json").read_text())
     store = Tsdb.open(out / "kept" / driver / "agent.db")
-    return Measured(status, log, store, truth, out / "kept" / f"{driver}-recording")
+    recording = out / "kept" / f"{driver}-recording"
+    with tarfile.open(f"{recording}.tar") as archive:
+        archive.extractall(recording, filter="data")
+    return Measured(status, log, store, truth, recording)

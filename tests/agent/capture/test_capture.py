@@ -2,6 +2,8 @@
 
 import json
 import os
+import resource
+import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.capture import capture, replay
-from agent.capture.capture import CannotCapture, CaptureWriter, Timing, plan
+from agent.capture.capture import CannotCapture, plan
 from agent.host.paths import HostPaths
 from headroom.runtime.options import WrongSetting
 from tests.agent.recorded import KINDS, RecordedMachine
@@ -17,11 +19,22 @@ from tests.agent.recorded import KINDS, RecordedMachine
 Make = Callable[[str], RecordedMachine]
 
 
-def _take(machine: RecordedMachine, folder: Path, *names: str) -> None:
-    recorder = CaptureWriter(HostPaths.under(machine.live), folder)
-    for name in names:
-        recorder.take(name)
+def _take(machine: RecordedMachine, folder: Path, between: Callable[[], object] = lambda: None) -> Path:
+    """Record two instants, with something that happens between them, and unpack what was written."""
+    target = folder.with_suffix(".tar")
+    paths = HostPaths.under(machine.live)
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
         time.sleep(0.025)  # readings closer together than 20 ms are no rate
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            between()
+
+    capture.capture(paths, target, 1, lambda _: None, sleep=sleep)
+    with tarfile.open(target) as archive:
+        archive.extractall(folder, filter="data")
+    return target
 
 
 @pytest.mark.parametrize(
@@ -45,8 +58,9 @@ def test_instants_are_planned(seconds: int, instants: list[int]) -> None:
 def test_capture_can_be_replayed(kind: str, recorded: Make, tmp_path: Path) -> None:
     """What was captured shows the same machine: its kind, its pods, their memory; links are links."""
     machine, folder = recorded(kind), tmp_path / "capture"
-    _take(machine, folder, "t000", "t001")
-    found = replay.as_json(replay.replay(folder))
+    target = _take(machine, folder)
+    found = replay.as_json(replay.replay(target))
+    assert found == replay.as_json(replay.replay(folder))  # unpacked by hand
     expected = machine.expected
     assert found["detected"] == {"cgroup": expected["cgroup_version"], "driver": expected["driver"]}
     interval = found["intervals"]["t000-t001"]
@@ -59,7 +73,7 @@ def test_capture_can_be_replayed(kind: str, recorded: Make, tmp_path: Path) -> N
 def test_files_are_byte_for_byte(recorded: Make, tmp_path: Path) -> None:
     """Every counter is as the kernel wrote it, and its reading lies inside of the instant's."""
     machine, folder = recorded("v2-systemd"), tmp_path / "capture"
-    _take(machine, folder, "t000")
+    _take(machine, folder)
     facts = json.loads((folder / "t000/capture.json").read_text())
     lines = [line.split("\t") for line in (folder / "t000/times.tsv").read_text().splitlines()]
     paths = [path for _, _, path in lines]
@@ -78,13 +92,15 @@ def test_numbers_tell_cgroups_apart(recorded: Make, tmp_path: Path) -> None:
     """A pod that was made again between two instants is known by the number of its folder."""
     machine, folder = recorded("v2-cgroupfs"), tmp_path / "capture"
     pod = machine.live / "sys/fs/cgroup" / machine.pod_path("g").lstrip("/")
-    _take(machine, folder, "t000")
-    pod.rename(pod.with_name("old"))
-    pod.mkdir()
-    for file in pod.with_name("old").iterdir():
-        if file.is_file():
-            (pod / file.name).write_bytes(file.read_bytes())
-    _take(machine, folder, "t001")
+
+    def make_again() -> None:
+        pod.rename(pod.with_name("old"))
+        pod.mkdir()
+        for file in pod.with_name("old").iterdir():
+            if file.is_file():
+                (pod / file.name).write_bytes(file.read_bytes())
+
+    _take(machine, folder, make_again)
     gaps = replay.as_json(replay.replay(folder))["intervals"]["t000-t001"]["gaps"]
     assert {"uid": machine.uid("g"), "metric": "cpu", "reason": "recreated"} in gaps
 
@@ -98,7 +114,7 @@ def test_mounts_are_cut(recorded: Make, tmp_path: Path) -> None:
     (machine.live / "proc/1/cmdline").write_text("--password=secret")
     kept = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\nproc /proc proc rw 0 0\n"
     (machine.live / "proc/mounts").write_text(f"//secret/share /mnt cifs user=secret 0 0\n{kept}")
-    _take(machine, folder, "t000")
+    _take(machine, folder)
     assert (folder / "t000/proc/mounts").read_text() == kept
     for path in folder.rglob("*"):
         assert not path.is_file() or b"secret" not in path.read_bytes()
@@ -110,7 +126,7 @@ def test_unreadable_files_are_listed(recorded: Make, tmp_path: Path) -> None:
     loop = machine.live / "proc/meminfo"
     loop.unlink()
     loop.symlink_to(loop)
-    _take(machine, folder, "t000")
+    _take(machine, folder)
     assert (folder / "t000/errors.tsv").read_text() == "/proc/meminfo\tToo many levels of symbolic links\n"
     assert json.loads((folder / "t000/capture.json").read_text())["unreadable"] == 1
     assert (folder / "t000/proc/stat").exists()
@@ -119,15 +135,18 @@ def test_unreadable_files_are_listed(recorded: Make, tmp_path: Path) -> None:
 def test_command_says_how_it_goes(
     recorded: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each instant is reported as it comes, and finally how to pack them; the agent's own variables name the host."""
-    machine, folder = recorded("v2-cgroupfs-nomem"), tmp_path / "new/capture"
+    """Each instant is reported as it comes; the agent's own variables name the host; a file of its own is made."""
+    machine, target = recorded("v2-cgroupfs-nomem"), tmp_path / "new/node.tar"
     monkeypatch.setenv("HEADROOM_AGENT_HOST_ROOT", str(machine.live))
-    assert capture.main([str(folder), "--seconds", "1"]) == 0
+    assert capture.main([str(target), "--seconds", "1"]) == 0
     out, err = capsys.readouterr()
     assert [line.partition(":")[0] for line in err.splitlines()] == ["t000 of t001", "t001 of t001"]
-    assert out == f"Recorded in {folder}. To pack it: tar -C {folder.parent} -cJf capture.tar.xz capture\n"
-    assert sorted(path.name for path in folder.iterdir()) == ["t000", "t001"]
-    assert (folder / "t000/proc/stat").read_bytes() == (machine.live / "proc/stat").read_bytes()
+    assert out == f"Recorded in {target}. To make it smaller: xz {target}\n"
+    with tarfile.open(target) as archive:
+        assert {name.partition("/")[0] for name in archive.getnames()} == {"t000", "t001"}
+        stat = archive.extractfile("t000/proc/stat")
+        assert stat is not None
+        assert stat.read() == (machine.live / "proc/stat").read_bytes()
 
 
 def test_waits_are_measured_from_start(recorded: Make, tmp_path: Path) -> None:
@@ -144,35 +163,50 @@ def test_waits_are_measured_from_start(recorded: Make, tmp_path: Path) -> None:
         now += 0.25  # what taking an instant took
 
     paths = HostPaths.under(recorded("v2-cgroupfs-nomem").live)
-    capture.capture(paths, tmp_path / "c", 10, say, Timing(clock=lambda: now, sleep=sleep))
+    capture.capture(paths, tmp_path / "c", 10, say, clock=lambda: now, sleep=sleep)
     assert waits == [0, 0.75, 0.75, 7.75]
 
 
-def test_folder_must_be_new(recorded: Make, tmp_path: Path) -> None:
-    """A folder with something in it is not written to."""
-    (tmp_path / "mine").touch()
-    with pytest.raises(CannotCapture, match=f"{tmp_path} is not empty: give a new folder"):
-        capture.capture(HostPaths.under(recorded("v2-cgroupfs").live), tmp_path, 1, lambda _: None)
-
-
-def test_unwritable_folder_is_named(recorded: Make, tmp_path: Path) -> None:
-    """A folder that cannot be made is named, with the way out."""
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("file", r"/file exists already: give a new file"),
+        ("file/c", r"cannot write .*/file/c: (Not a directory|File exists); give another file"),
+    ],
+)
+def test_target_must_be_new(name: str, message: str, recorded: Make, tmp_path: Path) -> None:
+    """A file that is there is not written over; one that cannot be made is named, with the way out."""
     (tmp_path / "file").touch()
-    with pytest.raises(CannotCapture, match=r"cannot write .*/file/c: Not a directory; give another folder"):
-        capture.capture(HostPaths.under(recorded("v2-cgroupfs").live), tmp_path / "file/c", 1, lambda _: None)
+    with pytest.raises(CannotCapture, match=message):
+        capture.capture(HostPaths.under(recorded("v2-cgroupfs").live), tmp_path / name, 1, lambda _: None)
 
 
-def test_half_an_instant_is_removed(recorded: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the disk is full nothing half is left behind, and the folder is named."""
+def test_half_an_instant_is_removed(recorded: Make, tmp_path: Path) -> None:
+    """When the disk fills up, the instants that are complete stay, nothing half is left behind, and the file is named.
 
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+    Without any, there is no file.
+    """
 
-    machine, folder = recorded("v2-cgroupfs"), tmp_path / "c"
-    monkeypatch.setattr(capture, "_write", full)
-    with pytest.raises(CannotCapture, match="c: No space left on device"):
-        capture.capture(HostPaths.under(machine.live), folder, 1, lambda _: None)
-    assert list(folder.iterdir()) == []
+    def full(after: int) -> Callable[[float], None]:
+        begun: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            begun.append(seconds)
+            if len(begun) > after:
+                resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "c").stat().st_size + 4096, limits[1]))
+
+        return sleep
+
+    paths, limits = HostPaths.under(recorded("v2-cgroupfs").live), resource.getrlimit(resource.RLIMIT_FSIZE)
+    for after, left in ((0, None), (2, {"t000", "t001"})):
+        try:
+            with pytest.raises(CannotCapture, match="c: File too large"):
+                capture.capture(paths, tmp_path / "c", 10, lambda _: None, sleep=full(after))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert (tmp_path / "c").exists() == (left is not None)
+    with tarfile.open(tmp_path / "c") as archive:
+        assert {name.partition("/")[0] for name in archive.getnames()} == left
 
 
 def test_no_cgroups_is_one_line(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -350,12 +351,16 @@ def test_no_recording_is_one_line(names: list[str], message: str, tmp_path: Path
 
 
 def test_no_folder_is_one_line(tmp_path: Path) -> None:
-    """A folder that is not there, and an archive that was not unpacked, are named."""
+    """A folder that is not there, a file that is no archive, and an archive without instants are named."""
     with pytest.raises(NotARecording, match=r"cannot read .*nowhere: No such file"):
         replay.replay(tmp_path / "nowhere")
     (tmp_path / "x.tar.xz").touch()
-    with pytest.raises(NotARecording, match="is a file: unpack it"):
+    with pytest.raises(NotARecording, match=r"cannot unpack .*/x.tar.xz: "):
         replay.replay(tmp_path / "x.tar.xz")
+    with tarfile.open(tmp_path / "empty.tar", "w") as archive:
+        archive.add(tmp_path / "x.tar.xz", "notes/x")
+    with pytest.raises(NotARecording, match=f"{tmp_path}/empty.tar holds no instants"):
+        replay.replay(tmp_path / "empty.tar")
 
 
 def test_command_prints_json(made: Made, capsys: pytest.CaptureFixture[str]) -> None:

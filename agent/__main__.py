@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from agent import settings as agent_settings
-from agent.allocator import set_mmap_threshold
+from agent.process import set_mmap_threshold
 from agent.runner import run
 from agent.settings import AgentSettings
 from agent.tsdb.schema import StoreError

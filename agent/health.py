@@ -1,97 +1,85 @@
-"""The agent's health checks behind /healthz, /readyz and ?verbose; each is evaluated on request."""
+"""The agent over HTTP: /healthz, /readyz and /livez with their checks, /metrics, and pages that others add."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Final
 
 from agent.settings import AgentSettings
-from headroom.runtime.health import Check, Health
+from headroom.runtime import http
+from headroom.runtime.health import Health
 
-_FEWEST_TICKS = 3.0
+if TYPE_CHECKING:
+    from agent.pipeline import Pipeline
+    from agent.sources.pod import PodSource
 
-
-class PipelineStatus(Protocol):
-    """What the pipeline knows of itself; times are of the clock that only runs forward. [s]"""
-
-    @property
-    def ticked_at(self) -> float | None:
-        """When the last tick ended."""
-
-    @property
-    def node_measured_at(self) -> float | None:
-        """When node CPU and memory were last measured in one tick."""
-
-    @property
-    def store_failing_since(self) -> float | None:
-        """Since when samples cannot be written; None when they are."""
-
-    @property
-    def store_problem(self) -> str:
-        """Why they cannot; empty when they are."""
-
-
-class PodListStatus(Protocol):
-    """What a pod source knows of itself."""
-
-    @property
-    def synced(self) -> bool:
-        """Whether the pods were listed."""
-
-    @property
-    def problem(self) -> str:
-        """Why the list is not current; empty when it is."""
+YAML: Final = "application/yaml"
+_FEWEST_TICKS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class AgentHealth:
-    """The checks."""
+class Page:
+    """One more path; a RuntimeError or OSError that its text raises becomes 503 with that message."""
 
-    settings: AgentSettings  # the limits
-    pipeline: PipelineStatus  # what they look at
-    clock: Callable[[], float]  # the clock that only runs forward. [s]
-    began: float  # when the agent began, by that clock. [s]
-    pod_list: PodListStatus  # where the pods come from
+    text: Callable[[], str]
+    content_type: str = http.TEXT
 
-    def health(self, facts: Mapping[str, Callable[[], str]]) -> Health:
-        """All of them.
+    def __call__(self, _request: http.Request) -> http.Reply:
+        """Its content now."""
+        try:
+            return http.Reply(self.text().encode(), content_type=self.content_type)
+        except (RuntimeError, OSError) as error:  # the store's
+            return http.Reply.text(f"{error}\n", 503)
 
-        /healthz: ticks are made. /readyz, besides: node CPU and memory are measured, the pods were listed, and samples
-        are written (a full disk may last ``--unready-after``). An API server that is away is in neither: the agent goes
-        on without it, and a restart would not bring it back.
-        """
-        ready: dict[str, Check] = {"node": self.node, "pods": self.pods, "store": self.store}
-        return Health(healthy={"ticks": self.ticks}, ready=ready, facts=facts)
 
-    def ticks(self) -> str:
-        """What is wrong with the ticks."""
-        last = self.pipeline.ticked_at
-        age = self.clock() - (self.began if last is None else last)
-        if age <= self._longest():
+def pages(metrics: Callable[[], bytes], health: Health, more: Mapping[str, Page] | None = None) -> http.Pages:
+    """All pages of the agent.
+
+    /livez is 200 while the program can answer: restarting it because the disk is full would lose what it remembers.
+    """
+    return {
+        **http.health_pages(lambda: health, livez=lambda _request: http.Reply.text("ok\n")),
+        ("GET", "/metrics"): http.MetricsPage(metrics),
+        **{("GET", path): page for path, page in (more or {}).items()},
+    }
+
+
+def agent_health(
+    settings: AgentSettings,
+    pipeline: "Pipeline",
+    pods: "PodSource",
+    clock: Callable[[], float],
+    facts: Mapping[str, Callable[[], str]],
+) -> Health:
+    """The checks, by a clock that only runs forward [s]; ``?verbose`` shows the facts.
+
+    /healthz: ticks are made. /readyz, besides: node CPU and memory are measured, the pods were listed, and samples are
+    written (a full disk may last ``--unready-after``). An API server that is away is in neither: the agent goes on
+    without it, and a restart would not bring it back.
+    """
+    began = clock()
+    longest = max(settings.serve.unhealthy_after_seconds, _FEWEST_TICKS * settings.collect.interval_seconds)
+
+    def ticks() -> str:
+        last = pipeline.ticked_at
+        age = clock() - (began if last is None else last)
+        if age <= longest:
             return ""
         return f"no tick was made for {age:.0f} s" if last is None else f"the last tick was made {age:.0f} s ago"
 
-    def node(self) -> str:
-        """What is wrong with measuring the node."""
-        last = self.pipeline.node_measured_at
-        if last is None:
+    def node() -> str:
+        if pipeline.node_measured_at is None:
             return "CPU and memory of the node were not measured yet"
-        age = self.clock() - last
-        return f"the node was last measured {age:.0f} s ago" if age > self._longest() else ""
+        age = clock() - pipeline.node_measured_at
+        return f"the node was last measured {age:.0f} s ago" if age > longest else ""
 
-    def pods(self) -> str:
-        """What is wrong with the list of pods."""
-        if self.pod_list.synced:
-            return ""
-        return f"the pods of this node were not listed yet: {self.pod_list.problem or 'waiting for the first list'}"
+    def listed() -> str:
+        why = pods.problem or "waiting for the first list"
+        return "" if pods.synced else f"the pods of this node were not listed yet: {why}"
 
-    def store(self) -> str:
-        """What is wrong with keeping samples."""
-        since = self.pipeline.store_failing_since
-        if since is None:
-            return ""
-        age = self.clock() - since
-        limit = self.settings.serve.unready_after_seconds
-        return f"samples are kept in memory for {age:.0f} s: {self.pipeline.store_problem}" if age > limit else ""
+    def store() -> str:
+        age = 0.0 if pipeline.store_failing_since is None else clock() - pipeline.store_failing_since
+        late = age > settings.serve.unready_after_seconds
+        return f"samples are kept in memory for {age:.0f} s: {pipeline.store_problem}" if late else ""
 
-    def _longest(self) -> float:
-        return max(self.settings.serve.unhealthy_after_seconds, _FEWEST_TICKS * self.settings.collect.interval_seconds)
+    ready = {"node": node, "pods": listed, "store": store}
+    return Health(healthy={"ticks": ticks}, ready=ready, facts=facts)

@@ -5,9 +5,10 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-from agent.host.clock import slept_seconds
+from agent.host.rates import slept_seconds
+from agent.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -17,16 +18,6 @@ BACK: Final = "back"  # the wall clock was set back
 _JUMP_SECONDS: Final = 1.0
 
 Clock = Callable[[], float]  # answers with a time. [s]
-
-
-class TickerMetrics(Protocol):
-    """Counts late ticks and clock jumps."""
-
-    def late(self, ticks: int) -> None:
-        """So many ticks were left out, because an earlier one took too long or the program did not run."""
-
-    def jumped(self, kind: str) -> None:
-        """The clocks parted: suspended, forward or back."""
 
 
 @dataclass(slots=True)
@@ -40,11 +31,9 @@ class Clocks:
     _offset: float | None = None
 
     def jump(self) -> tuple[str, float] | None:
-        """What happened to the clocks since the last call, and by how much, if it was a second or more.
+        """What happened to the clocks since the last call, and by how much, if it was a second or more. [s]
 
         Slow adjustments add up until they are a second.
-
-        Returns what (suspended, forward, back), and how much. [s]
         """
         slept = self.slept()
         offset = self.wall() - self.running() - slept
@@ -63,11 +52,11 @@ class Clocks:
 async def run_ticker(
     interval: float,
     tick: Callable[[float], None],
-    counts: TickerMetrics,
+    metrics: Metrics,
     clocks: Clocks | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Tick for ever.
+    """Tick for ever, each tick with its time. [seconds since 1970]
 
     A tick that comes too late is left out and counted, not made up for. The wall clock may be set in either direction
     and the machine may sleep: that is logged and counted, and the ticker goes on.
@@ -78,13 +67,13 @@ async def run_ticker(
         found = clocks.jump()
         if found is not None:
             _log_jump(*found)
-            counts.jumped(found[0])
+            metrics.clock_jumps.labels(found[0]).inc()
         tick(clocks.wall())
         due += interval
         behind = clocks.running() - due
         if behind > interval:
             skipped = int(behind / interval)
-            counts.late(skipped)
+            metrics.ticks_late.inc(skipped)
             due += skipped * interval
         await sleep(max(due - clocks.running(), 0.0))
 

@@ -9,13 +9,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.health import AgentHealth
-from agent.http import YAML, Page, pages
+from agent.health import YAML, Page, agent_health, pages
 from agent.interval import run_ticker
-from agent.metrics import Metrics
+from agent.process import on_signals
 from agent.reporter.publisher import Publisher
 from agent.settings import AgentSettings
-from agent.signals import on_signals
 from agent.standalone.display import Display
 from agent.standalone.overview import Sources
 from agent.tsdb.schema import StoreError
@@ -83,17 +81,15 @@ def _reporting(settings: AgentSettings, components: AgentComponents, api: kube.A
 async def _serve(
     settings: AgentSettings, components: AgentComponents, reporting: Reporting, stop: asyncio.Event
 ) -> None:
-    agent_health = AgentHealth(settings, components.pipeline, time.monotonic, time.monotonic(), components.pods)
-    health = agent_health.health(health_details(settings, components, reporting.problem))
+    facts = health_details(settings, components, reporting.problem)
+    health = agent_health(settings, components.pipeline, components.pods, time.monotonic, facts)
     server: http.Served | None = None
-    tasks: list[asyncio.Task[None]] = []
+    tasks: list[asyncio.Task[Any]] = []
     try:
         if not settings.display.once:
             server = await _listen(pages(components.metrics.render, health, reporting.pages), settings.serve.listen)
-        ticks = run_ticker(
-            settings.collect.interval_seconds, components.pipeline.run_once, _TickerMetrics(components.metrics)
-        )
-        work = [ticks, _checkpoints(settings, components), reporting.run, _until(stop)]
+        ticks = run_ticker(settings.collect.interval_seconds, components.pipeline.run_once, components.metrics)
+        work: list[Coroutine[Any, Any, Any]] = [ticks, _checkpoints(settings, components), reporting.run, stop.wait()]
         watches = [components.pods.run(), components.node.run()]
         tasks = [asyncio.create_task(one) for one in work + watches]
         await _wait_for_first(set(tasks[: len(work)]), set(tasks[len(work) :]))
@@ -106,7 +102,7 @@ async def _serve(
             await server.close(_ANSWER_SECONDS)
 
 
-async def _wait_for_first(work: set[asyncio.Task[None]], watches: set[asyncio.Task[None]]) -> None:
+async def _wait_for_first(work: set[asyncio.Task[Any]], watches: set[asyncio.Task[Any]]) -> None:
     """Wait until the work is over: stopped, reported once, or a task failed (then its error is raised).
 
     A watch that has nothing to follow may end.
@@ -116,23 +112,6 @@ async def _wait_for_first(work: set[asyncio.Task[None]], watches: set[asyncio.Ta
         done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
-
-
-async def _until(stop: asyncio.Event) -> None:
-    await stop.wait()
-
-
-@dataclass(frozen=True, slots=True)
-class _TickerMetrics:
-    """The ticker's counts as metrics."""
-
-    metrics: Metrics
-
-    def late(self, ticks: int) -> None:
-        self.metrics.ticks_late.inc(ticks)
-
-    def jumped(self, kind: str) -> None:
-        self.metrics.clock_jumps.labels(kind).inc()
 
 
 async def _checkpoints(settings: AgentSettings, components: AgentComponents) -> None:

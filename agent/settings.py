@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.collectors import COLLECTORS
-from agent.host.paths import HostPaths
+from agent.host.procfs import HostPaths
 from agent.prediction.policy import PATH, resolve
 from agent.predictors import PolicyError
 from agent.tsdb.settings import StoreSettings

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from agent.host.cgroup import NoCgroups, detect
-from agent.host.paths import HostPaths
+from agent.host.procfs import HostPaths
 from headroom.runtime.options import Parser, WrongSetting, variable
 
 _FIRST_SECONDS: Final = (0, 1, 2, 10)

@@ -16,8 +16,7 @@ from typing import Any, Final, Self, TypeVar
 
 from agent.host import procfs
 from agent.host.cgroup import Hierarchy, Layout
-from agent.host.paths import HostPaths
-from agent.host.procfs import Malformed
+from agent.host.procfs import HostPaths, Malformed
 from agent.host.reopening_files import ReopeningFile, Unreadable
 
 _NAME: Final = re.compile(r"t(\d{1,9})")

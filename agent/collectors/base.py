@@ -8,9 +8,8 @@ from typing import Protocol
 
 from agent.collectors import COLLECTORS
 from agent.host.cgroup import CgroupTree
-from agent.host.clock import slept_seconds
-from agent.host.paths import HostPaths
-from agent.host.rates import Rates
+from agent.host.procfs import HostPaths
+from agent.host.rates import Rates, slept_seconds
 from agent.host.reopening_files import ReopeningFile
 from agent.pods import PodRef
 from agent.samples import CollectionResult

@@ -2,7 +2,8 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Final, Self
 
 _BUSY: Final = (1, 2, 3, 6, 7)  # user, nice, system, irq, softirq; not idle, iowait, steal, guest
 _PRESSURE: Final = re.compile(
@@ -16,6 +17,19 @@ MOST_BYTES: Final = 1 << 53
 
 class Malformed(ValueError):  # noqa: N818 - what the file is
     """A kernel file without what it should hold: a short read, or another file. The message names what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPaths:
+    """Roots of the two file systems that describe a machine."""
+
+    proc: Path  # the machine's /proc
+    cgroup: Path  # the machine's /sys/fs/cgroup
+
+    @classmethod
+    def under(cls, root: Path | str) -> Self:
+        """The usual places below a root: ``/`` for this machine, a mount point or a recorded tree for another."""
+        return cls(proc=Path(root) / "proc", cgroup=Path(root) / "sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,27 @@
 """Counters to rates. What cannot be a rate is a gap with a reason, never a number."""
 
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 
+_CLOSE_SECONDS = 0.001
+_TRIES = 5
 SUSPENDED_SECONDS = 0.5
 """A machine that slept for less was not suspended: two clocks are never read at quite the same moment. [s]"""
+
+
+def slept_seconds() -> float:
+    """How long the machine was suspended since it booted: CLOCK_BOOTTIME - CLOCK_MONOTONIC. [s]"""
+    best, least = 0.0, float("inf")
+    for _ in range(_TRIES):
+        before = time.monotonic()
+        boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+        after = time.monotonic()
+        if after - before < least:
+            best, least = boot - (before + after) / 2, after - before
+        if least < _CLOSE_SECONDS:  # else this thread was held up between the clocks
+            break
+    return best
 
 
 class Gap(StrEnum):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from agent.host import procfs
-from agent.host.paths import HostPaths
+from agent.host.procfs import HostPaths
 from agent.prediction.node import NodeResources
 from crds import names
 from crds.codec import CodecError

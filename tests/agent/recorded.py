@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.collectors.base import Machine
 from agent.host.cgroup import CgroupTree, detect
-from agent.host.paths import HostPaths
+from agent.host.procfs import HostPaths
 
 ARCHIVES = Path(__file__).parent.parent / "fixtures/host"
 KINDS = ("v1-cgroupfs", "v1vm-systemd", "v2-cgroupfs", "v2-cgroupfs-nomem", "v2-systemd")

@@ -5,7 +5,7 @@ import sys
 
 HOLES = """
 import numpy as np, psutil
-from agent.allocator import set_mmap_threshold
+from agent.process import set_mmap_threshold
 
 set_mmap_threshold()
 rss = psutil.Process().memory_info

@@ -1,10 +1,11 @@
 """What /healthz and /readyz answer."""
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import pytest
 
-from agent.health import AgentHealth
+from agent.health import agent_health
 from agent.settings import AgentSettings, CollectSettings
 
 
@@ -28,9 +29,10 @@ class Pods:
 
 def _answers(signs: Signs, now: float, *, synced: bool = True, interval: float = 1.0) -> tuple[bool, bool, str]:
     settings = AgentSettings(collect=CollectSettings(interval_seconds=interval))
-    health = AgentHealth(
-        settings, signs, lambda: now, 0.0, Pods(synced, "" if synced else "connection refused")
-    ).health({"machine": lambda: "cgroup v2"})
+    times = iter([0.0])  # when it began
+    pods = Pods(synced, "" if synced else "connection refused")
+    facts = {"machine": lambda: "cgroup v2"}
+    health = agent_health(settings, cast("Any", signs), cast("Any", pods), lambda: next(times, now), facts)
     healthy, _ = health.answer(ready=False, verbose=False)
     ready, text = health.answer(ready=True, verbose=True)
     return healthy, ready, text

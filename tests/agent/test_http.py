@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
-from agent.http import Page, pages
+from agent.health import Page, pages
 from agent.metrics import Metrics
 from headroom.runtime import http
 from headroom.runtime.health import Health

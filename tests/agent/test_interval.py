@@ -3,6 +3,7 @@
 import pytest
 
 from agent.interval import BACK, FORWARD, SUSPENDED, Clocks, run_ticker
+from agent.metrics import Metrics
 
 WALL = 1_700_000_000.0
 
@@ -16,8 +17,7 @@ class World:
         self.slept = 0.0
         self.left = ticks
         self.times: list[float] = []
-        self.skipped = 0
-        self.jumps: list[str] = []
+        self.metrics = Metrics()
         self.cost = dict.fromkeys(range(ticks), 0.0)
 
     @property
@@ -47,18 +47,21 @@ class World:
             raise StopAsyncIteration
         self.run(seconds)
 
-    def late(self, ticks: int) -> None:
-        """Count."""
-        self.skipped += ticks
+    @property
+    def skipped(self) -> float:
+        """Ticks that were left out."""
+        return self.metrics.registry.get_sample_value("headroom_agent_ticks_late_total") or 0
 
-    def jumped(self, kind: str) -> None:
-        """Count."""
-        self.jumps.append(kind)
+    @property
+    def jumps(self) -> list[str]:
+        """Kinds of jumps that were counted, once each."""
+        (found,) = (family.samples for family in self.metrics.clock_jumps.collect())
+        return [one.labels["kind"] for one in found if one.value == 1 and one.name.endswith("_total")]
 
     async def run_ticker(self, interval: float = 1.0) -> list[float]:
         """Times of the ticks, as seconds after the start."""
         with pytest.raises(StopAsyncIteration):
-            await run_ticker(interval, self.tick, self, self.clocks, self.sleep)
+            await run_ticker(interval, self.tick, self.metrics, self.clocks, self.sleep)
         return [time - WALL for time in self.times]
 
 

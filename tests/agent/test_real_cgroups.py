@@ -18,7 +18,7 @@ from agent.capture import replay
 from agent.capture.capture import capture
 from agent.collectors.base import Collector, Machine, Tick, resolve
 from agent.host.cgroup import CgroupTree, Hierarchy, NoCgroups, detect
-from agent.host.paths import HostPaths
+from agent.host.procfs import HostPaths
 from agent.host.rates import Gap
 from agent.samples import CPU, CPU_THROTTLED, MEMORY, NODE, CollectionResult, Missing
 

@@ -18,9 +18,9 @@ import pytest
 
 from agent import runner
 from agent.metrics import Metrics
+from agent.process import on_signals
 from agent.samples import MEMORY, NODE
 from agent.settings import load
-from agent.signals import on_signals
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.process import QUICK, ROOT, eventually, get, running
 from tests.agent.recorded import RecordedMachine
@@ -109,7 +109,7 @@ def _counted(address: str, name: str) -> float:
 
 HANGING = """
 import asyncio, os
-from agent.signals import on_signals
+from agent.process import on_signals
 
 async def hang():
     on_signals(asyncio.Event(), 0.1)
@@ -130,13 +130,14 @@ def test_stops_while_call_hangs() -> None:
         assert process.wait(60) == 0
 
 
-async def test_deadline_ends_program() -> None:
+async def test_deadline_ends_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the clean stop takes too long the program is ended; a second signal does not put it off."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     try:
-        on_signals(stop, 0.01, lambda code: loop.call_soon_threadsafe(ended.set_result, code))
+        monkeypatch.setattr("os._exit", lambda code: loop.call_soon_threadsafe(ended.set_result, code))
+        on_signals(stop, 0.01)
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
         await stop.wait()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.host.cgroup import CgroupTree, detect
-from agent.host.paths import HostPaths
+from agent.host.procfs import HostPaths
 from agent.host.reopening_files import Unreadable
 from agent.sources.node import ApiNode, MachineNode, kubelet_address, node_resources
 from agent.sources.pod import ApiPods, CgroupPods, ListedAndCgroupPods

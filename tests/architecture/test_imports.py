@@ -81,7 +81,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "agent.pods": ("crds", "headroom.cluster", "agent.host"),
     "agent.predictors": ("agent.predictors", "agent.numerics", "crds.predict_policy", "crds.codec"),
     "agent.metrics": ("agent.metrics",),
-    "agent.http": ("agent.http", "headroom.runtime"),
     # manager: config -> calculate -> patch
     "manager": ("manager", "crds", "headroom.cluster", "headroom.kube", "headroom.runtime"),
     "manager.inputs": ("manager.inputs", "crds", "headroom.cluster"),

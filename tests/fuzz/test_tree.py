@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent.collectors.base import Machine, resolve
 from agent.host.cgroup import CgroupTree, detect
-from agent.host.paths import HostPaths
+from agent.host.procfs import HostPaths
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.samples import CPU, MEMORY, NODE, REASONS

@@ -7,7 +7,7 @@ from pathlib import Path
 from agent.collectors import COLLECTORS
 from agent.collectors.base import Machine, resolve
 from agent.host.cgroup import CgroupTree, detect
-from agent.host.paths import HostPaths
+from agent.host.procfs import HostPaths
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.settings import TrainSettings

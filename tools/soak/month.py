@@ -18,10 +18,10 @@ from pathlib import Path
 
 import psutil
 
-from agent.allocator import set_mmap_threshold
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.prediction.policy import in_force
+from agent.process import set_mmap_threshold
 from agent.settings import TrainSettings
 from agent.store_failover import StoreFailover
 from agent.training import CheckpointedTrainer

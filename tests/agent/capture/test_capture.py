@@ -12,7 +12,7 @@ import pytest
 
 from agent.capture import capture, replay
 from agent.capture.capture import CannotCapture, plan
-from agent.host.paths import HostPaths
+from agent.host.procfs import HostPaths
 from headroom.runtime.options import WrongSetting
 from tests.agent.recorded import KINDS, RecordedMachine
 

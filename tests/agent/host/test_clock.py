@@ -1,7 +1,6 @@
 """How long the machine slept."""
 
-from agent.host.clock import slept_seconds
-from agent.host.rates import SUSPENDED_SECONDS
+from agent.host.rates import SUSPENDED_SECONDS, slept_seconds
 
 
 def test_awake_machine_has_not_slept() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.http import pages as agent_pages
+from agent.health import pages as agent_pages
 from agent.metrics import Metrics
 from headroom.runtime import http
 from headroom.runtime.health import Health

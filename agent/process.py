@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: stop cleanly, and within two seconds whatever hangs.
+"""The agent's process: SIGTERM and SIGINT end it within two seconds whatever hangs, and freed memory goes back.
 
 A clean stop saves what was learned and closes the database. If something does not let go (a disk that does not answer,
 a server that keeps a connection), the program ends all the same. Nothing that was measured is lost then either: every
@@ -7,22 +7,34 @@ tick was written through, and what was learned since the last checkpoint is lear
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from typing import Final
 
 log = logging.getLogger(__name__)
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _LOG_SECONDS: Final = 0.1
+_M_MMAP_THRESHOLD: Final = -3  # in <malloc.h>
+_LARGE: Final = 256 * 1024
 
 
-def on_signals(stop: asyncio.Event, grace_seconds: float, end: Callable[[int], object] = os._exit) -> None:
-    """Set an event on SIGTERM and SIGINT, and end the program if that is not enough.
+def set_mmap_threshold() -> None:
+    """Take each block of 256 KiB and more from the kernel by itself, so that it goes back as soon as it is freed.
+
+    Left alone, glibc raises that bound to the largest block that was ever freed (mallopt(3)), and tables that grow
+    leave holes behind. A C library that knows no such bound (musl) is left as it is.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE)
+
+
+def on_signals(stop: asyncio.Event, grace_seconds: float) -> None:
+    """Set an event of the running loop on SIGTERM and SIGINT, and end the program if that is not enough.
 
     A thread waits for them on a pipe that the system writes to: a call that holds up the loop, or Python itself, does
     not hold up this.
@@ -40,14 +52,10 @@ def on_signals(stop: asyncio.Event, grace_seconds: float, end: Callable[[int], o
         with contextlib.suppress(RuntimeError):  # the loop has ended by itself
             loop.call_soon_threadsafe(stop.set)
         time.sleep(grace_seconds)
-        _log_timeout()
-        end(0)
+        text = "something did not let go in time: ending without a last checkpoint; the samples are safe"
+        logging_ = threading.Thread(target=log.warning, args=[text], daemon=True)  # the log may be what hangs
+        logging_.start()
+        logging_.join(_LOG_SECONDS)
+        os._exit(0)
 
     threading.Thread(target=watch, name="signals", daemon=True).start()
-
-
-def _log_timeout() -> None:
-    text = "something did not let go in time: ending without a last checkpoint; the samples are safe"
-    thread = threading.Thread(target=log.warning, args=[text], daemon=True)  # the log may be what hangs
-    thread.start()
-    thread.join(_LOG_SECONDS)

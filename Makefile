@@ -54,7 +54,7 @@ test: lint prepare ## Run lint and every test, on a real dev cluster
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## Run the tests that need no cluster (under a minute)
-	@$(PY) -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
+	@$(PY) -m pytest -m "not cluster and not node and not alone and not helm" $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 .PHONY: test-cgroup-v2
 test-cgroup-v2: $(STAMP) ## Run the agent under a kernel with cgroup v2 alone, in an emulator (minutes)

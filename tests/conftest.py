@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from tests import hanging, rounds
 from tools.devcluster import Cluster, ClusterSpec, DevClusterError, browser, images, node, packages, prometheus
 from tools.devcluster.binaries import Binaries
+from tools.devcluster.commands import run
 from tools.devcluster.families import CONTROL_PLANE, REAL_NODE
 
 KWOK_NODES = 2
@@ -80,6 +82,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     for fixture, what, refusal, fetch in fetched:
         if any(fixture in getattr(item, "fixturenames", ()) for item in session.items):
             _fetch(what, refusal, fetch, say)
+    if any(item.get_closest_marker("helm") for item in session.items):
+        Binaries.find_or_build(["helm"], say)
     wants_node = any(item.get_closest_marker("node") for item in session.items) and not packages.real_node_refusal()
     if not wants_node and not any(item.get_closest_marker("cluster") for item in session.items):
         return
@@ -117,6 +121,17 @@ def _run(spec: ClusterSpec, request: pytest.FixtureRequest) -> Iterator[Cluster]
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A control plane with two kwok nodes, shared by all tests: each works in namespaces and with names of its own."""
     yield from _run(ClusterSpec(kwok_nodes=KWOK_NODES), request)
+
+
+@pytest.fixture(scope="session")
+def helm() -> Callable[..., str]:
+    """The helm program, without a cluster: what it prints for some arguments; a CommandError where it fails."""
+    program = Binaries.find_or_build(["helm"]).path("helm")
+
+    def run_helm(*arguments: str | Path) -> str:
+        return run([program, *arguments], env=dict(os.environ), timeout_seconds=60)
+
+    return run_helm
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,8 @@ CHART: Final = ROOT / "charts/headroom"
 NAMESPACE: Final = "headroom-system"
 
 Json = dict[str, Any]
+Helm = Callable[..., str]
+"""Runs helm with some arguments, and returns what it prints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,11 @@ class Rendered:
         return yaml.safe_load(self.one("ConfigMap", name)["data"][key])
 
 
-def render(helm: Callable[..., str], *settings: str, kube_version: str = "v1.36.2") -> Rendered:
+def render(helm: Helm, *settings: str, kube_version: str = "v1.36.2") -> Rendered:
     """Render the chart with `--set` settings.
 
     Args:
-        helm: runs helm, as `cluster.helm` does.
+        helm: runs helm.
         settings: values such as "manager.replicas=1".
         kube_version: the cluster's version.
     """

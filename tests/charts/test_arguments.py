@@ -10,20 +10,19 @@ from scheduler_plugins.arguments import encode
 from scheduler_plugins.plugins import PLUGINS
 from scheduler_plugins.profile import load_profile
 from scheduler_plugins.profile.registry import build
-from tests.charts.rendered import CHART, Rendered
-from tools.devcluster import Cluster
+from tests.charts.rendered import CHART, Helm, Rendered
 
-pytestmark = pytest.mark.cluster
+pytestmark = pytest.mark.helm
 
 
-def test_every_argument_can_be_set(cluster: Cluster, tmp_path: Path) -> None:
+def test_every_argument_can_be_set(helm: Helm, tmp_path: Path) -> None:
     """Each argument of each plugin, given in values with its default, is taken by the schema and by the extender."""
     defaults = {name: encode(build(name, {}, name)) for name in PLUGINS}
     listed = json.dumps([{"name": name} for name in PLUGINS])
     values = [f"scheduler.profile.plugins={listed}"]
     values += [f"scheduler.profile.arguments.{name}={json.dumps(given)}" for name, given in defaults.items()]
     flags = [flag for each in values for flag in ("--set-json", each)]
-    text = cluster.helm("template", "headroom", str(CHART), "--kube-version", "v1.36.2", *flags)
+    text = helm("template", "headroom", str(CHART), "--kube-version", "v1.36.2", *flags)
     chart = Rendered(tuple(each for each in yaml.safe_load_all(text) if each))
     path = tmp_path / "profile.yaml"
     path.write_text(chart.one("ConfigMap", "headroom-scheduler")["data"]["profile.yaml"])

@@ -9,10 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.charts.rendered import CHART, NAMESPACE, render
+from tests.charts.rendered import CHART, NAMESPACE, Helm, render
 from tools.devcluster import Cluster, CommandError
-
-pytestmark = pytest.mark.cluster
 
 PEER: Final = "[0].podSelector.matchLabels.app"
 PREFERENCE: Final = "nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
@@ -69,10 +67,11 @@ def accepted(cluster: Cluster) -> set[str]:
     return set()
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("case", MATRIX)
-def test_api_server_takes_it(cluster: Cluster, accepted: set[str], case: str) -> None:
+def test_api_server_takes_it(cluster: Cluster, helm: Helm, accepted: set[str], case: str) -> None:
     """The API server would store every object as it is rendered: no unknown field, no value that cannot be."""
-    rendered = {_in_default(each) for each in render(cluster.helm, *MATRIX[case]).objects}
+    rendered = {_in_default(each) for each in render(helm, *MATRIX[case]).objects}
     assert rendered
     unknown = sorted(rendered - accepted)
     if unknown:
@@ -89,6 +88,7 @@ def _in_default(rendered: dict[str, Any]) -> str:
     return json.dumps(rendered, sort_keys=True).replace(f'"namespace": "{NAMESPACE}"', '"namespace": "default"')
 
 
+@pytest.mark.cluster
 def test_wrong_object_is_not_taken(cluster: Cluster) -> None:
     """A field that Kubernetes does not know fails the dry run: the test above can fail."""
     wrong = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "wrong"}, "spec": {"port": 1}}
@@ -96,14 +96,16 @@ def test_wrong_object_is_not_taken(cluster: Cluster) -> None:
         cluster.kubectl("apply", "--server-side", "--dry-run=server", "-f", "-", stdin=json.dumps(wrong))
 
 
+@pytest.mark.helm
 @pytest.mark.parametrize("version", ["v1.30.0", "v1.31.4+k3s1", "v1.32.0-eks-1", "v1.36.2"])
-def test_every_version_has_its_objects(cluster: Cluster, version: str) -> None:
+def test_every_version_has_its_objects(helm: Helm, version: str) -> None:
     """From 1.30 on it can be installed; what a version lacks is left out, without a word in values."""
-    chart = render(cluster.helm, kube_version=version)
+    chart = render(helm, kube_version=version)
     policies = chart.of_kind("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
     assert len(policies) == (2 if version < "v1.32" else 4)
 
 
+@pytest.mark.helm
 @pytest.mark.parametrize(
     ("version", "tag"),
     [
@@ -114,23 +116,25 @@ def test_every_version_has_its_objects(cluster: Cluster, version: str) -> None:
         ("v1.31.4+k3s1", "v1.31.4"),
     ],
 )
-def test_any_way_to_write_a_version(cluster: Cluster, version: str, tag: str) -> None:
+def test_any_way_to_write_a_version(helm: Helm, version: str, tag: str) -> None:
     """A version without a patch, or with a vendor's suffix, has the kube-scheduler image of that version."""
-    chart = render(cluster.helm, kube_version=version)
+    chart = render(helm, kube_version=version)
     assert chart.container("headroom-scheduler/kube-scheduler")["image"] == f"registry.k8s.io/kube-scheduler:{tag}"
 
 
-def test_only_prod_preempts(cluster: Cluster) -> None:
+@pytest.mark.helm
+def test_only_prod_preempts(helm: Helm) -> None:
     """Every user who may create pods may name a class, so only Prod pods preempt others."""
-    classes = render(cluster.helm).of_kind("PriorityClass")
+    classes = render(helm).of_kind("PriorityClass")
     never = dict.fromkeys(("koord-mid", "koord-batch", "koord-free"), "Never")
     wanted = {"koord-prod": "PreemptLowerPriority", **never}
     assert {each["metadata"]["name"]: each["preemptionPolicy"] for each in classes} == wanted
 
 
-def test_data_directory_of_others_is_left(cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.helm
+def test_data_directory_of_others_is_left(helm: Helm, tmp_path: Path) -> None:
     """The init container gives the agent a new directory, and its own again; one with something in it stays."""
-    command = render(cluster.helm).container("headroom-agent/own-data-dir")["command"]
+    command = render(helm).container("headroom-agent/own-data-dir")["command"]
 
     def run(directory: Path) -> subprocess.CompletedProcess[str]:
         arguments = [sys.executable, *command[1:-1], str(directory)]

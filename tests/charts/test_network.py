@@ -11,10 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.charts.rendered import NAMESPACE, Rendered, render
-from tools.devcluster import Cluster
+from tests.charts.rendered import NAMESPACE, Helm, Rendered, render
 
-pytestmark = pytest.mark.cluster
+pytestmark = pytest.mark.helm
 
 METRICS: Final = "scheduler.metrics.enabled=true"
 
@@ -87,56 +86,56 @@ def reached(chart: Rendered, source: Source) -> dict[str, set[str]]:
     return {name: ports for name, ports in found.items() if ports}
 
 
-def test_strangers_reach_nothing(cluster: Cluster) -> None:
+def test_strangers_reach_nothing(helm: Helm) -> None:
     """A foreign pod reaches no port of Headroom, nor does another pod of its namespace."""
-    chart = render(cluster.helm, METRICS, "scheduler.watcher.enabled=true", "networkPolicy.watcherFrom=null")
+    chart = render(helm, METRICS, "scheduler.watcher.enabled=true", "networkPolicy.watcherFrom=null")
     assert len(pods(chart)) == 5
     assert reached(chart, STRANGER) == {}
     assert reached(chart, Source({"app": "shop"}, NAMESPACE)) == {}
 
 
-def test_prometheus_reaches_metrics(cluster: Cluster) -> None:
+def test_prometheus_reaches_metrics(helm: Helm) -> None:
     """What is labelled so in namespace `monitoring` reads the metrics of every part, and nothing else."""
     metrics = {
         "headroom-agent": {"metrics"},
         "headroom-manager": {"metrics"},
         "headroom-scheduler": {"https", "metrics"},
     }
-    chart = render(cluster.helm, METRICS)
+    chart = render(helm, METRICS)
     assert reached(chart, PROMETHEUS) == metrics
     assert reached(chart, Source(PROMETHEUS.labels, "a-tenants")) == {}
 
 
-def test_metrics_may_be_for_one_namespace(cluster: Cluster) -> None:
+def test_metrics_may_be_for_one_namespace(helm: Helm) -> None:
     """Values name another namespace of scrapers, or none."""
     path = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name"
-    chart = render(cluster.helm, f"{path}=shop")
+    chart = render(helm, f"{path}=shop")
     assert "headroom-agent" in reached(chart, Source(PROMETHEUS.labels, "shop"))
     assert reached(chart, PROMETHEUS) == {}
-    assert reached(render(cluster.helm, "networkPolicy.metricsFrom=null"), PROMETHEUS) == {}
+    assert reached(render(helm, "networkPolicy.metricsFrom=null"), PROMETHEUS) == {}
 
 
-def test_api_servers_reach_the_webhook(cluster: Cluster) -> None:
+def test_api_servers_reach_the_webhook(helm: Helm) -> None:
     """API servers, wherever they are, reach the webhook's port and no other; or they alone where they are known."""
-    assert reached(render(cluster.helm, METRICS), API_SERVER) == {"headroom-manager": {"webhook"}}
-    known = render(cluster.helm, "networkPolicy.webhookFrom={198.51.100.0/24,2001:db8::/32}")
+    assert reached(render(helm, METRICS), API_SERVER) == {"headroom-manager": {"webhook"}}
+    known = render(helm, "networkPolicy.webhookFrom={198.51.100.0/24,2001:db8::/32}")
     assert reached(known, API_SERVER) == {}
     for address in ("198.51.100.9", "2001:db8::9"):
         assert reached(known, Source(address=address)) == {"headroom-manager": {"webhook"}}
 
 
-def test_watchers_reach_the_watcher(cluster: Cluster) -> None:
+def test_watchers_reach_the_watcher(helm: Helm) -> None:
     """load-watcher's protocol, where it is served, is for any pod or for those that the values name."""
-    chart = render(cluster.helm, "scheduler.watcher.enabled=true")
+    chart = render(helm, "scheduler.watcher.enabled=true")
     assert reached(chart, STRANGER) == {"headroom-scheduler": {"watcher"}}
     peer = "networkPolicy.watcherFrom[0]"
     where = (f"{peer}.podSelector.matchLabels.app=shop", f"{peer}.namespaceSelector.matchLabels.a=b")
-    assert reached(render(cluster.helm, "scheduler.watcher.enabled=true", *where), STRANGER) == {}
+    assert reached(render(helm, "scheduler.watcher.enabled=true", *where), STRANGER) == {}
 
 
-def test_every_port_is_thought_of(cluster: Cluster) -> None:
+def test_every_port_is_thought_of(helm: Helm) -> None:
     """Each port of a pod is one that some policy names, so that none is forgotten."""
-    chart = render(cluster.helm, METRICS, "scheduler.watcher.enabled=true")
+    chart = render(helm, METRICS, "scheduler.watcher.enabled=true")
     named = {
         (policy["metadata"]["name"], port["port"])
         for policy in chart.of_kind("NetworkPolicy")
@@ -147,9 +146,9 @@ def test_every_port_is_thought_of(cluster: Cluster) -> None:
     assert named == listening
 
 
-def test_policies_can_be_left_out(cluster: Cluster) -> None:
+def test_policies_can_be_left_out(helm: Helm) -> None:
     """Without policies every port is open, as Kubernetes has it."""
-    chart = render(cluster.helm, "networkPolicy.enabled=false")
+    chart = render(helm, "networkPolicy.enabled=false")
     assert chart.of_kind("NetworkPolicy") == []
     assert reached(chart, STRANGER)["headroom-agent"] == {"metrics"}
 
@@ -161,11 +160,11 @@ def _ways_out(chart: Rendered, pod: str) -> list[Any]:
     return [rule for one in policies for rule in one.get("egress", ())]
 
 
-def test_ways_out_can_be_closed(cluster: Cluster) -> None:
+def test_ways_out_can_be_closed(helm: Helm) -> None:
     """With egress closed pods reach API servers, an agent its kubelet, a scheduler where it is configured."""
     egress, to = "networkPolicy.egress", "networkPolicy.egress.schedulerTo[0].to[0].podSelector.matchLabels.app"
     chart = render(
-        cluster.helm,
+        helm,
         *(
             f"{egress}.enabled=true",
             f"{egress}.apiServers={{192.0.2.0/24}}",
@@ -179,4 +178,4 @@ def test_ways_out_can_be_closed(cluster: Cluster) -> None:
     source = {"to": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]}
     wanted = {"headroom-agent": [servers, kubelets], "headroom-scheduler": [servers, source]}
     assert {name: _ways_out(chart, name) for name in pods(chart)} == {name: [servers] for name in pods(chart)} | wanted
-    assert all(one["spec"]["policyTypes"] == ["Ingress"] for one in render(cluster.helm).of_kind("NetworkPolicy"))
+    assert all(one["spec"]["policyTypes"] == ["Ingress"] for one in render(helm).of_kind("NetworkPolicy"))

@@ -6,10 +6,9 @@ from typing import Any, Final
 import pytest
 
 from crds.names import CONFIG_MAP_NAME
-from tests.charts.rendered import NAMESPACE, Rendered, render, rules
-from tools.devcluster import Cluster
+from tests.charts.rendered import NAMESPACE, Helm, Rendered, render, rules
 
-pytestmark = pytest.mark.cluster
+pytestmark = pytest.mark.helm
 
 OWNERS: Final = {"agent": "DaemonSet", "manager": "Deployment", "scheduler": "Deployment"}
 DIGEST: Final = f"sha256:{'0' * 64}"
@@ -33,9 +32,9 @@ TURNED_OFF: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
 
 
 @pytest.fixture(scope="module")
-def chart(cluster: Cluster) -> Rendered:
+def chart(helm: Helm) -> Rendered:
     """The chart with its default values."""
-    return render(cluster.helm)
+    return render(helm)
 
 
 def _names(objects: tuple[dict[str, Any], ...] | list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -43,11 +42,11 @@ def _names(objects: tuple[dict[str, Any], ...] | list[dict[str, Any]]) -> list[t
 
 
 @pytest.mark.parametrize("switch", TURNED_OFF)
-def test_part_can_be_left_out(cluster: Cluster, chart: Rendered, switch: str) -> None:
+def test_part_can_be_left_out(helm: Helm, chart: Rendered, switch: str) -> None:
     """A switch takes away all objects of its part, and leaves all others."""
     belongs = TURNED_OFF[switch]
     assert any(belongs(each) for each in chart.objects)
-    left = render(cluster.helm, f"{switch}=false").objects
+    left = render(helm, f"{switch}=false").objects
     assert _names(left) == _names([each for each in chart.objects if not belongs(each)])
 
 
@@ -68,9 +67,9 @@ def test_part_can_be_left_out(cluster: Cluster, chart: Rendered, switch: str) ->
         (("image.registry=", "image.agent.repository=a"), "a:dev", "headroom-manager:dev"),
     ],
 )
-def test_images_come_from_there(cluster: Cluster, settings: tuple[str, ...], agent: str, manager: str) -> None:
+def test_images_come_from_there(helm: Helm, settings: tuple[str, ...], agent: str, manager: str) -> None:
     """Registry, repository, tag and digest make the image; all containers of ours run one of the two."""
-    chart = render(cluster.helm, *settings)
+    chart = render(helm, *settings)
     others = {"headroom-scheduler/kube-scheduler": "registry.k8s.io/kube-scheduler:v1.36.2"}
     for path, container in chart.containers():
         assert container["image"] == others.get(path, agent if path.startswith("headroom-agent/") else manager), path
@@ -84,19 +83,19 @@ def test_images_come_from_there(cluster: Cluster, settings: tuple[str, ...], age
         (f"mine/kube-scheduler@{DIGEST}", f"mine/kube-scheduler@{DIGEST}"),
     ],
 )
-def test_mirror_follows_the_cluster(cluster: Cluster, given: str, image: str) -> None:
+def test_mirror_follows_the_cluster(helm: Helm, given: str, image: str) -> None:
     """A mirror of kube-scheduler gets the cluster's version, unless its tag or digest is given."""
-    chart = render(cluster.helm, f"scheduler.image={given}", kube_version="v1.33.5-gke.1")
+    chart = render(helm, f"scheduler.image={given}", kube_version="v1.33.5-gke.1")
     assert chart.container("headroom-scheduler/kube-scheduler")["image"] == image
 
 
 @pytest.mark.parametrize("part", OWNERS)
-def test_pods_are_placed_and_labelled(cluster: Cluster, chart: Rendered, part: str) -> None:
+def test_pods_are_placed_and_labelled(helm: Helm, chart: Rendered, part: str) -> None:
     """Labels, annotations, affinity, node selector and tolerations of the values reach the pods; ours stay ours."""
     affinity = f"{part}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
     expression = f"{affinity}.matchExpressions[0]"
     made = render(
-        cluster.helm,
+        helm,
         *(f"{part}.labels.team=a", f"{part}.labels.app\\.kubernetes\\.io/name=stolen", f"{part}.annotations.b=c"),
         *(f"{expression}.key=k", f"{expression}.operator=Exists", f"{part}.nodeSelector.pool=system"),
         *(f"{part}.tolerations[0].key=t", f"{part}.tolerations[0].operator=Exists"),
@@ -123,15 +122,15 @@ def test_replicas_keep_apart(chart: Rendered) -> None:
         assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
 
 
-def test_single_replica_has_no_budget(cluster: Cluster) -> None:
+def test_single_replica_has_no_budget(helm: Helm) -> None:
     """A budget over one replica would protect nothing, so there is none."""
-    chart = render(cluster.helm, "manager.replicas=1", "scheduler.replicas=3")
+    chart = render(helm, "manager.replicas=1", "scheduler.replicas=3")
     assert _names(chart.of_kind("PodDisruptionBudget")) == [("PodDisruptionBudget", "headroom-scheduler")]
 
 
-def test_config_map_has_the_chosen_name(cluster: Cluster) -> None:
+def test_config_map_has_the_chosen_name(helm: Helm) -> None:
     """The chosen ConfigMap is created, watched, permitted and checked, and no other."""
-    chart = render(cluster.helm, "configMap.name=koord-config")
+    chart = render(helm, "configMap.name=koord-config")
     assert chart.config("koord-config", "colocation-config") == {"enable": False}
     assert "--config-name=koord-config" in chart.container("headroom-manager/manager")["args"]
     allowed = {

@@ -7,10 +7,10 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.charts.rendered import CHART, NAMESPACE, Rendered, render
-from tools.devcluster import Cluster, CommandError
+from tests.charts.rendered import CHART, NAMESPACE, Helm, Rendered, render
+from tools.devcluster import CommandError
 
-pytestmark = pytest.mark.cluster
+pytestmark = pytest.mark.helm
 
 PARTS: Final = {
     "headroom-agent": ("DaemonSet", "agent"),
@@ -27,9 +27,9 @@ def _ports(chart: Rendered, name: str) -> dict[str, int]:
     return {port["name"]: port["containerPort"] for port in container.get("ports", ())}
 
 
-def test_nothing_for_the_operator_by_default(cluster: Cluster) -> None:
+def test_nothing_for_the_operator_by_default(helm: Helm) -> None:
     """Its kinds need definitions that a cluster may not have."""
-    assert render(cluster.helm).of_kind(*OF_THE_OPERATOR) == []
+    assert render(helm).of_kind(*OF_THE_OPERATOR) == []
 
 
 @pytest.mark.parametrize(
@@ -40,31 +40,29 @@ def test_nothing_for_the_operator_by_default(cluster: Cluster) -> None:
         ("alerts", "prometheus-alerts.yaml"),
     ],
 )
-def test_rules_are_the_plain_file(cluster: Cluster, value: str, file: str) -> None:
+def test_rules_are_the_plain_file(helm: Helm, value: str, file: str) -> None:
     """A PrometheusRule holds what the plain rules file holds, and the labels that Prometheus selects by."""
-    (made,) = render(cluster.helm, f"prometheus.{value}=true", "prometheus.labels.release=mine").of_kind(
-        "PrometheusRule"
-    )
+    (made,) = render(helm, f"prometheus.{value}=true", "prometheus.labels.release=mine").of_kind("PrometheusRule")
     plain: Any = yaml.safe_load(Path(CHART / "files" / file).read_text())
     assert made["spec"] == plain
     assert made["metadata"]["labels"]["release"] == "mine"
 
 
 @pytest.mark.parametrize("part", ["agent", "manager", "scheduler"])
-def test_parts_that_are_off_are_not_missed(cluster: Cluster, part: str) -> None:
+def test_parts_that_are_off_are_not_missed(helm: Helm, part: str) -> None:
     """Without the manager no alert fires for ever that no manager leads; the others' alerts stay."""
     groups = []
     for settings in (["prometheus.alerts=true"], ["prometheus.alerts=true", f"{part}.enabled=false"]):
-        (made,) = render(cluster.helm, *settings).of_kind("PrometheusRule")
+        (made,) = render(helm, *settings).of_kind("PrometheusRule")
         groups.append([group["name"] for group in made["spec"]["groups"]])
     assert groups[1] == [name for name in groups[0] if name != f"headroom-{part}"]
     assert len(groups[1]) == len(groups[0]) - 1
 
 
-def test_runbooks_are_where_people_read(cluster: Cluster) -> None:
+def test_runbooks_are_where_people_read(helm: Helm) -> None:
     """Every alert links to the runbooks at the address that is given, and nothing else of it changes."""
     where = "https://git.example.com/headroom/blob/main"
-    (made,) = render(cluster.helm, "prometheus.alerts=true", f"prometheus.runbooks={where}").of_kind("PrometheusRule")
+    (made,) = render(helm, "prometheus.alerts=true", f"prometheus.runbooks={where}").of_kind("PrometheusRule")
     plain = (
         (CHART / "files/prometheus-alerts.yaml")
         .read_text()
@@ -75,9 +73,9 @@ def test_runbooks_are_where_people_read(cluster: Cluster) -> None:
     assert all(link.startswith(f"{where}/docs/runbooks.md#headroom") for link in links)
 
 
-def test_pod_monitors_find_the_pods(cluster: Cluster) -> None:
+def test_pod_monitors_find_the_pods(helm: Helm) -> None:
     """Each of the three PodMonitors selects its pods and names their port; an agent's metrics get the node's name."""
-    chart = render(cluster.helm, "prometheus.podMonitor=true", "prometheus.interval=30s")
+    chart = render(helm, "prometheus.podMonitor=true", "prometheus.interval=30s")
     monitors = {each["metadata"]["name"]: each["spec"] for each in chart.of_kind("PodMonitor")}
     assert set(monitors) == set(PARTS)
     for name, spec in monitors.items():
@@ -90,9 +88,9 @@ def test_pod_monitors_find_the_pods(cluster: Cluster) -> None:
         assert labels == (["node"] if name == "headroom-agent" else [])
 
 
-def test_service_monitors_find_the_pods(cluster: Cluster) -> None:
+def test_service_monitors_find_the_pods(helm: Helm) -> None:
     """Each of the three ServiceMonitors selects one Service, which leads to the pods' port, ready or not."""
-    chart = render(cluster.helm, "prometheus.serviceMonitor=true", "scheduler.metrics.port=9999")
+    chart = render(helm, "prometheus.serviceMonitor=true", "scheduler.metrics.port=9999")
     services = chart.of_kind("Service")
     assert {each["metadata"]["name"] for each in chart.of_kind("ServiceMonitor")} == set(PARTS)
     for name in PARTS:
@@ -106,25 +104,25 @@ def test_service_monitors_find_the_pods(cluster: Cluster) -> None:
         assert (endpoint["port"], port["port"]) == (port["name"], _ports(chart, name)[port["targetPort"]])
 
 
-def test_one_kind_of_monitor(cluster: Cluster) -> None:
+def test_one_kind_of_monitor(helm: Helm) -> None:
     """Both kinds at once would count everything twice, and are refused."""
     with pytest.raises(CommandError, match="one of them, or everything is scraped twice"):
-        render(cluster.helm, "prometheus.podMonitor=true", "prometheus.serviceMonitor=true")
+        render(helm, "prometheus.podMonitor=true", "prometheus.serviceMonitor=true")
 
 
 @pytest.mark.parametrize("value", ["prometheus.podMonitor", "prometheus.serviceMonitor", "scheduler.metrics.enabled"])
-def test_extender_listens_where_it_is_scraped(cluster: Cluster, value: str) -> None:
+def test_extender_listens_where_it_is_scraped(helm: Helm, value: str) -> None:
     """The extender has a port for metrics where a Prometheus is to read them; its flags name the same one."""
-    chart = render(cluster.helm, f"{value}=true")
+    chart = render(helm, f"{value}=true")
     port = _ports(chart, "headroom-scheduler")["metrics"]
     args = chart.container("headroom-scheduler/extender")["args"]
     assert f"--metrics-listen=:{port}" in args
     assert "--listen=127.0.0.1:9820" in args
 
 
-def test_what_is_switched_off_is_not_scraped(cluster: Cluster) -> None:
+def test_what_is_switched_off_is_not_scraped(helm: Helm) -> None:
     """A part that is not installed has no monitor."""
-    chart = render(cluster.helm, "prometheus.serviceMonitor=true", "scheduler.enabled=false")
+    chart = render(helm, "prometheus.serviceMonitor=true", "scheduler.enabled=false")
     assert {each["metadata"]["name"] for each in chart.of_kind("ServiceMonitor")} == {
         "headroom-agent",
         "headroom-manager",
@@ -132,9 +130,9 @@ def test_what_is_switched_off_is_not_scraped(cluster: Cluster) -> None:
     assert not [each for each in chart.of_kind("Service") if "scheduler" in each["metadata"]["name"]]
 
 
-def test_dashboards_are_the_files(cluster: Cluster) -> None:
+def test_dashboards_are_the_files(helm: Helm) -> None:
     """Each dashboard is a ConfigMap with the label that Grafana's sidecar selects, and holds what its file holds."""
-    chart = render(cluster.helm)
+    chart = render(helm)
     made = {
         key: (each, json.loads(text))
         for each in chart.of_kind("ConfigMap")
@@ -147,13 +145,13 @@ def test_dashboards_are_the_files(cluster: Cluster) -> None:
     assert {each["metadata"]["namespace"] for each, _ in made.values()} == {NAMESPACE}
 
 
-def test_dashboards_go_where_grafana_looks(cluster: Cluster) -> None:
+def test_dashboards_go_where_grafana_looks(helm: Helm) -> None:
     """Labels, annotations and the namespace are those that are given; switched off there are none."""
     settings = ("labels.mine=yes", "annotations.grafana_folder=Headroom", "namespace=monitoring")
-    chart = render(cluster.helm, *(f"grafana.dashboards.{each}" for each in settings))
+    chart = render(helm, *(f"grafana.dashboards.{each}" for each in settings))
     made = [each["metadata"] for each in chart.of_kind("ConfigMap") if "mine" in each["metadata"]["labels"]]
     assert len(made) == 5
     assert {each["namespace"] for each in made} == {"monitoring"}
     assert all(each["annotations"] == {"grafana_folder": "Headroom"} for each in made)
-    off = render(cluster.helm, "grafana.dashboards.enabled=false")
+    off = render(helm, "grafana.dashboards.enabled=false")
     assert not [each for each in off.of_kind("ConfigMap") if "dashboard" in each["metadata"]["name"]]

@@ -15,10 +15,10 @@ from crds.names import CONFIG_MAP_NAME
 from crds.predict_policy import PredictPolicy
 from crds.priority import VALUES as BANDS
 from crds.priority import PriorityBand
-from tests.charts.rendered import CHART, NAMESPACE, ROOT, Rendered, render, rules
-from tools.devcluster import Cluster, CommandError
+from tests.charts.rendered import CHART, NAMESPACE, ROOT, Helm, Rendered, render, rules
+from tools.devcluster import CommandError
 
-pytestmark = pytest.mark.cluster
+pytestmark = pytest.mark.helm
 
 PACKAGES = {
     "headroom-agent/agent": "agent",
@@ -28,14 +28,14 @@ PACKAGES = {
 
 
 @pytest.fixture(scope="module")
-def chart(cluster: Cluster) -> Rendered:
+def chart(helm: Helm) -> Rendered:
     """The chart with its default values."""
-    return render(cluster.helm)
+    return render(helm)
 
 
-def test_lint_is_clean(cluster: Cluster) -> None:
+def test_lint_is_clean(helm: Helm) -> None:
     """`helm lint --strict` has no complaints."""
-    assert "0 chart(s) failed" in cluster.helm("lint", "--strict", str(CHART))
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
 
 
 def test_containers_hold_no_privilege(chart: Rendered) -> None:
@@ -144,10 +144,10 @@ def test_agent_may_do_this(chart: Rendered) -> None:
     }
 
 
-def test_agent_may_ask_kubelet_instead(cluster: Cluster) -> None:
+def test_agent_may_ask_kubelet_instead(helm: Helm) -> None:
     """With the kubelet as source the agent may read its list of pods, and no pods at the API server."""
-    chart = render(cluster.helm, "agent.podsFrom=kubelet")
-    default = render(cluster.helm)
+    chart = render(helm, "agent.podsFrom=kubelet")
+    default = render(helm)
     gained = rules(chart.one("ClusterRole", "headroom-agent")) - rules(default.one("ClusterRole", "headroom-agent"))
     lost = rules(default.one("ClusterRole", "headroom-agent")) - rules(chart.one("ClusterRole", "headroom-agent"))
     assert gained == {("", "nodes/pods", "get", "")}
@@ -157,9 +157,9 @@ def test_agent_may_ask_kubelet_instead(cluster: Cluster) -> None:
     assert not any("pods-from" in one for one in default.container("headroom-agent/agent")["args"])
 
 
-def test_kubelets_may_have_an_authority(cluster: Cluster) -> None:
+def test_kubelets_may_have_an_authority(helm: Helm) -> None:
     """The kubelets' own authority is a ConfigMap, mounted where the flag names it."""
-    chart = render(cluster.helm, "agent.podsFrom=kubelet", "agent.kubeletCA=kubelet-serving-ca")
+    chart = render(helm, "agent.podsFrom=kubelet", "agent.kubeletCA=kubelet-serving-ca")
     container = chart.container("headroom-agent/agent")
     (flag,) = [one for one in container["args"] if one.startswith("--kubelet-ca=")]
     mount = {one["name"]: one for one in container["volumeMounts"]}["kubelet-ca"]
@@ -169,14 +169,14 @@ def test_kubelets_may_have_an_authority(cluster: Cluster) -> None:
     assert {"name": "kubelet-ca", "configMap": {"name": "kubelet-serving-ca"}} in volumes
 
 
-def test_agent_has_a_policy(cluster: Cluster) -> None:
+def test_agent_has_a_policy(helm: Helm) -> None:
     """The agent's own prediction policy reaches it as one flag that it can follow; a wrong key is refused."""
     given = ["agent.predictPolicy.model=recent-max", "agent.predictPolicy.parameters.windowDays=3"]
-    args = render(cluster.helm, *given).container("headroom-agent/agent")["args"]
+    args = render(helm, *given).container("headroom-agent/agent")["args"]
     policy = load([one for one in args if one.startswith("--predict-policy")], {}).train.predict_policy
     assert policy == PredictPolicy(model="recent-max", parameters={"windowDays": 3})
     with pytest.raises(CommandError, match="predictPolicy"):
-        render(cluster.helm, "agent.predictPolicy.reclaimRatio=50")
+        render(helm, "agent.predictPolicy.reclaimRatio=50")
 
 
 @pytest.mark.parametrize(
@@ -187,10 +187,10 @@ def test_agent_has_a_policy(cluster: Cluster) -> None:
         ("agent.kubeletCA=x", "v1.36.2", "agent.kubeletCA is for agent.podsFrom=kubelet"),
     ],
 )
-def test_wrong_source_is_refused(cluster: Cluster, setting: str, version: str, message: str) -> None:
+def test_wrong_source_is_refused(helm: Helm, setting: str, version: str, message: str) -> None:
     """A source of pods that cannot work is refused before anything is installed."""
     with pytest.raises(CommandError, match=message):
-        render(cluster.helm, setting, kube_version=version)
+        render(helm, setting, kube_version=version)
 
 
 def test_only_manager_writes_nodes(chart: Rendered) -> None:
@@ -234,9 +234,9 @@ def test_scheduler_config_is_documented_one(chart: Rendered) -> None:
     assert chart.config("headroom-scheduler", "kube-scheduler.yaml") == documented
 
 
-def test_weighted_mode_scores(cluster: Cluster) -> None:
+def test_weighted_mode_scores(helm: Helm) -> None:
     """Mode `weighted` adds the prioritize verb, and ten times the weights of kube-scheduler's own plugins."""
-    config = render(cluster.helm, "scheduler.mode=weighted").config("headroom-scheduler", "kube-scheduler.yaml")
+    config = render(helm, "scheduler.mode=weighted").config("headroom-scheduler", "kube-scheduler.yaml")
     (extender,) = config["extenders"]
     assert extender["prioritizeVerb"] == "prioritize"
     weights = {plugin["name"]: plugin["weight"] for plugin in config["profiles"][0]["plugins"]["multiPoint"]["enabled"]}
@@ -244,12 +244,12 @@ def test_weighted_mode_scores(cluster: Cluster) -> None:
     assert weights["NodeResourcesFit"] == 10
 
 
-def test_profile_is_understood(cluster: Cluster, tmp_path: Path) -> None:
+def test_profile_is_understood(helm: Helm, tmp_path: Path) -> None:
     """A profile in the values reaches the extender in the form that it reads."""
     from scheduler_plugins.profile import load_profile  # noqa: PLC0415 - numpy, only where it is needed
 
     rendered = render(
-        cluster.helm,
+        helm,
         "scheduler.mode=weighted",
         "scheduler.profile.shortlist.size=4",
         "scheduler.profile.plugins[0].name=LoadAwareScheduling",
@@ -263,12 +263,12 @@ def test_profile_is_understood(cluster: Cluster, tmp_path: Path) -> None:
     assert "--profile=/etc/headroom/profile.yaml" in rendered.container("headroom-scheduler/extender")["args"]
 
 
-def test_arguments_are_understood(cluster: Cluster, tmp_path: Path) -> None:
+def test_arguments_are_understood(helm: Helm, tmp_path: Path) -> None:
     """An argument of a plugin can be set by its path; all others, and the list of plugins, stay built in."""
     from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling  # noqa: PLC0415 - numpy
     from scheduler_plugins.profile import load_profile  # noqa: PLC0415 - numpy
 
-    rendered = render(cluster.helm, "scheduler.profile.arguments.CapacityScheduling.reclaim.dryRun=true")
+    rendered = render(helm, "scheduler.profile.arguments.CapacityScheduling.reclaim.dryRun=true")
     path = tmp_path / "profile.yaml"
     path.write_text(rendered.one("ConfigMap", "headroom-scheduler")["data"]["profile.yaml"])
     plugins = {part.name: part.plugin for part in load_profile(path).enabled}
@@ -278,13 +278,13 @@ def test_arguments_are_understood(cluster: Cluster, tmp_path: Path) -> None:
     assert len(plugins) == 4
 
 
-def test_upstream_profile_is_understood(cluster: Cluster, tmp_path: Path) -> None:
+def test_upstream_profile_is_understood(helm: Helm, tmp_path: Path) -> None:
     """A whole KubeSchedulerConfiguration in the values reaches the extender as it is."""
     from scheduler_plugins.profile import load_profile  # noqa: PLC0415 - numpy, only where it is needed
 
     profile = "scheduler.profile"
     rendered = render(
-        cluster.helm,
+        helm,
         f"{profile}.apiVersion=kubescheduler.config.k8s.io/v1",
         f"{profile}.kind=KubeSchedulerConfiguration",
         f"{profile}.profiles[0].plugins.score.enabled[0].name=LowRiskOverCommitment",
@@ -297,10 +297,10 @@ def test_upstream_profile_is_understood(cluster: Cluster, tmp_path: Path) -> Non
     assert part.points == frozenset({"score"})
 
 
-def test_wrong_profile_starts_nothing(cluster: Cluster) -> None:
+def test_wrong_profile_starts_nothing(helm: Helm) -> None:
     """Before both containers of the scheduler, the extender's very flags and configuration are checked."""
     rendered = render(
-        cluster.helm,
+        helm,
         "scheduler.profile.inFlightSeconds=5",
         "scheduler.watcher.enabled=true",
         "scheduler.extender.extraArgs={--stale-after=60s}",
@@ -313,9 +313,9 @@ def test_wrong_profile_starts_nothing(cluster: Cluster) -> None:
     assert check["volumeMounts"] == [mount for mount in extender["volumeMounts"] if mount["name"] == "config"]
 
 
-def test_leader_is_kube_schedulers(cluster: Cluster) -> None:
+def test_leader_is_kube_schedulers(helm: Helm) -> None:
     """The extender goes by the very Lease that its kube-scheduler holds, may read it, and acts for that one's pods."""
-    chart = render(cluster.helm, "scheduler.name=by-load")
+    chart = render(helm, "scheduler.name=by-load")
     election = chart.config("headroom-scheduler", "kube-scheduler.yaml")["leaderElection"]
     lease = f"{election['resourceNamespace']}/{election['resourceName']}"
     assert lease == f"{NAMESPACE}/by-load"
@@ -324,11 +324,11 @@ def test_leader_is_kube_schedulers(cluster: Cluster) -> None:
     assert ("coordination.k8s.io", "leases", "get", "by-load") in rules(chart.one("Role", "headroom-scheduler"))
 
 
-def test_config_change_restarts_scheduler(cluster: Cluster) -> None:
+def test_config_change_restarts_scheduler(helm: Helm) -> None:
     """Another scheduler configuration is another pod template, because both programs read it at start only."""
 
     def template(*settings: str) -> object:
-        deployment = render(cluster.helm, *settings).one("Deployment", "headroom-scheduler")
+        deployment = render(helm, *settings).one("Deployment", "headroom-scheduler")
         return deployment["spec"]["template"]["metadata"]["annotations"]
 
     assert template() == template("scheduler.replicas=3")
@@ -338,16 +338,16 @@ def test_config_change_restarts_scheduler(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("version", "tag"), [("v1.36.2", "v1.36.2"), ("v1.33.5-gke.1000", "v1.33.5"), ("v1.31.4+k3s1", "v1.31.4")]
 )
-def test_scheduler_image_follows_cluster(cluster: Cluster, version: str, tag: str) -> None:
+def test_scheduler_image_follows_cluster(helm: Helm, version: str, tag: str) -> None:
     """kube-scheduler has the cluster's version, without what a vendor adds to it."""
-    rendered = render(cluster.helm, kube_version=version)
+    rendered = render(helm, kube_version=version)
     image = rendered.container("headroom-scheduler/kube-scheduler")["image"]
     assert image == f"registry.k8s.io/kube-scheduler:{tag}"
 
 
-def test_scheduler_can_be_left_out(cluster: Cluster) -> None:
+def test_scheduler_can_be_left_out(helm: Helm) -> None:
     """Without the scheduler nothing of it is rendered."""
-    rendered = render(cluster.helm, "scheduler.enabled=false")
+    rendered = render(helm, "scheduler.enabled=false")
     assert [obj for obj in rendered.objects if obj["metadata"]["name"].startswith("headroom-scheduler")] == []
 
 
@@ -357,20 +357,20 @@ def test_priority_classes_match_bands(chart: Rendered) -> None:
     assert found == {band.value: BANDS[band][0] for band in PriorityBand if band}
 
 
-def test_config_map_from_values(cluster: Cluster) -> None:
+def test_config_map_from_values(helm: Helm) -> None:
     """The ConfigMap is the values' object as JSON; null leaves it to another."""
-    rendered = render(cluster.helm, "colocationConfig.enable=true", "colocationConfig.degradeTimeMinutes=5")
+    rendered = render(helm, "colocationConfig.enable=true", "colocationConfig.degradeTimeMinutes=5")
     assert rendered.config(CONFIG_MAP_NAME, "colocation-config") == {"enable": True, "degradeTimeMinutes": 5}
-    without = render(cluster.helm, "colocationConfig=null")
+    without = render(helm, "colocationConfig=null")
     assert [obj for obj in without.of_kind("ConfigMap") if obj["metadata"]["name"] == CONFIG_MAP_NAME] == []
 
 
-def test_names_of_digits_stay_text(cluster: Cluster) -> None:
+def test_names_of_digits_stay_text(helm: Helm) -> None:
     """Release, namespace, scheduler and ConfigMap may have names that YAML would take for numbers."""
     names = "--set-string=scheduler.name=33333,configMap.name=44444"
     for monitor in ("podMonitor", "serviceMonitor"):
         more = f"--set=prometheus.{monitor}=true,networkPolicy.enabled=true,grafana.dashboards.enabled=true"
-        text = cluster.helm("template", "11111", str(CHART), "--namespace=22222", names, more)
+        text = helm("template", "11111", str(CHART), "--namespace=22222", names, more)
         assert '"11111"' in text
         assert re.findall(r"^.*[ \[](?:11111|22222|33333|44444)\]?$", text, re.MULTILINE) == []
 
@@ -388,7 +388,7 @@ def test_names_of_digits_stay_text(cluster: Cluster) -> None:
         ("agent.extraArgs={oops}", "/agent/extraArgs/0"),
     ],
 )
-def test_wrong_values_are_named(cluster: Cluster, setting: str, complaint: str) -> None:
+def test_wrong_values_are_named(helm: Helm, setting: str, complaint: str) -> None:
     """A value that does not exist or cannot be is refused by name before anything is installed."""
     with pytest.raises(CommandError, match=re.escape(complaint)):
-        render(cluster.helm, setting)
+        render(helm, setting)

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.charts.rendered import CHART, render
-from tools.devcluster import Cluster, CommandError
+from tests.charts.rendered import CHART, Helm, render
+from tools.devcluster import CommandError
 
-pytestmark = pytest.mark.cluster
+pytestmark = pytest.mark.helm
 
 ARGUMENTS: Final = "scheduler.profile.arguments"
 WRONG: Final[dict[str, tuple[str, Any, str]]] = {
@@ -75,11 +75,11 @@ WRONG: Final[dict[str, tuple[str, Any, str]]] = {
 
 
 @pytest.fixture(scope="module")
-def complaints(cluster: Cluster) -> str:
+def complaints(helm: Helm) -> str:
     """Helm's answer to all of these at once."""
     settings = [flag for path, value, _ in WRONG.values() for flag in ("--set-json", f"{path}={json.dumps(value)}")]
     with pytest.raises(CommandError) as refused:
-        cluster.helm("template", "headroom", str(CHART), *settings)
+        helm("template", "headroom", str(CHART), *settings)
     return str(refused.value)
 
 
@@ -100,10 +100,10 @@ def test_nothing_else_is_refused(complaints: str) -> None:
 
 
 @pytest.mark.parametrize("group", ["networkPolicy", "podDisruptionBudgets", "flowSchema", "rbac", "configMap"])
-def test_values_of_an_earlier_chart_are_refused(cluster: Cluster, group: str) -> None:
+def test_values_of_an_earlier_chart_are_refused(helm: Helm, group: str) -> None:
     """Values that lack a group, as those of an earlier chart do with --reuse-values, are refused by its name."""
     with pytest.raises(CommandError, match=f"missing property '{group}'"):
-        render(cluster.helm, f"{group}=null")
+        render(helm, f"{group}=null")
 
 
 @pytest.mark.parametrize(
@@ -127,15 +127,15 @@ def test_values_of_an_earlier_chart_are_refused(cluster: Cluster, group: str) ->
         ("configMap.name=headroom-dashboard-cluster", "one of this chart's dashboards"),
     ],
 )
-def test_what_others_live_from_is_refused(cluster: Cluster, setting: str, path: str) -> None:
+def test_what_others_live_from_is_refused(helm: Helm, setting: str, path: str) -> None:
     """Directories of the system, which would be given to the agent's uid, and objects that another component writes."""
     with pytest.raises(CommandError, match=path):
-        render(cluster.helm, setting)
+        render(helm, setting)
 
 
-def test_lease_of_the_cluster_is_refused(cluster: Cluster) -> None:
+def test_lease_of_the_cluster_is_refused(helm: Helm) -> None:
     """In kube-system the scheduler cannot take the name, and with it the Lease, of the cluster's own."""
     flags = ("--set", "scheduler.name=kube-scheduler", "--namespace")
-    cluster.helm("template", "headroom", str(CHART), *flags, "elsewhere")
+    helm("template", "headroom", str(CHART), *flags, "elsewhere")
     with pytest.raises(CommandError, match="the Lease of the cluster's own component"):
-        cluster.helm("template", "headroom", str(CHART), *flags, "kube-system")
+        helm("template", "headroom", str(CHART), *flags, "kube-system")

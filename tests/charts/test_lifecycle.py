@@ -11,9 +11,8 @@ import yaml
 from crds import shadow_accounts
 from headroom.cli import arguments
 from headroom.cli.uninstall import plan, services
-from tests.charts.rendered import ROOT, Rendered, render, rules
+from tests.charts.rendered import ROOT, Helm, Rendered, render, rules
 from tests.e2e.life import PREVIOUS
-from tools.devcluster import Cluster
 
 PREVIOUS_COMMIT: Final = "0aebac765b37ed04e2050de5228eb308e3f91096"
 """Whose chart the package holds. A clone without history can still upgrade from it."""
@@ -57,11 +56,12 @@ def _of(chart: Rendered, name: str) -> list[dict[str, Any]]:
     return [each for each in chart.objects if each["metadata"]["name"] == name]
 
 
+@pytest.mark.helm
 @pytest.mark.cluster
 @pytest.mark.parametrize(("name", "hook", "worker"), [(UNINSTALL, "pre-delete", "Job"), (DOCTOR, "test", "Pod")])
-def test_rights_last_as_long_as_work(cluster: Cluster, name: str, hook: str, worker: str) -> None:
+def test_rights_last_as_long_as_work(helm: Helm, name: str, hook: str, worker: str) -> None:
     """The rights of a hook are made before its pod and are gone after it, however it ends."""
-    found = _of(render(cluster.helm), name)
+    found = _of(render(helm), name)
     assert sorted(each["kind"] for each in found) == sorted(
         ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", worker]
     )
@@ -74,10 +74,11 @@ def test_rights_last_as_long_as_work(cluster: Cluster, name: str, hook: str, wor
             assert "hook-failed" in policies
 
 
+@pytest.mark.helm
 @pytest.mark.cluster
-def test_hook_says_what_values_say(cluster: Cluster) -> None:
+def test_hook_says_what_values_say(helm: Helm) -> None:
     """Each value of `uninstall` is a flag of the command, and a right that goes with it."""
-    chart = render(cluster.helm, "configMap.name=mine", "scheduler.name=placer")
+    chart = render(helm, "configMap.name=mine", "scheduler.name=placer")
     options = arguments.parser().parse_args(_command(chart))
     assert (options.namespace, options.config_name) == ("headroom-system", "mine")
     assert (options.force, options.stop_selling) == (False, False)
@@ -88,7 +89,7 @@ def test_hook_says_what_values_say(cluster: Cluster) -> None:
     classes = rules(chart.one("ClusterRole", UNINSTALL))
     assert ("scheduling.k8s.io", "priorityclasses", "delete", ",".join(plan.PRIORITY_CLASSES)) in classes
     values = ("uninstall.force=true", "uninstall.deleteConfig=false", "uninstall.deletePriorityClasses=false")
-    chart = render(cluster.helm, *values)
+    chart = render(helm, *values)
     options = arguments.parser().parse_args(_command(chart))
     assert (options.force, options.delete_config, options.delete_priority_classes) == (True, False, False)
     granted = rules(chart.one("Role", UNINSTALL)) | rules(chart.one("ClusterRole", UNINSTALL))
@@ -97,8 +98,8 @@ def test_hook_says_what_values_say(cluster: Cluster) -> None:
         "headroom-last-good-config",
         ",".join(shadow_accounts.NAMES),
     }
-    assert not _of(render(cluster.helm, "uninstall.hook.enabled=false"), UNINSTALL)
-    assert not _of(render(cluster.helm, "tests.enabled=false"), DOCTOR)
+    assert not _of(render(helm, "uninstall.hook.enabled=false"), UNINSTALL)
+    assert not _of(render(helm, "tests.enabled=false"), DOCTOR)
 
 
 def _command(chart: Rendered) -> list[str]:
@@ -107,10 +108,11 @@ def _command(chart: Rendered) -> list[str]:
     return list(container["args"])
 
 
+@pytest.mark.helm
 @pytest.mark.cluster
-def test_names_are_the_charts(cluster: Cluster) -> None:
+def test_names_are_the_charts(helm: Helm) -> None:
     """What the command stops and deletes has the names that the chart gives it."""
-    chart = render(cluster.helm, "scheduler.name=placer")
+    chart = render(helm, "scheduler.name=placer")
     assert {each["metadata"]["name"] for each in chart.of_kind("PriorityClass")} == set(plan.PRIORITY_CLASSES)
     scheduler = services.scheduler(chart.one("Deployment", "headroom-scheduler"))
     assert (scheduler.name, scheduler.lease) == ("headroom-scheduler", "placer")

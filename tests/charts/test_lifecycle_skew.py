@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.charts.rendered import CHART
+from tests.charts.rendered import CHART, Helm
 from tests.e2e.life import PREVIOUS
-from tools.devcluster import Cluster, CommandError
+from tools.devcluster import CommandError
 
 DEFINITIONS: Final = ("crds/node_metric.yaml", "crds/elastic_quota.yaml")
 _LOWEST: Final = ("minimum", "minLength", "minItems")
@@ -99,12 +99,13 @@ def test_tightening_is_found(change: Json, reported: str) -> None:
     assert list(tightened(old, old)) == []
 
 
+@pytest.mark.helm
 @pytest.mark.cluster
-def test_values_are_still_values(cluster: Cluster, tmp_path: Path) -> None:
+def test_values_are_still_values(helm: Helm, tmp_path: Path) -> None:
     """Whatever could be set in the previous chart can be set in this one: `--reset-then-reuse-values` goes through."""
     given = tmp_path / "values.yaml"
     given.write_text(before("values.yaml"))
-    assert "kind: DaemonSet" in cluster.helm("template", "headroom", str(CHART), "-f", given)
+    assert "kind: DaemonSet" in helm("template", "headroom", str(CHART), "-f", given)
     given.write_text(f"{before('values.yaml')}unheardOf: 1\n")
     with pytest.raises(CommandError, match="unheardOf"):
-        cluster.helm("template", "headroom", str(CHART), "-f", given)
+        helm("template", "headroom", str(CHART), "-f", given)

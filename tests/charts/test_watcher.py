@@ -2,22 +2,21 @@
 
 import pytest
 
-from tests.charts.rendered import render, rules
-from tools.devcluster import Cluster
+from tests.charts.rendered import Helm, render, rules
 
-pytestmark = pytest.mark.cluster
+pytestmark = pytest.mark.helm
 
 
-def test_off_by_default(cluster: Cluster) -> None:
+def test_off_by_default(helm: Helm) -> None:
     """Nothing of a pod is reached from outside unless it is enabled."""
-    chart = render(cluster.helm)
+    chart = render(helm)
     assert [one["metadata"]["name"] for one in chart.of_kind("Service") if "watcher" in one["metadata"]["name"]] == []
     assert "ports" not in chart.container("headroom-scheduler/extender")
 
 
-def test_service_leads_to_the_extender(cluster: Cluster) -> None:
+def test_service_leads_to_the_extender(helm: Helm) -> None:
     """The Service selects the scheduler's pods and names the port that the extender listens on."""
-    chart = render(cluster.helm, "scheduler.watcher.enabled=true", "scheduler.watcher.port=3030")
+    chart = render(helm, "scheduler.watcher.enabled=true", "scheduler.watcher.port=3030")
     service = chart.one("Service", "headroom-watcher")["spec"]
     extender = chart.container("headroom-scheduler/extender")
     template = chart.one("Deployment", "headroom-scheduler")["spec"]["template"]
@@ -27,9 +26,9 @@ def test_service_leads_to_the_extender(cluster: Cluster) -> None:
     assert f"--watcher-listen=:{listening['containerPort']}" in extender["args"]
 
 
-def test_secrets_become_files(cluster: Cluster) -> None:
+def test_secrets_become_files(helm: Helm) -> None:
     """A Secret that a provider needs is mounted read-only into the extender alone."""
-    chart = render(cluster.helm, "scheduler.extender.secrets={prometheus-ca,token}")
+    chart = render(helm, "scheduler.extender.secrets={prometheus-ca,token}")
     mounts = {each["name"]: each for each in chart.container("headroom-scheduler/extender")["volumeMounts"]}
     pod = chart.one("Deployment", "headroom-scheduler")["spec"]["template"]["spec"]
     secrets = {each["name"]: each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
@@ -42,7 +41,7 @@ def test_secrets_become_files(cluster: Cluster) -> None:
     assert {each["name"] for each in others} == {"api-access", "config"}
 
 
-def test_resource_metrics_may_be_listed(cluster: Cluster) -> None:
+def test_resource_metrics_may_be_listed(helm: Helm) -> None:
     """The provider KubernetesMetricsServer lists the usage of nodes, and does nothing else there."""
-    role = render(cluster.helm).one("ClusterRole", "headroom-scheduler")
+    role = render(helm).one("ClusterRole", "headroom-scheduler")
     assert {rule for rule in rules(role) if rule[0] == "metrics.k8s.io"} == {("metrics.k8s.io", "nodes", "list", "")}

@@ -12,10 +12,8 @@ from manager.settings import WebhookSettings
 from manager.webhook.admission import HANDLER
 from manager.webhook.certificates import issue
 from manager.webhook.service import served_names
-from tests.charts.rendered import CHART, NAMESPACE, Rendered, render, rules
+from tests.charts.rendered import CHART, NAMESPACE, Helm, Rendered, render, rules
 from tools.devcluster import Cluster, CommandError
-
-pytestmark = pytest.mark.cluster
 
 KINDS = ("ValidatingWebhookConfiguration", "Service", "Certificate", "Issuer")
 SETTINGS = WebhookSettings()
@@ -40,9 +38,10 @@ def may(chart: Rendered) -> set[tuple[str, str, str, str]]:
     return {each for each in granted if each[1] in {"secrets", "validatingwebhookconfigurations"}}
 
 
-def test_only_our_config_is_asked_about(cluster: Cluster) -> None:
+@pytest.mark.helm
+def test_only_our_config_is_asked_about(helm: Helm) -> None:
     """API servers send writes to the one ConfigMap for review, wait 5 s at most, and go on without an answer."""
-    found = hook(render(cluster.helm))
+    found = hook(render(helm))
     (rule,) = found["rules"]
     assert (rule["operations"], rule["resources"]) == (["CREATE", "UPDATE"], ["configmaps"])
     assert found["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}
@@ -54,9 +53,10 @@ def test_only_our_config_is_asked_about(cluster: Cluster) -> None:
     assert "caBundle" not in found["clientConfig"]  # an upgrade would take it away
 
 
-def test_call_arrives(cluster: Cluster) -> None:
+@pytest.mark.helm
+def test_call_arrives(helm: Helm) -> None:
     """Service, port, path and certificate of the webhook are those of the manager."""
-    chart = render(cluster.helm)
+    chart = render(helm)
     service = hook(chart)["clientConfig"]["service"]
     assert service == {"name": SETTINGS.service_name, "namespace": NAMESPACE, "path": f"/{HANDLER}", "port": 443}
     spec = chart.one("Service", SETTINGS.service_name)["spec"]
@@ -67,20 +67,22 @@ def test_call_arrives(cluster: Cluster) -> None:
     assert flags(chart) == {"--webhook-listen": f":{ports['webhook']}", "--webhook-certificates": "self"}
 
 
-def test_rights_are_by_name(cluster: Cluster) -> None:
+@pytest.mark.helm
+def test_rights_are_by_name(helm: Helm) -> None:
     """The manager may write its own Secret and webhook configuration; with cert-manager it may read the Secret."""
     secret, configuration = SETTINGS.secret_name, SETTINGS.configuration_name
     group = "admissionregistration.k8s.io"
-    assert may(render(cluster.helm)) == {
+    assert may(render(helm)) == {
         *(("", "secrets", verb, secret) for verb in ("get", "create", "patch", "delete")),
         *((group, "validatingwebhookconfigurations", verb, configuration) for verb in ("get", "patch")),
     }
-    assert may(render(cluster.helm, CERT_MANAGER)) == {("", "secrets", "get", secret)}
+    assert may(render(helm, CERT_MANAGER)) == {("", "secrets", "get", secret)}
 
 
-def test_cert_manager_makes_the_secret(cluster: Cluster) -> None:
+@pytest.mark.helm
+def test_cert_manager_makes_the_secret(helm: Helm) -> None:
     """With cert-manager a Certificate fills the manager's Secret, and its authority is injected."""
-    chart = render(cluster.helm, CERT_MANAGER)
+    chart = render(helm, CERT_MANAGER)
     assert flags(chart)["--webhook-certificates"] == "cert-manager"
     configuration = chart.one("ValidatingWebhookConfiguration", SETTINGS.configuration_name)
     injected = configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
@@ -93,23 +95,26 @@ def test_cert_manager_makes_the_secret(cluster: Cluster) -> None:
     assert authority["isCA"] is True
 
 
-def test_own_issuer(cluster: Cluster) -> None:
+@pytest.mark.helm
+def test_own_issuer(helm: Helm) -> None:
     """An issuer of the user's own takes the place of ours."""
     own = ("manager.webhook.issuer.name=corp", "manager.webhook.issuer.kind=ClusterIssuer")
-    chart = render(cluster.helm, CERT_MANAGER, *own)
+    chart = render(helm, CERT_MANAGER, *own)
     assert chart.of_kind("Issuer") == []
     (certificate,) = chart.of_kind("Certificate")
     assert certificate["spec"]["issuerRef"] == {"name": "corp", "kind": "ClusterIssuer"}
 
 
-def test_can_be_left_out(cluster: Cluster) -> None:
+@pytest.mark.helm
+def test_can_be_left_out(helm: Helm) -> None:
     """Without the webhook nothing of it is rendered, and nothing is permitted for it."""
-    chart = render(cluster.helm, "manager.webhook.enabled=false")
+    chart = render(helm, "manager.webhook.enabled=false")
     assert chart.of_kind(*KINDS) == []
     assert may(chart) == set()
     assert flags(chart) == {}
 
 
+@pytest.mark.helm
 @pytest.mark.parametrize(
     ("setting", "complaint"),
     [
@@ -119,12 +124,13 @@ def test_can_be_left_out(cluster: Cluster) -> None:
         ("manager.webhook.enable=false", "'enable' not allowed"),
     ],
 )
-def test_wrong_values_are_named(cluster: Cluster, setting: str, complaint: str) -> None:
+def test_wrong_values_are_named(helm: Helm, setting: str, complaint: str) -> None:
     """A value that cannot be is refused by name before anything is installed."""
     with pytest.raises(CommandError, match=complaint):
-        render(cluster.helm, setting)
+        render(helm, setting)
 
 
+@pytest.mark.cluster
 def test_upgrade_keeps_trust(cluster: Cluster) -> None:
     """What the manager has the API servers trust survives an upgrade and a rollback of the release."""
     release = ("headroom", str(CHART), "-n", "chart-webhook-test", "--set", "manager.replicas=0")

@@ -9,8 +9,7 @@ import pytest
 from headroom.cli.doctor.objects import PARTS
 from headroom.cli.doctor.rights import AGENTS_QUEUE, NODE_STATUS_POLICY, OWN_NODE_POLICY, READS
 from headroom.cli.doctor.service_accounts import Grant, Installed, grants
-from tests.charts.rendered import NAMESPACE, Rendered, render
-from tools.devcluster import Cluster
+from tests.charts.rendered import NAMESPACE, Helm, Rendered, render
 
 pytestmark = pytest.mark.cluster  # for helm alone
 
@@ -53,21 +52,23 @@ def _identity(role: Mapping[str, Any]) -> tuple[str, str | None, str]:
     return role["kind"], namespace, role["metadata"]["name"]
 
 
-def test_helm_test_may_read_just_that(cluster: Cluster) -> None:
+@pytest.mark.helm
+def test_helm_test_may_read_just_that(helm: Helm) -> None:
     """The account of `helm test` has exactly the rights that doctor uses."""
     wanted = {
         (NAMESPACE if right.namespaced else "", right.group, right.resource, right.verb, name)
         for right in READS
         for name in ((NAMESPACE,) if right.resource == "namespaces" else right.names or ("",))
     }
-    assert _granted(_roles(render(cluster.helm), DOCTOR), NAMESPACE) == wanted
+    assert _granted(_roles(render(helm), DOCTOR), NAMESPACE) == wanted
 
 
+@pytest.mark.helm
 @pytest.mark.parametrize("version", ["v1.31.4", "v1.32.0"])
-def test_safeguards_are_those_of_the_chart(cluster: Cluster, version: str) -> None:
+def test_safeguards_are_those_of_the_chart(helm: Helm, version: str) -> None:
     """What doctor misses when it is gone is what the chart makes: under these names, and from that Kubernetes on."""
     kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    chart = render(cluster.helm, kube_version=version)
+    chart = render(helm, kube_version=version)
     names = {NODE_STATUS_POLICY} | ({OWN_NODE_POLICY} if version == "v1.32.0" else set())
     found = {kind: {each["metadata"]["name"] for each in chart.of_kind(kind)} for kind in kinds}
     assert found == dict.fromkeys(kinds, names)
@@ -80,6 +81,7 @@ def _wanted(grant: Grant) -> set[Row]:
     return {(grant.namespace, grant.group, grant.resource, verb, grant.name) for verb in grant.verbs}
 
 
+@pytest.mark.helm
 @pytest.mark.parametrize(
     ("settings", "how"),
     [
@@ -90,9 +92,9 @@ def _wanted(grant: Grant) -> set[Row]:
         (["configMap.name=mine", "scheduler.name=ours"], Installed(NAMESPACE, config_name="mine", leases=("ours",))),
     ],
 )
-def test_accounts_need_what_the_chart_grants(cluster: Cluster, settings: list[str], how: Installed) -> None:
+def test_accounts_need_what_the_chart_grants(helm: Helm, settings: list[str], how: Installed) -> None:
     """What doctor expects each service account to be allowed is what the chart grants it, no less and no more."""
-    chart = render(cluster.helm, *settings)
+    chart = render(helm, *settings)
     for account, expected in grants(how).items():
         wanted = set[Row]().union(*map(_wanted, expected))
         assert _granted(_roles(chart, account), NAMESPACE) == wanted, account

@@ -110,6 +110,16 @@ class Run:
     events: EventRecorder
     """Events."""
 
+    async def record(self, node: str, type_: str, reason: str, action: str, note: str) -> None:
+        """Record an event about a Node; see `EventRecorder.record`."""
+        await self.events.record(self.context.cluster.reference(node), type_, reason, action, note)
+
+    def take_written(self, name: str, answer: dict[str, Any]) -> None:
+        """Cache the answer to a write to a NodeMetric; one whose deletion was observed before is not brought back."""
+        cluster = self.context.cluster
+        if name in cluster.node_metrics and cluster.put_written_node_metric(answer, self.context.steady()):
+            self.queue.add(name)
+
     def requeue_all(self) -> None:
         """Requeue every node, and every NodeMetric without a node."""
         cluster = self.context.cluster

@@ -1,4 +1,4 @@
-"""How often one node may be written to. Pure; the clock is an argument.
+"""How often one node may be written to and reported about. Pure; the clock is an argument.
 
 Without a limit the manager and another writer of the same amounts (a kubelet that rewrites its Node's status, another
 manager) could overwrite each other forever. A node gets a burst of writes and then one from time to time. A decrease
@@ -8,13 +8,17 @@ of what was last written is never delayed.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from headroom.runtime.token_bucket import TokenBucket
 from manager.inputs import Resource
 
 Writes = Mapping[Resource, int | None]
 """Amounts to write; `None` removes a resource. [milli-cores, bytes]"""
+NOTICE_BURST: Final = 10
+NOTICE_REFILL_SECONDS: Final = 60.0
+_CORRECTION_BURST: Final = 5
+_CORRECTION_REFILL_SECONDS: Final = 60.0
 
 
 class WriteKind(StrEnum):
@@ -30,10 +34,6 @@ class WriteKind(StrEnum):
     """The same amounts as last time: another writer has changed them."""
 
 
-NOTICE_BURST: Final = 10
-NOTICE_REFILL_SECONDS: Final = 60.0
-
-
 @dataclass(slots=True)
 class ReportRateLimiter:
     """Rate limits of the events and of the condition writes about one node.
@@ -43,9 +43,7 @@ class ReportRateLimiter:
     """
 
     events: TokenBucket = field(default_factory=TokenBucket)
-    """Tokens of events."""
     conditions: TokenBucket = field(default_factory=TokenBucket)
-    """Tokens of condition writes."""
 
     @staticmethod
     def wait(tokens: TokenBucket, now: float) -> float:
@@ -57,17 +55,49 @@ class ReportRateLimiter:
         """Take a token."""
         tokens.take(NOTICE_REFILL_SECONDS, now)
 
+    def take_event(self, now: float) -> bool:
+        """Take a token of events, if there is one."""
+        if self.wait(self.events, now):
+            return False
+        self.take(self.events, now)
+        return True
+
+
+@dataclass(slots=True)
+class DriftCorrection:
+    """Rate limit for correcting the NodeMetric of one node, whose fields another writer changes.
+
+    A new desired state, after a change of configuration, is never delayed.
+    """
+
+    reported: bool = False
+    """Whether an event reported another writer."""
+    _wanted: int = 0
+    _tokens: TokenBucket = field(default_factory=TokenBucket)
+
+    def wait(self, wanted: Mapping[str, Any], now: float) -> float:
+        """How long to wait before this is applied; 0.0 means now. [s]"""
+        if hash(str(wanted)) != self._wanted:
+            return 0.0
+        return self._tokens.wait(_CORRECTION_BURST, _CORRECTION_REFILL_SECONDS, now)
+
+    def applied(self, wanted: Mapping[str, Any], now: float) -> None:
+        """Record that this was applied."""
+        fingerprint = hash(str(wanted))
+        if fingerprint != self._wanted:
+            self._wanted, self._tokens, self.reported = fingerprint, TokenBucket(), False
+        self._tokens.take(_CORRECTION_REFILL_SECONDS, now)
+
 
 @dataclass(slots=True)
 class WriteRateLimiter:
-    """The rate limiter of one node."""
+    """The rate limiter of the Mid resources of one node."""
 
     written: dict[Resource, int | None] = field(default_factory=dict)
     """What was last written of each resource."""
     reported: bool = False
     """Whether an event reported another writer."""
     tokens: TokenBucket = field(default_factory=TokenBucket)
-    """Tokens of writes."""
 
     def write_kind(self, writes: Writes) -> WriteKind:
         """How these writes would change what was last written."""

@@ -9,10 +9,10 @@ from headroom.kube import JSON_PATCH, ApiError, paths
 from manager import node_metric
 from manager.context import Run
 from manager.definition import DefinitionFields
-from manager.drift_correction import DriftCorrection
 from manager.inputs.reading import get_path
 from manager.node_metric import ManagedFields
 from manager.server_side_apply import apply
+from manager.write_rate_limiter import DriftCorrection
 
 _LOG: Final = logging.getLogger(__name__)
 _SOON_SECONDS: Final = 5.0
@@ -99,7 +99,7 @@ async def _held_back(run: Run, name: str, wanted: dict[str, Any]) -> float:
             "Is another manager, such as Koordinator's, running?"
         )
         _LOG.warning("Node %s: %s", name, note)
-        await run.events.record(run.context.cluster.reference(name), "Warning", "NodeMetricContested", "Measure", note)
+        await run.record(name, "Warning", "NodeMetricContested", "Measure", note)
     return wait
 
 

@@ -218,7 +218,7 @@ async def _held_back(run: Run, name: str, decision: publish.Decision, limiter: W
             f"every {timing.write_refill_seconds:.0f} s. Is another manager running?"
         )
         _LOG.warning("Node %s: %s", name, note)
-        await run.events.record(run.context.cluster.reference(name), "Warning", "MidContested", "PublishMid", note)
+        await run.record(name, "Warning", "MidContested", "PublishMid", note)
     limiter.reported = contested or (
         limiter.reported and not limiter.tokens.rested(timing.write_refill_seconds, run.context.steady())
     )

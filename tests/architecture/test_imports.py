@@ -147,6 +147,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "manager.calculators": ("manager.calculators", "manager.inputs", "crds", "headroom.cluster"),
     "manager.mid.eviction": (
         "manager.mid.eviction",
+        "headroom.runtime.backoff",
         "manager.calculators",
         "manager.inputs",
         "crds",

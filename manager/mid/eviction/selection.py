@@ -9,14 +9,11 @@ from manager.inputs.amounts import NOTHING
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The victims, and what stays short."""
+    """The victims in order of eviction, the pods that were next in order and why they stay, and what stays short."""
 
     victims: tuple[PodInputs, ...] = ()
-    """The pods, in the order of eviction."""
     spared: tuple[tuple[PodInputs, str], ...] = ()
-    """Pods that were next in order, and why they stay."""
     short: Amounts = NOTHING
-    """What is still short after all of them are evicted."""
 
 
 def eviction_order(pods: Iterable[PodInputs]) -> list[PodInputs]:
@@ -35,15 +32,13 @@ def select_victims(pods: Iterable[PodInputs], short: Amounts, spare: Callable[[P
         short: what is short beyond what terminating pods free. [milli-cores, bytes]
         spare: returns why a pod stays although it is next; empty when it may be evicted.
     """
-    victims: list[PodInputs] = []
-    spared: list[tuple[PodInputs, str]] = []
+    victims, spared = list[PodInputs](), list[tuple[PodInputs, str]]()
     for pod in eviction_order(pods):
         if not short:
             break
         if pod.mid is None or pod.mid.terminating or not pod.holds_mid or not relieves(pod, short):
             continue
-        why = pod.mid.kept or spare(pod)
-        if why:
+        if why := pod.mid.kept or spare(pod):
             spared.append((pod, why))
         else:
             victims.append(pod)

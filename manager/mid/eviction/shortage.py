@@ -61,10 +61,8 @@ def shortage(
     report = inputs.report
     if report is None or result.degraded or inputs.strategy.shadow or not report.collecting:
         return None
-    if not result.deficit:
-        return Shortage(result.requested, result.calculated, terminating)
-    favoured = calculate(_in_favour(inputs, tombstones))
-    return Shortage(favoured.requested, favoured.calculated, terminating)
+    found = calculate(_in_favour(inputs, tombstones)) if result.deficit else result
+    return Shortage(found.requested, found.calculated, terminating)
 
 
 def unknown_inputs(inputs: NodeInputs) -> tuple[str, ...]:
@@ -73,13 +71,13 @@ def unknown_inputs(inputs: NodeInputs) -> tuple[str, ...]:
     if report is None:
         return ()
     found = [] if report.collecting else ["the agent reports that it does not measure this node (condition Collecting)"]
-    if any(report.node_usage[each] is None for each in Resource):
+    if not _is_known(report.node_usage):
         found.append("the usage of the node is not reported")
-    elif report.own_agent and any(report.system_usage[each] is None for each in Resource):
+    elif report.own_agent and not _is_known(report.system_usage):
         found.append("the usage of the system is not reported")
     if not report.prediction_ready:
         found.append("the prediction is not ready (condition PredictionReady)")
-    elif any(report.reclaimable[each] is None for each in Resource):
+    elif not _is_known(report.reclaimable):
         found.append("what can be reclaimed of Prod pods is not reported")
     return tuple(found)
 
@@ -98,14 +96,15 @@ def _in_favour(inputs: NodeInputs, tombstones: Iterable[PodInputs]) -> NodeInput
         return inputs
     known = report.reclaimable if report.prediction_ready else Measured()
     reclaimable = Measured(*(_or(known[each], inputs.allocatable[each]) for each in Resource))
-    parts = (report.node_usage, report.system_usage) if report.own_agent else (report.node_usage,)
-    measured = all(part[each] is not None for part in parts for each in Resource)
-    usage, system = (report.node_usage, report.system_usage) if measured else (Measured(0, 0), Measured(0, 0))
-    return replace(
-        inputs,
-        report=replace(report, reclaimable=reclaimable, node_usage=usage, system_usage=system),
-        mid_own=_mid_own(inputs, tombstones),
-    )
+    usage, system = report.node_usage, report.system_usage
+    if not (_is_known(usage) and (_is_known(system) or not report.own_agent)):
+        usage = system = Measured(0, 0)
+    favoured = replace(report, reclaimable=reclaimable, node_usage=usage, system_usage=system)
+    return replace(inputs, report=favoured, mid_own=_mid_own(inputs, tombstones))
+
+
+def _is_known(measured: Measured) -> bool:
+    return all(measured[each] is not None for each in Resource)
 
 
 def _or(amount: int | None, instead: int | None) -> int | None:
@@ -125,9 +124,8 @@ def _mid_own(inputs: NodeInputs, tombstones: Iterable[PodInputs]) -> Amounts:
         allocated = total([inputs.mid_requests, *(pod.mid_requests for pod in tombstones)])
         return Amounts(*(min(_or(report.mid_usage[each], allocated[each]) or 0, allocated[each]) for each in Resource))
     both = ((report.pod_usage.get(pod.key, NOTHING), pod.mid_requests) for pod in tombstones)
-    return total(
-        [inputs.mid_own, *(Amounts(*(min(used[each], wanted[each]) for each in Resource)) for used, wanted in both)]
-    )
+    left = (Amounts(*(min(used[each], wanted[each]) for each in Resource)) for used, wanted in both)
+    return total([inputs.mid_own, *left])
 
 
 @dataclass(slots=True)
@@ -155,10 +153,9 @@ class Tombstones:
 
 @dataclass(slots=True)
 class ShortageTimer:
-    """For how long each resource has been short without a break."""
+    """Since when each resource has been short without a break. [s]"""
 
     since: dict[Resource, float] = field(default_factory=dict)
-    """Since when each short resource has been short. [s]"""
 
     def update(self, short: Amounts, now: float) -> None:
         """Update with what is short now."""

@@ -25,10 +25,9 @@ def amounts(of: Amounts, *, which: Amounts | None = None) -> str:
 
 def arithmetic(seen: Shortage, seconds: float) -> str:
     """Requested, may be published, terminating, short by; only of the resources that are short."""
-    short = seen.short
-    terminating = (
-        f", {amounts(seen.terminating, which=short)} of it terminating" if _any(seen.terminating, short) else ""
-    )
+    short, terminating = seen.short, ""
+    if any(seen.terminating[each] and short[each] for each in Resource):
+        terminating = f", {amounts(seen.terminating, which=short)} of it terminating"
     return (
         f"Mid pods on the node requested {amounts(seen.requested, which=short)}{terminating}, "
         f"{amounts(seen.calculated, which=short)} may be published: short by {amounts(short)} for {round(seconds)} s"
@@ -43,16 +42,14 @@ def pod(inputs: PodInputs) -> str:
 
 def dry_run(victims: Sequence[PodInputs], seen: Shortage, seconds: float) -> str:
     """The event of a dry run."""
-    how_many = "1 pod" if len(victims) == 1 else f"{len(victims)} pods"
-    would = f"Would evict {how_many} (midEviction.mode is dry-run)"
+    would = f"Would evict {len(victims)} pod{'s' * (len(victims) != 1)} (midEviction.mode is dry-run)"
     return f"{would}: {arithmetic(seen, seconds)}. First to go: {named(victims)}"
 
 
 def none_evictable(spared: Sequence[tuple[PodInputs, str]], seen: Shortage, seconds: float) -> str:
     """The event when a shortage lasts and no pod can be evicted."""
-    more = f" and {len(spared) - MOST_NAMES} more" if len(spared) > MOST_NAMES else ""
     reasons = "; ".join(f"{each.key} {why}" for each, why in spared[:MOST_NAMES])
-    return f"No Mid pod can be evicted now: {arithmetic(seen, seconds)}. {reasons}{more}"
+    return f"No Mid pod can be evicted now: {arithmetic(seen, seconds)}. {reasons}{_more(spared)}"
 
 
 def unproven(deficit: Amounts, unknown: Sequence[str], first: Sequence[PodInputs]) -> str:
@@ -64,8 +61,7 @@ def unproven(deficit: Amounts, unknown: Sequence[str], first: Sequence[PodInputs
 
 def named(pods: Sequence[PodInputs]) -> str:
     """Pods, as many as fit into an event."""
-    more = f" and {len(pods) - MOST_NAMES} more" if len(pods) > MOST_NAMES else ""
-    return ", ".join(pod(each) for each in pods[:MOST_NAMES]) + more
+    return ", ".join(pod(each) for each in pods[:MOST_NAMES]) + _more(pods)
 
 
 def evicted(victim: PodInputs, node: str, seen: Shortage, seconds: float) -> str:
@@ -73,5 +69,5 @@ def evicted(victim: PodInputs, node: str, seen: Shortage, seconds: float) -> str
     return f"Evicted Mid pod {pod(victim)} from node {node}: {arithmetic(seen, seconds)}"
 
 
-def _any(of: Amounts, which: Amounts) -> bool:
-    return any(of[each] and which[each] for each in Resource)
+def _more(listed: Sequence[object]) -> str:
+    return f" and {len(listed) - MOST_NAMES} more" if len(listed) > MOST_NAMES else ""

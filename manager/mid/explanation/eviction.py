@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from crds.colocation import ColocationStrategy
 from manager.calculators.base import Result
 from manager.inputs import Amounts, NodeInputs, PodInputs, total
+from manager.mid.eviction.limits import EvictionSettings
 from manager.mid.eviction.selection import Selection, select_victims
-from manager.mid.eviction.settings import EvictionSettings
 from manager.mid.eviction.shortage import shortage, unknown_inputs, unproven_deficit
 
 

@@ -32,16 +32,12 @@ _MEBIBYTE: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ConditionState:
-    """One condition as it should be."""
+    """One condition as it should be; the message is a sentence for people, with the remedy."""
 
     type: str
-    """Type of the condition."""
     holds: bool
-    """Whether it is true."""
     reason: str
-    """One CamelCase word for programs."""
     message: str
-    """A sentence for people, with the remedy."""
 
     @property
     def status(self) -> str:
@@ -114,23 +110,15 @@ def as_json(
         last: as they last were, also those that are gone; a condition whose status stays keeps its time.
         now: the time. [unix s]
     """
-    before = {each.type: known.get(each.type) for each in states}
-    if all((old := before[each.type]) and (old.status, old.reason) == (each.status, each.reason) for each in states):
+    stand = [(old.status, old.reason) if (old := known.get(each.type)) else None for each in states]
+    if stand == [(each.status, each.reason) for each in states]:
         return None
-    moment = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    found = []
+    moment, found = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), []
     for each in states:
-        old = last.get(each.type)
-        since = old.since if old and old.status == each.status and old.since else moment
-        found.append(
-            {
-                "type": each.type,
-                "status": each.status,
-                "reason": each.reason,
-                "message": each.message,
-                "lastTransitionTime": since,
-            }
-        )
+        before = last.get(each.type)
+        since = before.since if before and before.status == each.status and before.since else moment
+        stated = {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
+        found.append({**stated, "lastTransitionTime": since})
     return found
 
 
@@ -140,38 +128,30 @@ class NodeMetricConditions:
 
     async def execute(self, run: Run, reconciled: ReconcileResult) -> float | None:
         """Apply both conditions if one has changed."""
-        context = run.context
-        known = context.cluster.node_metrics.get(reconciled.name)
+        context, name = run.context, reconciled.name
+        known, state = context.cluster.node_metrics.get(name), context.node_state(name)
         if known is None:
             return None
-        held = context.node_state(reconciled.name).publish_state.withdrawn
-        states = (
-            published(reconciled.result, shadow=reconciled.inputs.strategy.shadow, held=held),
-            deficit(reconciled.result),
-        )
+        held, shadow = state.publish_state.withdrawn, reconciled.inputs.strategy.shadow
+        states = (published(reconciled.result, shadow=shadow, held=held), deficit(reconciled.result))
         conditions = as_json(states, known.conditions, known.last_conditions, context.wall())
         if conditions is None or context.state_of(DefinitionFields).omitted(_FIELD, context.steady()):
             return None
-        limiter = context.node_state(reconciled.name).state_of(ReportRateLimiter)
+        limiter = state.state_of(ReportRateLimiter)
         wait = limiter.wait(limiter.conditions, context.steady())
         if wait:
             return wait
         limiter.take(limiter.conditions, context.steady())
-        body = {**node_metric.identity(reconciled.name), "status": {"conditions": conditions}}
+        body = {**node_metric.identity(name), "status": {"conditions": conditions}}
         try:
-            answer = await apply(run, paths.status(node_metric.path(reconciled.name)), body)
+            answer = await apply(run, paths.status(node_metric.path(name)), body)
         except ApiError as error:
             if not error.not_found:
                 raise
             return None  # it was deleted meanwhile; the next reconciliation creates it again
-        if answer is None:
-            return None
-        context.metrics.writes.labels("conditions", "patched").inc()
-        # A NodeMetric whose deletion was observed before the answer came is not brought back.
-        if reconciled.name in context.cluster.node_metrics and context.cluster.put_written_node_metric(
-            answer, context.steady()
-        ):
-            run.queue.add(reconciled.name)
+        if answer is not None:
+            context.metrics.writes.labels("conditions", "patched").inc()
+            run.take_written(name, answer)
         return None
 
     def forget(self, context: Context, name: str) -> None:

@@ -91,7 +91,7 @@ class NodeEvents:
     async def _event(run: Run, name: str, type_: str, reason: str, note: str) -> None:
         limiter = run.context.node_state(name).state_of(ReportRateLimiter)
         limiter.take(limiter.events, run.context.steady())
-        await run.events.record(run.context.cluster.reference(name), type_, reason, "PublishMid", note)
+        await run.record(name, type_, reason, "PublishMid", note)
 
 
 def _words(effective: EffectiveStrategy) -> str:

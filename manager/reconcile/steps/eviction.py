@@ -10,10 +10,8 @@ from manager.context import Context, Run
 from manager.inputs import Amounts, PodInputs, total
 from manager.inputs.amounts import NOTHING
 from manager.mid.eviction import text
-from manager.mid.eviction.backoff import EvictionBackoff
-from manager.mid.eviction.rates import MINUTE_SECONDS, SlidingMinute
+from manager.mid.eviction.limits import MINUTE_SECONDS, EvictionBackoff, EvictionSettings, SlidingMinute
 from manager.mid.eviction.selection import Selection, select_victims
-from manager.mid.eviction.settings import EvictionSettings
 from manager.mid.eviction.shortage import (
     Shortage,
     ShortageTimer,
@@ -32,37 +30,61 @@ _REFUSED_SECONDS: Final = 60.0
 """An eviction that was refused is requested again after this time. [s]"""
 _TERMINATION_SECONDS: Final = 60.0
 """An evicted pod that is not terminating after this time counts as staying. [s]"""
-
 _SOON_SECONDS: Final = 1.0
 """Shortest time after which this step requeues a node. [s]"""
 
 
 @dataclass(slots=True)
 class NodeEvictionState:
-    """Eviction state of one node."""
+    """Eviction state of one node; pods by uid."""
 
     tombstones: Tombstones = field(default_factory=Tombstones)
-    """Mid pods that left."""
     timer: ShortageTimer = field(default_factory=ShortageTimer)
-    """For how long each resource has been short."""
     unproven: ShortageTimer = field(default_factory=ShortageTimer)
     """For how long there has been a deficit for which no pod is evicted."""
     reported_unproven: tuple[str, ...] = ()
     """Why, as the last event reported."""
     evicting: dict[str, float] = field(default_factory=dict)
-    """Evicted pods by uid, and when. [s]"""
+    """Evicted pods, and when. [s]"""
     refused: dict[str, tuple[float, str]] = field(default_factory=dict)
-    """Pods whose eviction was refused, by uid: until when they are skipped, and why. [s]"""
+    """Pods whose eviction was refused: until when they are skipped, and why. [s]"""
     unconfirmed: dict[str, float] = field(default_factory=dict)
-    """Pods whose eviction may have been accepted, by uid, and when it was requested; they count in the rates. [s]"""
+    """Pods whose eviction may have been accepted, and when it was requested; they count in the rates. [s]"""
     rate: SlidingMinute = field(default_factory=SlidingMinute)
-    """Evictions of the last minute."""
     reported: tuple[str, ...] = ()
-    """The pods that the last event named, by uid."""
+    """The pods that the last event named."""
     skipped: frozenset[tuple[str, str]] = frozenset()
-    """Pods that were skipped at the last reconciliation, by uid, and why."""
+    """Pods that were skipped at the last reconciliation, and why."""
     last_reconciled: tuple[float, Amounts] | None = None
     """When the last reconciliation was, and the deficit that it proved. [s; milli-cores, bytes]"""
+
+    def forget_observations(self) -> None:
+        """Drop what was observed here; evictions still count."""
+        self.tombstones, self.timer, self.last_reconciled = Tombstones(), ShortageTimer(), None
+        self.unproven, self.reported_unproven = ShortageTimer(), ()
+
+    def is_leaving(self, pod: PodInputs) -> bool:
+        """Whether a pod is being evicted, or terminates anyway."""
+        return pod.uid in self.evicting or (pod.mid is not None and pod.mid.terminating)
+
+    def observe(
+        self, reconciled: ReconcileResult, window_seconds: int, pods: Mapping[str, PodInputs], now: float
+    ) -> Shortage | None:
+        """Update with the present Mid pods; what the report proves to be short."""
+        self.tombstones.update(pods, now)
+        self.evicting = _since(self.evicting, pods, now - _TERMINATION_SECONDS)
+        self.unconfirmed = _since(self.unconfirmed, pods, now - MINUTE_SECONDS)
+        self.refused = {uid: each for uid, each in self.refused.items() if uid in pods}
+        if not pods:
+            return None
+        inputs, evicting = reconciled.inputs, total(pod.mid_requests for pod in pods.values() if self.is_leaving(pod))
+        ages = [age for age in (inputs.report_age, inputs.prediction_age) if age is not None]
+        left = self.tombstones.still_reported(now - max(ages, default=0.0), window_seconds)
+        return shortage(inputs, reconciled.result, left, evicting)
+
+
+def _since(times: Mapping[str, float], pods: Mapping[str, PodInputs], earliest: float) -> dict[str, float]:
+    return {uid: when for uid, when in times.items() if uid in pods and when > earliest}
 
 
 @dataclass(slots=True)
@@ -70,9 +92,7 @@ class ClusterEvictionState:
     """Eviction state of the whole cluster."""
 
     rate: SlidingMinute = field(default_factory=SlidingMinute)
-    """Evictions of the last minute."""
     backoff: EvictionBackoff = field(default_factory=EvictionBackoff)
-    """Workloads that were evicted lately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,39 +101,35 @@ class MidEvictions:
 
     async def execute(self, run: Run, reconciled: ReconcileResult) -> float | None:
         """Update the shortage, and evict for what has been short for long enough."""
-        settings = EvictionSettings.of(reconciled.effective.strategy)
-        state, now = run.context.node_state(reconciled.name).state_of(NodeEvictionState), run.context.steady()
-        run.context.state_of(ClusterEvictionState).backoff.begin(now, run.context.wall())
-        metrics = run.context.metrics.of(EvictionMetrics)
-        pods = {pod.uid: pod for pod in run.context.cluster.pods_on(reconciled.name) if pod.holds_mid}
+        name, context = reconciled.name, run.context
+        settings, state = EvictionSettings.of(reconciled.effective.strategy), _state(context, name)
+        now, metrics = context.steady(), context.metrics.of(EvictionMetrics)
+        context.state_of(ClusterEvictionState).backoff.begin(now, context.wall())
+        pods = {pod.uid: pod for pod in context.cluster.pods_on(name) if pod.holds_mid}
         if total(pod.mid_requests for pod in pods.values()) != reconciled.inputs.mid_requests:
             return _SOON_SECONDS  # they changed since the inputs were gathered: what left would count as short
-        seen = _shortage(reconciled, settings, state, pods, now)
+        seen = state.observe(reconciled, settings.window_seconds, pods, now)
         before, state.last_reconciled = state.last_reconciled, (now, seen.deficit if seen else NOTHING)
         if before is not None:
-            metrics.short_for(reconciled.name, before[1], now - before[0])
+            metrics.short_for(name, before[1], now - before[0])
         short = seen.short if seen is not None and settings.mode != "off" else NOTHING
         state.timer.update(short, now)
-        known = run.context.cluster.node_metrics.get(reconciled.name)
-        observed_at = known.observed_at.report if known else None
-        due = (
-            state.timer.due(short, settings.after_seconds, observed_at or 0.0, now)
-            if observed_at is not None
-            else NOTHING
-        )
-        await _report_unproven(run, reconciled, settings, state, seen, pods)
+        known = context.cluster.node_metrics.get(name)
+        observed_at, due = known.observed_at.report if known else None, NOTHING
+        if observed_at is not None:
+            due = state.timer.due(short, settings.after_seconds, observed_at, now)
+        eviction_pass = _EvictionPass(run, reconciled, settings, state, metrics, pods, seen or Shortage())
+        await eviction_pass.report_unproven(seen)
+        wait = state.timer.next_due(settings.after_seconds, now)
         if seen is None or not due:
             if not short:
                 state.reported, state.skipped = (), frozenset()
-                metrics.would_evict(reconciled.name, 0)
-            return state.timer.next_due(settings.after_seconds, now)
-        eviction_pass = _EvictionPass(run, reconciled, settings, state, metrics, pods, seen.only(due))
+                metrics.would_evict(name, 0)
+            return wait
+        eviction_pass.seen = seen.only(due)
         await (eviction_pass.evict() if settings.mode == "on" else eviction_pass.dry_run())
-        waits = [
-            *eviction_pass.requeue_at,
-            *((now + wait,) if (wait := state.timer.next_due(settings.after_seconds, now)) else ()),
-        ]
-        return max(min(waits) - now, _SOON_SECONDS) if waits else None
+        times = [*eviction_pass.requeue_at, *([] if wait is None else [now + wait])]
+        return max(min(times) - now, _SOON_SECONDS) if times else None
 
     def forget(self, context: Context, name: str) -> None:
         """Another replica leads now, or the node is gone: what was observed here proves nothing any more."""
@@ -121,69 +137,16 @@ class MidEvictions:
         if name in context.cluster.nodes:
             context.state_of(ClusterEvictionState).backoff.end()
         if name in context.node_states:
-            state = context.node_states[name].state_of(NodeEvictionState)
-            state.tombstones, state.timer, state.last_reconciled = Tombstones(), ShortageTimer(), None
-            state.unproven, state.reported_unproven = ShortageTimer(), ()
+            _state(context, name).forget_observations()
 
 
-def _shortage(
-    reconciled: ReconcileResult,
-    settings: EvictionSettings,
-    state: NodeEvictionState,
-    pods: Mapping[str, PodInputs],
-    now: float,
-) -> Shortage | None:
-    state.tombstones.update(pods, now)
-    state.evicting = {
-        uid: when for uid, when in state.evicting.items() if uid in pods and now - when < _TERMINATION_SECONDS
-    }
-    state.refused = {uid: each for uid, each in state.refused.items() if uid in pods}
-    state.unconfirmed = {
-        uid: when for uid, when in state.unconfirmed.items() if uid in pods and now - when < MINUTE_SECONDS
-    }
-    if not pods:
-        return None
-    evicting = total(pod.mid_requests for pod in pods.values() if _is_leaving(pod, state))
-    ages = [age for age in (reconciled.inputs.report_age, reconciled.inputs.prediction_age) if age is not None]
-    tombstones = state.tombstones.still_reported(now - max(ages, default=0.0), settings.window_seconds)
-    return shortage(reconciled.inputs, reconciled.result, tombstones, evicting)
-
-
-async def _report_unproven(
-    run: Run,
-    reconciled: ReconcileResult,
-    settings: EvictionSettings,
-    state: NodeEvictionState,
-    seen: Shortage | None,
-    pods: Mapping[str, PodInputs],
-) -> None:
-    """Report once why no pod is evicted for a deficit that has lasted as long as one that evicts."""
-    now, unproven = run.context.steady(), unproven_deficit(reconciled.inputs, reconciled.result, seen)
-    if settings.mode == "off":
-        unproven = NOTHING
-    state.unproven.update(unproven, now)
-    lasting, why = (
-        state.unproven.due(unproven, settings.after_seconds, now + 1.0, now),
-        unknown_inputs(reconciled.inputs),
-    )
-    if not unproven:
-        state.reported_unproven = ()
-    elif lasting and why != state.reported_unproven and not _held_back(run, reconciled):
-        state.reported_unproven = why
-        staying = [pod for pod in pods.values() if not _is_leaving(pod, state)]
-        note = text.unproven(lasting, why, select_victims(staying, lasting, lambda _: "").victims)
-        await run.events.record(
-            run.context.cluster.reference(reconciled.name), "Warning", "MidEvictionWithheld", "EvictMid", note
-        )
-
-
-def _is_leaving(pod: PodInputs, state: NodeEvictionState) -> bool:
-    return pod.uid in state.evicting or (pod.mid is not None and pod.mid.terminating)
+def _state(context: Context, name: str) -> NodeEvictionState:
+    return context.node_state(name).state_of(NodeEvictionState)
 
 
 @dataclass(slots=True)
 class _EvictionPass:
-    """One pass over a node whose shortage has lasted for long enough."""
+    """One pass over a node."""
 
     run: Run
     reconciled: ReconcileResult
@@ -195,17 +158,33 @@ class _EvictionPass:
     requeue_at: list[float] = field(default_factory=list)
     _skipped: set[tuple[str, str]] = field(default_factory=set)
 
+    async def report_unproven(self, seen: Shortage | None) -> None:
+        """Report once why no pod is evicted for a deficit that has lasted as long as one that evicts."""
+        now, state, inputs = self.run.context.steady(), self.state, self.reconciled.inputs
+        deficit = NOTHING
+        if self.settings.mode != "off":
+            deficit = unproven_deficit(inputs, self.reconciled.result, seen)
+        state.unproven.update(deficit, now)
+        lasting = state.unproven.due(deficit, self.settings.after_seconds, now + 1.0, now)
+        why = unknown_inputs(inputs)
+        if not deficit:
+            state.reported_unproven = ()
+        elif lasting and why != state.reported_unproven and self._may_report():
+            state.reported_unproven = why
+            staying = [pod for pod in self.pods.values() if not state.is_leaving(pod)]
+            note = text.unproven(lasting, why, select_victims(staying, lasting, lambda _: "").victims)
+            await self._event("MidEvictionWithheld", note)
+
     async def dry_run(self) -> None:
         """Report which pods would be evicted, once for each change of the list."""
         selection = self._choose()
         self.metrics.would_evict(self.reconciled.name, len(selection.victims))
         self._count_skipped()
         if selection.victims:
-            await self._report(
-                selection.victims, "MidEvictionDryRun", text.dry_run(selection.victims, self.seen, self._seconds)
-            )
+            note = text.dry_run(selection.victims, self.seen, self._seconds)
+            await self._report(selection.victims, "MidEvictionDryRun", note)
         else:
-            await self._report_none_evictable(selection.spared)
+            await self._report_none_evictable(selection)
 
     async def evict(self) -> None:
         """Request one eviction after the other while something is short and the limits allow it."""
@@ -215,7 +194,7 @@ class _EvictionPass:
             selection = self._choose()
             if not selection.victims:
                 if self.seen.short and not acted:
-                    await self._report_none_evictable(selection.spared)
+                    await self._report_none_evictable(selection)
                 break
             if not self._may_take(selection.victims[0]):
                 break
@@ -245,7 +224,8 @@ class _EvictionPass:
         now, earlier = self.run.context.steady(), self.state.unconfirmed.pop(pod.uid, None)
         if earlier is not None:  # what is requested again counts once
             self._give_back(earlier)
-        self._take(now)
+        for rate in self._rates:
+            rate.take(now)
         found = await self._request(pod, now, again=earlier is not None)
         answer, why = found or (None, "")
         if answer is not EvictionOutcome.EVICTED and not (answer is EvictionOutcome.GONE and earlier is not None):
@@ -255,9 +235,9 @@ class _EvictionPass:
         self.metrics.evictions.labels(answer.value).inc()
         if answer in (EvictionOutcome.BUDGET, EvictionOutcome.REFUSED):
             self.state.refused[pod.uid] = (now + _REFUSED_SECONDS, why)
-            note = f"Mid pod {pod.key} stays, although the node is short: it {why}"
-            if not _held_back(self.run, self.reconciled):
-                await self._event("Warning", "MidEvictionRefused", note)
+            if self._may_report():
+                note = f"Mid pod {pod.key} stays, although the node is short: it {why}"
+                await self._event("MidEvictionRefused", note)
             return
         self.state.evicting[pod.uid] = now
         seen, self.seen = self.seen, replace(self.seen, terminating=self.seen.terminating + pod.mid_requests)
@@ -266,26 +246,29 @@ class _EvictionPass:
             note = text.evicted(pod, self.reconciled.name, seen, self._seconds)
             _LOG.info("%s", note)
             self.state.reported = ()
-            await self._event("Warning", "MidPodEvicted", note)
+            await self._event("MidPodEvicted", note)
             await self.run.events.record(_reference(pod), "Warning", "MidPodEvicted", "EvictMid", note)
 
-    def _take(self, now: float) -> None:
-        self.state.rate.take(now)
-        self.run.context.state_of(ClusterEvictionState).rate.take(now)
+    @property
+    def _cluster(self) -> ClusterEvictionState:
+        return self.run.context.state_of(ClusterEvictionState)
+
+    @property
+    def _rates(self) -> tuple[SlidingMinute, SlidingMinute]:
+        return self.state.rate, self._cluster.rate
 
     def _give_back(self, taken_at: float) -> None:
-        self.state.rate.give_back(taken_at)
-        self.run.context.state_of(ClusterEvictionState).rate.give_back(taken_at)
+        for rate in self._rates:
+            rate.give_back(taken_at)
 
     def _record_eviction(self, pod: PodInputs) -> None:
         """Start the backoff of the pod's workload."""
         if pod.mid is not None:
             context = self.run.context
-            backoff = context.state_of(ClusterEvictionState).backoff
-            backoff.evicted(pod.mid.workload, pod.mid.created, context.steady(), context.wall())
+            self._cluster.backoff.evicted(pod.mid.workload, pod.mid.created, context.steady(), context.wall())
 
     def _choose(self) -> Selection:
-        candidates = [pod for pod in self.pods.values() if not _is_leaving(pod, self.state)]
+        candidates = [pod for pod in self.pods.values() if not self.state.is_leaving(pod)]
         selection = select_victims(candidates, self.seen.short, self._spare)
         self._skipped |= {(pod.uid, "kept") for pod, _ in selection.spared if pod.mid and pod.mid.kept}
         return selection
@@ -300,31 +283,24 @@ class _EvictionPass:
         self.state.refused.pop(pod.uid, None)
         if pod.mid is None or pod.uid in self.state.unconfirmed:
             return ""
-        guarded = self.run.context.state_of(ClusterEvictionState).backoff.backoff_until(
-            pod.mid.workload, pod.mid.created, now
-        )
+        guarded = self._cluster.backoff.backoff_until(pod.mid.workload, pod.mid.created, now)
         if guarded is None:
             return ""
         self.requeue_at.append(guarded)
         self._skipped.add((pod.uid, "loop-guard"))
-        return (
-            f"may replace a pod of {pod.mid.workload} that was evicted, and is not evicted for {round(guarded - now)} s"
-        )
+        wait = round(guarded - now)
+        return f"may replace a pod of {pod.mid.workload} that was evicted, and is not evicted for {wait} s"
 
     def _may_take(self, pod: PodInputs) -> bool:
         """Whether both limits allow one more eviction now; an unconfirmed one is already counted."""
         if pod.uid in self.state.unconfirmed:
             return True
-        now, everywhere = self.run.context.steady(), self.run.context.state_of(ClusterEvictionState)
-        for reason, rate, limit in (
-            ("node-rate", self.state.rate, self.settings.per_node),
-            ("cluster-rate", everywhere.rate, self.settings.per_cluster),
-        ):
+        now, limits = self.run.context.steady(), (self.settings.per_node, self.settings.per_cluster)
+        for reason, rate, limit in zip(("node-rate", "cluster-rate"), self._rates, limits, strict=True):
             free_at = rate.free_at(limit, now)
             if free_at is None or free_at > now:
                 self._skipped.add((pod.uid, reason))
-                if free_at is not None:
-                    self.requeue_at.append(free_at)
+                self.requeue_at += [] if free_at is None else [free_at]
                 return False
         return True
 
@@ -340,31 +316,25 @@ class _EvictionPass:
         now = self.run.context.steady()
         return now - min((self.state.timer.since[each] for each in self.seen.resources), default=now)
 
-    async def _report_none_evictable(self, spared: tuple[tuple[PodInputs, str], ...]) -> None:
-        if spared:
-            pods = tuple(pod for pod, _ in spared)
-            await self._report(pods, "MidEvictionImpossible", text.none_evictable(spared, self.seen, self._seconds))
+    async def _report_none_evictable(self, selection: Selection) -> None:
+        if selection.spared:
+            note = text.none_evictable(selection.spared, self.seen, self._seconds)
+            await self._report(tuple(pod for pod, _ in selection.spared), "MidEvictionImpossible", note)
 
     async def _report(self, pods: tuple[PodInputs, ...], reason: str, note: str) -> None:
         """One event for each list of pods."""
         reported = (reason, *(pod.uid for pod in pods))
-        if reported != self.state.reported and not _held_back(self.run, self.reconciled):
+        if reported != self.state.reported and self._may_report():
             self.state.reported = reported
-            await self._event("Warning", reason, note)
+            await self._event(reason, note)
 
-    async def _event(self, type_: str, reason: str, note: str) -> None:
-        await self.run.events.record(
-            self.run.context.cluster.reference(self.reconciled.name), type_, reason, "EvictMid", note
-        )
+    def _may_report(self) -> bool:
+        """Whether an event about the node may be recorded now; a later reconciliation records it otherwise."""
+        context = self.run.context
+        return context.node_state(self.reconciled.name).state_of(ReportRateLimiter).take_event(context.steady())
 
-
-def _held_back(run: Run, reconciled: ReconcileResult) -> bool:
-    """Whether events about the node are rate-limited now; a later reconciliation records them."""
-    limiter, now = run.context.node_state(reconciled.name).state_of(ReportRateLimiter), run.context.steady()
-    if limiter.wait(limiter.events, now):
-        return True
-    limiter.take(limiter.events, now)
-    return False
+    async def _event(self, reason: str, note: str) -> None:
+        await self.run.record(self.reconciled.name, "Warning", reason, "EvictMid", note)
 
 
 def _reference(pod: PodInputs) -> dict[str, str]:

@@ -7,33 +7,20 @@ from manager.metrics import PREFIX
 
 
 class EvictionMetrics:
-    """Evictions, pods that would be evicted, pods that were skipped and why, and how long nodes were short.
-
-    Args:
-        registry: where they are registered.
-    """
+    """Evictions, pods that would be evicted, pods that were skipped and why, and how long nodes were short."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.evictions = Counter(
             f"{PREFIX}_mid_evictions", "Evictions of Mid pods that were requested", ["result"], registry=registry
         )
-        """Evictions by result."""
-        self.skipped = Counter(
-            f"{PREFIX}_mid_evictions_skipped",
-            "Mid pods that were next in order, but were not evicted",
-            ["reason"],
-            registry=registry,
-        )
+        skipped = "Mid pods that were next in order, but were not evicted"
+        self.skipped = Counter(f"{PREFIX}_mid_evictions_skipped", skipped, ["reason"], registry=registry)
         """Each pod and reason counts once for as long as it lasts."""
-        self._would = Gauge(
-            f"{PREFIX}_mid_would_evict", "Mid pods that would be evicted if mode were on", ["node"], registry=registry
-        )
-        self._deficit_seconds = Counter(
-            f"{PREFIX}_mid_deficit_seconds",
-            "Time during which a fresh report proved that Mid pods hold more than may be published",
-            ["node", "resource"],
-            registry=registry,
-        )
+        would = "Mid pods that would be evicted if mode were on"
+        self._would = Gauge(f"{PREFIX}_mid_would_evict", would, ["node"], registry=registry)
+        short = "Time during which a fresh report proved that Mid pods hold more than may be published"
+        labels = ["node", "resource"]
+        self._deficit_seconds = Counter(f"{PREFIX}_mid_deficit_seconds", short, labels, registry=registry)
         self._nodes: set[str] = set()
 
     def would_evict(self, node: str, count: int) -> None:
@@ -51,9 +38,8 @@ class EvictionMetrics:
 
     def forget(self, node: str) -> None:
         """Drop the metrics of a node."""
-        if node not in self._nodes:
-            return
-        self._nodes.discard(node)
-        self._would.remove(node)
-        for resource in Resource:
-            self._deficit_seconds.remove(node, resource.value)
+        if node in self._nodes:
+            self._nodes.discard(node)
+            self._would.remove(node)
+            for resource in Resource:
+                self._deficit_seconds.remove(node, resource.value)

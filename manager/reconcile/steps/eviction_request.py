@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from manager.inputs import PodInputs
@@ -15,7 +15,6 @@ class EvictionOutcome(StrEnum):
     """Result of an eviction request; the values are those of the metric's label."""
 
     EVICTED = "evicted"
-    """It is evicted."""
     GONE = "gone"
     """It is gone, terminating, or another pod now."""
     BUDGET = "refused-by-budget"
@@ -67,15 +66,22 @@ async def request(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str]
 async def _once(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str] | None:
     """Request once; `None`: the pod was replaced or has just changed, between which a conflict does not distinguish."""
     namespace, _, name = pod.key.partition("/")
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+        "deleteOptions": {"preconditions": {"uid": pod.uid}},
+    }
     try:
-        await api.create(f"{_path(pod)}/eviction", _eviction(namespace, name, pod.uid))
+        await api.create(f"{_path(pod)}/eviction", body)
     except ApiError as error:
         if error.conflict:
             return None
         gone = error.not_found
         return (EvictionOutcome.GONE, "") if gone else (EvictionOutcome.REFUSED, f"is kept by the API server: {error}")
     except ApiUnavailable as error:
-        if _by_budget(error):
+        # A budget refuses with 429, or 500 where two budgets match one pod; so does an overloaded server.
+        if any(words in str(error).lower() for words in ("disruption budget", "poddisruptionbudget")):
             return EvictionOutcome.BUDGET, "is kept by its PodDisruptionBudget"
         if is_refusal(error) or await recheck(api, pod) != (EvictionOutcome.GONE, ""):
             raise
@@ -89,20 +95,4 @@ def is_refusal(error: ApiError | ApiUnavailable) -> bool:
 
 
 def _path(pod: PodInputs) -> str:
-    namespace, _, name = pod.key.partition("/")
-    return paths.pod(namespace, name)
-
-
-def _eviction(namespace: str, name: str, uid: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": name, "namespace": namespace},
-        "deleteOptions": {"preconditions": {"uid": uid}},
-    }
-
-
-def _by_budget(error: ApiUnavailable) -> bool:
-    """Whether a budget refuses (429, or 500 where two budgets match one pod), and not an overloaded server."""
-    words = str(error).lower()
-    return "disruption budget" in words or "poddisruptionbudget" in words
+    return paths.pod(*pod.key.split("/", 1))

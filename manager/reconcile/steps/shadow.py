@@ -47,19 +47,19 @@ class ShadowAccounts:
 
     async def execute(self, run: Run, reconciled: ReconcileResult) -> float | None:
         """Update the account."""
-        context, inputs = run.context, reconciled.inputs
-        state = context.node_state(reconciled.name).state_of(ShadowState)
+        context, inputs, name = run.context, reconciled.inputs, reconciled.name
+        state = context.node_state(name).state_of(ShadowState)
         if not (inputs.strategy.shadow and inputs.strategy.enabled):
-            await self._end(run, reconciled.name, state)
+            await _end(run, name, state)
             return None
-        simulation = await self._rehearsal(run, reconciled.name, state)
+        simulation = await _simulation(run, name, state)
         active = calculate(replace(inputs, strategy=replace(inputs.strategy, shadow=False)))
         stated = reconciled.effective.strategy.metric_aggregate_duration_seconds
         window = stated or DEFAULTS.metric_aggregate_duration_seconds or 0
-        wait = simulation.observe(inputs, active, window, context.steady())
-        context.metrics.of(ShadowMetrics).show(reconciled.name, simulation.account, simulation.published)
-        pause = await self._write(run, reconciled.name, state, simulation)
-        return min((each for each in (wait, pause) if each is not None), default=None)
+        waits = [simulation.observe(inputs, active, window, context.steady())]
+        context.metrics.of(ShadowMetrics).show(name, simulation.account, simulation.published)
+        waits.append(await _write(run, name, state, simulation))
+        return min((each for each in waits if each is not None), default=None)
 
     def forget(self, context: Context, name: str) -> None:
         """Drop the metrics of a node; another replica, or a later reconciliation, reads the stored account."""
@@ -69,80 +69,74 @@ class ShadowAccounts:
         if name in context.node_states:
             context.node_states[name].state_of(ShadowState).clear()
 
-    @staticmethod
-    async def _rehearsal(run: Run, name: str, state: ShadowState) -> ShadowSimulation:
-        """The running simulation, else one from the stored account, else a new one."""
-        context = run.context
-        kept = await context.state_of(ShadowStore).of(run, name)
-        written = None if kept is None else kept.get(name)
-        uid = context.cluster.nodes[name]["metadata"]["uid"] if name in context.cluster.nodes else state.node_uid
-        if state.simulation is not None and state.node_uid == uid:
-            found_after_all = state.unread and written is not None and written.node_uid == uid
-            state.unread = state.unread and kept is None
-            if not found_after_all:
-                return state.simulation
-        known = context.cluster.node_metrics.get(name)
-        if written is not None:
-            stored = StoredAccount.of(written.account) if written.node_uid == uid else None
-        else:
-            stored = (
-                StoredAccount.read(known.shadow)
-                if known and not known.managed_fields.belongs_to_other_node(uid)
-                else None
-            )
-        now, wall = context.steady(), context.wall()
-        state.clear()
-        state.node_uid, state.unread = uid, kept is None
+
+async def _simulation(run: Run, name: str, state: ShadowState) -> ShadowSimulation:
+    """The running simulation, else one from the stored account, else a new one."""
+    context, cluster = run.context, run.context.cluster
+    kept = await context.state_of(ShadowStore).of(run, name)
+    written = None if kept is None else kept.get(name)
+    uid = cluster.nodes[name]["metadata"]["uid"] if name in cluster.nodes else state.node_uid
+    if state.simulation is not None and state.node_uid == uid:
+        found_after_all = state.unread and written is not None and written.node_uid == uid
+        state.unread = state.unread and kept is None
+        if not found_after_all:
+            return state.simulation
+    known, stored = cluster.node_metrics.get(name), None
+    if written is not None:
+        stored = StoredAccount.of(written.account) if written.node_uid == uid else None
+    elif known and not known.managed_fields.belongs_to_other_node(uid):
+        stored = StoredAccount.read(known.shadow)  # where an earlier version wrote it
+    now, wall = context.steady(), context.wall()
+    state.clear()
+    state.node_uid, state.unread = uid, kept is None
+    if stored is None:
         state.simulation = ShadowSimulation(Account(wall), None, now)
-        if stored is not None:
-            state.simulation = ShadowSimulation(stored.account, stored.published, now)
-            state.written_at = None if written is None else now - max(wall - stored.written_at, 0.0)
-        return state.simulation
+    else:
+        state.simulation = ShadowSimulation(stored.account, stored.published, now)
+        state.written_at = None if written is None else now - max(wall - stored.written_at, 0.0)
+    return state.simulation
 
-    @staticmethod
-    async def _write(run: Run, name: str, state: ShadowState, simulation: ShadowSimulation) -> float | None:
-        """Write the account when it is due, and with it those in the same ConfigMap.
 
-        Returns:
-            In how many seconds to reconcile again, where it is due and the ConfigMap may not be written yet. [s]
-        """
-        context = run.context
-        now, age = context.steady(), context.wall() - simulation.account.since
-        longest = WRITE_SECONDS + zlib.crc32(name.encode()) % _SPREAD_SECONDS
-        pause = min(longest, max(age / 2, _FIRST_WRITE_SECONDS))
-        if state.written_at is not None and now - state.written_at < pause:
-            return None
-        store = context.state_of(ShadowStore)
-        if store.forbidden(now):
-            return None  # a later reconciliation finds that it may be written again
-        held_back = store.wait(name, now)
-        if held_back:
-            return held_back
-        where, wall = name_of(name), context.wall()
-        same = {
-            each: found.state_of(ShadowState) for each, found in context.node_states.items() if name_of(each) == where
-        }
-        due = {each: found for each, found in same.items() if found.simulation is not None and not found.unread}
-        accounts = {
-            each: StoredAccounts(found.node_uid, found.simulation.to_status(wall))
-            for each, found in due.items()
-            if found.simulation is not None
-        }
-        if not await store.write(run, name, accounts):
-            return None
-        for found in due.values():
-            found.written_at = now
-        await _remove_from_status(run, name)
+async def _write(run: Run, name: str, state: ShadowState, simulation: ShadowSimulation) -> float | None:
+    """Write the account when it is due, and with it those in the same ConfigMap.
+
+    Returns:
+        In how many seconds to reconcile again, where it is due and the ConfigMap may not be written yet. [s]
+    """
+    context, store = run.context, run.context.state_of(ShadowStore)
+    now, wall = context.steady(), context.wall()
+    longest = WRITE_SECONDS + zlib.crc32(name.encode()) % _SPREAD_SECONDS
+    pause = min(longest, max((wall - simulation.account.since) / 2, _FIRST_WRITE_SECONDS))
+    if state.written_at is not None and now - state.written_at < pause:
         return None
-
-    @staticmethod
-    async def _end(run: Run, name: str, state: ShadowState) -> None:
-        state.clear()
-        run.context.metrics.of(ShadowMetrics).forget(name)
-        store = run.context.state_of(ShadowStore)
-        if name in (await store.of(run, name) or ()):
-            await store.write(run, name, {name: None})
+    if store.forbidden(now):
+        return None  # a later reconciliation finds that it may be written again
+    if held_back := store.wait(name, now):
+        return held_back
+    same = {
+        each: found.state_of(ShadowState)
+        for each, found in context.node_states.items()
+        if name_of(each) == name_of(name)
+    }
+    accounts = {
+        each: StoredAccounts(found.node_uid, found.simulation.to_status(wall))
+        for each, found in same.items()
+        if found.simulation is not None and not found.unread
+    }
+    if await store.write(run, name, accounts):
+        for each in accounts:
+            same[each].written_at = now
         await _remove_from_status(run, name)
+    return None
+
+
+async def _end(run: Run, name: str, state: ShadowState) -> None:
+    state.clear()
+    run.context.metrics.of(ShadowMetrics).forget(name)
+    store = run.context.state_of(ShadowStore)
+    if name in (await store.of(run, name) or ()):
+        await store.write(run, name, {name: None})
+    await _remove_from_status(run, name)
 
 
 async def _remove_from_status(run: Run, name: str) -> None:
@@ -156,7 +150,4 @@ async def _remove_from_status(run: Run, name: str) -> None:
         if not error.not_found:
             raise
         return
-    if name in run.context.cluster.node_metrics and run.context.cluster.put_written_node_metric(
-        answer, run.context.steady()
-    ):
-        run.queue.add(name)
+    run.take_written(name, answer)

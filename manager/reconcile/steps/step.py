@@ -11,16 +11,12 @@ from manager.inputs import NodeInputs
 
 @dataclass(frozen=True, slots=True)
 class ReconcileResult:
-    """What one reconciliation of a node found."""
+    """What one reconciliation of a node found: its strategy, what the formula read, and what it calculated."""
 
     name: str
-    """Name of the node."""
     effective: EffectiveStrategy
-    """Its strategy, and the source of each value."""
     inputs: NodeInputs
-    """What the formula read."""
     result: Result
-    """What the formula calculated."""
     published_before: bool
     """Whether the Node had any Mid resource before this reconciliation."""
 

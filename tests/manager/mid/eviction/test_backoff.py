@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.mid.eviction.backoff import LONGEST_SECONDS, EvictionBackoff
+from manager.mid.eviction.limits import LONGEST_SECONDS, EvictionBackoff
 
 WALL = 1_800_000_000.0
 

@@ -10,7 +10,7 @@ from headroom.kube import ApiError, ApiUnavailable
 from headroom.kube.lease import NotLeading
 from manager.config.merge import effective_strategy
 from manager.config.parse import parse_config
-from manager.mid.eviction.settings import EvictionSettings
+from manager.mid.eviction.limits import EvictionSettings
 from manager.reconcile.steps.eviction import ClusterEvictionState
 from tests.manager.made import Json, at
 from tests.manager.mid.eviction.made_mid import three

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.mid.eviction.rates import SlidingMinute
+from manager.mid.eviction.limits import SlidingMinute
 
 
 def test_minute_slides() -> None:

@@ -1,4 +1,4 @@
-"""The NodeMetric that the manager keeps for each node: what we apply, and whether it stands. Pure.
+"""The NodeMetric that the manager keeps for each node: what we apply, whether it stands, which fields are known. Pure.
 
 It is written by server-side apply. So every field has owners: fields of others are left alone, and fields that we no
 longer apply are removed, unless another manager applies them, too.
@@ -7,7 +7,7 @@ longer apply are removed, unless another manager applies them, too.
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from crds.codec import to_json
@@ -15,7 +15,6 @@ from crds.colocation import DEFAULTS, ColocationStrategy
 from crds.node_metric import GROUP, PLURAL, VERSION, MetricCollectPolicy, NodeAggregatePolicy, NodeMetricSpec
 from crds.predict_policy import with_defaults
 from headroom.runtime.bounded_cache import BoundedCache, of_json
-from manager.definition import without_field
 from manager.inputs.reading import get_objects, get_path
 
 Json = dict[str, Any]
@@ -29,6 +28,9 @@ APPLY_PARAMETERS: Final = {"fieldManager": FIELD_MANAGER, "force": "true"}
 
 _LONGEST_SHARED: Final = 16 * 1024
 """Specs of ours take a tenth of it; only such ones are kept for other nodes. [characters]"""
+PROBE_SECONDS: Final = 600.0
+"""How often one node probes whether a field is known meanwhile. [s]"""
+_UNDECLARED: Final = re.compile(r"\.([A-Za-z0-9_.]+)[^:\s]*: field not declared in schema")
 _OWNER: Final = re.compile(r'k:\{"uid":"([^"]*)"\}')
 
 
@@ -63,11 +65,6 @@ def spec_for(strategy: ColocationStrategy) -> NodeMetricSpec:
     )
 
 
-def owner_of(node_name: str, node_uid: str) -> Json:
-    """Reference to the Node: the garbage collector takes the NodeMetric away with it."""
-    return {"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid}
-
-
 def manifest(node_name: str, node_uid: str, strategy: ColocationStrategy, omitted: Iterable[str] = ()) -> Json:
     """What we apply for a node.
 
@@ -78,7 +75,8 @@ def manifest(node_name: str, node_uid: str, strategy: ColocationStrategy, omitte
         omitted: fields that the cluster's definition does not know, such as `spec.predictPolicy`.
     """
     body = {**identity(node_name), "spec": to_json(spec_for(strategy))}
-    body["metadata"]["ownerReferences"] = [owner_of(node_name, node_uid)]
+    # The garbage collector takes the NodeMetric away with its Node.
+    body["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid}]
     for each in omitted:
         body = without_field(body, each)
     return body
@@ -202,3 +200,71 @@ def _read(text: str) -> Json:
 
 
 _parsed: Final[BoundedCache[str, Json]] = BoundedCache(_read, 8 * 2**20, of_json)
+
+
+def undeclared_field(message: str) -> str | None:
+    """The field that a server refuses to apply because the definition does not know it, such as `spec.predictPolicy`.
+
+    The server reports it with status 500 and this sentence alone; `None` for another message.
+    """
+    found = _UNDECLARED.search(message)
+    return found.group(1) if found else None
+
+
+@dataclass(slots=True)
+class DefinitionFields:
+    """The fields that the cluster's definition does not know: they are left out, and probed now and then.
+
+    Koordinator's has no predictPolicy and no conditions.
+    """
+
+    _probe_at: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def unknown(self) -> frozenset[str]:
+        """The unknown fields, such as `spec.predictPolicy`."""
+        return frozenset(self._probe_at)
+
+    def omitted(self, part: str, now: float) -> frozenset[str]:
+        """The fields below a path to leave out of this write; a field that is due for a probe is kept once.
+
+        Args:
+            part: the path, such as `spec` or `status.conditions`.
+            now: a clock that never jumps. [s]
+        """
+        here = {path: when for path, when in self._probe_at.items() if f"{path}.".startswith(f"{part}.")}
+        due = {path for path, when in here.items() if when <= now}
+        for path in due:
+            self._probe_at[path] = now + PROBE_SECONDS
+        return frozenset(here.keys() - due)
+
+    def mark_unknown(self, path: str, now: float) -> bool:
+        """Record that a field is unknown; whether that is new."""
+        news = path not in self._probe_at
+        self._probe_at[path] = now + PROBE_SECONDS
+        return news
+
+    def mark_known(self, body: Mapping[str, Any]) -> list[str]:
+        """Record that a body was applied whole; the fields of it that were unknown before."""
+        back = [path for path in self._probe_at if _has(body, path)]
+        for path in back:
+            del self._probe_at[path]
+        return back
+
+
+def _has(body: Any, path: str) -> bool:  # noqa: ANN401 - any JSON
+    head, _, rest = path.partition(".")
+    return isinstance(body, Mapping) and head in body and (not rest or _has(body[head], rest))
+
+
+def without_field(body: Mapping[str, Any], path: str) -> Json:
+    """The body without a field; a parent that becomes empty is removed, too."""
+    head, _, rest = path.partition(".")
+    copy = dict(body)
+    if not rest:
+        copy.pop(head, None)
+    elif isinstance(copy.get(head), Mapping):
+        copy[head] = without_field(copy[head], rest)
+        if not copy[head]:
+            del copy[head]
+    return copy

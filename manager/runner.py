@@ -19,7 +19,7 @@ from headroom.runtime.backoff import Backoff
 from headroom.runtime.clocks import Elapsed
 from headroom.runtime.garbage_collection import keep_tending
 from manager.context import Context, Run
-from manager.handlers import config, node_metric_watch, pods
+from manager.handlers import config, node_metric, pods
 from manager.handlers.config import ConfigReconciler
 from manager.inputs.reading import get_path
 from manager.operator import WatchesEnded, operate
@@ -40,13 +40,7 @@ Json = dict[str, Any]
 
 
 async def serve(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
-    """Run until `stop` is set, again after each failure.
-
-    Args:
-        api: the session.
-        context: what outlives a run.
-        stop: set to end.
-    """
+    """Run until `stop` is set, again after each failure."""
     backoff, logged = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS), ""
     context.wall = api.server_time  # the local clock may be wrong: reports must not age by it
     events = EventRecorder(api, "headroom-manager")  # one that waits for the API server outlives the run
@@ -100,14 +94,14 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
     await config.load(api, context)
     context.progress.config_read = True
     # Nodes come second, so that no NodeMetric seems to be without the Node that it was made for.
-    version = await node_metric_watch.read(run)
+    version = await node_metric.read(run)
     await relist(run)
     context.progress.trouble, context.progress.leadership = "", lambda: leader.description
     run.requeue_all()
     config_reconciler, workers = ConfigReconciler(run), Workers(run)
     background = [
         pods.follow(run),
-        node_metric_watch.follow(run, version),
+        node_metric.follow(run, version),
         _tick(run),
         _keep_config(run, config_reconciler),
         _resync(run, config_reconciler),
@@ -168,10 +162,6 @@ async def relist(run: Run) -> None:
     """Read all Nodes, and drop those that are gone.
 
     kopf misses deletions that happen while its watch is down; this does not.
-
-    Raises:
-        ApiError: the API server refuses.
-        ApiUnavailable: it is away.
     """
     cluster, touched = run.context.cluster, set[str]()
 
@@ -195,7 +185,7 @@ async def _resync(run: Run, config_reconciler: ConfigReconciler) -> None:
         await asyncio.sleep(run.context.settings.timing.resync_seconds * random.uniform(0.9, 1.1))  # noqa: S311 - spreads
         try:
             await relist(run)
-            await node_metric_watch.read(run)  # one that was deleted while it was written is remembered for ever
+            await node_metric.read(run)  # one that was deleted while it was written is remembered for ever
             await config_reconciler.refresh()
         except (ApiError, ApiUnavailable) as error:
             _LOG.debug("Listing everything again failed: %s", error)

@@ -40,12 +40,7 @@ class ShadowStore:
         self._retry_at.clear()
 
     async def of(self, run: Run, node: str) -> Mapping[str, StoredAccounts | None] | None:
-        """The accounts in a node's ConfigMap, by name of the node; `None` while the right is missing.
-
-        Raises:
-            ApiError: the API server refuses for another reason than a missing right.
-            ApiUnavailable: it is away.
-        """
+        """The accounts in a node's ConfigMap, by name of the node; `None` while the right is missing."""
         name = shadow_accounts.name_of(node)
         async with self._reading[name]:
             if name not in self._read:
@@ -69,17 +64,8 @@ class ShadowStore:
     async def write(self, run: Run, node: str, accounts: Mapping[str, StoredAccounts | None]) -> bool:
         """Write accounts of one ConfigMap; those of nodes that are gone are removed.
 
-        Args:
-            run: the run.
-            node: a node whose account is in it.
-            accounts: name of a node -> its account, `None` to remove it.
-
         Returns:
             Whether they were written; they are not while the right is missing.
-
-        Raises:
-            ApiError: the API server refuses for another reason than a missing right.
-            ApiUnavailable: it is away.
         """
         name, known = shadow_accounts.name_of(node), await self.of(run, node)
         now = run.context.steady()

@@ -33,10 +33,6 @@ async def load(api: ApiServer, context: Context) -> None:
     """Read the ConfigMap before anything is calculated, so that no default is used that does not apply.
 
     What an earlier run of this process has in force stays so if the ConfigMap is bad.
-
-    Raises:
-        ApiError: the API server refuses.
-        ApiUnavailable: it is away.
     """
     settings, own = context.settings, context.in_force
     found = await config_map.read(api, settings, settings.config_name)
@@ -95,12 +91,7 @@ class ConfigReconciler:
             self._run.requeue_all()
 
     async def refresh(self) -> None:
-        """Read the ConfigMap again: kopf misses a deletion while its watch was down.
-
-        Raises:
-            ApiError: the API server refuses.
-            ApiUnavailable: it is away.
-        """
+        """Read the ConfigMap again: kopf misses a deletion while its watch was down."""
         settings, seen = self._run.context.settings, self._seen
         found = await config_map.read(self._run.api, settings, settings.config_name)
         await _parsed(config_map.text_of(found))
@@ -108,12 +99,7 @@ class ConfigReconciler:
             self.observe(found)
 
     async def reconcile(self) -> None:
-        """Report the configuration and store its text, if this replica leads and has not done so yet.
-
-        Raises:
-            ApiError: the API server refuses.
-            ApiUnavailable: it is away.
-        """
+        """Report the configuration and store its text, if this replica leads and has not done so yet."""
         if not self._run.leader.is_leader:
             if self._stored is not _NOTHING:
                 self._status_reporter.hand_over()

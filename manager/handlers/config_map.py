@@ -12,12 +12,7 @@ Json = dict[str, Any]
 
 
 async def read(api: ApiServer, settings: Settings, name: str) -> Json | None:
-    """A ConfigMap of our namespace; `None` where there is none.
-
-    Raises:
-        ApiError: the API server refuses.
-        ApiUnavailable: it is away.
-    """
+    """A ConfigMap of our namespace; `None` where there is none."""
     try:
         return await api.get(paths.config_map(settings.namespace, name))
     except ApiError as error:
@@ -44,12 +39,7 @@ def since_of(kept: Mapping[str, Any] | None) -> float:
 
 
 async def store(api: ApiServer, settings: Settings, text: str, since: float) -> None:
-    """Store a good text for the next start.
-
-    Raises:
-        ApiError: the API server refuses.
-        ApiUnavailable: it is away.
-    """
+    """Store a good text for the next start."""
     kept = await read(api, settings, settings.last_good_name)
     annotations = {ANNOTATION_IN_FORCE_SINCE: format_timestamp(since)}
     if kept is None and text:
@@ -62,12 +52,7 @@ async def store(api: ApiServer, settings: Settings, text: str, since: float) -> 
 
 
 async def write_state(api: ApiServer, settings: Settings, state: str) -> None:
-    """Write one annotation of the ConfigMap, and touch nothing else of it.
-
-    Raises:
-        ApiError: the API server refuses.
-        ApiUnavailable: it is away.
-    """
+    """Write one annotation of the ConfigMap, and touch nothing else of it."""
     path = paths.config_map(settings.namespace, settings.config_name)
     await api.patch(path, {"metadata": {"annotations": {ANNOTATION_CONFIG_STATE: state}}})
 

@@ -25,11 +25,6 @@ async def reconcile(run: Run, name: str) -> None:
 
     Mid resources are published first. When another part fails, such as a write to the NodeMetric that a webhook
     refuses, the rest happens all the same, and then the first failure is raised.
-
-    Raises:
-        ApiError: the API server refuses a write.
-        ApiUnavailable: the API server is unavailable.
-        NotLeading: it is unknown whether this replica leads.
     """
     context, cluster = run.context, run.context.cluster
     if run.leader.is_standby:
@@ -55,7 +50,7 @@ async def reconcile(run: Run, name: str) -> None:
             reconciled, waits = await _publish(run, name, effective, excluded=excluded)
     with failures:
         if excluded:
-            await node_metric.remove_ours(run, name)
+            await node_metric.remove(run, name, if_ours=True)
         elif name in cluster.nodes and not undefined:
             wait = await node_metric.ensure(run, name, metadata["uid"], effective.strategy)
             waits += [] if wait is None else [wait]

@@ -16,7 +16,8 @@ from headroom.kube.events import EventRecorder
 from headroom.kube.lease import LeaderElector, LeaderSettings, LeaseFollower
 from headroom.runtime.clocks import Clocks
 from manager.context import Context, Run
-from manager.handlers import node_metric_watch, nodes, pods
+from manager.handlers import node_metric as node_metrics
+from manager.handlers import nodes, pods
 from manager.metrics import ManagerMetrics
 from manager.reconcile.queue import NodeQueue
 from manager.settings import Settings
@@ -248,7 +249,7 @@ async def _managed(listed: dict[str, list[Json]]) -> Context:
     run = Run(context, api, NodeQueue(0.0, lambda: 0.0), leader, EventRecorder(api, "headroom-manager"))
     for each in listed[paths.NODES]:
         nodes.observe(run, "ADDED", each)
-    await node_metric_watch.read(run)
+    await node_metrics.read(run)
     task = asyncio.create_task(pods.follow(run))
     while not context.cluster.pods_synced and not task.done():  # noqa: ASYNC110 - nobody tells
         await asyncio.sleep(0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from manager.definition import PROBE_SECONDS, DefinitionFields, undeclared_field, without_field
+from manager.node_metric import PROBE_SECONDS, DefinitionFields, undeclared_field, without_field
 
 
 @pytest.mark.parametrize(

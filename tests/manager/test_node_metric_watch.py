@@ -3,7 +3,7 @@
 import pytest
 
 from headroom.kube import ApiError, ApiUnavailable
-from manager.handlers import node_metric_watch
+from manager.handlers import node_metric
 from tests.manager.made import node, report
 from tests.manager.test_look_at import METRIC, World
 
@@ -22,7 +22,7 @@ async def test_reading_finds_what_is_gone(world: World) -> None:
     """A NodeMetric that is not listed any more is forgotten, and its node looked at."""
     world.reports(report())
     world.run.context.cluster.put_node_metric(report(name="gone"), 0.0)
-    assert await node_metric_watch.read(world.run) == "1"
+    assert await node_metric.read(world.run) == "1"
     assert set(world.run.context.cluster.node_metrics) == {"n1"}
     assert world.run.context.progress.node_metrics.synced
     assert await world.run.queue.take() == "n1"
@@ -33,7 +33,7 @@ async def test_missing_definition_is_no_failure(world: World) -> None:
     """Without the definition there is nothing to read, and what was known stays."""
     world.reports(report())
     world.api.fails["LIST"] = MISSING
-    assert await node_metric_watch.read(world.run) == ""
+    assert await node_metric.read(world.run) == ""
     assert world.run.context.progress.node_metrics.not_found
     assert set(world.run.context.cluster.node_metrics) == {"n1"}
 
@@ -43,7 +43,7 @@ async def test_refusal_is_a_failure(world: World, error: Exception) -> None:
     """Another refusal is the caller's to know."""
     world.api.fails["LIST"] = error
     with pytest.raises(type(error)):
-        await node_metric_watch.read(world.run)
+        await node_metric.read(world.run)
     assert not world.run.context.progress.node_metrics.not_found
 
 

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import kopf
 
-from manager.handlers import config, node_metric_watch, nodes
+from manager.handlers import config, node_metric, nodes
 from manager.handlers.config import ConfigReconciler
 from manager.operator import settings_for
 from manager.runner import relist
@@ -76,7 +76,7 @@ async def test_relist_finds_what_no_watch_told() -> None:
     world.api.put(METRIC, report())
     cluster.put_node(node("gone"))
     cluster.put_node_metric(report(name="gone"), NOW)
-    assert await node_metric_watch.read(world.run) == "1"
+    assert await node_metric.read(world.run) == "1"
     await relist(world.run)
     assert set(cluster.nodes) == {"n1"}
     assert set(cluster.node_metrics) == {"n1"}

@@ -7,7 +7,7 @@ import pytest
 
 from headroom.kube import ApiError, ApiServer
 from headroom.kube.lease import LeaderElector, LeaderSettings
-from manager.handlers import node_metric, node_metric_watch, nodes
+from manager.handlers import node_metric, nodes
 from manager.reconcile.workers import Workers
 from manager.runner import relist
 from tests.manager.made import LEASE, Json, node, report
@@ -210,7 +210,7 @@ async def _take_turns(world: World) -> None:
 async def test_remembered_ghost_goes_with_the_next_list(world: World) -> None:
     """A NodeMetric that is remembered although it is gone is forgotten when all are listed again, and made anew."""
     world.run.context.cluster.put_node_metric(report(), 0.0)
-    await node_metric_watch.read(world.run)
+    await node_metric.read(world.run)
     assert "n1" not in world.run.context.cluster.node_metrics
     assert len(world.run.queue) == 1
     await world.reconcile()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headroom.kube.time_slices import SLICE
-from manager.handlers import node_metric_watch, pods
+from manager.handlers import node_metric, pods
 from manager.inputs import PodInputs
 from manager.runner import relist
 from tests.headroom.kube.fake import FakeServer, answer, serving
@@ -130,7 +130,7 @@ async def test_node_metrics_come_in_slices(
     cluster, turns = world.run.context.cluster, _Turns()
     turns.watch(monkeypatch, type(cluster), "put_node_metric")
     server.add("list", answer(_listed([report(name=f"n{number}") for number in range(COUNT)])))
-    reading = node_metric_watch.read(world.run) if what == "read" else node_metric_watch.follow(world.run, "")
+    reading = node_metric.read(world.run) if what == "read" else node_metric.follow(world.run, "")
     await _beside(turns, reading, lambda: len(server.requests) > 1)
     assert len(cluster.node_metrics) == turns.all == COUNT
     assert turns.most <= SLICE

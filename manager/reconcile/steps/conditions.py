@@ -15,11 +15,11 @@ from manager import node_metric
 from manager.calculators.base import Result
 from manager.cluster import CachedCondition
 from manager.context import Context, Run
-from manager.definition import DefinitionFields
+from manager.handlers.node_metric import apply
 from manager.inputs import Amounts
 from manager.mid.publish import HELD
+from manager.node_metric import DefinitionFields
 from manager.reconcile.steps.step import ReconcileResult
-from manager.server_side_apply import apply
 from manager.write_rate_limiter import ReportRateLimiter
 
 Json = dict[str, Any]

@@ -28,10 +28,6 @@ async def recheck(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str]
 
     Returns:
         Otherwise the result, and why the pod stays if it does.
-
-    Raises:
-        ApiError: it cannot be read.
-        ApiUnavailable: the API server is unavailable or overloaded.
     """
     try:
         fresh = PodInputs.from_object(await api.get(_path(pod)))
@@ -51,10 +47,6 @@ async def request(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str]
 
     Returns:
         The result, and why the pod stays if it does.
-
-    Raises:
-        ApiError: the pod has changed meanwhile, and cannot be read.
-        ApiUnavailable: the API server is unavailable or overloaded; it may have accepted the eviction all the same.
     """
     for _ in range(_ATTEMPTS):
         answer = await _once(api, pod) or await recheck(api, pod)

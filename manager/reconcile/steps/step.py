@@ -33,10 +33,6 @@ class PostReconcileStep(Protocol):
 
         Returns:
             In how many seconds to reconcile again even if nothing changes; `None` for no such need. [s]
-
-        Raises:
-            ApiError: the API server refuses; the reconciliation is retried with backoff.
-            ApiUnavailable: the API server is unavailable.
         """
         ...
 

@@ -1,1 +1,1 @@
-"""`kubectl headroom`: reads live objects through the API server and prints them; `uninstall` alone changes anything."""
+"""`kubectl headroom`: reads live objects through the API server and prints them; it changes nothing."""

@@ -30,7 +30,6 @@ def parser() -> Parser:
     _add_top(commands, [login, output, parsers.watch()])
     _add_explain(commands, [login, output, parsers.watch()])
     _add_config(commands, login, [general, output])
-    _add_uninstall(commands, [login, output])
     _add_shadow(commands, [login, output])
     _add_simulate(commands, [login, output])
     _add_quota(commands, [login, output, parsers.watch()])
@@ -185,29 +184,6 @@ def _add_config(commands: _Commands, login: Parser, alone: list[Parser]) -> None
     explain.add_argument(
         "field", metavar="FIELD", nargs="?", help="such as midEviction.mode; without one: all of them, in short"
     )
-
-
-def _add_uninstall(commands: _Commands, parents: list[Parser]) -> None:
-    about = "stop Headroom and take away what it has written, as `helm uninstall` does first"
-    uninstall = commands.add_parser("uninstall", help=about, description=f"{about.capitalize()}.", parents=parents)
-    uninstall.add_argument("--dry-run", action="store_true", help="only list what would be changed or removed")
-    uninstall.add_argument(
-        "--force", action="store_true", help="also take Mid resources from Nodes on which Mid pods still run"
-    )
-    uninstall.add_argument(
-        "--stop-selling",
-        action="store_true",
-        help="where Mid pods still run, take away all but what they bought (default: refuse, and change nothing)",
-    )
-    uninstall.add_argument(
-        "--delete-config", action="store_true", help="delete the colocation ConfigMap too, if the chart made it"
-    )
-    uninstall.add_argument(
-        "--delete-priority-classes",
-        action="store_true",
-        help="delete the PriorityClasses too that the chart made and that no pod or workload names",
-    )
-    parsers.add_place(uninstall)
 
 
 def _add_doctor(commands: _Commands, parents: list[Parser]) -> None:

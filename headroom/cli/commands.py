@@ -15,8 +15,6 @@ from headroom.cli.errors import USAGE, CommandError
 from headroom.cli.explain import command as explain
 from headroom.cli.shadow import command as shadow
 from headroom.cli.top import command as top
-from headroom.cli.uninstall import command as uninstall
-from headroom.cli.uninstall.plan import Asked
 
 if TYPE_CHECKING:
     from headroom.cli.quota.reading import Place
@@ -120,17 +118,6 @@ def _shadow(options: argparse.Namespace) -> Ask:
     return partial(shadow.nodes, namespace=options.namespace, selector=options.selector, output=options.output)
 
 
-def _uninstall(options: argparse.Namespace) -> Ask:
-    return partial(
-        uninstall.run,
-        namespace=options.namespace,
-        config_name=options.config_name,
-        asked=Asked(options.force, options.stop_selling, options.delete_config, options.delete_priority_classes),
-        dry_run=options.dry_run,
-        output=options.output,
-    )
-
-
 def _doctor(options: argparse.Namespace) -> Ask:
     return partial(
         doctor.run,
@@ -212,6 +199,5 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Ask]]] = {
     "simulate": _simulate,
     "quota": _quota,
     "doctor": _doctor,
-    "uninstall": _uninstall,
 }
 """Name of a command -> what it asks, once its options are judged."""

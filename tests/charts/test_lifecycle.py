@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from crds import shadow_accounts
-from headroom.cli import arguments
-from headroom.cli.uninstall import plan, services
+from headroom.runtime import options
+from manager import cleanup
+from manager.cleanup import Options
 from tests.charts.rendered import ROOT, Helm, Rendered, render, rules
 from tests.e2e.life import PREVIOUS
 
@@ -77,23 +78,21 @@ def test_rights_last_as_long_as_work(helm: Helm, name: str, hook: str, worker: s
 @pytest.mark.helm
 @pytest.mark.cluster
 def test_hook_says_what_values_say(helm: Helm) -> None:
-    """Each value of `uninstall` is a flag of the command, and a right that goes with it."""
+    """Each value of `uninstall` is a flag of the program, and a right that goes with it."""
     chart = render(helm, "configMap.name=mine", "scheduler.name=placer")
-    options = arguments.parser().parse_args(_command(chart))
-    assert (options.namespace, options.config_name) == ("headroom-system", "mine")
-    assert (options.force, options.stop_selling) == (False, False)
-    assert (options.delete_config, options.delete_priority_classes) == (True, True)
+    assert _asked(chart) == Options(
+        config_name="mine", scheduler_name="placer", delete_config=True, delete_priority_classes=True
+    )
     granted = rules(chart.one("Role", UNINSTALL))
     assert ("", "configmaps", "delete", "mine") in granted
     assert ("coordination.k8s.io", "leases", "delete", "headroom-manager,placer") in granted
     classes = rules(chart.one("ClusterRole", UNINSTALL))
-    assert ("scheduling.k8s.io", "priorityclasses", "delete", ",".join(plan.PRIORITY_CLASSES)) in classes
+    assert ("scheduling.k8s.io", "priorityclasses", "delete", ",".join(cleanup.PRIORITY_CLASSES)) in classes
     values = ("uninstall.force=true", "uninstall.deleteConfig=false", "uninstall.deletePriorityClasses=false")
     chart = render(helm, *values)
-    options = arguments.parser().parse_args(_command(chart))
-    assert (options.force, options.delete_config, options.delete_priority_classes) == (True, False, False)
+    assert _asked(chart) == Options(force=True)
     granted = rules(chart.one("Role", UNINSTALL)) | rules(chart.one("ClusterRole", UNINSTALL))
-    assert not [each for each in granted if each[1] == "priorityclasses"]
+    assert not [each for each in granted if each[1] in {"priorityclasses", "deployments", "cronjobs"}]
     assert {each[3] for each in granted if each[1:3] == ("configmaps", "delete")} == {
         "headroom-last-good-config",
         ",".join(shadow_accounts.NAMES),
@@ -102,22 +101,22 @@ def test_hook_says_what_values_say(helm: Helm) -> None:
     assert not _of(render(helm, "tests.enabled=false"), DOCTOR)
 
 
-def _command(chart: Rendered) -> list[str]:
+def _asked(chart: Rendered) -> Options:
     (container,) = chart.one("Job", UNINSTALL)["spec"]["template"]["spec"]["containers"]
-    assert container["command"] == ["/opt/headroom/bin/kubectl-headroom"]
-    return list(container["args"])
+    assert container["command"] == ["/opt/headroom/bin/python", "-m", "manager.cleanup"]
+    return options.load(Options, cleanup.PROG, container["args"], {})[0]
 
 
 @pytest.mark.helm
 @pytest.mark.cluster
 def test_names_are_the_charts(helm: Helm) -> None:
-    """What the command stops and deletes has the names that the chart gives it."""
+    """What the hook stops and deletes has the names that the chart gives it."""
     chart = render(helm, "scheduler.name=placer")
-    assert {each["metadata"]["name"] for each in chart.of_kind("PriorityClass")} == set(plan.PRIORITY_CLASSES)
-    scheduler = services.scheduler(chart.one("Deployment", "headroom-scheduler"))
-    assert (scheduler.name, scheduler.lease) == ("headroom-scheduler", "placer")
-    assert chart.one("Deployment", services.MANAGER.name)
+    assert {each["metadata"]["name"] for each in chart.of_kind("PriorityClass")} == set(cleanup.PRIORITY_CLASSES)
+    for name in (cleanup.MANAGER, cleanup.SCHEDULER):
+        labels = chart.one("Deployment", name)["spec"]["template"]["metadata"]["labels"]
+        assert labels["app.kubernetes.io/name"] == name
     (pod,) = chart.of_kind("Pod")
-    assert pod["metadata"]["name"] == plan.TEST_POD
+    assert pod["metadata"]["name"] == cleanup.TEST_POD
     for each in (chart.one("ConfigMap", "slo-controller-config"), *chart.of_kind("PriorityClass")):
-        assert plan.is_chart_made(each)
+        assert cleanup.is_chart_made(each)

@@ -20,7 +20,6 @@ LINES = (
     "quota",
     "quota verify",
     "doctor",
-    "uninstall",
 )
 
 
@@ -70,8 +69,7 @@ def test_no_times(text: str) -> None:
         "simulate pod f.yaml --node {}",
         "simulate pod f.yaml --headroom-namespace {}",
         "doctor -n {}",
-        "uninstall -n {}",
-        "uninstall --config-name {}",
+        "doctor --config-name {}",
     ],
 )
 @pytest.mark.parametrize("name", ["..", ".", "a/../../b", "a?b", "a#b", "%2e%2e", "a\nb", ""])

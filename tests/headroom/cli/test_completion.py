@@ -29,7 +29,7 @@ def names(found: Next) -> set[str]:
 def test_commands_come_first() -> None:
     """At the beginning every command is offered, with what it does."""
     found = following("")
-    assert {"top", "explain", "config", "quota", "simulate", "doctor", "uninstall", "completion"} <= names(found)
+    assert {"top", "explain", "config", "quota", "simulate", "doctor", "completion"} <= names(found)
     assert all(told for _, told in found.candidates)
 
 

@@ -17,8 +17,6 @@ from headroom.cli.shadow import command as shadow
 from headroom.cli.simulate import command as simulate
 from headroom.cli.simulate import profile
 from headroom.cli.top import command as top
-from headroom.cli.uninstall import command as uninstall
-from headroom.cli.uninstall.plan import Asked
 from headroom.kube import ApiServer, paths
 from headroom.kube.server_clock import ServerClock
 from scheduler_plugins.profile import DEFAULT_PROFILE
@@ -93,7 +91,6 @@ COMMANDS: Final[dict[str, tuple[Callable[[], Dated], Run]]] = {
     "quota": (_teams, lambda api: quota.quotas(api, PLACE, None, "json")),
     "shadow": (_shadowed, lambda api: shadow.nodes(api, NS, None, "json")),
     "simulate": (_recorded, lambda api: simulate.pod(api, _simulated())),
-    "uninstall": (_recorded, lambda api: uninstall.run(api, NS, CONFIG, Asked(), dry_run=True, output="table")),
 }
 
 

@@ -37,7 +37,6 @@ COMMANDS = (
     "shadow",
     "simulate pod b2 -n b",
     "doctor",
-    "uninstall --dry-run",
 )
 # API servers accept no such text there: identities and quantities.
 _CHECKED = {

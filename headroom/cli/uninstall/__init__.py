@@ -1,1 +1,0 @@
-"""`kubectl headroom uninstall`: stops manager and scheduler and takes away what they have written."""

@@ -1,0 +1,346 @@
+"""`python -m manager.cleanup`: removes what Headroom has written, before `helm uninstall` removes Headroom itself.
+
+The chart runs it as the Job headroom-uninstall. Exit codes: 0 done, 1 refused or something is left, 2 a wrong flag,
+3 the API server does not answer.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from crds import shadow_accounts
+from crds.names import ANNOTATION_CONFIG_STATE, CONFIG_MAP_NAME, LAST_GOOD_NAME
+from crds.priority import PriorityBand
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, LoginError, connect, paths
+from headroom.runtime import options
+from headroom.runtime.backoff import Backoff
+from headroom.runtime.option_types import FILE, NAME, SWITCH
+from headroom.runtime.options import WrongSetting, setting
+from manager import node_metric
+from manager.inputs import PodInputs
+from manager.mid.explanation.managed_fields import sold_by_koordinator
+from manager.mid.publish import published_amounts, status_patch
+from manager.settings import DEFAULT_NAMESPACE, LEASE_NAME, WebhookSettings
+
+PROG: Final = "headroom-uninstall"
+MANAGER: Final = "headroom-manager"
+SCHEDULER: Final = "headroom-scheduler"
+TEST_POD: Final = "headroom-doctor"
+"""The pod of `helm test`, which stays when it fails."""
+PRIORITY_CLASSES: Final = tuple(band.value for band in PriorityBand if band.value)
+"""The PriorityClasses that the chart creates where there are none."""
+_LONGEST_SECONDS: Final = 240.0
+"""The time for everything, less than the Job has, so that what is left is printed. [s]"""
+_STOP_SECONDS: Final = 120.0
+_POLL_SECONDS: Final = 0.5
+_STANDBY_SECONDS: Final = 5.0
+_LEASE_SECONDS: Final = 15
+_AT_ONCE: Final = 16
+_ATTEMPTS: Final = 6
+_MOST_NAMES: Final = 20
+_BOUND: Final = {"fieldSelector": "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"}
+_CREATORS: Final = (
+    paths.PODS,
+    *(f"/apis/apps/v1/{kind}" for kind in ("deployments", "statefulsets", "daemonsets", "replicasets")),
+    *(f"/apis/batch/v1/{kind}" for kind in ("jobs", "cronjobs")),
+)
+_REFUSED: Final = """\
+Refused: Mid pods run, and nothing was changed.{pods}
+Let them end, or delete them, and uninstall again; "enable": false in ConfigMap {namespace}/{name} publishes no more.
+Or helm upgrade with uninstall.force=true first: then a kubelet that restarts fails these pods."""
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to remove."""
+
+    kubeconfig: str | None = setting(None, flag="kubeconfig", kind=FILE, shown="the pod's service account")
+    """Login to the API server."""
+    namespace: str = setting(DEFAULT_NAMESPACE, flag="namespace", kind=NAME)
+    """Namespace of Headroom."""
+    config_name: str = setting(CONFIG_MAP_NAME, flag="config-name", kind=NAME)
+    """Name of the colocation ConfigMap."""
+    scheduler_name: str = setting(SCHEDULER, flag="scheduler-name", kind=NAME)
+    """Name of the scheduler, which is that of its Lease."""
+    force: bool = setting(False, flag="force", kind=SWITCH)
+    """Remove Mid resources although Mid pods run."""
+    delete_config: bool = setting(False, flag="delete-config", kind=SWITCH)
+    """Delete the colocation ConfigMap, if the chart created it."""
+    delete_priority_classes: bool = setting(False, flag="delete-priority-classes", kind=SWITCH)
+    """Delete the PriorityClasses that the chart created and that no pod or workload names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How time passes."""
+
+    now: Callable[[], float] = time.monotonic
+    """A clock that never jumps. [s]"""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits so many seconds."""
+
+
+class Refused(Exception):  # noqa: N818 - what the user sees is the message
+    """Nothing is removed, for this reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Mid resources on Nodes, and running Mid pods."""
+
+    patches: Mapping[str, Json]
+    """Node -> the patch that removes its Mid resources; without those that Koordinator's manager wrote."""
+    pods: Mapping[str, str]
+    """Mid pod, namespace/name -> its Node."""
+    foreign: int
+    """Nodes with Mid resources of Koordinator's manager; they stay."""
+
+    def on(self, nodes: Iterable[str]) -> str:
+        """The Mid pods on some Nodes, a line each."""
+        wanted = set(nodes)
+        return "".join(f"\n  {pod} on Node {node}" for pod, node in sorted(self.pods.items()) if node in wanted)
+
+
+async def _published(api: ApiServer) -> Published:
+    def patch(node: Json) -> tuple[str, Json | None] | None:
+        amounts = {resource: None for resource, each in published_amounts(node).items() if each.amount is not None}
+        if not amounts:
+            return None
+        return node["metadata"]["name"], None if sold_by_koordinator(node) else status_patch(amounts)
+
+    def mid_pod(pod: Json) -> tuple[str, str] | None:
+        inputs = PodInputs.from_object(pod)
+        return (inputs.key, inputs.node) if inputs.holds_mid else None
+
+    nodes, _ = await api.list(paths.NODES, None, patch)
+    pods, _ = await api.list(paths.PODS, _BOUND, mid_pod)
+    found = dict(filter(None, nodes))
+    patches = {name: each for name, each in found.items() if each is not None}
+    return Published(patches, dict(filter(None, pods)), len(found) - len(patches))
+
+
+@dataclass(slots=True)
+class Cleanup:
+    """One run: it stops manager and scheduler, and then removes what they have written."""
+
+    api: ApiServer
+    options: Options
+    clock: Clock = field(default_factory=Clock)
+    left: list[str] = field(default_factory=list)
+    """What is left, and why."""
+
+    async def run(self) -> list[str]:
+        """Remove everything; one failure stops no other. What is left, and why.
+
+        Raises:
+            Refused: Mid pods run, or a manager or scheduler does not end; nothing was removed.
+            ApiError, ApiUnavailable: the cluster cannot be read.
+        """
+        found = await _published(self.api)
+        if not self.options.force and (pods := found.on(found.patches)):
+            where = {"namespace": self.options.namespace, "name": self.options.config_name}
+            raise Refused(_REFUSED.format(pods=pods, **where))
+        await self._stop(MANAGER, LEASE_NAME)
+        await self._stop(SCHEDULER, self.options.scheduler_name)
+        # Until they ended they published and scheduled: what there is now decides.
+        found = await _published(self.api)
+        busy = set() if self.options.force else set(found.pods.values())
+        cleared = {node: patch for node, patch in found.patches.items() if node not in busy}
+        nodes = {node: partial(self.api.patch, paths.status(paths.node(node)), cleared[node]) for node in cleared}
+        await self._all("Mid resources of Node", nodes)
+        if found.foreign:
+            _say(f"Mid resources of {found.foreign} Nodes stay: Koordinator's manager wrote them.")
+        if pods := found.on(found.patches):
+            if not self.options.force:
+                self.left.append(f"Nodes keep their Mid resources, because Mid pods came meanwhile:{pods}")
+                return self.left
+            _say(f"Nodes lost the resources of Mid pods that still run:{pods}")
+        for part in (self._node_metrics, self._of_namespace, self._priority_classes):
+            try:
+                await part()
+            except (ApiError, ApiUnavailable) as error:
+                self.left.append(str(error))
+        again = await _published(self.api)
+        if back := cleared.keys() & again.patches.keys():
+            self.left.append(f"Mid resources are back, does another manager run? Node {_some(back)}")
+        return self.left
+
+    async def _stop(self, name: str, lease: str) -> None:
+        """Scale a Deployment to 0, and wait until its pods are gone and nobody holds its Lease, by our own clock."""
+        namespace, clock = self.options.namespace, self.clock
+        deployment = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
+        await _optional(self.api.patch(f"{deployment}/scale", {"spec": {"replicas": 0}}))
+        end = clock.now() + _STOP_SECONDS
+        record, since, alone = None, clock.now(), False
+        while True:
+            pods, _ = await self.api.list(paths.pods(namespace), {"labelSelector": f"app.kubernetes.io/name={name}"})
+            spec = (await _optional(self.api.get(paths.lease(namespace, lease))) or {}).get("spec") or {}
+            holder, now = spec.get("holderIdentity") or "", clock.now()
+            if (holder, spec.get("renewTime")) != record:
+                if alone and holder:
+                    why = f"runs that Deployment {namespace}/{name} does not control: {holder} renews the Lease {lease}"
+                    raise Refused(f"Refused: a replica {why}. Stop it, and uninstall again.")
+                record, since = (holder, spec.get("renewTime")), now
+            held = (spec.get("leaseDurationSeconds") or _LEASE_SECONDS) if holder else 0
+            # Pods of a node that is gone never end: then no standby has taken the Lease for some seconds.
+            if now - since >= held + (_STANDBY_SECONDS if pods else 0):
+                return
+            if now > end:
+                why = f"does not end within {_STOP_SECONDS:.0f} s: {len(pods)} pods are left, the Lease's holder is"
+                raise Refused(f"Refused: Deployment {namespace}/{name} {why} {holder!r}. Nothing was removed.")
+            alone = not pods
+            await clock.sleep(_POLL_SECONDS)
+
+    async def _node_metrics(self) -> None:
+        def uid(metric: Json) -> tuple[str, str | None]:
+            ours = node_metric.ManagedFields.from_object(metric).written_by_manager
+            return metric["metadata"]["name"], metric["metadata"].get("uid", "") if ours else None
+
+        try:
+            found, _ = await self.api.list(node_metric.COLLECTION, None, uid)
+        except ApiError as error:
+            if error.not_found:  # the definition is gone, and every NodeMetric with it
+                return
+            raise
+        ours = {name: each for name, each in found if each is not None}
+        await self._all("NodeMetric", {name: self._deletion(node_metric.path(name), ours[name]) for name in ours})
+        if len(found) > len(ours):
+            _say(f"{len(found) - len(ours)} NodeMetrics that the manager did not write stay.")
+
+    async def _of_namespace(self) -> None:
+        api, namespace, config = self.api, self.options.namespace, self.options.config_name
+        path = paths.config_map(namespace, config)
+        found = await _optional(api.get(path))
+        if found and self.options.delete_config and is_chart_made(found):
+            await self._all("ConfigMap", {config: self._deletion(path, found["metadata"].get("uid"))})
+        elif found and ANNOTATION_CONFIG_STATE in (found["metadata"].get("annotations") or {}):
+            patch = {"metadata": {"annotations": {ANNOTATION_CONFIG_STATE: None}}}
+            await self._all(
+                f"annotation {ANNOTATION_CONFIG_STATE} of ConfigMap", {config: partial(api.patch, path, patch)}
+            )
+        secret = WebhookSettings().secret_name
+        for kind, named in {
+            "ConfigMap": {name: paths.config_map(namespace, name) for name in (LAST_GOOD_NAME, *shadow_accounts.NAMES)},
+            "Secret": {secret: f"/api/v1/namespaces/{namespace}/secrets/{secret}"},
+            "Pod": {TEST_POD: paths.pod(namespace, TEST_POD)},
+            "Lease": {name: paths.lease(namespace, name) for name in (LEASE_NAME, self.options.scheduler_name)},
+        }.items():
+            await self._all(kind, {name: self._deletion(path) for name, path in named.items()})
+
+    async def _priority_classes(self) -> None:
+        """Delete those of the chart that no pod names, nor a workload that may create pods later."""
+        if not self.options.delete_priority_classes:
+            return
+        ours = {}
+        for name in PRIORITY_CLASSES:
+            path = f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"
+            found = await _optional(self.api.get(path))
+            if found and is_chart_made(found):
+                ours[name] = self._deletion(path, found["metadata"].get("uid"))
+        named = set[str]()
+        for path in _CREATORS if ours else ():
+            named.update((await self.api.list(path, None, _priority_class))[0])
+        if kept := ours.keys() & named:
+            _say(f"PriorityClasses that pods or workloads name stay: {_some(kept)}.")
+        await self._all("PriorityClass", {name: ours[name] for name in ours.keys() - named})
+
+    def _deletion(self, path: str, uid: str | None = None) -> Callable[[], Awaitable[Any]]:
+        return partial(self.api.delete, path, {"preconditions": {"uid": uid}} if uid else None)
+
+    async def _all(self, kind: str, changes: Mapping[str, Callable[[], Awaitable[Any]]]) -> None:
+        """Make changes by name, some at a time; what is gone already counts as done."""
+        turn, done = asyncio.Semaphore(_AT_ONCE), list[str]()
+
+        async def one(name: str, change: Callable[[], Awaitable[Any]]) -> None:
+            async with turn:
+                try:
+                    if await self._attempts(change):
+                        done.append(name)
+                except (ApiError, ApiUnavailable) as error:
+                    self.left.append(f"{kind} {name}: {error}")
+
+        await asyncio.gather(*(one(name, change) for name, change in changes.items()))
+        if done:
+            _say(f"Removed {kind} {_some(done)}")
+
+    async def _attempts(self, change: Callable[[], Awaitable[Any]]) -> bool:
+        """Make a change, again where the API server is busy or away; whether there was anything to change."""
+        backoff = Backoff(0.5, 10.0, jitter=(0.5, 1.0))
+        while True:
+            try:
+                return await _optional(change()) is not None
+            except (ApiError, ApiUnavailable) as error:
+                if isinstance(error, ApiError) and not error.conflict:
+                    raise
+                pause = backoff.failed(error.retry_after if isinstance(error, ApiUnavailable) else None)
+                if backoff.failures == _ATTEMPTS:
+                    raise
+            await self.clock.sleep(pause)
+
+
+def is_chart_made(obj: Json) -> bool:
+    """Whether the chart created an object that outlives its release."""
+    return (obj["metadata"].get("labels") or {}).get("app.kubernetes.io/part-of") == "headroom"
+
+
+def _priority_class(obj: Json) -> str:
+    """What a pod, or the template of a workload that no other one controls, names."""
+    spec = obj.get("spec") or {}
+    template = ((spec.get("jobTemplate") or {}).get("spec") or spec).get("template")
+    if template is None:
+        return str(spec.get("priorityClassName") or "")
+    controlled = any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
+    return "" if controlled else str((template.get("spec") or {}).get("priorityClassName") or "")
+
+
+async def _optional(answer: Awaitable[Any]) -> Any:  # noqa: ANN401 - JSON, or None where there is no such object
+    try:
+        return await answer
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+
+
+def _some(names: Iterable[str]) -> str:
+    known = sorted(names)
+    more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
+    return ", ".join(known[:_MOST_NAMES]) + more
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+async def _run(asked: Options) -> int:
+    async with ApiServer(connect(asked.kubeconfig), PROG) as api:
+        cleanup = Cleanup(api, asked)
+        try:
+            async with asyncio.timeout(_LONGEST_SECONDS):
+                left = await cleanup.run()
+        except TimeoutError:
+            left = [*cleanup.left, f"Not done after {_LONGEST_SECONDS:.0f} s."]
+    if left:
+        _say("\n".join(["Not everything is removed. Uninstall again: it goes on where it stopped.", *left]))
+    return 1 if left else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it; the exit code."""
+    try:
+        asked, _ = options.load(Options, PROG, arguments, description="Removes what Headroom has written.")
+        return asyncio.run(_run(asked))
+    except (WrongSetting, Refused, ApiError, ApiUnavailable, LoginError) as error:
+        _say(str(error))
+        return {WrongSetting: 2, ApiUnavailable: 3, LoginError: 3}.get(type(error), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

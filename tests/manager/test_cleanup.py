@@ -1,0 +1,351 @@
+"""Removing what Headroom has written from an API server in memory."""
+
+import asyncio
+import copy
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from crds.names import ANNOTATION_CONFIG_STATE
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
+from manager import cleanup, node_metric
+from manager.cleanup import Cleanup, Clock, Options, Refused
+from tests.manager.made import FakeApi, Json, mid_pod, node, pod
+
+NS = "headroom-system"
+DEPLOYMENT, SCHEDULER = (
+    f"/apis/apps/v1/namespaces/{NS}/deployments/headroom-{name}" for name in ("manager", "scheduler")
+)
+LEASE, PLACER = (paths.lease(NS, name) for name in ("headroom-manager", "placer"))
+CONFIG = paths.config_map(NS, "slo-controller-config")
+SECRET = f"/api/v1/namespaces/{NS}/secrets/headroom-manager-webhook-tls"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+OURS = [{"manager": "headroom-manager", "operation": "Apply", "fieldsV1": {"f:spec": {}}}]
+
+
+class Stage:
+    """A cluster after Headroom has worked in it, and a clock on which things happen."""
+
+    def __init__(self) -> None:
+        self.api = FakeApi()
+        self.now = 0.0
+        self.happens: dict[float, Callable[[], None]] = {}
+        for name, published in (("idle", ("4000", "10Gi")), ("busy", ("6000", "8Gi")), ("plain", None)):
+            self.api.put(paths.node(name), node(name, mid=published))
+            self.metric(name, OURS)
+        self.api.put("/api/v1/pods/m", mid_pod("m", "2000", "1Gi", on="busy"))
+        self.api.put("/api/v1/pods/done", mid_pod("done", on="idle", phase="Succeeded"))
+        self.api.put("/api/v1/pods/p", pod("p", {"cpu": "1"}, on="idle"))
+        notes = {ANNOTATION_CONFIG_STATE: "in force", "mine": "stays"}
+        self.api.put(CONFIG, {"metadata": {"name": "slo-controller-config", "annotations": notes}, "data": {"a": "b"}})
+        for path in (
+            *(paths.config_map(NS, name) for name in ("headroom-last-good-config", "headroom-shadow-3")),
+            *(SECRET, PLACER),
+        ):
+            self.api.put(path, {"metadata": {"name": path.rpartition("/")[2]}})
+        for path in (DEPLOYMENT, SCHEDULER):
+            self.api.put(path, {"metadata": {"name": path.rpartition("/")[2]}, "spec": {"replicas": 2}})
+        self.lease("")
+
+    def metric(self, name: str, managed: list[Json]) -> None:
+        """A NodeMetric."""
+        self.api.put(node_metric.path(name), {"metadata": {"name": name, "uid": name, "managedFields": managed}})
+
+    def lease(self, holder: str, renewed: int = 0) -> None:
+        """The manager's Lease, renewed for the so-many-th time."""
+        spec = {"holderIdentity": holder, "renewTime": f"2026-11-21T12:00:{renewed:02d}Z", "leaseDurationSeconds": 10}
+        self.api.put(LEASE, {"metadata": {"name": "headroom-manager"}, "spec": spec})
+
+    def renews(self, until: int) -> None:
+        """A manager renews the Lease each second until a time."""
+        for second in range(until):
+            self.happens[float(second)] = lambda second=second: self.lease("m-1", second)  # type: ignore[misc]
+
+    async def sleep(self, seconds: float) -> None:
+        """Time passes, and what is due happens."""
+        self.now += seconds
+        for when in sorted(each for each in self.happens if each <= self.now):
+            self.happens.pop(when)()
+
+    async def run(
+        self, *, force: bool = False, delete_config: bool = False, delete_priority_classes: bool = False
+    ) -> list[str]:
+        """Run it; what is left."""
+        options = Options(None, NS, "slo-controller-config", "placer", force, delete_config, delete_priority_classes)
+        return await Cleanup(cast("ApiServer", self.api), options, Clock(lambda: self.now, self.sleep)).run()
+
+    def mid(self, name: str) -> Json:
+        """Mid resources of a Node."""
+        status = self.api.objects[paths.node(name)]["status"]
+        one, other = ({k: v for k, v in status[part].items() if "mid" in k} for part in ("capacity", "allocatable"))
+        assert one == other
+        return one
+
+    def order(self) -> list[str]:
+        """The writes, in their order."""
+        return [path for method, path, _ in self.api.calls if method in {"PATCH", "DELETE", "POST"}]
+
+
+@pytest.fixture
+def stage() -> Stage:
+    """A cluster with a Mid pod."""
+    return Stage()
+
+
+@pytest.fixture
+def over() -> Stage:
+    """A cluster whose Mid pod has ended."""
+    stage = Stage()
+    del stage.api.objects["/api/v1/pods/m"]
+    return stage
+
+
+async def test_nothing_is_left(over: Stage) -> None:
+    """Afterwards nothing of Headroom's is there, and nothing of anybody else's is missing; also the second time."""
+    over.api.put(paths.pod(NS, cleanup.TEST_POD), {"metadata": {"name": cleanup.TEST_POD}})
+    for _ in range(2):
+        assert await over.run() == []
+        assert all(over.mid(name) == {} for name in ("idle", "busy", "plain"))
+        nodes = {paths.node(name) for name in ("idle", "busy", "plain")}
+        assert set(over.api.objects) == {*nodes, "/api/v1/pods/done", "/api/v1/pods/p", CONFIG, DEPLOYMENT, SCHEDULER}
+        assert over.api.objects[CONFIG]["data"] == {"a": "b"}
+        assert over.api.objects[CONFIG]["metadata"]["annotations"] == {"mine": "stays"}
+        capacity = over.api.objects[paths.node("idle")]["status"]["capacity"]
+        assert capacity == {"cpu": "16", "memory": "64Gi", "pods": "110"}
+
+
+async def test_running_mid_pods_refuse(stage: Stage) -> None:
+    """While Mid pods run nothing is touched, the manager goes on, and each way on is named."""
+    before = copy.deepcopy(stage.api.objects)
+    with pytest.raises(Refused) as refused:
+        await stage.run(delete_config=True, delete_priority_classes=True)
+    assert stage.api.objects == before
+    for said in ("nothing was changed", "shop/m on Node busy", '"enable": false', "uninstall.force=true"):
+        assert said in str(refused.value)
+
+
+async def test_force_takes_everything(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --force running Mid pods keep nothing, and are named."""
+    assert await stage.run(force=True) == []
+    assert stage.mid("busy") == {}
+    assert "Nodes lost the resources of Mid pods that still run:\n  shop/m on Node busy" in capsys.readouterr().out
+
+
+async def test_services_are_stopped_first(over: Stage) -> None:
+    """Both Deployments are scaled to 0, and nothing is removed until nobody holds the Lease."""
+    over.lease("m-1")
+    over.api.put(f"{paths.pods(NS)}/headroom-manager-1", {"metadata": {"name": "headroom-manager-1"}})
+    over.renews(6)
+    over.happens[7.0] = lambda: over.lease("")
+    assert await over.run() == []
+    assert [over.api.objects[path]["spec"]["replicas"] for path in (DEPLOYMENT, SCHEDULER)] == [0, 0]
+    assert over.now >= 7.0 + 5.0  # while pods are left, a standby may take a Lease that was given back
+    assert over.order()[:2] == [f"{DEPLOYMENT}/scale", f"{SCHEDULER}/scale"]
+
+
+@pytest.mark.parametrize("installed", [True, False])
+async def test_killed_manager_is_waited_out(over: Stage, *, installed: bool) -> None:
+    """A manager that is down needs no Deployment: its Lease is free when its time is over, by our own clock."""
+    if not installed:
+        del over.api.objects[DEPLOYMENT], over.api.objects[SCHEDULER]
+    over.lease("m-dead")
+    assert await over.run() == []
+    assert 10.0 <= over.now < 20.0
+    assert LEASE not in over.api.objects
+
+
+@pytest.mark.parametrize(
+    ("pods", "why"),
+    [((), "a replica runs that Deployment .* does not control: m-1"), (("headroom-manager-1",), "does not end within")],
+)
+async def test_manager_that_goes_on(over: Stage, pods: tuple[str, ...], why: str) -> None:
+    """A manager that cannot be stopped is named, and nothing is removed under it."""
+    for name in pods:
+        over.api.put(paths.pod(NS, name), {"metadata": {"name": name}})
+    over.lease("m-1")
+    over.renews(400)
+    with pytest.raises(Refused, match=why):
+        await over.run(force=True)
+    assert over.mid("idle") != {}
+    assert over.order() == [f"{DEPLOYMENT}/scale"]
+
+
+async def test_mid_pod_that_comes_late(over: Stage) -> None:
+    """A Mid pod that is placed while the services end keeps its Node's resources, and the config stays."""
+    original = over.api.patch
+
+    async def patch(path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
+        if path == f"{SCHEDULER}/scale":
+            over.api.put("/api/v1/pods/l", mid_pod("l", "1000", on="idle"))
+        return await original(path, body, content_type, params)
+
+    over.api.patch = patch  # type: ignore[method-assign]
+    (left,) = await over.run(delete_config=True)
+    assert "shop/l on Node idle" in left
+    assert over.mid("idle") != {}
+    assert over.mid("busy") == {}
+    assert CONFIG in over.api.objects
+
+
+def chart_made(name: str) -> Json:
+    """An object that the chart has made."""
+    return {"metadata": {"name": name, "uid": name, "labels": {"app.kubernetes.io/part-of": "headroom"}}}
+
+
+async def test_config_of_the_chart(over: Stage) -> None:
+    """The colocation ConfigMap is deleted when that is requested and the chart made it, and never otherwise."""
+    await over.run(delete_config=True)
+    assert CONFIG in over.api.objects
+    over.api.put(CONFIG, chart_made("slo-controller-config"))
+    await over.run()
+    assert CONFIG in over.api.objects
+    await over.run(delete_config=True)
+    assert CONFIG not in over.api.objects
+
+
+async def test_priority_classes_of_the_chart(over: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """PriorityClasses go when that is requested, but for those of others and those that pods name."""
+    for name in ("koord-mid", "koord-prod", "koord-free"):
+        over.api.put(f"{CLASSES}/{name}", chart_made(name))
+    over.api.put(f"{CLASSES}/koord-batch", {"metadata": {"name": "koord-batch"}})
+    over.api.put("/api/v1/pods/w", {"metadata": {"name": "w"}, "spec": {"priorityClassName": "koord-prod"}})
+    await over.run()
+    assert f"{CLASSES}/koord-mid" in over.api.objects
+    await over.run(delete_priority_classes=True)
+    left = {each.rpartition("/")[2] for each in over.api.objects if each.startswith(CLASSES)}
+    assert left == {"koord-prod", "koord-batch"}
+    assert "PriorityClasses that pods or workloads name stay: koord-prod." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "owned", "stays"),
+    [
+        ("apps/v1/deployments", False, True),
+        ("apps/v1/statefulsets", False, True),
+        ("apps/v1/daemonsets", False, True),
+        ("apps/v1/replicasets", False, True),
+        ("apps/v1/replicasets", True, False),  # an old revision of a Deployment
+        ("batch/v1/jobs", False, True),
+        ("batch/v1/cronjobs", False, True),
+    ],
+)
+async def test_workloads_keep_their_classes(over: Stage, kind: str, owned: bool, stays: bool) -> None:  # noqa: FBT001 - parameters
+    """A PriorityClass stays that a workload names, though it has no pods now: it could make none without it."""
+    over.api.put(f"{CLASSES}/koord-mid", chart_made("koord-mid"))
+    template = {"template": {"spec": {"priorityClassName": "koord-mid"}}}
+    spec = {"jobTemplate": {"spec": template}} if kind.endswith("cronjobs") else template
+    owners = [{"kind": "Deployment", "name": "d", "controller": True}] if owned else []
+    over.api.put(f"/apis/{kind}/w", {"metadata": {"name": "w", "ownerReferences": owners}, "spec": spec})
+    await over.run(delete_priority_classes=True)
+    assert (f"{CLASSES}/koord-mid" in over.api.objects) is stays
+
+
+async def test_koordinators_objects_stay(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """What Koordinator's manager wrote is not ours to remove, and its Mid pods refuse nothing."""
+    theirs = stage.api.objects[paths.node("busy")]
+    amounts: Json = {f"f:kubernetes.io/mid-{each}": {} for each in ("cpu", "memory")}
+    entry = {"manager": "koord-manager", "subresource": "status", "time": "2026-11-21T12:00:00Z"}
+    theirs["metadata"]["managedFields"] = [{**entry, "fieldsV1": {"f:status": {"f:capacity": amounts}}}]
+    stage.metric("plain", [{"manager": "koord-manager", "operation": "Update", "fieldsV1": {"f:spec": {}}}])
+    before = stage.mid("busy")
+    assert await stage.run() == []
+    assert stage.mid("busy") == before
+    assert stage.mid("idle") == {}
+    assert node_metric.path("plain") in stage.api.objects
+    said = capsys.readouterr().out
+    assert "Mid resources of 1 Nodes stay: Koordinator's manager wrote them." in said
+    assert "1 NodeMetrics that the manager did not write stay." in said
+
+
+async def test_cluster_without_definition(over: Stage) -> None:
+    """Where the NodeMetric definition is gone already, the rest is removed all the same."""
+    over.api.fails["LIST /apis/slo"] = ApiError(404, "", "404 page not found")
+    assert await over.run() == []
+    assert over.mid("idle") == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        (ApiError(409, "Conflict", "the object has been modified"), 0.5),
+        (ApiUnavailable("too many requests", status=429, retry_after=7.0), 14.0),
+        (ApiUnavailable("cannot be reached"), 0.5),
+    ],
+)
+async def test_passing_failures_are_repeated(over: Stage, error: Exception, seconds: float) -> None:
+    """A conflict, an API server that is busy or away for a moment: it is tried again, when the server says."""
+    original, failures = over.api.patch, [error, error]
+
+    async def patch(path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
+        if "/nodes/idle" in path and failures:
+            raise failures.pop()
+        return await original(path, body, content_type, params)
+
+    over.api.patch = patch  # type: ignore[method-assign]
+    assert await over.run() == []
+    assert over.mid("idle") == {}
+    assert over.now >= seconds
+
+
+async def test_one_failure_stops_no_other(over: Stage) -> None:
+    """What cannot be removed is listed with its reason, everything else goes, and the next run removes it."""
+    over.api.fails["PATCH /api/v1/nodes/idle"] = ApiError(403, "Forbidden", "no permission for nodes/status")
+    over.api.fails["LIST /apis/slo"] = ApiError(403, "Forbidden", "no permission for nodemetrics")
+    over.api.fails[f"DELETE {SECRET}"] = ApiUnavailable("The API server answers 500: etcd", status=500)
+    left = await over.run()
+    assert [each.partition(":")[0] for each in left[:1]] == ["Mid resources of Node idle"]
+    for why in ("no permission for nodes/status", "no permission for nodemetrics", "500: etcd"):
+        assert any(why in each for each in left)
+    assert over.mid("busy") == {}
+    assert LEASE not in over.api.objects
+    over.api.fails.clear()
+    assert await over.run() == []
+    assert SECRET not in over.api.objects
+
+
+async def test_numbers_that_come_back(over: Stage) -> None:
+    """A Node that has Mid resources again afterwards is named: another manager runs."""
+    original = over.api.delete
+
+    async def delete(path: str, body: Json | None = None) -> Json:
+        if path == node_metric.path("idle"):
+            over.api.put(paths.node("idle"), node("idle", mid=("1", "1")))
+        return await original(path, body)
+
+    over.api.delete = delete  # type: ignore[method-assign]
+    assert await over.run() == ["Mid resources are back, does another manager run? Node idle"]
+
+
+async def test_many_nodes_at_a_time(over: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """Many Nodes are worked on some at a time, never more at once than the API server should bear."""
+    for number in range(200):
+        over.api.put(paths.node(f"n-{number}"), node(f"n-{number}", mid=("1", "1")))
+    original, running, most = over.api.patch, 0, 0
+
+    async def patch(path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return await original(path, body, content_type, params)
+
+    over.api.patch = patch  # type: ignore[method-assign]
+    assert await over.run() == []
+    assert most == 16
+    assert "and 182 more" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--nonsense",), 2, "--help lists all flags"),
+        (("--namespace=../etc",), 2, "--namespace"),
+        (("--kubeconfig=/nowhere",), 3, "/nowhere"),
+    ],
+)
+def test_exit_codes(arguments: tuple[str, ...], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong flag is final; a cluster that cannot be reached is tried again by the Job."""
+    assert cleanup.main(arguments) == code
+    assert said in capsys.readouterr().out

@@ -99,24 +99,20 @@ async def _watch(api: ApiServer, watch: ClusterWatch) -> None:
 
 
 async def _listen_all(parts: Parts, settings: Settings) -> list[http.Served]:
-    """Listen for kube-scheduler, and for clients of load-watcher and a Prometheus where those are wanted."""
+    """Listen for kube-scheduler, and for a Prometheus and clients of load-watcher where those are wanted."""
     served = [await _listen(parts, settings)]
+    if settings.metrics_listen is None:
+        return served
     # These clients have no certificate to show.
     tls = replace(settings.tls, client_ca=None) if settings.tls else None
-    for flag, address, pages, what in (
-        ("--watcher-listen", settings.watcher_listen, parts.watcher, "load-watcher's protocol"),
-        ("--metrics-listen", settings.metrics_listen, parts.server.open_pages(), "/metrics"),
-    ):
-        if address is None:
-            continue
-        host, port = address
-        try:
-            served.append(await http.serve(pages, host, port, tls, http.OPEN))
-        except OSError as error:
-            for each in served:
-                await each.close()
-            raise StartError(f"Cannot listen on {flag} {host}:{port}: {error.strerror or error}") from error
-        _LOG.info("Serving %s on %s port %d", what, host or "all addresses", served[-1].port)
+    host, port = settings.metrics_listen
+    try:
+        served.append(await http.serve(parts.server.open_pages(), host, port, tls, http.OPEN))
+    except OSError as error:
+        await served[0].close()
+        raise StartError(f"Cannot listen on --metrics-listen {host}:{port}: {error.strerror or error}") from error
+    pages = "/metrics and /watcher" if settings.watcher else "/metrics"
+    _LOG.info("Serving %s on %s port %d", pages, host or "all addresses", served[-1].port)
     return served
 
 

@@ -52,8 +52,8 @@ class Settings:
     about the load of all nodes."""
     metrics_listen: tuple[str, int] | None = setting(None, flag="metrics-listen", kind=ADDRESS)
     """Address and port for /metrics and /healthz alone, as in :9821; off without."""
-    watcher_listen: tuple[str, int] | None = setting(None, flag="watcher-listen", kind=ADDRESS)
-    """Address and port for GET /watcher, load-watcher's protocol, as in :2020; off without."""
+    watcher: bool = setting(False, flag="watcher", kind=SWITCH)
+    """Serve load-watcher's protocol, GET /watcher, at the address of --metrics-listen, too."""
     stale_seconds: float = setting(180.0, flag="stale-after", kind=duration(1.0))
     """Fail /healthz when the API server has not been heard for this long. [s]"""
     leader_lease: LeaseName | None = setting(None, flag="leader-lease", kind=_LEASE)
@@ -80,6 +80,8 @@ class Settings:
     def __post_init__(self) -> None:
         if (self.certificate or self.key or self.client_ca) and not (self.certificate and self.key):
             raise ValueError("give --tls-cert-file and --tls-private-key-file for HTTPS, or neither for HTTP")
+        if self.watcher and self.metrics_listen is None:
+            raise ValueError("--watcher needs --metrics-listen: that is where /watcher is served")
 
     @property
     def tls(self) -> ServerTls | None:

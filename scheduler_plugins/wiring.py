@@ -11,11 +11,11 @@ import numpy as np
 from headroom.kube import ApiServer
 from headroom.kube.lease import LeaseFollower
 from headroom.runtime.garbage_collection import keep_tending
-from headroom.runtime.http import Pages
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health, of_watches
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Extender
+from scheduler_plugins.extender.watcher import WatcherPages
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import SourcedPlugin
 from scheduler_plugins.metrics import Telemetry
@@ -35,8 +35,6 @@ from scheduler_plugins.settings import Settings
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.source import silence
 from scheduler_plugins.snapshot.watch import ClusterWatch
-from scheduler_plugins.watcher.node_metrics import NodeMetricsSource
-from scheduler_plugins.watcher.pages import pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,6 @@ class Parts:
     """How it is."""
     server: Server
     """What kube-scheduler talks to."""
-    watcher: Pages
-    """What clients of load-watcher may be served."""
     background: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
     """What else runs until the end, by name; whatever fails in one is its own to survive."""
 
@@ -101,13 +97,12 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         if isinstance(kept, QuotaCluster):
             levels.show(kept.ledger)
     polling = _providers(profile.enabled, cache, api, health, telemetry)
-    source = NodeMetricsSource(cache)
+    watcher = WatcherPages(cache, now, lambda: not watched.complaints()) if settings.watcher else None
     return Parts(
         cache,
         watch,
         health,
-        Server(extender, health, telemetry, NodePage(cache, now)),
-        pages(lambda: source.document(now()), lambda: not watched.complaints()),
+        Server(extender, health, telemetry, NodePage(cache, now), watcher),
         {
             "garbage": keep_tending,
             **requeue_component.background,

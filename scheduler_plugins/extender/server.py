@@ -10,6 +10,7 @@ from headroom.runtime.http import MetricsPage, Pages, Reply, Request
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health
 from scheduler_plugins.extender.service import Extender, UnreadablePod
+from scheduler_plugins.extender.watcher import WatcherPages
 from scheduler_plugins.extender.wire import (
     Arguments,
     BadRequest,
@@ -55,13 +56,17 @@ class Server:
         health: what it can answer without, and what it cannot.
         meter: where requests are counted.
         node: tells what is known of a node, and what plugins keep.
+        watcher: what clients of load-watcher may be served.
     """
 
-    def __init__(self, extender: Extender, health: Health, meter: Meter, node: NodePage) -> None:
+    def __init__(
+        self, extender: Extender, health: Health, meter: Meter, node: NodePage, watcher: WatcherPages | None = None
+    ) -> None:
         self._extender = extender
         self._health = health
         self._meter = meter
         self._node = node
+        self._watcher = watcher
         self._last_trouble = ""
 
     def pages(self) -> Pages:
@@ -82,7 +87,8 @@ class Server:
         """Those that others than kube-scheduler may read, too: nothing of them changes anything or names a pod."""
         own = self.pages()
         health = {("GET", path): own["GET", path] for path in ("/healthz", "/livez", "/readyz")}
-        return {("GET", "/metrics"): MetricsPage(self._meter.text), **health}
+        watcher = self._watcher.pages() if self._watcher else {}
+        return {("GET", "/metrics"): MetricsPage(self._meter.text), **health, **watcher}
 
     # kube-scheduler's
 

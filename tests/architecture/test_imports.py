@@ -181,13 +181,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "scheduler_plugins.providers.spec": ("scheduler_plugins.providers.spec",),
     "scheduler_plugins.providers.registry": ("scheduler_plugins.providers.registry",),
-    "scheduler_plugins.watcher": (
-        "scheduler_plugins.watcher",
-        "scheduler_plugins.snapshot",
-        "headroom.runtime.http",
-        "crds",
-        "headroom.cluster",
-    ),
     "scheduler_plugins.quota": (
         "scheduler_plugins.quota",
         "scheduler_plugins.snapshot",
@@ -267,6 +260,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.snapshot",
         "headroom.runtime.http",
         "headroom.runtime.bounded_cache",
+    ),
+    "scheduler_plugins.extender.watcher": (
+        "scheduler_plugins.snapshot",
+        "scheduler_plugins.providers",
+        "headroom.runtime.http",
+        "crds",
     ),
 }
 

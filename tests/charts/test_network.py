@@ -125,9 +125,9 @@ def test_api_servers_reach_the_webhook(helm: Helm) -> None:
 
 
 def test_watchers_reach_the_watcher(helm: Helm) -> None:
-    """load-watcher's protocol, where it is served, is for any pod or for those that the values name."""
+    """The port of load-watcher's protocol, where it is served, is for any pod or for those that the values name."""
     chart = render(helm, "scheduler.watcher.enabled=true")
-    assert reached(chart, STRANGER) == {"headroom-scheduler": {"watcher"}}
+    assert reached(chart, STRANGER) == {"headroom-scheduler": {"metrics"}}
     peer = "networkPolicy.watcherFrom[0]"
     where = (f"{peer}.podSelector.matchLabels.app=shop", f"{peer}.namespaceSelector.matchLabels.a=b")
     assert reached(render(helm, "scheduler.watcher.enabled=true", *where), STRANGER) == {}

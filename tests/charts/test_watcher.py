@@ -15,7 +15,7 @@ def test_off_by_default(helm: Helm) -> None:
 
 
 def test_service_leads_to_the_extender(helm: Helm) -> None:
-    """The Service selects the scheduler's pods and names the port that the extender listens on."""
+    """The Service selects the scheduler's pods and leads to the metrics port, of which /watcher is one page."""
     chart = render(helm, "scheduler.watcher.enabled=true", "scheduler.watcher.port=3030")
     service = chart.one("Service", "headroom-watcher")["spec"]
     extender = chart.container("headroom-scheduler/extender")
@@ -23,7 +23,7 @@ def test_service_leads_to_the_extender(helm: Helm) -> None:
     assert service["selector"].items() <= template["metadata"]["labels"].items()
     (port,), (listening,) = service["ports"], extender["ports"]
     assert (port["port"], port["targetPort"]) == (3030, listening["name"])
-    assert f"--watcher-listen=:{listening['containerPort']}" in extender["args"]
+    assert {f"--metrics-listen=:{listening['containerPort']}", "--watcher"} <= set(extender["args"])
 
 
 def test_secrets_become_files(helm: Helm) -> None:

@@ -37,11 +37,11 @@ def kubeconfig(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--mode", "fast"], "--mode fast: must be shortlist or weighted"),
+        (["--mode", "fast"], "--mode (or HEADROOM_SCHEDULER_MODE) must be one of shortlist, weighted, got: 'fast'"),
         (["--profile", "/nowhere"], "The profile /nowhere cannot be read: No such file or directory"),
         (["--kubeconfig", "/nowhere"], "/nowhere"),
-        (["--tls-cert-file", "a.crt"], "--tls-cert-file and --tls-private-key-file: give both for HTTPS"),
-        (["--tls-client-ca-file", "a.crt"], "--tls-cert-file and --tls-private-key-file: give both for HTTPS"),
+        (["--tls-cert-file", "a.crt"], "give --tls-cert-file and --tls-private-key-file for HTTPS"),
+        (["--tls-client-ca-file", "a.crt"], "give --tls-cert-file and --tls-private-key-file for HTTPS"),
     ],
 )
 def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
@@ -84,7 +84,7 @@ def running(tmp_path: Path, kubeconfig: str) -> Iterator[tuple[subprocess.Popen[
         port = probe.getsockname()[1]
     log = tmp_path / "log"
     command = [sys.executable, "-m", "scheduler_plugins", "--kubeconfig", kubeconfig, "--listen", f"127.0.0.1:{port}"]
-    command.append("--metrics-listen=127.0.0.1:0")
+    command += ["--metrics-listen=127.0.0.1:0", "--watcher"]
     with log.open("wb") as stderr, subprocess.Popen([*command, "--log-format=json"], stderr=stderr) as process:
         try:
             yield process, f"http://127.0.0.1:{port}", log
@@ -129,11 +129,11 @@ def test_metrics_have_a_port_of_their_own(running: tuple[subprocess.Popen[bytes]
     _, url, log = running
     assert _get(f"{url}/livez")[0] == 200
     told = [json.loads(line)["message"] for line in log.read_text().splitlines()]
-    (port,) = [line.rpartition(" ")[2] for line in told if line.startswith("Serving /metrics on 127.0.0.1 port ")]
+    (port,) = [line.rpartition(" ")[2] for line in told if line.startswith("Serving /metrics and /watcher on ")]
     own = f"http://127.0.0.1:{port}"
     status, text = _get(f"{own}/metrics")
     assert (status, "\nheadroom_scheduler_nodes 0.0\n" in text) == (200, True)
-    assert [_get(f"{own}/{page}")[0] for page in ("livez", "readyz", "healthz")] == [200, 503, 503]
+    assert [_get(f"{own}/{page}")[0] for page in ("livez", "readyz", "watcher/health")] == [200, 503, 503]
     assert [_get(f"{own}/{page}")[0] for page in ("filter", "preempt", "debug/nodes/a", "debug/plugins/")] == [404] * 4
 
 

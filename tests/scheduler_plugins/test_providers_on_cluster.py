@@ -62,7 +62,7 @@ def site(cluster: Cluster) -> Iterator[Site]:
         from_api = stage.add_extender(
             "from-api",
             profile(plugins=[load_aware(), low_risk(metricProvider=source)]),
-            flags=[f"--watcher-listen=127.0.0.1:{port}"],
+            flags=[f"--metrics-listen=127.0.0.1:{port}", "--watcher"],
         )
         watcher = low_risk(watcherAddress=f"http://127.0.0.1:{port}", metricProvider={"intervalSeconds": 1})
         from_watcher = stage.add_extender("from-watcher", profile(plugins=[load_aware(), watcher]))

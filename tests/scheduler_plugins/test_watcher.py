@@ -2,27 +2,22 @@
 
 import asyncio
 import json
-import socket
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headroom.runtime.http import Pages, Reply, Request, serve
 from scheduler_plugins.__main__ import main
+from scheduler_plugins.extender.watcher import WatcherPages, short_duration, window_of
 from scheduler_plugins.providers.load_watcher import LoadWatcher
 from scheduler_plugins.providers.provider import ProviderError
 from scheduler_plugins.providers.spec import MetricProvider
 from scheduler_plugins.providers.web import Site
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.watcher.document import Document, latest, short_duration, window_of
-from scheduler_plugins.watcher.node_metrics import NodeMetricsSource
-from scheduler_plugins.watcher.pages import pages
 from tests.scheduler_plugins.objects import NOW, node, node_metric
-from tests.scheduler_plugins.test_main import KUBECONFIG
 
 Json = dict[str, Any]
 WINDOWS = {
@@ -40,8 +35,7 @@ def served(*objects: Json, healthy: bool = True, now: float = 0) -> Pages:
             cache.put_node(item)
         else:
             cache.put_node_metric(item)
-    source = NodeMetricsSource(cache)
-    return pages(lambda: source.document(NOW + now), lambda: healthy)
+    return WatcherPages(cache, lambda: NOW + now, lambda: healthy).pages()
 
 
 async def ask(asked: Pages, path: str = "/watcher", **query: str) -> Reply:
@@ -56,35 +50,29 @@ async def metrics(asked: Pages, name: str = "n") -> list[Any]:
     return [(each["type"], each["operator"], each["rollup"], each["value"]) for each in nodes[name]["metrics"]]
 
 
-async def test_answers_take_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answers_take_a_share_of_the_time() -> None:
     """However many ask at once, for all nodes or one, the document is made anew once for all, one at a time."""
     cache = ClusterCache(LoadRules())
     for name in "ab":
         cache.put_node(node(name))
         cache.put_node_metric(node_metric(name, aggregated=WINDOWS, updated=-20))
-    source, made, written, running = NodeMetricsSource(cache), 0, 0, 0
-    to_json = Document.to_json
+    made = running = 0
 
-    async def document() -> Document | None:
-        nonlocal made, running
-        made, running = made + 1, running + 1
-        assert running == 1
-        await asyncio.sleep(0)
-        found = await source.document(NOW)
-        running -= 1
-        return found
+    class Counted(WatcherPages):
+        async def document(self) -> Mapping[str, Any] | None:
+            nonlocal made, running
+            made, running = made + 1, running + 1
+            assert running == 1
+            await asyncio.sleep(0)
+            found = await super().document()
+            running -= 1
+            return found
 
-    def counted(self: Document, host: str | None = None) -> dict[str, Any] | None:
-        nonlocal written
-        written += host is None
-        return to_json(self, host)
-
-    monkeypatch.setattr(Document, "to_json", counted)
-    asked = pages(document, lambda: True)
+    asked = Counted(cache, lambda: NOW, lambda: True).pages()
     queries: list[dict[str, str]] = [{}, {"host": "a"}, {"host": "nobody"}]
     replies = await asyncio.gather(*(ask(asked, **query) for query in queries * 50))
     assert Counter(reply.status for reply in replies) == {200: 100, 404: 50}
-    assert (made, written) == (1, 1)
+    assert made == 1
     leaver = asyncio.create_task(ask(asked))
     for _ in range(3):
         await asyncio.sleep(0)
@@ -177,8 +165,7 @@ async def test_many_nodes_are_served() -> None:
 async def test_changes_are_served() -> None:
     """What was made for one report is not served for the next, nor for another size of the node."""
     cache = ClusterCache(LoadRules())
-    source = NodeMetricsSource(cache)
-    asked = pages(lambda: source.document(NOW), lambda: True)
+    asked = WatcherPages(cache, lambda: NOW, lambda: True).pages()
     cache.put_node(node("n"))
     cache.put_node_metric(node_metric("n", "50"))
     assert (await metrics(asked))[0] == ("CPU", "Latest", "", 50.0)
@@ -202,16 +189,13 @@ async def test_our_own_client_understands() -> None:
         await listener.close()
 
 
-def test_windows_fall_back_one_step() -> None:
-    """15m falls back to 10m and 10m to 5m, but 15m not to 5m; what agents report beyond that is taken as it comes."""
-    assert latest({900.0: "a", 600.0: "b"}) == (900.0, "a")
-    assert latest({600.0: "b", 300.0: "c"}) == (600.0, "b")
-    assert latest({300.0: "c"}) is None
-    assert latest({300.0: "c"}, 600.0) == (300.0, "c")
-    assert latest({600.0: "b"}, 300.0) is None
-    assert window_of([300.0, 1800.0]) == 1800.0
-    assert window_of([300.0]) == 300.0
-    assert window_of([]) is None
+@pytest.mark.parametrize(
+    ("windows", "taken"),
+    [([900.0, 600.0], 900.0), ([600.0, 300.0, 850.0], 600.0), ([300.0, 1800.0], 1800.0), ([300.0], 300.0), ([], None)],
+)
+def test_windows_fall_back_one_step(windows: list[float], taken: float | None) -> None:
+    """15m falls back to 10m, but not to 5m; what agents report beyond that is taken as it comes."""
+    assert window_of(windows) == taken
 
 
 @pytest.mark.parametrize(
@@ -222,21 +206,7 @@ def test_durations_are_short(seconds: float, text: str) -> None:
     assert short_duration(seconds) == text
 
 
-def test_port_in_use_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A port that another program has ends the extender with one line that names the flag, and status 1."""
-    path = tmp_path / "kubeconfig"
-    path.write_text(json.dumps(KUBECONFIG))
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        taken = f"127.0.0.1:{other.getsockname()[1]}"
-        flags = ["--kubeconfig", str(path), "--listen", "127.0.0.1:0", "--watcher-listen", taken]
-        assert main(flags) == 1
-    assert f"Cannot listen on --watcher-listen {taken}: " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("address", ["2020", "a:b", ":70000"])
-def test_wrong_address_is_told(capsys: pytest.CaptureFixture[str], address: str) -> None:
-    """What is no address and port is told with the flag, and status 2."""
-    assert main(["--watcher-listen", address]) == 2
-    assert f"--watcher-listen {address}: must be an address and a port" in capsys.readouterr().err
+def test_needs_the_metrics_port(capsys: pytest.CaptureFixture[str]) -> None:
+    """The protocol without the port that serves it is refused by the flag that is missing."""
+    assert main(["--watcher"]) == 2
+    assert "--watcher needs --metrics-listen" in capsys.readouterr().err

@@ -113,9 +113,9 @@ true
 import socket, sys; s = socket.socket(); s.settimeout(4); s.connect_ex(('127.0.0.1', 9820)) and sys.exit('nothing listens on 127.0.0.1:9820'); s.sendall(b'GET {{ . }} HTTP/1.0\r\n\r\n'); a = s.recv(4096); sys.exit(None if b' 200 ' in a[:16] else a.decode())
 {{- end }}
 
-{{/* "true" where others than kube-scheduler are to read the extender's metrics. Call with the root context. */}}
+{{/* "true" where others than kube-scheduler are to reach the extender's metrics port. Call with the root context. */}}
 {{- define "headroom.schedulerMetrics" -}}
-{{- if or .Values.scheduler.metrics.enabled .Values.prometheus.podMonitor .Values.prometheus.serviceMonitor -}}
+{{- if or .Values.scheduler.watcher.enabled .Values.scheduler.metrics.enabled .Values.prometheus.podMonitor .Values.prometheus.serviceMonitor -}}
 true
 {{- end -}}
 {{- end }}
@@ -130,7 +130,7 @@ true
 - --leader-lease={{ .Release.Namespace }}/{{ .Values.scheduler.name }}
 - --reclaim-for={{ .Values.scheduler.name }}
 {{- if .Values.scheduler.watcher.enabled }}
-- --watcher-listen=:{{ .Values.scheduler.watcher.port }}
+- --watcher
 {{- end }}
 {{- if include "headroom.schedulerMetrics" . }}
 - --metrics-listen=:{{ .Values.scheduler.metrics.port }}

@@ -10,14 +10,13 @@ from prometheus_client import CollectorRegistry
 
 from crds.duration import parse_duration
 from headroom.runtime.http import Reply, Request
+from scheduler_plugins.extender.watcher import WatcherPages, latest, short_duration, wire_format
 from scheduler_plugins.providers import metrics_server, prometheus, signal_fx
 from scheduler_plugins.providers.provider import Answer, NodeAnswer, ProviderError
 from scheduler_plugins.providers.readings import AVERAGE, CPU, MEMORY
 from scheduler_plugins.providers.runner import ProviderMetrics, Runner
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.watcher.document import Document, latest, short_duration
-from scheduler_plugins.watcher.pages import pages
 from tests.golden.adapters import Adapter
 from tests.golden.results import UnsupportedVectorError
 
@@ -30,21 +29,27 @@ def _windows(cache: Mapping[str, Any] | None) -> dict[float, Any]:
 
 
 def _latest_window(vector: dict[str, Any]) -> dict[str, Any]:
-    found = latest(_windows(vector["cache"]), parse_duration(vector["requested"]))
-    if found is None:
+    windows = _windows(vector["cache"])
+    length = latest(windows, parse_duration(vector["requested"]))
+    if length is None:
         return {"error": True}
-    length, nodes = found
-    values = {name: metrics[0]["value"] for name, metrics in nodes.items()}
+    values = {name: metrics[0]["value"] for name, metrics in windows[length].items()}
     return {"window": short_duration(length), "values": values}
 
 
-def _http(vector: dict[str, Any]) -> dict[str, Any]:
-    async def document() -> Document | None:
-        found = latest(_windows(vector["cache"]))
-        return None if found is None else Document(SOURCE, NOW, found[0], NOW, found[1])
+class _Served(WatcherPages):
+    def __init__(self, vector: Mapping[str, Any]) -> None:
+        super().__init__(ClusterCache(LoadRules()), lambda: NOW, lambda: vector.get("providerHealthy", True))
+        self._windows = _windows(vector["cache"])
 
+    async def document(self) -> Mapping[str, Any] | None:
+        window = latest(self._windows)
+        return None if window is None else wire_format(SOURCE, NOW, window, NOW, self._windows[window])
+
+
+def _http(vector: dict[str, Any]) -> dict[str, Any]:
     url = urlsplit(vector["path"])
-    served = pages(document, lambda: vector.get("providerHealthy", True))
+    served = _Served(vector).pages()
     page = served.get((vector["method"], url.path))
     if page is None:
         raise UnsupportedVectorError(f"no page {vector['method']} {url.path}")

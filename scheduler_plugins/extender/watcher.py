@@ -1,0 +1,172 @@
+"""GET /watcher[?host=NAME] and /watcher/health: NodeMetrics in load-watcher's protocol, so that Trimaran reads them."""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+
+import msgspec
+
+from crds.duration import format_duration
+from headroom.runtime.http import JSON, Paced, Pages, Reply, Request
+from scheduler_plugins.providers.provider import metric
+from scheduler_plugins.providers.readings import AVERAGE, CPU, LATEST, MEMORY, STDEV
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.report import LONGEST, NodeReport
+from scheduler_plugins.snapshot.units import Usage
+
+PREFERRED: Final = 900.0
+"""The window that load-watcher asks for first. [s]"""
+_SHORTER: Final[Mapping[float, float]] = {900.0: 600.0, 600.0: 300.0}
+"""Which window stands for one that is not there, by one step alone, as load-watcher does it. [s]"""
+EXPIRES_SECONDS: Final = 180.0
+"""A node whose last report is older is left out: upstream's plugins know no age, only absence. [s]"""
+_TYPES: Final[Mapping[str, str]] = {"cpu": CPU, "memory": MEMORY}
+_OPERATORS: Final[Mapping[str, str]] = {"avg": AVERAGE, "stdev": STDEV}
+_AT_ONCE: Final = 200
+"""After so many nodes others get their turn: some milliseconds. [nodes]"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was made of a node's report, for as long as it is that one."""
+
+    report: NodeReport
+    allocatable: Mapping[str, int]
+    metrics: Sequence[Mapping[str, Any]]
+    window: float
+
+
+class WatcherPages:
+    """The pages.
+
+    Args:
+        cache: the cluster.
+        clock: the present time. [unix s]
+        healthy: whether the numbers are kept up to date.
+    """
+
+    def __init__(self, cache: ClusterCache, clock: Callable[[], float], healthy: Callable[[], bool]) -> None:
+        self._cache, self._clock, self._healthy = cache, clock, healthy
+        self._known: dict[str, _Known] = {}
+        self._paced = Paced(self._made)  # anybody in the pod network may ask
+
+    def pages(self) -> Pages:
+        """The pages by method and path."""
+        return {("GET", "/watcher"): self.watcher, ("GET", "/watcher/health"): self.health}
+
+    async def watcher(self, request: Request) -> Reply:
+        """All nodes, or one: 404 when that one is not known, 500 without a word while nothing is known."""
+        found = await self._paced()
+        if found is None:
+            return Reply(b"", 500)
+        document, written = found
+        host = request.query.get("host")
+        if not host:
+            return Reply(written)
+        nodes = document["data"]["NodeMetricsMap"]
+        if host not in nodes:
+            return Reply.text(f"No metrics found for host {host}", 404)
+        return Reply(msgspec.json.encode({**document, "data": {"NodeMetricsMap": {host: nodes[host]}}}))
+
+    def health(self, _request: Request) -> Reply:
+        """200, or 503 while the cluster is not known or not heard."""
+        return Reply(b"", 200 if self._healthy() else 503, JSON)
+
+    async def _made(self) -> tuple[Mapping[str, Any], bytes] | None:
+        document = await self.document()
+        return None if document is None else (document, msgspec.json.encode(document))
+
+    async def document(self) -> Mapping[str, Any] | None:
+        """What is known of all nodes, as load-watcher writes it; None while nothing is."""
+        now, found = self._clock(), dict[str, _Known]()
+        for count, name in enumerate(tuple(self._cache.nodes)):
+            if known := self._of_node(name, now):
+                found[name] = known
+            if count % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+        self._known = found
+        if not found:
+            return None
+        windows = Counter(known.window for known in found.values() if known.window)
+        window = max(windows, key=lambda length: (windows[length], length), default=PREFERRED)
+        end = max(min(known.report.update_time or now, now) for known in found.values())
+        return wire_format("Headroom", now, window, end, {name: known.metrics for name, known in found.items()})
+
+    def _of_node(self, name: str, now: float) -> _Known | None:
+        ledger, allocatable = self._cache.ledger(name), self._cache.own_allocatable(name)
+        report = ledger.report if ledger else None
+        if not report or not report.update_time or not allocatable or now - report.update_time > EXPIRES_SECONDS:
+            return None
+        known = self._known.get(name)
+        if known is None or known.report is not report or known.allocatable is not allocatable:
+            known = _Known(report, allocatable, *_metrics(report, self._cache.rules.resources, allocatable))
+        return known if known.metrics else None
+
+
+def wire_format(
+    source: str, now: float, window: float, end: float, nodes: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> Mapping[str, Any]:
+    """load-watcher's document of the metrics of nodes over a window. [s, unix s]"""
+    last = math.floor(end)
+    metrics = {
+        name: {"metrics": list(each), "tags": {}, "metadata": {"dataCenter": ""}} for name, each in nodes.items()
+    }
+    return {
+        "timestamp": math.floor(now),
+        "window": {"duration": short_duration(window), "start": last - round(window), "end": last},
+        "source": source,
+        "data": {"NodeMetricsMap": metrics},
+    }
+
+
+def _metrics(
+    report: NodeReport, resources: Sequence[str], allocatable: Mapping[str, int]
+) -> tuple[Sequence[Mapping[str, Any]], float]:
+    """A node's metrics in percent of what it can allocate, and their window (0: they are plain usage)."""
+    window = window_of(length for kind, length in report.aggregated if kind == "avg" and length > LONGEST)
+    average = report.node_usage if window is None else report.aggregated["avg", window]
+    # No node runs without memory; one without CPU time is idle.
+    whole = {
+        resource: allocatable[resource]
+        for resource, amount in zip(resources, average or (), strict=False)
+        if amount is not None and allocatable.get(resource, 0) > 0 and (amount > 0 or resource == "cpu")
+    }
+
+    def shares(usage: Usage | None, operator: str, rollup: str) -> list[Mapping[str, Any]]:
+        return [
+            metric(_TYPES[name], operator, 100 * max(amount, 0) / whole[name], name="NodeMetric", rollup=rollup)
+            for name, amount in zip(resources, usage or (), strict=False)
+            if amount is not None and name in whole and name in _TYPES
+        ]
+
+    if window is None:
+        return shares(average, LATEST, ""), 0.0
+    rollup = short_duration(window)
+    found = [shares(report.aggregated.get((kind, window)), name, rollup) for kind, name in _OPERATORS.items()]
+    return [*chain.from_iterable(found)], window
+
+
+def latest(lengths: Collection[float], requested: float = PREFERRED) -> float | None:
+    """The window that stands for the requested one: itself, else the next shorter one; None when neither is there."""
+    return next((length for length in (requested, _SHORTER.get(requested)) if length in lengths), None)
+
+
+def window_of(lengths: Iterable[float]) -> float | None:
+    """The window to take of those that a node reports: as `latest`, else the one that is closest to 15m.
+
+    Agents report whatever windows their NodeMetric asks for, and a number of another window is better than none.
+    """
+    known = set(lengths)
+    return latest(known) or min(known, key=lambda length: (abs(math.log(length / PREFERRED)), length), default=None)
+
+
+def short_duration(seconds: float) -> str:
+    """A duration without the zeros that Go writes: 900 -> "15m"."""
+    text = format_duration(seconds)
+    if text.endswith("m0s"):
+        text = text.removesuffix("0s")
+    return text.removesuffix("0m") if text.endswith("h0m") else text

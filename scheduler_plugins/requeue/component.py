@@ -18,8 +18,7 @@ from scheduler_plugins.requeue.unschedulable import UnschedulablePods
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 
-COMPONENT: Final = "headroom-scheduler"
-"""Who reports the Events."""
+COMPONENT: Final = "headroom-scheduler"  # who reports the Events
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -54,8 +53,7 @@ class RequeueComponent:
         self._events = RefusalEventRecorder(
             self.unschedulable, cache, cycle, recorder, settings, metrics, clock, monotonic
         )
-        self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
-        """What runs until the end, by name."""
+        self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}  # what runs until the end, by name
         if settings.enabled:
             requeuer = Requeuer(self.unschedulable, cache, cycle, api, settings, metrics, Clocks(clock, monotonic))
             self.background["requeue"] = requeuer.run

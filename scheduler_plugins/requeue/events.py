@@ -22,10 +22,8 @@ from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 
-REASON: Final = "HeadroomRefused"
-"""The reason of the Events."""
-REPEAT_SECONDS: Final = 1800.0
-"""After this long the same is told of a pod again. Kubernetes keeps Events for an hour."""
+REASON: Final = "HeadroomRefused"  # the reason of the Events
+REPEAT_SECONDS: Final = 1800.0  # after this long the same is told of a pod again. Kubernetes keeps Events for an hour.
 
 _SHORTEST_PAUSE_SECONDS: Final = 60.0
 _INTERVAL_SECONDS: Final = 1.0

@@ -22,8 +22,7 @@ MISSING_RIGHT: Final = 'apiGroups: [""], resources: [pods/status], verbs: [patch
 """The rule that a role needs, as the chart gives it."""
 
 _INTERVAL_SECONDS: Final = 1.0
-_ROUND_SECONDS: Final = 0.1
-"""A tenth of a core at most: groups that are left are evaluated in the next rounds."""
+_ROUND_SECONDS: Final = 0.1  # a tenth of a core at most: groups that are left are evaluated in the next rounds
 _AT_ONCE: Final = 10
 _FORBIDDEN, _INVALID = 403, 422
 _FORBIDDEN_SECONDS: Final = 60.0

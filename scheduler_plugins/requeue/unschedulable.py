@@ -47,10 +47,8 @@ _LOG: Final = logging.getLogger(__name__)
 class NodeSet:
     """Some nodes, one bit each: 625 bytes of 5,000 nodes."""
 
-    names: Sequence[str]
-    """The nodes that there were, shared by many sets."""
-    bits: NDArray[np.uint8]
-    """Which of them are in the set, packed."""
+    names: Sequence[str]  # the nodes that there were, shared by many sets
+    bits: NDArray[np.uint8]  # which of them are in the set, packed
 
     def __len__(self) -> int:
         return int(np.bitwise_count(self.bits).sum())
@@ -65,20 +63,13 @@ class NodeSet:
 class UnschedulablePod:
     """One pod that was refused."""
 
-    uid: str
-    """Its uid."""
-    key: str
-    """`namespace/name`."""
-    created: float
-    """When it was created. [unix s]"""
-    since: float
-    """When it was first refused. [s, monotonic]"""
-    group: "Group"
-    """The pods that are evaluated together with it."""
-    refused_at: float
-    """When it was last refused. [s, monotonic]"""
-    retried: str
-    """The last value of its annotation that this process knows."""
+    uid: str  # its uid
+    key: str  # `namespace/name`
+    created: float  # when it was created [unix s]
+    since: float  # when it was first refused [s, monotonic]
+    group: "Group"  # the pods that are evaluated together with it
+    refused_at: float  # when it was last refused [s, monotonic]
+    retried: str  # the last value of its annotation that this process knows
 
     @property
     def request(self) -> PodRequest:
@@ -90,26 +81,17 @@ class UnschedulablePod:
 class Group:
     """Pods that differ in name and age alone. Requeued by slow start: one, and twice as many after all were placed."""
 
-    key: GroupKey
-    """What they have in common."""
-    pod: PodRequest
-    """One of them."""
-    nodes: NodeSet | None
-    """The nodes that kube-scheduler asked about last; None: an earlier process knew."""
-    pods: dict[str, UnschedulablePod] = field(default_factory=dict)
-    """The pods by uid."""
+    key: GroupKey  # what they have in common
+    pod: PodRequest  # one of them
+    nodes: NodeSet | None  # the nodes that kube-scheduler asked about last; None: an earlier process knew
+    pods: dict[str, UnschedulablePod] = field(default_factory=dict)  # the pods by uid
     requeued: dict[str, float] = field(default_factory=dict)
     """Since when kube-scheduler has been expected to ask about a pod again, by uid. [s, monotonic]"""
-    window: int = 1
-    """How many may be requeued at once. [pods]"""
-    backoff: float = _FIRST_BACKOFF_SECONDS
-    """How long the next failure keeps the group from being requeued. [s]"""
-    not_before: float = float("-inf")
-    """None is requeued before. [s, monotonic]"""
-    in_vain: bool = False
-    """Whether one of those that were requeued together was refused."""
-    trouble: str = ""
-    """Why it cannot be evaluated."""
+    window: int = 1  # how many may be requeued at once [pods]
+    backoff: float = _FIRST_BACKOFF_SECONDS  # how long the next failure keeps the group from being requeued [s]
+    not_before: float = float("-inf")  # none is requeued before [s, monotonic]
+    in_vain: bool = False  # whether one of those that were requeued together was refused
+    trouble: str = ""  # why it cannot be evaluated
 
     def answered(self, uid: str, now: float, *, placed: bool | None) -> None:
         """Note what became of a pod that was requeued: it was placed, refused, or nothing is known of it (None).
@@ -169,12 +151,9 @@ class UnschedulablePods:
         self._tombstones = Tombstones()
         self._rows: dict[str, int] = {}
         self._names: tuple[str, ...] = ()
-        self.pods: dict[str, UnschedulablePod] = {}
-        """The pods by uid."""
-        self.groups: dict[GroupKey, Group] = {}
-        """Their groups."""
-        self.overflowed = 0
-        """How many refusals were not remembered, as there were too many pods."""
+        self.pods: dict[str, UnschedulablePod] = {}  # the pods by uid
+        self.groups: dict[GroupKey, Group] = {}  # their groups
+        self.overflowed = 0  # how many refusals were not remembered, as there were too many pods
 
     def refused(self, pod: PodRequest, json_pod: Mapping[str, Any], nodes: Sequence[str]) -> None:
         """Note that a pod was refused on all these nodes, which are all that fit it otherwise, or a part of them."""

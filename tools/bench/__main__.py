@@ -25,8 +25,7 @@ from tools.bench import page, results
 from tools.bench.machine import ROOT
 from tools.bench.parts import PARTS, chosen, duration, groups
 
-PATIENCE: Final = 5.0
-"""A part that takes so many times as long as it should is ended."""
+PATIENCE: Final = 5.0  # a part that takes so many times as long as it should is ended
 _LEAST_MINUTES: Final = 15.0
 _END_SECONDS: Final = 60.0
 

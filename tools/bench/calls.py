@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-WARM_UP: Final = 5
-"""How many calls do not count, before those that do."""
+WARM_UP: Final = 5  # how many calls do not count, before those that do
 
 Json = dict[str, Any]
 
@@ -24,12 +23,9 @@ def fresh(thing: Json) -> Json:
 class Times:
     """What a call takes of the processor."""
 
-    median_us: float
-    """Half of the calls take less. [us]"""
-    p99_us: float
-    """One in a hundred takes more. [us]"""
-    calls: int
-    """How many counted."""
+    median_us: float  # half of the calls take less [us]
+    p99_us: float  # one in a hundred takes more [us]
+    calls: int  # how many counted
 
     def __str__(self) -> str:
         """For people."""

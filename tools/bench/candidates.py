@@ -27,29 +27,22 @@ from tools.bench.machine import ROOT
 FOLDER: Final = ROOT / "tools/bench" / "data" / "bitbrains-rnd-2013-08"
 MACHINES: Final = 40
 SEEDS: Final = (0, 1)
-AIMS: Final[dict[Resource, float]] = {"cpu": 0.025, "memory": 0.03}
-"""Mean violation that the default policy aims at."""
+AIMS: Final[dict[Resource, float]] = {"cpu": 0.025, "memory": 0.03}  # mean violation that the default policy aims at
 HOUR_STEPS: Final = SLOTS_PER_DAY // 24
-TAIL: Final = 0.05
-"""Share of the values that a generalised Pareto distribution is fitted to."""
-NO_SHAPE: Final = 1e-6
-"""Below this a generalised Pareto distribution is an exponential one."""
+TAIL: Final = 0.05  # share of the values that a generalised Pareto distribution is fitted to
+NO_SHAPE: Final = 1e-6  # below this a generalised Pareto distribution is an exponential one
 HALVINGS: Final = 14
 
-Rule = Callable[[float], FloatArray]
-"""From a candidate's free number to what it predicts, shape (T,)."""
-Candidate = Callable[[FloatArray], Rule]
-"""From what the pods of a machine used, shape (T, P), to its rule."""
+Rule = Callable[[float], FloatArray]  # from a candidate's free number to what it predicts, shape (T,)
+Candidate = Callable[[FloatArray], Rule]  # from what the pods of a machine used, shape (T, P), to its rule
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
     """C and S of a machine's pods over a window, shape (T,) each."""
 
-    together: FloatArray
-    """C."""
-    apart: FloatArray
-    """S."""
+    together: FloatArray  # C
+    apart: FloatArray  # S
 
     @classmethod
     def of(cls, usage: FloatArray, days: int) -> "Sums":

@@ -31,8 +31,7 @@ from tools.bench.measurement import Grid, Item, Measurement
 DATA: Final = ROOT / "tools/bench" / "data" / "bitbrains-rnd-2013-08"
 RESOURCES: Final[tuple[Resource, ...]] = ("cpu", "memory")
 HOUR, DAY = 3600, 86_400
-SHIPPED: Final = (DEFAULTS.cold_start_period_seconds or 0) // HOUR
-"""The cold period of the default policy. [h]"""
+SHIPPED: Final = (DEFAULTS.cold_start_period_seconds or 0) // HOUR  # the cold period of the default policy [h]
 OTHERS: Final = ("nsigma-v2", "percentile")
 """What the default policy is compared with, as people get them: with their usual margin and the same cold period."""
 
@@ -41,12 +40,9 @@ OTHERS: Final = ("nsigma-v2", "percentile")
 class Setting:
     """What becomes of a pod's place when it ends."""
 
-    name: str
-    """In words."""
-    comes_back_percent: float
-    """How many are followed by a pod of the same workload. [%]"""
-    workload_history: bool
-    """Whether that one goes on with the workload's history."""
+    name: str  # in words
+    comes_back_percent: float  # how many are followed by a pod of the same workload [%]
+    workload_history: bool  # whether that one goes on with the workload's history
 
 
 NEW: Final = Setting("every pod is of a new workload", 0.0, workload_history=True)
@@ -58,16 +54,11 @@ FORGOTTEN: Final = Setting("the same, workloads not remembered", 90.0, workload_
 class Scale:
     """How much is judged."""
 
-    lives_days: tuple[float, ...] = (2.0, 7.0, 30.0)
-    """Mean lives of pods. [days]"""
-    cold_hours: tuple[int, ...] = tuple(sorted({24, 12, 6, 2, SHIPPED}, reverse=True))
-    """Cold periods. [h]"""
-    machines: int = 40
-    """Nodes."""
-    slots: int = 12
-    """Pods on each at a time."""
-    seeds: tuple[int, ...] = (0,)
-    """Of who comes when."""
+    lives_days: tuple[float, ...] = (2.0, 7.0, 30.0)  # mean lives of pods [days]
+    cold_hours: tuple[int, ...] = tuple(sorted({24, 12, 6, 2, SHIPPED}, reverse=True))  # cold periods [h]
+    machines: int = 40  # Nodes
+    slots: int = 12  # Pods on each at a time
+    seeds: tuple[int, ...] = (0,)  # of who comes when
 
 
 FULL: Final = Scale()
@@ -87,10 +78,8 @@ class Case:
 class Figures:
     """How one policy did. [percent]"""
 
-    violation: float
-    """Mean over the nodes."""
-    savings: float
-    """Of all limits together."""
+    violation: float  # mean over the nodes
+    savings: float  # of all limits together
 
     def __str__(self) -> str:
         """Violation @ savings."""

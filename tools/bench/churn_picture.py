@@ -20,16 +20,11 @@ _SIZE_OF_LABELS: Final = 6.5
 class Curve:
     """One life and setting of one resource."""
 
-    resource: str
-    """Cpu or memory."""
-    name: str
-    """In the legend."""
-    points: Sequence[tuple[float, float]]
-    """Savings and violation. [percent]"""
-    labels: Sequence[str]
-    """The cold period of each point."""
-    dashed: bool
-    """Whether workloads are remembered."""
+    resource: str  # cpu or memory
+    name: str  # in the legend
+    points: Sequence[tuple[float, float]]  # savings and violation [percent]
+    labels: Sequence[str]  # the cold period of each point
+    dashed: bool  # whether workloads are remembered
 
 
 def draw(curves: Sequence[Curve]) -> Picture:

@@ -14,18 +14,14 @@ Json = dict[str, Any]
 class CountingServer:
     """One NodeMetric, with the methods of a session with an API server."""
 
-    now: float = 0.0
-    """The simulated time. [seconds since 1970]"""
+    now: float = 0.0  # the simulated time [seconds since 1970]
     bodies: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """Bytes of each request's body by kind: full, fast, other."""
-    answers: int = 0
-    """Bytes of all answers' bodies."""
-    reads: int = 0
-    """Requests that change nothing."""
+    answers: int = 0  # bytes of all answers' bodies
+    reads: int = 0  # requests that change nothing
     took: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Real time from `began` to each write: how long a report takes to make. [s]"""
-    began: float = 0.0
-    """When the publisher was woken. [s]"""
+    began: float = 0.0  # when the publisher was woken [s]
     _object: Json = field(
         default_factory=lambda: {"metadata": {"name": "node", "uid": "1", "generation": 1}, "spec": {}}
     )

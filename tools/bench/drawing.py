@@ -7,10 +7,8 @@ from typing import Any, Final
 
 from tools.bench.measurement import Picture
 
-SIZE: Final = (7.2, 3.4)
-"""Width and height of a drawing. [inches]"""
-_FEW: Final = 3
-"""Series whose legend fits into the drawing."""
+SIZE: Final = (7.2, 3.4)  # width and height of a drawing [inches]
+_FEW: Final = 3  # series whose legend fits into the drawing
 _STYLE: Final[Any] = {
     "svg.fonttype": "none",  # letters stay letters, which is a fifth of the size
     "svg.hashsalt": "headroom",

@@ -25,20 +25,16 @@ from headroom.backtest.trace import Trace, TraceError
 from tools.bench import results
 from tools.bench.policies import DATA, MACHINES, PACKINGS, read
 
-LOOKS: Final = ("as fine as what is judged", "averages", "the highest")
-"""What a policy looks at."""
+LOOKS: Final = ("as fine as what is judged", "averages", "the highest")  # what a policy looks at
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
     """When it is judged: at the end of each coarse step, when all looks know the same time."""
 
-    first: int
-    """The first coarse step that counts."""
-    after: int
-    """The coarse step after the last one that counts."""
-    factor: int
-    """So many steps are a coarse one."""
+    first: int  # the first coarse step that counts
+    after: int  # the coarse step after the last one that counts
+    factor: int  # so many steps are a coarse one
 
     @property
     def fine(self) -> tuple[int, int]:

@@ -36,16 +36,14 @@ from tools.devcluster.errors import DevClusterError
 from tools.devcluster.process import Process, wait_until
 
 NODES = (500, 1000, 2000, 5000)
-PODS = 4
-"""Bound pods per node, unless asked for others: making 150,000 takes an API server on two cores minutes."""
+PODS = 4  # bound pods per node, unless asked for others: making 150,000 takes an API server on two cores minutes
 NAMESPACE = "headroom-system"
 CONFIG = {"enable": True, "midIncreaseHoldSeconds": 30}
 """Increases hold for less than the default of two minutes, so that they happen within the minutes measured."""
 GARBAGE = {"GOGC": "400", "GOMEMLIMIT": "8GiB"}
 """How far etcd and the API server let their memory grow before they collect garbage: by default that takes 40 % of the
 API server's CPU time here, and two cores have none to spare with 5,000 nodes."""
-SCRAPE_SECONDS = 30.0
-"""How often Prometheus would ask for /metrics."""
+SCRAPE_SECONDS = 30.0  # how often Prometheus would ask for /metrics
 PATIENCE_SECONDS, STOP_SECONDS, POLL_SECONDS = 300.0, 60.0, 0.1
 
 Figures = dict[str, float | None]
@@ -55,18 +53,13 @@ Figures = dict[str, float | None]
 class Plan:
     """How much to measure."""
 
-    nodes: Sequence[int] = NODES
-    """Numbers of nodes, one cluster each."""
-    minutes: float = 1.0
-    """How long every node reports after the first minute."""
-    pods: int = PODS
-    """Bound pods per node."""
+    nodes: Sequence[int] = NODES  # numbers of nodes, one cluster each
+    minutes: float = 1.0  # how long every node reports after the first minute
+    pods: int = PODS  # bound pods per node
     settle_seconds: float = 0.0
     """How long every Node may take, after that, to show what was reported last, increases included. [s]"""
-    minute_seconds: float = 60.0
-    """How long a minute is. [s]"""
-    trouble: bool = False
-    """Whether to try stalls and a hostile node as well, of which nothing is measured."""
+    minute_seconds: float = 60.0  # how long a minute is [s]
+    trouble: bool = False  # whether to try stalls and a hostile node as well, of which nothing is measured
 
 
 QUICK: Mapping[str, Any] = {"nodes": (10,), "pods": 1, "minute_seconds": 4.0}
@@ -128,8 +121,7 @@ class _Manager:
     process: Process
     port: int
     started: float
-    pauses: Path
-    """Where the pauses of its event loop are noted."""
+    pauses: Path  # where the pauses of its event loop are noted
 
     def metric(self, name: str) -> list[float]:
         """The values of a metric, one for each set of labels; nothing while it cannot be had."""
@@ -157,8 +149,7 @@ class _Round:
     count: int
     plan: Plan
     figures: Figures = field(default_factory=dict)
-    steady_at: float = 0.0
-    """When every node had reported once. [s since 1970]"""
+    steady_at: float = 0.0  # when every node had reported once [s since 1970]
 
     def run(self) -> Figures:
         """Start, first publication, steady state, stop, start again."""
@@ -257,8 +248,7 @@ def _said(load: Process, manager: Process) -> Iterator[dict[str, Any]]:
         time.sleep(POLL_SECONDS)
 
 
-PROGRAM = (sys.executable, "-m", "tools.bench.manager_probed")
-"""What is measured."""
+PROGRAM = (sys.executable, "-m", "tools.bench.manager_probed")  # what is measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +256,7 @@ class _Usage:
     """CPU time at a moment."""
 
     at: float
-    seconds: Mapping[str, float]
-    """Of each process, and of the whole machine as "other". [s]"""
+    seconds: Mapping[str, float]  # of each process, and of the whole machine as "other" [s]
 
     @classmethod
     def of(cls, processes: Mapping[str, int]) -> "_Usage":

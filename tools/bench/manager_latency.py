@@ -28,10 +28,8 @@ class Latencies:
 
     times: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Kind (first, decrease) -> time from the answer to the report until the Node was seen to change. [s]"""
-    missed: int = 0
-    """Reports whose number never appeared before the next report of their node."""
-    changes: int = 0
-    """How often a Node was seen to offer another number."""
+    missed: int = 0  # reports whose number never appeared before the next report of their node
+    changes: int = 0  # how often a Node was seen to offer another number
     _offered: dict[str, int | None] = field(default_factory=dict)
     _reported: dict[str, int] = field(default_factory=dict)
     _expected: dict[str, _Expected] = field(default_factory=dict)

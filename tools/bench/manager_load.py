@@ -31,10 +31,8 @@ from tools.bench.manager_latency import Latencies
 
 HEARTBEATS = 5
 """A kubelet patches its Node's status every so many minutes when nothing changes; its Lease is renewed elsewhere."""
-AGENTS_PER_SECOND = 40
-"""At most so many agents of an installation begin to report: they start as their image arrives."""
-SETTLE_SECONDS = 30.0
-"""How long what was reported last may take until it is published."""
+AGENTS_PER_SECOND = 40  # at most so many agents of an installation begin to report: they start as their image arrives
+SETTLE_SECONDS = 30.0  # how long what was reported last may take until it is published
 
 Json = dict[str, Any]
 
@@ -43,22 +41,16 @@ Json = dict[str, Any]
 class Load:
     """The nodes of a cluster that report."""
 
-    api: ApiServer
-    """The session."""
-    nodes: int
-    """How many."""
-    levels: made.Levels
-    """What they report."""
-    minute_seconds: float = 60.0
-    """How often each node reports. [s]"""
+    api: ApiServer  # the session
+    nodes: int  # how many
+    levels: made.Levels  # what they report
+    minute_seconds: float = 60.0  # how often each node reports [s]
     settle_seconds: float = 0.0
     """How long every Node may take, at the end, to show what was reported last, increases included. [s]"""
-    latencies: Latencies = field(default_factory=Latencies)
-    """What becomes of it."""
+    latencies: Latencies = field(default_factory=Latencies)  # what becomes of it
     counts: dict[str, int] = field(default_factory=lambda: {"reports": 0, "heartbeats": 0, "failed": 0})
     """What was sent."""
-    answers: list[float] = field(default_factory=list)
-    """How long the API server took to answer each report. [s]"""
+    answers: list[float] = field(default_factory=list)  # how long the API server took to answer each report [s]
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 

@@ -9,13 +9,10 @@ from crds.node_metric import GROUP, VERSION
 from manager.node_metric import path
 
 CORES, GIB = 32, 128
-REPORTED_PODS = 30
-"""Pods in each report: 150,000 pods on 5,000 nodes."""
-IMAGES = 30
-"""Of these a kubelet lists up to 50 on its Node: most of a Node's size."""
+REPORTED_PODS = 30  # Pods in each report: 150,000 pods on 5,000 nodes
+IMAGES = 30  # of these a kubelet lists up to 50 on its Node: most of a Node's size
 LEVELS = 5
-STEP: Final = 1.2
-"""One level more is a fifth more: above the threshold of an increase, and urgent as a decrease."""
+STEP: Final = 1.2  # one level more is a fifth more: above the threshold of an increase, and urgent as a decrease
 LOWEST_MILLI, LOWEST_MIB = 4000, 8192
 SHARE: Final = 0.1
 """Of the reports that go one level down, and as many that go one up; at an end of the range the level stays."""
@@ -154,8 +151,7 @@ def metric_path(number: int) -> str:
 class Levels:
     """What each node has reclaimable, from one report to the next."""
 
-    count: int
-    """How many nodes."""
+    count: int  # how many nodes
     lot: random.Random = field(default_factory=lambda: random.Random(1))  # noqa: S311 - not a secret
     """Decides which report moves."""
     _now: list[int] = field(default_factory=list)

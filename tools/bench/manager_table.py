@@ -13,16 +13,11 @@ from tools.bench.measurement import NONE, Measurement
 class Row:
     """One line: what `figures` hold under this key, for people."""
 
-    key: str
-    """Name of the figure."""
-    what: str
-    """What it is."""
-    unit: str
-    """Its unit."""
-    budget: str = NONE
-    """The budget that the design sets for 5,000 nodes."""
-    grows: bool = True
-    """Whether a line through the figures says something."""
+    key: str  # name of the figure
+    what: str  # what it is
+    unit: str  # its unit
+    budget: str = NONE  # the budget that the design sets for 5,000 nodes
+    grows: bool = True  # whether a line through the figures says something
 
 
 ROWS: Final = (
@@ -57,8 +52,7 @@ ROWS: Final = (
 """The lines of the table, in order."""
 
 
-NEGLIGIBLE: Final = 0.01
-"""Of the largest figure: a line that starts this near to nothing starts with nothing."""
+NEGLIGIBLE: Final = 0.01  # of the largest figure: a line that starts this near to nothing starts with nothing
 
 
 def line(counts: Sequence[float], figures: Sequence[float]) -> tuple[float, float]:

@@ -27,11 +27,9 @@ LISTS_SECONDS: Final = 3.0
 """Between two lists of all NodeMetrics: one after the other would keep a core busy that the manager needs."""
 STALLS_SECONDS: Final = (6.5, 8.0)
 TROUBLES: Final = 2 * len(STALLS_SECONDS) + 1
-WATCHED: Final = 40
-"""So many nodes fall silent, and as many report less, around each trouble."""
+WATCHED: Final = 40  # so many nodes fall silent, and as many report less, around each trouble
 FLOOD_REPORTS: Final = 200
-FLOOD_WRITES: Final = 40
-"""So many events and conditions of one node are no flood: a few at once, then one a minute."""
+FLOOD_WRITES: Final = 40  # so many events and conditions of one node are no flood: a few at once, then one a minute
 DEGRADE_SECONDS: Final = 900
 LEASE: Final = "headroom-manager"
 
@@ -43,20 +41,13 @@ Figures = dict[str, float | None]
 class Trouble:
     """A manager of many nodes that has published all of them."""
 
-    cluster: Cluster
-    """The cluster."""
-    namespace: str
-    """Where the ConfigMap and the Lease are."""
-    config: Json
-    """The configuration in force."""
-    count: int
-    """How many nodes."""
-    manager: Process
-    """The manager."""
-    pauses: Path
-    """Where its pauses are noted."""
-    first: int = 1
-    """The first of the nodes that saw no trouble yet."""
+    cluster: Cluster  # the cluster
+    namespace: str  # where the ConfigMap and the Lease are
+    config: Json  # the configuration in force
+    count: int  # how many nodes
+    manager: Process  # the manager
+    pauses: Path  # where its pauses are noted
+    first: int = 1  # the first of the nodes that saw no trouble yet
 
     def edit(self) -> Figures:
         """Put a configuration with many entries in force: each node gets another spec. How long that takes."""

@@ -10,8 +10,7 @@ from typing import Final
 import numpy as np
 from prometheus_client import Counter
 
-NONE: Final = "none"
-"""A budget or reference that there is not."""
+NONE: Final = "none"  # a budget or reference that there is not
 _BOUND: Final = re.compile(r"(?P<sign><=|>=) *(?P<number>[\d,]*\.?\d+)")
 
 
@@ -19,14 +18,10 @@ _BOUND: Final = re.compile(r"(?P<sign><=|>=) *(?P<number>[\d,]*\.?\d+)")
 class Measurement:
     """One line of the table: what was measured, and what it is to be compared with."""
 
-    what: str
-    """The thing that was measured, with its size."""
-    measured: str
-    """The figure with its unit."""
-    budget: str = NONE
-    """The budget that the design sets, or "none"."""
-    reference: str = NONE
-    """The same of a peer, or "none"."""
+    what: str  # the thing that was measured, with its size
+    measured: str  # the figure with its unit
+    budget: str = NONE  # the budget that the design sets, or "none"
+    reference: str = NONE  # the same of a peer, or "none"
     value: float | None = None
     """The figure that the budget bounds, in the budget's unit; None where there is no budget or no figure."""
 
@@ -50,26 +45,20 @@ class Measurement:
 class Grid:
     """A table with columns of its own, for the page."""
 
-    title: str
-    """What it shows, in a sentence."""
-    cells: Sequence[Sequence[str]]
-    """Rows of cells; the first is the head."""
+    title: str  # what it shows, in a sentence
+    cells: Sequence[Sequence[str]]  # rows of cells; the first is the head
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
     """A drawing."""
 
-    name: str
-    """Of its file, without the suffix."""
-    title: str
-    """What it shows, in a sentence."""
-    svg: str
-    """The drawing itself."""
+    name: str  # of its file, without the suffix
+    title: str  # what it shows, in a sentence
+    svg: str  # the drawing itself
 
 
-Item = Measurement | Grid | Picture
-"""What benchmarks yield."""
+Item = Measurement | Grid | Picture  # what benchmarks yield
 
 
 @dataclass(slots=True)
@@ -79,10 +68,8 @@ class Timings:
     The second is what it costs; the first also has what else the machine did meanwhile.
     """
 
-    clock: list[float] = field(default_factory=list)
-    """By the clock. [s]"""
-    processor: list[float] = field(default_factory=list)
-    """CPU time of this thread. [s]"""
+    clock: list[float] = field(default_factory=list)  # by the clock [s]
+    processor: list[float] = field(default_factory=list)  # CPU time of this thread [s]
 
     @contextmanager
     def one(self) -> Iterator[None]:

@@ -9,16 +9,12 @@ from typing import Final
 class Part:
     """A benchmark that runs in a process of its own."""
 
-    group: str
-    """What it belongs to; the name of a group stands for all of its parts."""
-    title: str
-    """What it measures, for people."""
-    minutes: float
-    """About how long it takes on two CPUs that do nothing else."""
+    group: str  # what it belongs to; the name of a group stands for all of its parts
+    title: str  # what it measures, for people
+    minutes: float  # about how long it takes on two CPUs that do nothing else
     function: str
     """As module:function, of `quick`, that yields `tools.bench.measurement.Item`s; quick ones show that they run."""
-    cluster: bool = False
-    """Whether it starts a dev cluster, whose programs have to be there (`make packages`)."""
+    cluster: bool = False  # whether it starts a dev cluster, whose programs have to be there (`make packages`)
 
 
 PARTS: Final[dict[str, Part]] = {

@@ -19,15 +19,11 @@ from tools.bench.placement_pods import CORES, DAILY, DAY_STEPS, STEPS, FloatArra
 from tools.bench.placement_policies import Policy, Scheduler
 from tools.bench.results import markdown
 
-START = 1_735_689_600.0
-"""2025-01-01T00:00:00Z. [unix s]"""
+START = 1_735_689_600.0  # 2025-01-01T00:00:00Z [unix s]
 NODES, SEEDS, WORKERS = 24, 3, 2
-WARM_UP_DAYS = 2
-"""Days that do not count: until then nobody has seen a night on which to base a prediction."""
-DELAY_SECONDS = 30.0
-"""A pod comes so long after the reports. [s]"""
-HOT = 0.65
-"""LoadAware's default threshold."""
+WARM_UP_DAYS = 2  # days that do not count: until then nobody has seen a night on which to base a prediction
+DELAY_SECONDS = 30.0  # a pod comes so long after the reports [s]
+HOT = 0.65  # LoadAware's default threshold
 
 DEFAULT = Policy("default scheduler (model)")
 POLICIES = (
@@ -56,8 +52,7 @@ class Outcome:
 
     utilisation: FloatArray
     """CPU that the pods of each node want, in units of its capacity, shape (steps, N), after the warm-up."""
-    waiting: float
-    """Pods that waited for a node, mean over time."""
+    waiting: float  # Pods that waited for a node, mean over time
 
     def figures(self) -> list[float]:
         """In the order of the table's columns."""
@@ -124,8 +119,7 @@ def lines(figures: Mapping[str, Sequence[Sequence[float]]]) -> list[list[str]]:
     return [list(HEADER), *cells]
 
 
-Asked = tuple[Policy, int, int, int, float]
-"""Arguments of `simulate`."""
+Asked = tuple[Policy, int, int, int, float]  # arguments of `simulate`
 
 
 def part(*, quick: bool = False) -> Iterator[Item]:

@@ -15,11 +15,9 @@ from tools.bench.manager_report import moment
 from tools.bench.placement_pods import CORES, GIB, FloatArray, Pod
 
 STEP_SECONDS = 300
-PREDICT_STEPS = 2
-"""A prediction is made every so many steps: it counts for a quarter of an hour."""
+PREDICT_STEPS = 2  # a prediction is made every so many steps: it counts for a quarter of an hour
 BYTES = 1 << 30
-SYSTEM_CORES, SYSTEM_GIB = 0.2, 1.0
-"""What runs outside of pods."""
+SYSTEM_CORES, SYSTEM_GIB = 0.2, 1.0  # what runs outside of pods
 POLICY = PredictPolicy(model="recent-max", parameters={"windowDays": 7}, cold_start_period_seconds=3600)
 """The highest coincident 5-minute average of the last seven days: what remembers one hour a night. A pod counts at its
 request, or what it has used if that is more, for its first hour only: many pods here are gone after half a day."""
@@ -56,10 +54,8 @@ class _Store:
 class Agent:
     """One node's agent."""
 
-    node: str
-    """Name of the node."""
-    predicts: bool
-    """Whether it learns and predicts."""
+    node: str  # name of the node
+    predicts: bool  # whether it learns and predicts
     _store: _Store = field(default_factory=_Store)
     _learner: Trainer = field(default_factory=lambda: Trainer(TrainingSettings(interval_seconds=STEP_SECONDS)))
     _prediction: Json = field(default_factory=dict)

@@ -13,47 +13,32 @@ from numpy.typing import NDArray
 from tools.devcluster import traces
 
 FloatArray = NDArray[np.float64]
-DAY_STEPS = 288
-"""Steps of 5 minutes in a day."""
+DAY_STEPS = 288  # steps of 5 minutes in a day
 STEPS = 7 * DAY_STEPS
-CORES, GIB = 32, 128
-"""What a node has."""
-FULL = 0.8
-"""How much of the nodes' CPU the pods request, at the start and on average."""
-DAILY = 0.5
-"""Share of the pods that use what a machine with a daily rhythm used."""
-STAYING = 0.6
-"""Share of the pods that stay to the end."""
+CORES, GIB = 32, 128  # what a node has
+FULL = 0.8  # how much of the nodes' CPU the pods request, at the start and on average
+DAILY = 0.5  # share of the pods that use what a machine with a daily rhythm used
+STAYING = 0.6  # share of the pods that stay to the end
 FILL_STEPS = 2 * DAY_STEPS
 """They come in this time from the beginning on, as a cluster fills: the first ones find nothing to go by. [steps]"""
-SHORT_STEPS = 144
-"""Mean life of the others. [steps]"""
-LIMITS = (1.0, 2.0, 4.0, 8.0)
-"""CPU that a pod could use at most: what its series is a share of. [cores]"""
+SHORT_STEPS = 144  # mean life of the others [steps]
+LIMITS = (1.0, 2.0, 4.0, 8.0)  # CPU that a pod could use at most: what its series is a share of [cores]
 LEAST_SHARE, MOST_SHARE = 0.125, 0.5
 """Of that it requests between these, evenly on a logarithmic scale, whatever it uses: requests say little about use."""
-GIB_PER_CORE = 1.5
-"""Memory that it could use at most, for each core of its limit; it requests half. [GiB]"""
+GIB_PER_CORE = 1.5  # memory that it could use at most, for each core of its limit; it requests half [GiB]
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
     """A pod."""
 
-    number: int
-    """Its number, in the order in which they come."""
-    begins: int
-    """The step in which it comes."""
-    ends: int
-    """The first step in which it is gone."""
-    cpu_request: float
-    """[cores]"""
-    memory_request: float
-    """[GiB]"""
-    cpu: FloatArray
-    """What it uses in every step of the week, whether it is there or not. [cores]"""
-    memory: FloatArray
-    """The same. [GiB]"""
+    number: int  # its number, in the order in which they come
+    begins: int  # the step in which it comes
+    ends: int  # the first step in which it is gone
+    cpu_request: float  # [cores]
+    memory_request: float  # [GiB]
+    cpu: FloatArray  # what it uses in every step of the week, whether it is there or not [cores]
+    memory: FloatArray  # the same [GiB]
 
     @property
     def uid(self) -> str:

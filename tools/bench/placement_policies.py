@@ -21,12 +21,9 @@ PREDICTING: Final = {"usePrediction": True, "usageThresholds": {"cpu": 95, "memo
 class Policy:
     """How pods are placed."""
 
-    title: str
-    """For people."""
-    load_aware: bool = False
-    """Whether our plugin takes part."""
-    prediction: bool = False
-    """Whether it goes by predicted peaks."""
+    title: str  # for people
+    load_aware: bool = False  # whether our plugin takes part
+    prediction: bool = False  # whether it goes by predicted peaks
     size: int = 0
     """How many of the best nodes the default scores pick from; 0: all that pass, and our score counts beside theirs."""
 
@@ -53,16 +50,11 @@ def default_scores(requested: FloatArray, pod: Pod) -> FloatArray:
 class Scheduler:
     """Places pods by a policy; equal nodes are drawn by lot."""
 
-    policy: Policy
-    """How."""
-    names: list[str]
-    """The nodes."""
-    seed: int
-    """Of the lots."""
-    cache: ClusterCache = field(init=False)
-    """What our plugin knows."""
-    requested: FloatArray = field(init=False)
-    """What the pods of each node request, shape (N, 2). [cores, GiB]"""
+    policy: Policy  # how
+    names: list[str]  # the nodes
+    seed: int  # of the lots
+    cache: ClusterCache = field(init=False)  # what our plugin knows
+    requested: FloatArray = field(init=False)  # what the pods of each node request, shape (N, 2) [cores, GiB]
     _cycle: Cycle = field(init=False)
     _lots: np.random.Generator = field(init=False)
 

@@ -54,14 +54,10 @@ LIVES: Final = ((2, 0), (2, 90), (7, 0), (7, 90), (30, 0))
 class Setting:
     """What policies are judged on: a case for each packing of each trace."""
 
-    name: str
-    """Head of the column."""
-    traces: tuple[Trace, ...]
-    """All of one resource."""
-    plan: Plan
-    """How."""
-    cold_seconds: int | None = None
-    """In place of the policies' cold period, where a trace is shorter than that. [s]"""
+    name: str  # head of the column
+    traces: tuple[Trace, ...]  # all of one resource
+    plan: Plan  # how
+    cold_seconds: int | None = None  # in place of the policies' cold period, where a trace is shorter than that [s]
 
 
 def part(trace: Trace, begin: float, end: float) -> Trace:

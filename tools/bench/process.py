@@ -59,10 +59,8 @@ def measure(*, quick: bool = False) -> Iterator[Measurement]:
 class _Agent:
     """A running agent."""
 
-    process: subprocess.Popen[bytes]
-    """Its process."""
-    log: Path
-    """What it says."""
+    process: subprocess.Popen[bytes]  # its process
+    log: Path  # what it says
 
     def cpu_seconds(self) -> float:
         """CPU time so far."""

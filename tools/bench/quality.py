@@ -21,8 +21,7 @@ from tools.bench.measurement import Grid, Item, Measurement, Picture
 DEFAULT: Final = policies.DEFAULT
 KOORDINATOR: Final = "percentile:margin=10"
 """Koordinator's rule: p95 of CPU and p98 of memory of each pod's decaying histogram, and 10 percent."""
-POLICIES: Final = 12
-"""How many policies the time is measured with, the oracle not counted."""
+POLICIES: Final = 12  # how many policies the time is measured with, the oracle not counted
 MORE: Final = (
     '{"model":"max","of":[{"model":"nsigma-v2","parameters":{"n":3}},{"model":"diversity"}]}',
     "diversity:windowDays=7",
@@ -42,18 +41,12 @@ _HEAD: Final = ("violation, mean [%]", "p50", "p90", "severity [%]", "savings [%
 class Size:
     """How much is judged."""
 
-    machines: int = 40
-    """What the series are packed on."""
-    seeds: tuple[int, ...] = (0, 1)
-    """Of the packings that the budgets are for."""
-    fresh_seeds: tuple[int, ...] = (2, 3, 4, 5)
-    """Of others."""
-    days: float = 30.0
-    """Of August."""
-    planetlab: int = 3
-    """How many days of PlanetLab."""
-    all_models: bool = True
-    """Whether every model is judged, and as many policies as the time is told for."""
+    machines: int = 40  # what the series are packed on
+    seeds: tuple[int, ...] = (0, 1)  # of the packings that the budgets are for
+    fresh_seeds: tuple[int, ...] = (2, 3, 4, 5)  # of others
+    days: float = 30.0  # of August
+    planetlab: int = 3  # how many days of PlanetLab
+    all_models: bool = True  # whether every model is judged, and as many policies as the time is told for
 
 
 FULL: Final = Size()

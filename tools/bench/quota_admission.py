@@ -25,12 +25,9 @@ from tools.bench.measurement import Measurement
 from tools.bench.results import plain
 
 NOW: Final = 1_800_000_000.0
-SAMPLED: Final = 20
-"""kube-scheduler asks about one node in so many, with the shipped 5 %."""
-CLAIMS: Final = (0, 50, 1000)
-"""How many pods wait with room held for them."""
-LENDER, BORROWER = 1, 0
-"""Quotas of the pods that are asked about."""
+SAMPLED: Final = 20  # kube-scheduler asks about one node in so many, with the shipped 5 %
+CLAIMS: Final = (0, 50, 1000)  # how many pods wait with room held for them
+LENDER, BORROWER = 1, 0  # quotas of the pods that are asked about
 
 Json = dict[str, Any]
 

@@ -11,15 +11,12 @@ from crds.elastic_quota import ElasticQuota
 from tools.bench.manager_report import moment, name
 
 NODES_PER_QUOTA: Final = 5
-GPUS: Final = 8
-"""Of a node."""
+GPUS: Final = 8  # of a node
 PODS_PER_NODE: Final = 20
 GPU: Final = "nvidia.com/gpu"
-MIN_GPUS, MAX_GPUS = 40, 48
-"""Of a quota."""
+MIN_GPUS, MAX_GPUS = 40, 48  # of a quota
 LENDING: Final = 5
-BORROWED: Final = 3
-"""Of five GPUs of a pair the even quota uses three."""
+BORROWED: Final = 3  # of five GPUs of a pair the even quota uses three
 
 Json = dict[str, Any]
 

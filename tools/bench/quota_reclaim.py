@@ -27,8 +27,7 @@ LENDER, BORROWER, PLAIN = "lender", "borrower", "plain"
 PRIORITY = "bench-high"
 OWN = "default-scheduler"
 QUOTAS = "/apis/scheduling.x-k8s.io/v1alpha1"
-GRACE_SECONDS = 30
-"""kwok's pods end at once when they are told to."""
+GRACE_SECONDS = 30  # kwok's pods end at once when they are told to
 
 Json = dict[str, Any]
 
@@ -42,20 +41,16 @@ class Plan:
     at_once: int = AT_ONCE
 
 
-QUICK = Plan(5, 3, 4)
-"""A plan that only shows that everything runs."""
+QUICK = Plan(5, 3, 4)  # a plan that only shows that everything runs
 
 
 @dataclass(frozen=True, slots=True)
 class Waited:
     """How long pods waited."""
 
-    what: str
-    """Which pods."""
-    seconds: Sequence[float]
-    """From being unschedulable until bound, of those that were refused at all. [s]"""
-    ours: bool
-    """Whether a quota gave them room; else kube-scheduler's own preemption."""
+    what: str  # which pods
+    seconds: Sequence[float]  # from being unschedulable until bound, of those that were refused at all [s]
+    ours: bool  # whether a quota gave them room; else kube-scheduler's own preemption
 
 
 def measure(plan: Plan) -> Iterator[Waited]:

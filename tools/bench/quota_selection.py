@@ -20,8 +20,7 @@ from tools.bench.results import plain
 
 SMALL, LARGE, OWN = 1, 3, 20
 """GPUs of a pod that one victim suffices for, that several have to go for, and that is over its own min."""
-SECONDS: Final = 5.0
-"""What takes longer is done just often enough for a median."""
+SECONDS: Final = 5.0  # what takes longer is done just often enough for a median
 
 
 def _pending(identity: str, gpus: int) -> QuotaPod:

@@ -26,8 +26,7 @@ class Waits:
     namespace: str
     refused: dict[str, float] = field(default_factory=dict)
     """When a pod was first seen to be unschedulable, by name. [s of a clock that never jumps]"""
-    bound: dict[str, float] = field(default_factory=dict)
-    """When it was first seen bound. [s, as above]"""
+    bound: dict[str, float] = field(default_factory=dict)  # when it was first seen bound [s, as above]
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def __post_init__(self) -> None:

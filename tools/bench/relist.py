@@ -22,8 +22,7 @@ from scheduler_plugins.wiring import Parts, assemble
 from tools.bench.measurement import Measurement
 
 _BUDGET_MS: Final = 50
-_ASKED: Final = 100
-"""Nodes that are looked at in each turn, as a request of kube-scheduler's does."""
+_ASKED: Final = 100  # Nodes that are looked at in each turn, as a request of kube-scheduler's does
 _ENVIRONMENT: Final = [{"name": f"VARIABLE_{number}", "value": "x" * 40} for number in range(20)]
 
 
@@ -33,8 +32,7 @@ class _Size:
 
     pods: int
     nodes: int
-    seconds: float
-    """How long it is listed anew, again and again. [s]"""
+    seconds: float  # how long it is listed anew, again and again [s]
 
 
 _LARGE: Final = (_Size(20_000, 500, 30.0), _Size(20_000, 5000, 30.0))

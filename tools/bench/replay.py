@@ -34,12 +34,9 @@ from tools.bench.replay_run import STEPS_PER_DAY, Schedule, replay
 from tools.bench.replay_score import HORIZONS, Fleet, Sold, score, together
 
 DATA: Final = ROOT / "tools/bench" / "data" / "bitbrains-rnd-2013-08"
-MACHINES: Final = 40
-"""Nodes that the trace's machines are packed on."""
-SEED: Final = 0
-"""Of the packing."""
-STATIC_PERCENT: Final = 60
-"""What the fixed share is: about what the predictions sell on average."""
+MACHINES: Final = 40  # Nodes that the trace's machines are packed on
+SEED: Final = 0  # of the packing
+STATIC_PERCENT: Final = 60  # what the fixed share is: about what the predictions sell on average
 DEFAULT, HARD = "default", "default, a hard month"
 GIB: Final = 1 << 30
 _NOT_OVERRIDDEN: Final = ResourceOverride()
@@ -49,8 +46,7 @@ _NOT_OVERRIDDEN: Final = ResourceOverride()
 class Plan:
     """How much is replayed."""
 
-    nodes: int = 6
-    """How many of the nodes."""
+    nodes: int = 6  # how many of the nodes
     days: float = 30.0
     """How much of the month; more than two days, for the first is warm-up and the last is what is looked ahead to."""
 

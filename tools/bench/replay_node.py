@@ -26,18 +26,15 @@ from agent.tsdb.tsdb import Tsdb
 from crds.priority import PriorityBand, QoS
 from headroom.backtest.trace import PodLifetime, Trace, TraceError
 
-STEP_SECONDS: Final = 300.0
-"""Time from one step to the next: the agent's own averages are of so long. [s]"""
+STEP_SECONDS: Final = 300.0  # time from one step to the next: the agent's own averages are of so long [s]
 TICKS: Final = (99.0, 199.0, 299.0)
 """When the agent measures in a step. The last tick of one and the first of the next are as far apart. [s]"""
 FIRST_TICKS: Final = (224.0, 299.0)
 """The same in an agent's first step: training begins a quarter of its interval later, and then follows the steps."""
-SYSTEM: Final[Mapping[str, float]] = {CPU: 0.1, MEMORY: float(1 << 29)}
-"""What the system uses. [cores, bytes]"""
+SYSTEM: Final[Mapping[str, float]] = {CPU: 0.1, MEMORY: float(1 << 29)}  # what the system uses [cores, bytes]
 RESERVED: Final[Mapping[str, int]] = {CPU: 250, MEMORY: 1 << 30}
 """What the node reserves for it: more than it needs, whatever the margin. [milli-cores, bytes]"""
-UNITS: Final[Mapping[str, int]] = {CPU: 1000, MEMORY: 1}
-"""Milli-cores in a core, bytes in a byte."""
+UNITS: Final[Mapping[str, int]] = {CPU: 1000, MEMORY: 1}  # milli-cores in a core, bytes in a byte
 _SAVE_SECONDS: Final = 6 * 3600.0
 
 
@@ -45,16 +42,13 @@ _SAVE_SECONDS: Final = 6 * 3600.0
 class ReplayedNode:
     """One node and its pods over time."""
 
-    name: str
-    """Its name."""
-    start: float
-    """When the trace begins. [seconds since 1970]"""
+    name: str  # its name
+    start: float  # when the trace begins [seconds since 1970]
     usage: Mapping[str, FloatArray]
     """By resource, what each pod uses in each step, shape (T, P); 0 while it is not there. [cores or bytes]"""
     here: Mapping[str, tuple[int, int]]
     """By pod uid, in the order of `usage`: its first step here, and the one after its last."""
-    pods: Sequence[PodRef]
-    """The pods, in the same order."""
+    pods: Sequence[PodRef]  # the pods, in the same order
 
     @property
     def steps(self) -> int:
@@ -136,14 +130,10 @@ def _pod(uid: str, cpu: Trace, memory: Trace, series: int) -> PodRef:
 class OnNode:
     """The pods of the moment: a source of pods, and a collector that measures them."""
 
-    node: ReplayedNode
-    """Whose pods."""
-    synced: bool = True
-    """The list is complete."""
-    problem: str = ""
-    """The list is current."""
-    present: list[PodRef] = field(default_factory=list)
-    """The pods of the moment."""
+    node: ReplayedNode  # whose pods
+    synced: bool = True  # the list is complete
+    problem: str = ""  # the list is current
+    present: list[PodRef] = field(default_factory=list)  # the pods of the moment
     _used: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def pods(self) -> Sequence[PodRef]:
@@ -179,8 +169,7 @@ class Agent:
 
     def __init__(self, node: ReplayedNode, database: Path) -> None:
         """Start it; it takes over what an earlier one left in the database."""
-        self.pods = OnNode(node)
-        """What is on the node now."""
+        self.pods = OnNode(node)  # what is on the node now
         self._start, self._database = node.start, database
         self._pipeline: Pipeline | None = None
 

@@ -29,14 +29,10 @@ _GREY: Final = "0.75"
 class Line:
     """The course of one thing on one node."""
 
-    resource: str
-    """Cpu or memory."""
-    name: str
-    """A policy, or `USED`."""
-    values: FloatArray
-    """Shape (T,), one for each step: what was left for Prod, or what it used. [milli-cores or bytes]"""
-    allocatable: int
-    """What the node has. [milli-cores or bytes]"""
+    resource: str  # cpu or memory
+    name: str  # a policy, or `USED`
+    values: FloatArray  # shape (T,), one for each step: what was left for Prod, or what it used [milli-cores or bytes]
+    allocatable: int  # what the node has [milli-cores or bytes]
 
 
 def lines_of(node: ReplayedNode, sellers: Sequence[Seller]) -> list[Line]:

@@ -28,8 +28,7 @@ from tools.bench.replay_node import Agent, ReplayedNode
 
 Json = dict[str, Any]
 
-_LOOKS: Final = 8
-"""Looks of the manager in a row that still write; one or two are usual."""
+_LOOKS: Final = 8  # looks of the manager in a row that still write; one or two are usual
 _AFTER_DEADLINE_SECONDS: Final = 1.0
 
 
@@ -37,10 +36,8 @@ _AFTER_DEADLINE_SECONDS: Final = 1.0
 class Offering:
     """A way to decide what is sold."""
 
-    name: str
-    """What it is called."""
-    policy: PredictPolicy | None = None
-    """The prediction policy; None is the default one."""
+    name: str  # what it is called
+    policy: PredictPolicy | None = None  # the prediction policy; None is the default one
     strategy: ColocationStrategy = field(default_factory=lambda: ColocationStrategy(enable=True))
     """The colocation strategy."""
 
@@ -63,8 +60,7 @@ class Reporter:
     """The agent's reports under one policy."""
 
     def __init__(self, policy: PredictPolicy | None, node: ReplayedNode) -> None:
-        self.policy = policy
-        """The prediction policy; None is the default one."""
+        self.policy = policy  # the prediction policy; None is the default one
         self._facts = node.facts
         self._previous: NodePrediction | None = None
 
@@ -91,8 +87,7 @@ class Seller:
     """The manager at work for one offering on one node."""
 
     def __init__(self, offering: Offering, node: ReplayedNode) -> None:
-        self.offering = offering
-        """What it follows."""
+        self.offering = offering  # what it follows
         facts = node.facts
         amounts = {
             what: {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in given.items()}
@@ -106,8 +101,7 @@ class Seller:
         self._received = ObservedAt()
         self._memory = publish.PublishState()
         self._due: float | None = None
-        self.api_up = True
-        """Whether the API server takes writes."""
+        self.api_up = True  # whether the API server takes writes
         self.written: list[tuple[float, int | None, int | None]] = []
         """Every write: when, and what the Node offers since then. [seconds since 1970, milli-cores, bytes]"""
 

@@ -25,8 +25,7 @@ class Trouble(Enum):
 class Schedule:
     """When something goes wrong."""
 
-    by_step: Mapping[int, Trouble] = field(default_factory=dict)
-    """By step; nothing happens in those that are absent."""
+    by_step: Mapping[int, Trouble] = field(default_factory=dict)  # by step; nothing happens in those that are absent
 
     @classmethod
     def of_days(cls, days: float) -> "Schedule":

@@ -15,32 +15,24 @@ _PER_STEP: Final = int(STEP_SECONDS / MINUTE)
 DAY: Final = 86_400.0
 HORIZONS: Final[Mapping[str, float]] = {"now": 0.0, "15 min": 900.0, "1 h": 3600.0, "6 h": 6 * 3600.0, "24 h": DAY}
 """How far ahead it is asked what stays free, by its name. [s]"""
-WARM_UP_SECONDS: Final = DAY
-"""This much of the beginning is not counted. [s]"""
+WARM_UP_SECONDS: Final = DAY  # this much of the beginning is not counted [s]
 
 
 @dataclass(frozen=True, slots=True)
 class Sold:
     """One resource of one offering on one node. [milli-cores or bytes]"""
 
-    offering: str
-    """Its name."""
-    resource: str
-    """Cpu or memory."""
+    offering: str  # its name
+    resource: str  # cpu or memory
     over: Mapping[str, float]
     """By horizon: the share of the time in which more was sold than stayed free for so long, 0..1."""
     missing: float
     """What was sold and not free, on average over the time in which anything was missing; 0 if nothing ever was."""
-    sold: float
-    """What was sold, on average."""
-    used: float
-    """What the Prod pods used, on average."""
-    allocatable: float
-    """What the node has for pods."""
-    writes_per_day: float
-    """Writes of this number to the Node."""
-    turns_per_day: float
-    """How often its direction changed: a rise after a fall, or a fall after a rise."""
+    sold: float  # what was sold, on average
+    used: float  # what the Prod pods used, on average
+    allocatable: float  # what the node has for pods
+    writes_per_day: float  # writes of this number to the Node
+    turns_per_day: float  # how often its direction changed: a rise after a fall, or a fall after a rise
 
 
 def score(node: ReplayedNode, seller: Seller, resource: str, warm_up_seconds: float = WARM_UP_SECONDS) -> Sold:
@@ -103,26 +95,16 @@ def _changes(seller: Seller, resource: str, begin: float, end: float) -> FloatAr
 class Fleet:
     """One resource of one offering on all nodes. Shares 0..1, amounts in cores or bytes."""
 
-    offering: str
-    """Its name."""
-    resource: str
-    """Cpu or memory."""
-    nodes: int
-    """How many nodes."""
-    over: Mapping[str, float]
-    """By horizon: mean over the nodes."""
-    missing: float
-    """Mean over the nodes on which anything was missing of what was, then. [cores or bytes]"""
-    sold: float
-    """What all nodes sold together, on average. [cores or bytes]"""
-    used: float
-    """What all Prod pods used together, on average. [cores or bytes]"""
-    allocatable: float
-    """What all nodes have. [cores or bytes]"""
-    writes_per_day: float
-    """Mean over the nodes."""
-    turns_per_day: float
-    """Mean over the nodes."""
+    offering: str  # its name
+    resource: str  # cpu or memory
+    nodes: int  # how many nodes
+    over: Mapping[str, float]  # by horizon: mean over the nodes
+    missing: float  # mean over the nodes on which anything was missing of what was, then [cores or bytes]
+    sold: float  # what all nodes sold together, on average [cores or bytes]
+    used: float  # what all Prod pods used together, on average [cores or bytes]
+    allocatable: float  # what all nodes have [cores or bytes]
+    writes_per_day: float  # mean over the nodes
+    turns_per_day: float  # mean over the nodes
 
 
 def together(found: Sequence[Sold]) -> list[Fleet]:

@@ -18,8 +18,7 @@ from tools.bench.workload import CPUS, MEMORY_BYTES, PODS, Workload
 
 DAY = 86_400.0
 MIB, KIB = 1 << 20, 1 << 10
-TURNS = 50
-"""Turns of the loop in which the publisher does what is due: far more than it takes."""
+TURNS = 50  # turns of the loop in which the publisher does what is due: far more than it takes
 
 
 class Reporting:

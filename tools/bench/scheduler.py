@@ -36,8 +36,7 @@ from tools.devcluster.process import wait_until
 
 NODES = (1000, 5000)
 ROUNDS, PODS, MINUTES = 5, 500, 25.0
-SHORT = 8
-"""As many names as the shipped shortlist has, from an extender that does nothing."""
+SHORT = 8  # as many names as the shipped shortlist has, from an extender that does nothing
 PATIENCE_SECONDS = 180
 WORKERS = 16
 
@@ -46,16 +45,11 @@ WORKERS = 16
 class Plan:
     """What to measure."""
 
-    nodes: Sequence[int]
-    """Numbers of nodes."""
-    modes: Sequence[Mode]
-    """What takes turns."""
-    rounds: int
-    """How often."""
-    pods: int
-    """How many pods a run schedules."""
-    minutes: float
-    """When to begin no further run."""
+    nodes: Sequence[int]  # numbers of nodes
+    modes: Sequence[Mode]  # what takes turns
+    rounds: int  # how often
+    pods: int  # how many pods a run schedules
+    minutes: float  # when to begin no further run
 
 
 def measure(plan: Plan) -> Iterator[Run]:

@@ -16,10 +16,8 @@ METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 class Usage:
     """CPU time at a moment."""
 
-    at: float
-    """When, by a clock that only runs forward. [s]"""
-    seconds: Mapping[str, float]
-    """Of each process, and of the whole machine as "machine". [s]"""
+    at: float  # when, by a clock that only runs forward [s]
+    seconds: Mapping[str, float]  # of each process, and of the whole machine as "machine" [s]
 
     @classmethod
     def of(cls, processes: Mapping[str, int]) -> "Usage":

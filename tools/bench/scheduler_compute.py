@@ -32,8 +32,7 @@ NODES, PODS_PER_NODE = 5000, 30
 QUICK_NODES = 20
 CALLS, QUICK_CALLS = 200, 3
 NOW = 1_800_000_000.0
-SAMPLED = 10
-"""Of the nodes kube-scheduler asks about one in so many."""
+SAMPLED = 10  # of the nodes kube-scheduler asks about one in so many
 GO = {"filter": "Go's LoadAware 3.1 ms", "score": "Go's LoadAware 3.9 ms"}
 REPORTS = {30: "Go's LoadAware 31 us", 110: "Go's LoadAware 84 us"}
 

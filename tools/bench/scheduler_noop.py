@@ -10,8 +10,7 @@ from collections import Counter
 
 from headroom.runtime.http import Page, Reply, Request, serve
 
-KEY = b'"NodeNames":['
-"""The names come last in a request, and no text of a pod can hold this unescaped."""
+KEY = b'"NodeNames":['  # the names come last in a request, and no text of a pod can hold this unescaped
 TAIL = b',"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""}'
 
 

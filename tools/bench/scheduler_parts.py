@@ -20,10 +20,8 @@ from tools.devcluster.component import free_port
 from tools.devcluster.process import Process, wait_until
 
 SHIPPED = ROOT / "scheduler_plugins"
-REQUESTS_PER_SECOND = 5000
-"""What kube-scheduler allows itself, so that it is not what limits."""
-LONG_SECONDS = 86400
-"""Reports are written once and stay fresh for the whole benchmark."""
+REQUESTS_PER_SECOND = 5000  # what kube-scheduler allows itself, so that it is not what limits
+LONG_SECONDS = 86400  # reports are written once and stay fresh for the whole benchmark
 START_SECONDS = 120.0
 NONE, NOTHING, SHORTLIST, WEIGHTED = "none", "nothing", "shortlist", "weighted"
 
@@ -34,12 +32,9 @@ Json = dict[str, Any]
 class Mode:
     """How pods are scheduled in a run."""
 
-    kind: str
-    """none, nothing, shortlist or weighted."""
-    size: int = 0
-    """How many names an answer has at most; 0: all (of `nothing`), or what the shipped profile says."""
-    percentage: int | None = None
-    """percentageOfNodesToScore; None: what the shipped configuration says."""
+    kind: str  # none, nothing, shortlist or weighted
+    size: int = 0  # how many names an answer has at most; 0: all (of `nothing`), or what the shipped profile says
+    percentage: int | None = None  # percentageOfNodesToScore; None: what the shipped configuration says
 
     @property
     def title(self) -> str:

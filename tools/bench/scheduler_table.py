@@ -42,22 +42,14 @@ PROCESSES: Final = ("scheduler", "apiserver", "etcd", "extender")
 class Run:
     """One run."""
 
-    nodes: int
-    """Number of nodes."""
-    round: int
-    """In which round."""
-    mode: Mode
-    """How it was scheduled."""
-    per_second: float
-    """Pods bound per second."""
-    cpu_ms: Mapping[str, float]
-    """CPU time per pod of each process. [ms]"""
-    other: float
-    """CPU time of everything else on the machine, as a share of a core."""
-    algorithm_ms: float | None
-    """What kube-scheduler's algorithm took per pod. [ms]"""
-    extender: Mapping[str, float] = field(default_factory=dict)
-    """What the extender says of itself, by name."""
+    nodes: int  # number of nodes
+    round: int  # in which round
+    mode: Mode  # how it was scheduled
+    per_second: float  # Pods bound per second
+    cpu_ms: Mapping[str, float]  # CPU time per pod of each process [ms]
+    other: float  # CPU time of everything else on the machine, as a share of a core
+    algorithm_ms: float | None  # what kube-scheduler's algorithm took per pod [ms]
+    extender: Mapping[str, float] = field(default_factory=dict)  # what the extender says of itself, by name
 
 
 def lines(runs: Iterable[Run]) -> list[list[str]]:

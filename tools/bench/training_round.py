@@ -28,10 +28,8 @@ GIB = 1 << 30
 class Series:
     """Samples of one series."""
 
-    times: FloatArray
-    """When. [s]"""
-    values: FloatArray
-    """How much."""
+    times: FloatArray  # when [s]
+    values: FloatArray  # how much
 
 
 class NextInterval:

@@ -44,16 +44,11 @@ MIB, KIB = 1 << 20, 1 << 10
 class Plan:
     """How long the simulation is, and how fine."""
 
-    days: float = 7.0
-    """All of it."""
-    fine_seconds: int = 5 * 3600
-    """The last part, with a tick every second. [s]"""
-    coarse_step: int = 15
-    """Time between two ticks before that. [s]"""
-    settle_seconds: int = 3600
-    """The first part, with a tick every second and reports: what the memory grows from. [s]"""
-    report_seconds: int = 12 * 3600
-    """The last part, in which reports are made. [s]"""
+    days: float = 7.0  # all of it
+    fine_seconds: int = 5 * 3600  # the last part, with a tick every second [s]
+    coarse_step: int = 15  # time between two ticks before that [s]
+    settle_seconds: int = 3600  # the first part, with a tick every second and reports: what the memory grows from [s]
+    report_seconds: int = 12 * 3600  # the last part, in which reports are made [s]
 
     def ticks(self) -> Iterator[int]:
         """Seconds since the start."""

@@ -21,18 +21,13 @@ CPUS = 32
 MEMORY_BYTES = 128 << 30
 PAGE = 4096
 NOISE_SHAPE = 8.0
-SHARE_THAT_MOVES = 0.2
-"""Of the pods, whose memory changes in a second."""
-THROTTLED_EVERY = 4
-"""One pod in so many has a CPU quota."""
-PRESSURE_EVERY = 10
-"""The pressure of each pod is read every so many ticks."""
+SHARE_THAT_MOVES = 0.2  # of the pods, whose memory changes in a second
+THROTTLED_EVERY = 4  # one pod in so many has a CPU quota
+PRESSURE_EVERY = 10  # the pressure of each pod is read every so many ticks
 PRESSURES = ("cpu_some", "cpu_full", "memory_some", "memory_full", "io_some", "io_full")
 DAY_SECONDS = 86_400.0
-JOB_SECONDS = 90.0
-"""How long the pod of a job runs."""
-JOB_CPU, JOB_MEMORY = 0.2, float(48 << 20)
-"""What it uses. [cores, bytes]"""
+JOB_SECONDS = 90.0  # how long the pod of a job runs
+JOB_CPU, JOB_MEMORY = 0.2, float(48 << 20)  # what it uses [cores, bytes]
 BANDS = (*[PriorityBand.PROD] * 5, PriorityBand.MID, PriorityBand.MID, PriorityBand.BATCH, *[PriorityBand.NONE] * 2)
 
 
@@ -40,18 +35,12 @@ BANDS = (*[PriorityBand.PROD] * 5, PriorityBand.MID, PriorityBand.MID, PriorityB
 class Workload:
     """Pods of 30 workloads on one node, that come and go."""
 
-    random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
-    """Where the noise comes from."""
-    count: int = PODS
-    """How many pods there are at a time."""
-    present: list[PodRef] = field(default_factory=list)
-    """The pods of this moment that stay for days."""
-    short: list[PodRef] = field(default_factory=list)
-    """Those of jobs, which end after a minute or two."""
-    synced: bool = True
-    """The list is complete, as for any source of pods."""
-    problem: str = ""
-    """The list is current."""
+    random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))  # where the noise comes from
+    count: int = PODS  # how many pods there are at a time
+    present: list[PodRef] = field(default_factory=list)  # the pods of this moment that stay for days
+    short: list[PodRef] = field(default_factory=list)  # those of jobs, which end after a minute or two
+    synced: bool = True  # the list is complete, as for any source of pods
+    problem: str = ""  # the list is current
     _born: int = 0
     _jobs: int = 0
     _cpu: SingleArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
@@ -165,10 +154,8 @@ def _job(number: int) -> PodRef:
 class Collected:
     """A collector that measures the workload instead of a machine."""
 
-    workload: Workload
-    """What it measures."""
-    start: float
-    """When the workload began. [seconds since 1970]"""
+    workload: Workload  # what it measures
+    start: float  # when the workload began [seconds since 1970]
 
     def collect(self, tick: Tick) -> CollectionResult:
         """One tick of it."""

@@ -9,8 +9,7 @@ from tools.demo.replayed import COOL, HOT
 from tools.demo.services import install_as_pods, install_as_processes
 from tools.demo.story import MANIFESTS, MID_CPU, MID_MEMORY, NAMESPACE, Story, require
 
-MID_MILLI_CORES = 50
-"""What the Mid pod of manifests/mid.yaml requests."""
+MID_MILLI_CORES = 50  # what the Mid pod of manifests/mid.yaml requests
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from tools.devcluster.errors import DevClusterError
 
 TIMEOUT_SECONDS = 30.0
 WATCH_SECONDS = 600
-WORKERS = 16
-"""Requests in flight when many objects are made; more does not make a small API server faster."""
+WORKERS = 16  # requests in flight when many objects are made; more does not make a small API server faster
 HTTP_ERRORS = 400
 NOT_FOUND = 404
 CONFLICT = 409

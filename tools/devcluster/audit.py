@@ -33,8 +33,7 @@ Say = Callable[[str], None]
 class Component:
     """Something that somebody else has made and that is in an image."""
 
-    kind: str
-    """As in a package URL: pypi or deb."""
+    kind: str  # as in a package URL: pypi or deb
     name: str
     version: str
     licence: str = ""
@@ -95,10 +94,8 @@ def bill(image: Layout, parts: Sequence[Component]) -> Json:
 class Verdict:
     """What an audit has found."""
 
-    state: str
-    """CLEAN, VULNERABLE or NOT_AUDITED."""
-    lines: tuple[str, ...]
-    """The findings, or why there are none."""
+    state: str  # CLEAN, VULNERABLE or NOT_AUDITED
+    lines: tuple[str, ...]  # the findings, or why there are none
 
 
 def verdict(report: Mapping[str, object] | None, why: str = "") -> Verdict:

@@ -20,8 +20,7 @@ LEFT_OUT = ("var/cache/apt", "var/lib/apt/lists", "var/log", "usr/share/doc", "u
 """Folders whose contents an image does not need."""
 BOOTSTRAP_SECONDS = 1200.0
 KEY_LENGTH = 16
-DEBIAN = ("bookworm", "http://deb.debian.org/debian")
-"""Suite and mirror where the machine is neither Debian nor Ubuntu."""
+DEBIAN = ("bookworm", "http://deb.debian.org/debian")  # suite and mirror where the machine is neither Debian nor Ubuntu
 
 Say = Callable[[str], None]
 
@@ -30,12 +29,9 @@ Say = Callable[[str], None]
 class Source:
     """Where the packages come from."""
 
-    suite: str
-    """Name of the release, such as `bookworm`."""
-    mirror: str
-    """URL of the archive."""
-    components: tuple[str, ...]
-    """Such as `main`; Ubuntu has pip in `universe`."""
+    suite: str  # name of the release, such as `bookworm`
+    mirror: str  # URL of the archive
+    components: tuple[str, ...]  # such as `main`; Ubuntu has pip in `universe`
 
     @property
     def key(self) -> str:

@@ -40,8 +40,7 @@ def say_nothing(_: str) -> None:
 class Binaries:
     """Where the programs of some families are."""
 
-    paths: Mapping[str, Path] = field(default_factory=dict)
-    """Program name -> file."""
+    paths: Mapping[str, Path] = field(default_factory=dict)  # program name -> file
 
     @classmethod
     def find_or_build(cls, families: Iterable[str], say: Say = print) -> Self:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOUNTINFO = Path("/proc/self/mountinfo")
-INHERITED = ("cpuset.cpus", "cpuset.mems")
-"""Empty in a new v1 cpuset, and no process may enter before they are set."""
+INHERITED = ("cpuset.cpus", "cpuset.mems")  # empty in a new v1 cpuset, and no process may enter before they are set
 NEEDED = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
 """Controllers that the kubelet wants on v2, where the host has them."""
 REMOVE_SECONDS = 10.0
@@ -27,10 +26,8 @@ class Hierarchy:
     """One mounted cgroup hierarchy."""
 
     mount_point: Path
-    kind: str
-    """`cgroup` (v1) or `cgroup2`."""
-    options: str
-    """Mount options that say which hierarchy it is: `cpu,cpuacct`, `none,name=systemd`; empty for v2."""
+    kind: str  # `cgroup` (v1) or `cgroup2`
+    options: str  # mount options that say which hierarchy it is: `cpu,cpuacct`, `none,name=systemd`; empty for v2
 
     @property
     def is_v2(self) -> bool:

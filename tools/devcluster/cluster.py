@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 COMMAND_SECONDS = 300.0
 NODE_READY_SECONDS = 120.0
-KEPT_LOGS = 10
-"""How many clusters' logs are kept in the cache."""
+KEPT_LOGS = 10  # how many clusters' logs are kept in the cache
 
 Say = Callable[[str], None]
 
@@ -43,18 +42,13 @@ Say = Callable[[str], None]
 class ClusterSpec:
     """What a cluster is made of."""
 
-    name: str = ""
-    """A short DNS label, unique among this user's running clusters; made up when empty."""
-    real_node: bool = False
-    """Whether it has a real node (kubelet, containerd, pods that run): root on Linux."""
-    node_name: str = "node-1"
-    """The real node's name."""
+    name: str = ""  # a short DNS label, unique among this user's running clusters; made up when empty
+    real_node: bool = False  # whether it has a real node (kubelet, containerd, pods that run): root on Linux
+    node_name: str = "node-1"  # the real node's name
     own_images: bool = True
     """Whether the real node starts with our own images (agent, manager), built when they changed."""
-    kwok_nodes: int = 0
-    """How many kwok nodes it starts with."""
-    kwok_template: NodeTemplate = field(default_factory=NodeTemplate)
-    """What these kwok nodes look like."""
+    kwok_nodes: int = 0  # how many kwok nodes it starts with
+    kwok_template: NodeTemplate = field(default_factory=NodeTemplate)  # what these kwok nodes look like
 
 
 class Cluster:

@@ -39,22 +39,15 @@ class Component:
 
     supervisor: Supervisor
     name: str
-    command: Callable[[int], Sequence[str | Path]]
-    """Makes the command line for a port."""
-    ready: Callable[[int], bool] = lambda _: True
-    """Asked again and again after the start, with the port."""
-    port: int = 0
-    """The port it listens on; 0: a free one is chosen at the first start, and kept."""
-    cwd: Path | None = None
-    """Its working directory."""
-    namespaces: Sequence[Path] = ()
-    """Namespaces that it runs in."""
-    grace_seconds: float = 5.0
-    """How long it gets to end in order."""
+    command: Callable[[int], Sequence[str | Path]]  # makes the command line for a port
+    ready: Callable[[int], bool] = lambda _: True  # asked again and again after the start, with the port
+    port: int = 0  # the port it listens on; 0: a free one is chosen at the first start, and kept
+    cwd: Path | None = None  # its working directory
+    namespaces: Sequence[Path] = ()  # namespaces that it runs in
+    grace_seconds: float = 5.0  # how long it gets to end in order
     needs: Sequence["Component"] = ()
     """Without these it cannot become ready: when one of them has ended, that is the error."""
-    process: Process | None = None
-    """The running program; None before the first start."""
+    process: Process | None = None  # the running program; None before the first start
 
     def launch(self) -> None:
         """Start it and do not wait.

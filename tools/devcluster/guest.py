@@ -17,10 +17,8 @@ from tools.devcluster.process import Supervisor, last_lines
 
 CPUS = 2
 MEMORY_MIB = 1024
-OUT = Path("/run/out")
-"""Where the guest sees the folder for its results."""
-SCRATCH = Path("/run/tmp")
-"""A folder of the guest's own, in memory."""
+OUT = Path("/run/out")  # where the guest sees the folder for its results
+SCRATCH = Path("/run/tmp")  # a folder of the guest's own, in memory
 KERNEL_ARGUMENTS = "console=ttyS0 panic=-1 quiet mitigations=off cgroup_no_v1=all psi=1"
 PAUSE_SECONDS = 0.2
 CONSOLE = "guest"
@@ -32,14 +30,10 @@ Say = Callable[[str], None]
 class Program:
     """What runs in the guest, as root."""
 
-    argv: Sequence[str | Path]
-    """The program and its arguments; paths as on this machine, results under `OUT`."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Its whole environment, beside PATH, HOME and TMPDIR."""
-    directory: Path = Path("/")
-    """Where it runs."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """Contents of files that it finds under `OUT`, by name."""
+    argv: Sequence[str | Path]  # the program and its arguments; paths as on this machine, results under `OUT`
+    environment: Mapping[str, str] = field(default_factory=dict)  # its whole environment, beside PATH, HOME and TMPDIR
+    directory: Path = Path("/")  # where it runs
+    files: Mapping[str, str] = field(default_factory=dict)  # contents of files that it finds under `OUT`, by name
 
 
 @contextmanager

@@ -38,12 +38,9 @@ Say = Callable[[str], None]
 class GuestKernel:
     """What qemu boots."""
 
-    release: str
-    """The kernel's release, such as `6.1.0-50-amd64`."""
-    image: Path
-    """The kernel."""
-    initramfs: Path
-    """Its first files: busybox, drivers, our init."""
+    release: str  # the kernel's release, such as `6.1.0-50-amd64`
+    image: Path  # the kernel
+    initramfs: Path  # its first files: busybox, drivers, our init
 
 
 def refusal() -> str | None:

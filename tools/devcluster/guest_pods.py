@@ -33,22 +33,14 @@ _UID = "6f1d2c3a-0000-4000-8000-00000000000{}"
 class GuestPod:
     """A pod's cgroup, and what runs in it."""
 
-    uid: str
-    """The pod's uid."""
-    qos: str
-    """Folder of its QoS class: empty (Guaranteed), burstable or besteffort."""
-    cpu_cores: float = 0.0
-    """What its process tries to use. [cores]"""
-    anon_mib: int = 0
-    """Anonymous memory that its process holds. [MiB]"""
-    file_mib: int = 0
-    """How much of a file it has read. [MiB]"""
-    shared_mib: int = 0
-    """Shared memory that it holds. [MiB]"""
-    quota_cores: float = 0.0
-    """Its CPU quota; 0: none. [cores]"""
-    empty: bool = False
-    """Nothing runs in it."""
+    uid: str  # the pod's uid
+    qos: str  # folder of its QoS class: empty (Guaranteed), burstable or besteffort
+    cpu_cores: float = 0.0  # what its process tries to use [cores]
+    anon_mib: int = 0  # anonymous memory that its process holds [MiB]
+    file_mib: int = 0  # how much of a file it has read [MiB]
+    shared_mib: int = 0  # shared memory that it holds [MiB]
+    quota_cores: float = 0.0  # its CPU quota; 0: none [cores]
+    empty: bool = False  # nothing runs in it
 
 
 PODS: Mapping[str, GuestPod] = {

@@ -20,8 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-USER: Final = 65532
-"""Whom the images run as: nobody who exists on a machine."""
+USER: Final = 65532  # whom the images run as: nobody who exists on a machine
 EPOCH: Final = 315532800
 """Time of all files where SOURCE_DATE_EPOCH says no other: 1980, which every archive can tell [seconds since 1970]."""
 RUNTIME_LIBRARIES: Final = (
@@ -48,8 +47,7 @@ NOT_RUN: Final = (
 )
 """Folders of the standard library that a service never needs."""
 SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/os-release", "/etc/ssl/openssl.cnf")
-TESTS: Final = ("tests", "conftest.py", "test_*.py", "*_test.py")
-"""Test code of libraries."""
+TESTS: Final = ("tests", "conftest.py", "test_*.py", "*_test.py")  # test code of libraries
 FOR_COMPILERS: Final = (
     "*.a",
     "*.c",
@@ -86,8 +84,7 @@ PARTS: Final = {
 """Parts of libraries that nothing of ours imports: of scipy we use `scipy.special` alone."""
 INSTALLERS: Final = ("pip", "setuptools", "wheel")
 """Never kept, whoever requires them: sqlite-utils does, to install plugins."""
-LOADABLE: Final = re.compile(r"=> (/\S+)|^\s*(/\S+) \(", re.MULTILINE)
-"""A shared library in what `ldd` prints."""
+LOADABLE: Final = re.compile(r"=> (/\S+)|^\s*(/\S+) \(", re.MULTILINE)  # a shared library in what `ldd` prints
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -32,8 +32,7 @@ SHARED_INPUTS = (
     "tools/devcluster/image_root.py",
     "crds",
 )
-KEPT = 3
-"""Versions of an image that stay in the cache."""
+KEPT = 3  # versions of an image that stay in the cache
 KEY_LENGTH = 16
 
 Say = Callable[[str], None]
@@ -43,11 +42,9 @@ Say = Callable[[str], None]
 class Recipe:
     """An image that is built from a Dockerfile."""
 
-    name: str
-    """Its name on the node, without registry and tag."""
+    name: str  # its name on the node, without registry and tag
     dockerfile: str
-    inputs: tuple[str, ...]
-    """Files and folders that the Dockerfile copies, beside the shared ones."""
+    inputs: tuple[str, ...]  # files and folders that the Dockerfile copies, beside the shared ones
 
     @property
     def reference(self) -> str:

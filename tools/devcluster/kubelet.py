@@ -15,16 +15,11 @@ from tools.devcluster.process import Process, Supervisor
 class KubeletFiles:
     """What the kubelet reads, on the machine (the folders are visible in the node)."""
 
-    kubeconfig: Path
-    """Its login, as `system:node:<name>`."""
-    serving: KeyPair
-    """Its serving certificate, signed by the cluster's authority, for the node's name and address."""
-    client_ca: Path
-    """The authority whose client certificates it takes."""
-    static_pods: Path
-    """Manifests put here run without the API server."""
-    config: Path
-    """Where its configuration is written."""
+    kubeconfig: Path  # its login, as `system:node:<name>`
+    serving: KeyPair  # its serving certificate, signed by the cluster's authority, for the node's name and address
+    client_ca: Path  # the authority whose client certificates it takes
+    static_pods: Path  # manifests put here run without the API server
+    config: Path  # where its configuration is written
 
 
 def config(files: KubeletFiles) -> str:

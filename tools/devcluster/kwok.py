@@ -11,34 +11,27 @@ from tools.devcluster.process import wait_until
 
 STAGES = Path(__file__).with_name("kwok-stages.yaml")
 ANNOTATION = "kwok.x-k8s.io/node"
-LEASE_SECONDS = 40
-"""As long as the kubelet's; kwok renews a lease when a quarter of it is left."""
+LEASE_SECONDS = 40  # as long as the kubelet's; kwok renews a lease when a quarter of it is left
 READY_SECONDS = 60.0
 READY_SECONDS_PER_NODE = 0.2
 """Added for each node: on a busy machine of 2 cores kwok makes some 50 nodes a second Ready."""
 NOT_READY = "node.kubernetes.io/not-ready"
 """Taint of a new node. The controller manager takes it away some time after the node is Ready."""
 POLL_SECONDS = 0.1
-POLL_SECONDS_PER_NODE = 0.001
-"""Added for each node: listing them takes the API server's time."""
+POLL_SECONDS_PER_NODE = 0.001  # added for each node: listing them takes the API server's time
 
 
 @dataclass(frozen=True)
 class NodeTemplate:
     """What kwok nodes look like."""
 
-    cpu: str = "8"
-    """Capacity and allocatable CPU, a Kubernetes quantity."""
-    memory: str = "32Gi"
-    """Capacity and allocatable memory, a Kubernetes quantity."""
-    pods: int = 110
-    """How many pods fit."""
+    cpu: str = "8"  # capacity and allocatable CPU, a Kubernetes quantity
+    memory: str = "32Gi"  # capacity and allocatable memory, a Kubernetes quantity
+    pods: int = 110  # how many pods fit
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels beside the usual ones (`type: kwok`, hostname, architecture, system)."""
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    """Annotations beside kwok's own."""
-    taints: Sequence[Mapping[str, str]] = ()
-    """Taints, as in a Node's spec."""
+    annotations: Mapping[str, str] = field(default_factory=dict)  # annotations beside kwok's own
+    taints: Sequence[Mapping[str, str]] = ()  # taints, as in a Node's spec
 
     def node(self, name: str) -> Json:
         """The Node object with this name."""
@@ -79,8 +72,7 @@ class KwokNodes:
     def __init__(self, api: Callable[[], ApiClient], controller: Component) -> None:
         self._api = api
         self._controller = controller
-        self.names: list[str] = []
-        """Names of the nodes made here, in order."""
+        self.names: list[str] = []  # names of the nodes made here, in order
 
     def add(self, count: int, template: NodeTemplate | None = None, prefix: str = "kwok") -> list[str]:
         """Make nodes and wait until they are Ready and take pods.

@@ -53,18 +53,12 @@ def require_root() -> None:
 class NodeSpec:
     """What a real node is made from."""
 
-    cluster: str
-    """The cluster's name."""
-    name: str
-    """The Node object's name."""
-    directory: Path
-    """The cluster's state folder."""
-    logs: Path
-    """Folder for the logs of its programs."""
-    server: str
-    """The API server's URL inside the cluster's network."""
-    images: Sequence[Layout] = ()
-    """Images that it starts with; the pause image must be among them."""
+    cluster: str  # the cluster's name
+    name: str  # the Node object's name
+    directory: Path  # the cluster's state folder
+    logs: Path  # folder for the logs of its programs
+    server: str  # the API server's URL inside the cluster's network
+    images: Sequence[Layout] = ()  # images that it starts with; the pause image must be among them
 
 
 class RealNode:

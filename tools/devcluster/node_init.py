@@ -36,12 +36,9 @@ SYSCTLS = {
 class View:
     """What the node sees."""
 
-    cgroup: str
-    """Name of its cgroup, made already; empty: it stays where its starter is."""
-    kept: tuple[str, ...]
-    """Folders that stay visible below those that are covered."""
-    binds: dict[str, str]
-    """Path in the node -> folder of the machine that it shows."""
+    cgroup: str  # name of its cgroup, made already; empty: it stays where its starter is
+    kept: tuple[str, ...]  # folders that stay visible below those that are covered
+    binds: dict[str, str]  # path in the node -> folder of the machine that it shows
 
     def to_json(self) -> str:
         """As the argument of this program."""

@@ -12,8 +12,7 @@ from typing import IO, Any
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
-NAME_ANNOTATION = "io.containerd.image.name"
-"""By this name of index.json containerd knows the image."""
+NAME_ANNOTATION = "io.containerd.image.name"  # by this name of index.json containerd knows the image
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 EPOCH = "1970-01-01T00:00:00Z"
 CHUNK_BYTES = 1 << 20
@@ -25,8 +24,7 @@ Json = dict[str, Any]
 class Layout:
     """An image in a folder, under the name it has on the node."""
 
-    name: str
-    """Such as `localhost/pause:dev`."""
+    name: str  # such as `localhost/pause:dev`
     directory: Path
 
     @property

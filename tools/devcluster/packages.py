@@ -25,14 +25,10 @@ Say = Callable[[str], None]
 class Package:
     """A package of Debian and Ubuntu, and how to see that what it brings is there."""
 
-    name: str
-    """Its name."""
-    purpose: str
-    """What the dev cluster does with it."""
-    programs: tuple[str, ...] = ()
-    """Programs that it brings; on PATH or in an administrator's folder."""
-    files: tuple[tuple[Path, ...], ...] = ()
-    """Files that it brings: of each group one must be there."""
+    name: str  # its name
+    purpose: str  # what the dev cluster does with it
+    programs: tuple[str, ...] = ()  # programs that it brings; on PATH or in an administrator's folder
+    files: tuple[tuple[Path, ...], ...] = ()  # files that it brings: of each group one must be there
 
     @property
     def present(self) -> bool:

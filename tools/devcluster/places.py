@@ -7,8 +7,7 @@ from pathlib import Path
 from tools.devcluster.errors import DevClusterError
 
 NAME_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?")
-LONGEST_STATE_PATH = 60
-"""Unix sockets lie under the state folder, and their paths may have 107 bytes."""
+LONGEST_STATE_PATH = 60  # Unix sockets lie under the state folder, and their paths may have 107 bytes
 
 
 def cache_directory() -> Path:

@@ -23,10 +23,8 @@ from tools.devcluster.errors import DevClusterError
 T = TypeVar("T")
 
 SCRIPT = Path(__file__).with_name("supervisor.py")
-GRACE_SECONDS = 5.0
-"""How long a program may take to end after SIGTERM before it is killed."""
-CLOSE_SECONDS = 60.0
-"""How long the clean-up of a whole cluster may take."""
+GRACE_SECONDS = 5.0  # how long a program may take to end after SIGTERM before it is killed
+CLOSE_SECONDS = 60.0  # how long the clean-up of a whole cluster may take
 LAST_LINES = 15
 LONGEST_LINE = 400
 

@@ -25,10 +25,8 @@ Say = Callable[[str], None]
 class Prometheus:
     """The programs."""
 
-    server: Path
-    """Prometheus."""
-    tool: Path
-    """Checks rules and configurations."""
+    server: Path  # Prometheus
+    tool: Path  # checks rules and configurations
 
 
 def refusal() -> str | None:

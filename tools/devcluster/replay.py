@@ -31,14 +31,10 @@ ENDED = ("Succeeded", "Failed")
 class ReplaySettings:
     """What is replayed, and how."""
 
-    root: Path
-    """Below it, each node gets a folder with its name: the agent's `--host-root`."""
-    cgroups: str = "v2"
-    """Version of the machines' cgroups: v1 or v2."""
-    speed: float = 1.0
-    """How much faster than the clock the time in the traces passes."""
-    step_seconds: float = STEP_SECONDS
-    """Shortest time between two writes of the files."""
+    root: Path  # below it, each node gets a folder with its name: the agent's `--host-root`
+    cgroups: str = "v2"  # version of the machines' cgroups: v1 or v2
+    speed: float = 1.0  # how much faster than the clock the time in the traces passes
+    step_seconds: float = STEP_SECONDS  # shortest time between two writes of the files
 
 
 class Follower:
@@ -48,10 +44,8 @@ class Follower:
         self._api, self._path = api, path
         self._lock = threading.Lock()
         self._objects: dict[str, Json] = {}
-        self.changes = 0
-        """How many changes have come."""
-        self.listed = threading.Event()
-        """Set once the first list has come."""
+        self.changes = 0  # how many changes have come
+        self.listed = threading.Event()  # set once the first list has come
         threading.Thread(target=self._follow, daemon=True).start()
 
     def objects(self) -> list[Json]:

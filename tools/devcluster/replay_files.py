@@ -7,12 +7,10 @@ from typing import Protocol
 from tools.devcluster.replay_load import Load
 
 TICKS_PER_SECOND = 100
-CACHE_SHARE = 0.1
-"""Page cache of a cgroup, as a share of its other memory; three quarters of it inactive."""
+CACHE_SHARE = 0.1  # page cache of a cgroup, as a share of its other memory; three quarters of it inactive
 KERNEL_SHARE = 0.01
 ACTIVE_ANON_SHARE = 0.4
-FREE_CACHE_SHARE = 0.05
-"""Page cache of the machine that belongs to no cgroup, as a share of its memory."""
+FREE_CACHE_SHARE = 0.05  # page cache of the machine that belongs to no cgroup, as a share of its memory
 USER_SHARE = 0.8
 QUOTA_PERIOD_MICROSECONDS = 100_000
 V1_NO_LIMIT = 0x7FFFFFFFFFFFF000
@@ -32,8 +30,7 @@ V1_MEMORY_KEYS = ("inactive_anon", "active_anon", "inactive_file", "active_file"
 class Memory:
     """What a cgroup has in memory. [bytes]"""
 
-    anon: int = 0
-    """Without page cache."""
+    anon: int = 0  # without page cache
 
     @property
     def file(self) -> int:
@@ -73,20 +70,13 @@ NOTHING = Load(lambda _: 0.0, lambda _: 0.0)
 class Group:
     """A cgroup: where it is, and what it has used so far."""
 
-    path: str
-    """Below the root of every hierarchy; empty for the root."""
-    load: Load = NOTHING
-    """What it uses by itself."""
-    cpu_limit: float = 0.0
-    """CPU quota [cores]; 0: none."""
-    memory_limit: int = 0
-    """Memory limit [bytes]; 0: none."""
-    cpu_seconds: float = 0.0
-    """CPU time so far, with what is below it."""
-    memory: Memory = field(default_factory=Memory)
-    """Memory now, with what is below it."""
-    stalled_seconds: float = 0.0
-    """For how long some of its tasks waited for a CPU, so far."""
+    path: str  # below the root of every hierarchy; empty for the root
+    load: Load = NOTHING  # what it uses by itself
+    cpu_limit: float = 0.0  # CPU quota [cores]; 0: none
+    memory_limit: int = 0  # memory limit [bytes]; 0: none
+    cpu_seconds: float = 0.0  # CPU time so far, with what is below it
+    memory: Memory = field(default_factory=Memory)  # memory now, with what is below it
+    stalled_seconds: float = 0.0  # for how long some of its tasks waited for a CPU, so far
 
 
 class Layout(Protocol):

@@ -15,14 +15,10 @@ TRACE = "replay.headroom.dev/trace"
 """Annotations of pods and nodes. cpu and memory: a share of the request (of a node: of its capacity) such as `80%`, or
 an amount such as `500m` or `1Gi`, constant. trace: the name of a series, such as `bitbrains-46`."""
 
-DEFAULT_CPU_CORES = 0.1
-"""What a pod without a CPU request takes for its request."""
-DEFAULT_MEMORY_BYTES = 128 << 20
-"""What a pod without a memory request takes for its request."""
-SYSTEM_CPU_SHARE = 0.06
-"""What a node's system uses at most when its trace is at 100 %, as a share of the capacity."""
-SYSTEM_MEMORY_SHARE = 0.04
-"""Memory of a node's system, as a share of the capacity."""
+DEFAULT_CPU_CORES = 0.1  # what a pod without a CPU request takes for its request
+DEFAULT_MEMORY_BYTES = 128 << 20  # what a pod without a memory request takes for its request
+SYSTEM_CPU_SHARE = 0.06  # what a node's system uses at most when its trace is at 100 %, as a share of the capacity
+SYSTEM_MEMORY_SHARE = 0.04  # memory of a node's system, as a share of the capacity
 SUFFIXES = {"m": Fraction(1, 1000), "": Fraction(1), "k": Fraction(10**3), "M": Fraction(10**6), "G": Fraction(10**9)}
 SUFFIXES |= {
     "T": Fraction(10**12),
@@ -42,10 +38,8 @@ Curve = Callable[[float], float]
 class Load:
     """What something uses, as functions of the time in the replay [seconds]."""
 
-    cpu: Curve
-    """Cores."""
-    memory: Curve
-    """Bytes, without page cache."""
+    cpu: Curve  # cores
+    memory: Curve  # bytes, without page cache
 
 
 def amount(text: str) -> float:

@@ -13,32 +13,22 @@ from tools.devcluster import replay_files
 from tools.devcluster.replay_files import Group, Layout, Memory
 from tools.devcluster.replay_load import Load
 
-LARGEST_MEMORY_SHARE = 0.85
-"""What may be in use without page cache, as a share of the machine's memory."""
-PRESSURE_FROM = 0.6
-"""CPU use from which tasks wait for a CPU, as a share of the capacity."""
+LARGEST_MEMORY_SHARE = 0.85  # what may be in use without page cache, as a share of the machine's memory
+PRESSURE_FROM = 0.6  # CPU use from which tasks wait for a CPU, as a share of the capacity
 
 
 @dataclass
 class Machine:
     """A replayed machine. `advance` moves its time and writes its files."""
 
-    directory: Path
-    """The host root: `proc` and `sys/fs/cgroup` lie below it."""
-    cpu_cores: int
-    """Number of CPUs."""
-    memory_bytes: int
-    """MemTotal."""
-    system: Load
-    """What runs beside pods."""
-    floor: Load
-    """What the whole machine uses at least; the system makes up the rest."""
-    layout: Layout
-    """Version of its cgroups."""
-    seconds: float = 0.0
-    """Time in the replay."""
-    uptime_seconds: float = 1000.0
-    """Time since its boot."""
+    directory: Path  # the host root: `proc` and `sys/fs/cgroup` lie below it
+    cpu_cores: int  # number of CPUs
+    memory_bytes: int  # MemTotal
+    system: Load  # what runs beside pods
+    floor: Load  # what the whole machine uses at least; the system makes up the rest
+    layout: Layout  # version of its cgroups
+    seconds: float = 0.0  # time in the replay
+    uptime_seconds: float = 1000.0  # time since its boot
 
     def __post_init__(self) -> None:
         self.root_group, self.system_group = Group(""), Group("system.slice")

@@ -18,11 +18,9 @@ from tools.devcluster.node_init import View
 from tools.devcluster.oci import Layout
 from tools.devcluster.places import cache_directory
 
-KEPT = 3
-"""Seeds that stay; older ones are removed when a new one is made."""
+KEPT = 3  # seeds that stay; older ones are removed when a new one is made
 KEY_LENGTH = 16
-CONTENTS = "images.json"
-"""Says which images a seed has, by name and digest, and which containerd unpacked them."""
+CONTENTS = "images.json"  # says which images a seed has, by name and digest, and which containerd unpacked them
 
 Say = Callable[[str], None]
 

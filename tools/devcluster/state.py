@@ -25,20 +25,13 @@ SETTLE_SECONDS = 60.0
 class ClusterState:
     """What others may know about a cluster."""
 
-    name: str
-    """Its name."""
-    pid: int
-    """The process that owns it: the cluster lives as long as this one."""
-    pid_start: int
-    """When that process started, in clock ticks since boot: tells it from a later one with the same pid."""
-    real_node: str | None
-    """The name of its real node, or None."""
-    kwok_nodes: int
-    """How many kwok nodes it was started with."""
-    supervisor: int = 0
-    """The process that cleans up when the owner was killed; 0 before there is one."""
-    ready: bool = False
-    """Whether its start is complete."""
+    name: str  # its name
+    pid: int  # the process that owns it: the cluster lives as long as this one
+    pid_start: int  # when that process started, in clock ticks since boot: tells it from a later one with the same pid
+    real_node: str | None  # the name of its real node, or None
+    kwok_nodes: int  # how many kwok nodes it was started with
+    supervisor: int = 0  # the process that cleans up when the owner was killed; 0 before there is one
+    ready: bool = False  # whether its start is complete
 
     @property
     def directory(self) -> Path:

@@ -21,8 +21,7 @@ from typing import Any, Final
 
 import yaml
 
-ROOT: Final = Path(__file__).parents[2]
-"""The project."""
+ROOT: Final = Path(__file__).parents[2]  # the project
 PLATFORMS: Final = {
     "linux/amd64": "x86_64-manylinux_2_28",
     "linux/arm64": "aarch64-manylinux_2_28",
@@ -30,8 +29,7 @@ PLATFORMS: Final = {
     "darwin/arm64": "aarch64-apple-darwin",
 }
 """What krew calls a platform -> what wheels call it."""
-PYTHONS: Final = ("3.11", "3.12", "3.13")
-"""Versions of Python that an archive brings libraries for."""
+PYTHONS: Final = ("3.11", "3.12", "3.13")  # versions of Python that an archive brings libraries for
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 _NOT_NEEDED: Final = ("tests", "test", "bin", "__pycache__", "include")
 _EXECUTABLE: Final = 0o755
@@ -58,12 +56,9 @@ exit 3
 class Archive:
     """A file for one platform."""
 
-    platform: str
-    """Such as "linux/amd64"."""
-    file: Path
-    """Where it is."""
-    sha256: str
-    """Of its bytes."""
+    platform: str  # such as "linux/amd64"
+    file: Path  # where it is
+    sha256: str  # of its bytes
 
 
 def this_platform() -> str:

@@ -15,10 +15,8 @@ from typing import Final
 
 from tools.soak.progress import INTERRUPTED, ROOT
 
-HOUR: Final = 60.0
-"""The time that the steps' minutes are meant for. [min]"""
-SHORTEST: Final = 1.0
-"""Less than this would try nothing. [min]"""
+HOUR: Final = 60.0  # the time that the steps' minutes are meant for [min]
+SHORTEST: Final = 1.0  # less than this would try nothing [min]
 END_SECONDS: Final = 45.0
 """How long a step may take to clean up once it was told to end: a cluster is stopped in seconds."""
 
@@ -27,12 +25,9 @@ END_SECONDS: Final = 45.0
 class Step:
     """A trial, with a time at which it ends."""
 
-    module: str
-    """What is run."""
-    minutes: float
-    """Its time when the whole hour is given. [min]"""
-    what: str
-    """What it tries, in one line."""
+    module: str  # what is run
+    minutes: float  # its time when the whole hour is given [min]
+    what: str  # what it tries, in one line
     longer_seconds: float = 0.0
     """What it may take beyond its time to find that something does not come; one that passes does not need it. [s]"""
 

@@ -22,18 +22,13 @@ from tools.soak.loop import ASK_SECONDS, NODES, Loop
 from tools.soak.progress import Progress, run
 from tools.soak.trend import Trend
 
-FEWEST, MOST = 3, 100
-"""Restarts."""
+FEWEST, MOST = 3, 100  # restarts
 LONGEST_OUTAGE_SECONDS = 10.0
 PATIENCE_SECONDS = 180.0
-START_SECONDS = 60.0
-"""How long an API server may take to come back; it takes some seconds."""
-STOP_SECONDS = 20.0
-"""How long a service may take to end."""
-LAST_SHARE = 0.8
-"""Of the time, after which no other outage begins."""
-SETTLED = 3
-"""Restarts after which memory is compared: caches and connections are made by then."""
+START_SECONDS = 60.0  # how long an API server may take to come back; it takes some seconds
+STOP_SECONDS = 20.0  # how long a service may take to end
+LAST_SHARE = 0.8  # of the time, after which no other outage begins
+SETTLED = 3  # restarts after which memory is compared: caches and connections are made by then
 MIB_A_RESTART, FILES_A_RESTART = 1.0, 0.5
 GAP_SECONDS = 30.0
 """The agents measure once a second; a machine that starts an API server beside them holds them up for a while."""
@@ -43,18 +38,13 @@ GAP_SECONDS = 30.0
 class Seen:
     """What was seen, restart after restart."""
 
-    restarts: int = 0
-    """How many there were."""
-    outages: list[tuple[float, float]] = field(default_factory=list)
-    """Their beginnings and ends. [seconds since 1970]"""
-    took: list[float] = field(default_factory=list)
-    """How long after each everything was as it should be. [s]"""
-    withdrawn: list[str] = field(default_factory=list)
-    """Where a node offered nothing when the API server was back."""
+    restarts: int = 0  # how many there were
+    outages: list[tuple[float, float]] = field(default_factory=list)  # their beginnings and ends [seconds since 1970]
+    took: list[float] = field(default_factory=list)  # how long after each everything was as it should be [s]
+    withdrawn: list[str] = field(default_factory=list)  # where a node offered nothing when the API server was back
     memory: dict[str, list[float]] = field(default_factory=lambda: {"manager": [], "extender": []})
     """After each restart. [MiB]"""
-    files: dict[str, list[float]] = field(default_factory=dict)
-    """Open files after each restart."""
+    files: dict[str, list[float]] = field(default_factory=dict)  # open files after each restart
 
 
 class UnsettledError(Exception):

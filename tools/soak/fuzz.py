@@ -18,23 +18,19 @@ from pathlib import Path
 from tests.rounds import ROUNDS, TRIED
 from tools.soak.progress import ROOT, Progress, run
 
-SHARED, LAST_SHARE = 0.85, 0.97
-"""Of the time: what is shared out among all properties, and after which no other begins."""
+SHARED, LAST_SHARE = 0.85, 0.97  # of the time: what is shared out among all properties, and after which no other begins
 SELECTED = "hypothesis and not cluster and not node"
 WORKERS = ("--numprocesses", "logical", "--maxprocesses", "8", "--dist", "worksteal", "--maxschedchunk", "1")
 END_SECONDS = 20.0
-NAMED = 5
-"""So many that failed are named; the log has all."""
+NAMED = 5  # so many that failed are named; the log has all
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
     """What came of one test."""
 
-    name: str
-    """The test."""
-    failed: bool
-    """Whether it did not hold."""
+    name: str  # the test
+    failed: bool  # whether it did not hold
     rounds: int | None
     """How many rounds of inputs it had: 0 when the time was over before; None: it is not tried in rounds."""
 

@@ -26,20 +26,15 @@ UNFINISHED: Final = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Padding: " + b"x" * 
 """Headers that never end, shorter than any limit on them."""
 ENDLESS: Final = b"GET /metrics HTTP/1.1\r\n" + b"X-Padding: x\r\n" * 15_000
 """Headers without an end, 200 KiB of them, each of them short."""
-PIPELINED: Final = b"GET /metrics HTTP/1.1\r\n\r\n" * 2_500
-"""Many questions whose answers nobody reads."""
+PIPELINED: Final = b"GET /metrics HTTP/1.1\r\n\r\n" * 2_500  # many questions whose answers nobody reads
 PARAMETERS: Final = (b"GET /metrics?" + b"&".join(b"%x" % each for each in range(1500)) + b" HTTP/1.1\r\n\r\n") * 10
 """Questions with many parameters each."""
 MANY: Final = 600
-MOST_MIB: Final = 64.0
-"""What they may cost a service together."""
-MOST_THREADS: Final = 8
-"""Those that pages of the manager are made in; none of them is for a connection."""
-MOST_CONNECTIONS: Final = 320
-"""How many of them a service has: 256, and those that it shows out at the moment."""
+MOST_MIB: Final = 64.0  # what they may cost a service together
+MOST_THREADS: Final = 8  # those that pages of the manager are made in; none of them is for a connection
+MOST_CONNECTIONS: Final = 320  # how many of them a service has: 256, and those that it shows out at the moment
 START_SECONDS: Final = 60.0
-SHARE: Final = 0.22
-"""Of the time, for each service."""
+SHARE: Final = 0.22  # of the time, for each service
 _KUBECONFIG: Final = """
 apiVersion: v1
 kind: Config
@@ -94,8 +89,7 @@ class Besieged:
         self._process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_until(self.answers, f"{module} answering", START_SECONDS, pause_seconds=0.2)
         self._before = self._now()
-        self.most = (0.0, 0, 0)
-        """Beyond what it had at first: memory [MiB], threads, connections."""
+        self.most = (0.0, 0, 0)  # beyond what it had at first: memory [MiB], threads, connections
 
     def _now(self) -> tuple[float, int, int]:
         process = psutil.Process(self._process.pid)

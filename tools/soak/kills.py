@@ -8,11 +8,9 @@ from tests.agent.tsdb.deaths import Nursery, die, left_behind, orders, suicides
 from tools.soak.progress import Progress, run
 
 DEATHS = 1000
-FEWEST = 20
-"""So many deaths have each kind of moment at least once."""
+FEWEST = 20  # so many deaths have each kind of moment at least once
 TOLD_EVERY = 50
-LAST_SHARE = 0.95
-"""Of the time, after which nobody else dies: what is left is for looking at the databases."""
+LAST_SHARE = 0.95  # of the time, after which nobody else dies: what is left is for looking at the databases
 
 
 def trial(progress: Progress) -> None:

@@ -14,8 +14,7 @@ OBJECTS, LABELS = 1000, 8_000
 """So many versions of each kind, each with so many labels, values and entries that no other version has."""
 GROWTH_MIB: Final = {"agent": 16.0, "manager": 24.0, "scheduler": 96.0}
 """What a service may grow by, beyond what the first versions took: all that it remembers to be fast is bounded."""
-LAST_SHARE = 0.95
-"""Of the time, after which no more is fed."""
+LAST_SHARE = 0.95  # of the time, after which no more is fed
 
 _FIRST: Final = 10
 

@@ -36,8 +36,7 @@ CONFIG = {
 """Short intervals, so that what follows a restart follows within seconds."""
 SCHEDULER = "headroom-scheduler"
 START_SECONDS = 180.0
-ASK_SECONDS = 60.0
-"""How long an answer may take before it counts as none."""
+ASK_SECONDS = 60.0  # how long an answer may take before it counts as none
 
 Json = dict[str, Any]
 
@@ -46,12 +45,9 @@ Json = dict[str, Any]
 class Loop:
     """What runs, and what can be asked of it."""
 
-    cluster: Cluster
-    """The cluster."""
-    extender_port: int = field(default_factory=free_port)
-    """Where the extender answers."""
-    processes: dict[str, Process] = field(default_factory=dict)
-    """The services by name."""
+    cluster: Cluster  # the cluster
+    extender_port: int = field(default_factory=free_port)  # where the extender answers
+    processes: dict[str, Process] = field(default_factory=dict)  # the services by name
 
     @classmethod
     @contextmanager

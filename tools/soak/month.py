@@ -35,25 +35,21 @@ from tools.soak.trend import Trend
 DAY, DAYS = 86_400, 31
 SHORT_PODS_A_DAY = 2000
 START = 1_735_689_600.0
-STEPS = (15, 20, 30, 60, 120, 300)
-"""Seconds between two ticks, one of which is chosen."""
+STEPS = (15, 20, 30, 60, 120, 300)  # seconds between two ticks, one of which is chosen
 FINE_SECONDS, TRIAL_SECONDS, TRIAL_STEP = 1800, 4 * 3600, 60
 """First a tick a second, which fills what is kept tick by tick; then some that tell how fast this machine is."""
-SPARE = 0.8
-"""The share of the time that is planned for: other work may begin on this machine."""
+SPARE = 0.8  # the share of the time that is planned for: other work may begin on this machine
 LOOK_DAYS = 2
 """Every so many simulated days it is seen whether the rest still fits, and if not, ticks are further apart from there
 on; but not any more in the days that are judged, which must be alike."""
 FLUSH_SECONDS, SAVE_SECONDS = 60, 300.0
-REPORTING_SECONDS = 3600
-"""Reports are made in the first hour of each day: they cost several times what a tick does."""
+REPORTING_SECONDS = 3600  # reports are made in the first hour of each day: they cost several times what a tick does
 LAST_SHARE = 0.9
 """Of the time, after which no other tick is made: what comes after the restart costs as much as some days."""
 MIB = 1 << 20
 RSS_MIB_A_DAY, DATABASE_MIB_A_DAY = 0.5, 0.5
 """Growth that still counts as flat: 15 MiB a month, a seventeenth of the agent's limit and of the database's bound."""
-RSS_MIB = 90.0
-"""What the agent may take with so many short pods."""
+RSS_MIB = 90.0  # what the agent may take with so many short pods
 COARSE_BLOCK_TICKS = 12
 UPKEEP_SECONDS = 0.2
 """Ticks are far apart in the month; were there 600 in a block, the recent ones would reach back for most of a day."""
@@ -64,12 +60,9 @@ DATABASE_MIB = StoreSettings().max_bytes / MIB
 class Sizes:
     """What was seen at the end of each simulated day."""
 
-    days: list[float] = field(default_factory=list)
-    """Days since the beginning."""
-    rss: list[float] = field(default_factory=list)
-    """Resident memory. [MiB]"""
-    database: list[float] = field(default_factory=list)
-    """The database's file. [MiB]"""
+    days: list[float] = field(default_factory=list)  # days since the beginning
+    rss: list[float] = field(default_factory=list)  # resident memory [MiB]
+    database: list[float] = field(default_factory=list)  # the database's file [MiB]
 
     def see(self, day: float, rss: float, database: float) -> str:
         """Note a day, and say it."""
@@ -191,8 +184,7 @@ class Pace:
 
     def __init__(self, progress: Progress, settled: float) -> None:
         self._progress, self._settled = progress, settled
-        self.step = TRIAL_STEP
-        """Time between two ticks. [s]"""
+        self.step = TRIAL_STEP  # time between two ticks [s]
         self._look_at, self._ticks, self._began = TRIAL_SECONDS, 0, time.monotonic()
 
     def after(self, second: int) -> None:

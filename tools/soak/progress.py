@@ -9,26 +9,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-"""Of the repository."""
-INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
+ROOT = Path(__file__).parents[2]  # of the repository
+INTERRUPTED = 130  # the exit code after Ctrl-C
 
 
 @dataclass(slots=True)
 class Progress:
     """What a step has found out, and until when it may go on."""
 
-    seconds: float
-    """All of its time. [s]"""
-    began: float = field(default_factory=time.monotonic)
-    """When it began, by the clock that only runs forward. [s]"""
+    seconds: float  # all of its time [s]
+    began: float = field(default_factory=time.monotonic)  # when it began, by the clock that only runs forward [s]
     seed: int = field(default_factory=lambda: random.SystemRandom().randrange(1 << 32))
     """Of what it draws by lot: the same seed tries the same."""
-    failed: int = 0
-    """Claims that did not hold."""
-    checked: int = 0
-    """All claims."""
+    failed: int = 0  # claims that did not hold
+    checked: int = 0  # all claims
 
     def log(self, text: str) -> None:
         """Print how far it is."""

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-Amounts: TypeAlias = Mapping[str, int]
-"""Integers by resource name. [milli-cores for cpu, else base units]"""
+Amounts: TypeAlias = Mapping[str, int]  # integers by resource name [milli-cores for cpu, else base units]
 
 LONGEST_FLIGHT_SECONDS: Final = 600.0
 """How long a pod may be on its way to its node: kube-scheduler's bindTimeoutSeconds. [s]"""
@@ -26,84 +25,66 @@ LONGEST_ATTEMPT_SECONDS: Final = 8.0
 class _Taken:
     """What the API server took."""
 
-    at: float
-    """When. [s]"""
+    at: float  # when [s]
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaWritten(_Taken):
     """A quota was created or changed; `max` None: it was deleted."""
 
-    namespace: str
-    """Whose it is."""
-    max: Amounts | None
-    """Its bound; what is absent is not limited."""
+    namespace: str  # whose it is
+    max: Amounts | None  # its bound; what is absent is not limited
 
 
 @dataclass(frozen=True, slots=True)
 class Bound(_Taken):
     """A pod was bound to a node."""
 
-    uid: str
-    """Of the pod."""
-    namespace: str
-    """Whose it is."""
-    charge: Amounts
-    """What it is charged."""
-    created: float
-    """When it was created: nobody let it through before. [s]"""
+    uid: str  # of the pod
+    namespace: str  # whose it is
+    charge: Amounts  # what it is charged
+    created: float  # when it was created: nobody let it through before [s]
 
 
 @dataclass(frozen=True, slots=True)
 class Ended(_Taken):
     """A pod has ended, or is gone."""
 
-    uid: str
-    """Of the pod."""
+    uid: str  # of the pod
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTaken(_Taken):
     """Somebody holds the lease from now on."""
 
-    holder: str
-    """Who; empty: it was given back."""
+    holder: str  # who; empty: it was given back
 
 
 @dataclass(frozen=True, slots=True)
 class HoldWritten(_Taken):
     """It was written down who leaves for a pod."""
 
-    by: str
-    """Who wrote it."""
-    claimant: str
-    """Uid of the pod for which room is made."""
-    victims: frozenset[str]
-    """Uids of those who leave; nobody: the hold was taken back, or has ended."""
+    by: str  # who wrote it
+    claimant: str  # uid of the pod for which room is made
+    victims: frozenset[str]  # uids of those who leave; nobody: the hold was taken back, or has ended
 
 
 @dataclass(frozen=True, slots=True)
 class Evicted(_Taken):
     """The API server took an eviction."""
 
-    by: str
-    """Who asked for it."""
-    victim: str
-    """Uid of the pod that leaves."""
-    claimant: str
-    """Uid of the pod for which it does."""
+    by: str  # who asked for it
+    victim: str  # uid of the pod that leaves
+    claimant: str  # uid of the pod for which it does
 
 
 @dataclass(frozen=True, slots=True)
 class Away:
     """An extender did not answer, where kube-scheduler goes on without it (`ignorable`): quotas do not hold then."""
 
-    begin: float
-    """Since when. [s]"""
-    end: float
-    """When it answered again. [s]"""
-    who: str
-    """The holder of the lease whose kube-scheduler asks it."""
+    begin: float  # since when [s]
+    end: float  # when it answered again [s]
+    who: str  # the holder of the lease whose kube-scheduler asks it
 
 
 Event: TypeAlias = QuotaWritten | Bound | Ended | LeaseTaken | HoldWritten | Evicted

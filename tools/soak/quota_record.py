@@ -26,34 +26,23 @@ Json = Mapping[str, Any]
 class Seen:
     """A version of an object."""
 
-    version: int
-    """Of the whole cluster: what was written later has a higher one, whatever kind it is."""
-    at: float
-    """When it was heard of. [unix s]"""
-    kind: str
-    """pod, quota or lease."""
-    object: Json
-    """All of it."""
-    gone: bool
-    """Whether this is the end of it."""
+    version: int  # of the whole cluster: what was written later has a higher one, whatever kind it is
+    at: float  # when it was heard of [unix s]
+    kind: str  # pod, quota or lease
+    object: Json  # all of it
+    gone: bool  # whether this is the end of it
 
 
 @dataclass
 class Record:
     """Watches pods, quotas and one Lease from its start on."""
 
-    cluster: Cluster
-    """Whose."""
-    lease: str
-    """Path of a collection that has this Lease alone."""
-    seen: list[Seen] = field(default_factory=list)
-    """In the order of arrival."""
-    broken: list[str] = field(default_factory=list)
-    """Watches that ended."""
-    pods: dict[str, Json] = field(default_factory=dict)
-    """Those that there are, by `key`."""
-    holder: str = ""
-    """Who took the Lease last."""
+    cluster: Cluster  # whose
+    lease: str  # path of a collection that has this Lease alone
+    seen: list[Seen] = field(default_factory=list)  # in the order of arrival
+    broken: list[str] = field(default_factory=list)  # watches that ended
+    pods: dict[str, Json] = field(default_factory=dict)  # those that there are, by `key`
+    holder: str = ""  # who took the Lease last
     _closed: bool = False
 
     def start(self) -> None:
@@ -146,8 +135,7 @@ class _Audit:
     """Who wrote what, of the lines of the writers."""
 
     def __init__(self, lines: Sequence[Json]) -> None:
-        self.evictions: list[tuple[float, str, str]] = []
-        """When, by whom, and which pod; in order."""
+        self.evictions: list[tuple[float, str, str]] = []  # when, by whom, and which pod; in order
         self._versions: dict[int, str] = {}
         self._texts: dict[tuple[str, str | None], str] = {}
         for line in lines:
@@ -181,8 +169,7 @@ class _Story:
         self._holds: dict[str, frozenset[str]] = {}
         self._names: dict[str, str] = {}
         self._holder = ""
-        self.leaving: dict[str, int] = {}
-        """With which version a pod has to leave."""
+        self.leaving: dict[str, int] = {}  # with which version a pod has to leave
 
     def events(self, one: Seen) -> list[Event]:
         """Of a version."""

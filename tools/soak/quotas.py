@@ -40,16 +40,14 @@ LEASE: Final = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s
 LEASE_SECONDS: Final = 6.0
 ANSWER_SECONDS: Final = 4.0
 """How long kube-scheduler waits for the extender: a busy machine must not look like an extender that is away. [s]"""
-TURN_SECONDS: Final = 12.0
-"""How long the lender wants its share, and how long it does not."""
+TURN_SECONDS: Final = 12.0  # how long the lender wants its share, and how long it does not
 TICK_SECONDS: Final = 0.2
 CALM_SECONDS: Final = (1.0, 9.0)
 TROUBLE_SECONDS: Final = (0.2, 12.0)
 UNHEARD_SECONDS: Final = LEASE_SECONDS + TROUBLE_SECONDS[1]
 FLIGHT_SECONDS: Final = 3 * TROUBLE_SECONDS[1]
 """How old what a pod was let through by may be when it is bound: whoever decides may be paused meanwhile."""
-STRICT_SHARE, ALL_SHARE = 0.5, 0.9
-"""Until which parts of the time pods wait for the extender, and anything is tried."""
+STRICT_SHARE, ALL_SHARE = 0.5, 0.9  # until which parts of the time pods wait for the extender, and anything is tried
 FEWEST: Final[dict[type, int]] = {Bound: 20, Evicted: 2, LeaseTaken: 2}
 """Of what there has to be in a run: the Lease has changed hands, too."""
 FEWEST_TROUBLES = 4
@@ -65,16 +63,11 @@ Json = dict[str, Any]
 class Replica:
     """A kube-scheduler and the extender beside it."""
 
-    name: str
-    """Host name, and user of the audit log."""
-    relay: Relay
-    """Between the extender and the API server."""
-    extender: Extender
-    """The extender."""
-    scheduler: Component
-    """The kube-scheduler, which ends when it loses the Lease."""
-    since: float | None = None
-    """Since when the extender is away; None: it answers. [unix s]"""
+    name: str  # host name, and user of the audit log
+    relay: Relay  # between the extender and the API server
+    extender: Extender  # the extender
+    scheduler: Component  # the kube-scheduler, which ends when it loses the Lease
+    since: float | None = None  # since when the extender is away; None: it answers [unix s]
 
     def configured(self, *, ignorable: bool) -> Json:
         """The kube-scheduler's configuration."""
@@ -88,22 +81,14 @@ class Replica:
 class Site:
     """What runs, and what was done to it."""
 
-    cluster: Cluster
-    """The cluster."""
-    record: Record
-    """What is seen of it."""
-    chance: random.Random
-    """Draws all that is done."""
-    replicas: list[Replica] = field(default_factory=list)
-    """Both."""
-    away: list[Away] = field(default_factory=list)
-    """When extenders were away while pods were placed without them."""
-    done: Counter[str] = field(default_factory=Counter)
-    """How often each kind of trouble was made."""
-    ignorable: bool = False
-    """Whether pods are placed without an extender that is away."""
-    made: int = 0
-    """Pods so far."""
+    cluster: Cluster  # the cluster
+    record: Record  # what is seen of it
+    chance: random.Random  # draws all that is done
+    replicas: list[Replica] = field(default_factory=list)  # both
+    away: list[Away] = field(default_factory=list)  # when extenders were away while pods were placed without them
+    done: Counter[str] = field(default_factory=Counter)  # how often each kind of trouble was made
+    ignorable: bool = False  # whether pods are placed without an extender that is away
+    made: int = 0  # Pods so far
 
     @classmethod
     @contextmanager

@@ -5,18 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-FEWEST = 5
-"""Values through which a line says something."""
+FEWEST = 5  # values through which a line says something
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
     """A straight line with the least squares."""
 
-    level: float
-    """The mean."""
-    slope: float
-    """Growth per unit of time."""
+    level: float  # the mean
+    slope: float  # growth per unit of time
 
     @classmethod
     def of(cls, times: Sequence[float], values: Sequence[float]) -> "Trend | None":

@@ -11,22 +11,17 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 FILES = ("bitbrains.csv.gz", "daily.csv.gz", "planetlab.csv.gz")
-STEP_SECONDS = 300.0
-"""Time between two values of a series."""
-UNIT = 1000.0
-"""The files hold thousandths."""
+STEP_SECONDS = 300.0  # time between two values of a series
+UNIT = 1000.0  # the files hold thousandths
 
 
 @dataclass(frozen=True)
 class Series:
     """One machine's use over time, as shares of its limit. It starts again where it ends."""
 
-    name: str
-    """Such as `bitbrains-46`."""
-    cpu: Sequence[float]
-    """CPU over the limit, every 300 s. [0..1]"""
-    memory: Sequence[float]
-    """Memory over the limit, every 300 s; empty where the trace has none. [0..1]"""
+    name: str  # such as `bitbrains-46`
+    cpu: Sequence[float]  # CPU over the limit, every 300 s [0..1]
+    memory: Sequence[float]  # memory over the limit, every 300 s; empty where the trace has none [0..1]
 
     def cpu_share(self, seconds: float) -> float:
         """CPU at a time since the start of the series, linear between its values. [0..1]"""

@@ -162,7 +162,7 @@ def _query(database: DatabaseReader, given: argparse.Namespace) -> int:
 
 
 def _check_metric(database: DatabaseReader, metric: str) -> None:
-    known = database.queries.metrics()
+    known = database.metrics()
     if metric not in known:
         raise WrongSetting(f"there is no metric {metric!r}; there are: {', '.join(known) or 'none'}")
 
@@ -173,7 +173,7 @@ def _entities(database: DatabaseReader, given: argparse.Namespace, start: float,
         _check_metric(database, given.metric)
     if not given.entity:
         return export.MetricExport(database, given.metric, start, end, _PERIODS[given.resolution]).entities()
-    if not database.queries.has_series(given.metric, given.entity, given.container):
+    if not database.has_series(given.metric, given.entity, given.container):
         of = f" of container {given.container!r}" if given.container else ""
         raise WrongSetting(
             f"there is no {given.metric}{of} of {given.entity!r}; `db query {given.metric}` lists whose there is"
@@ -191,7 +191,7 @@ def _statistics(series: Series) -> Row:
 def _export(database: DatabaseReader, given: argparse.Namespace) -> int:
     start, end = _window(database, given)
     period, target = _PERIODS[given.resolution], Path(given.to)
-    if database.queries.metrics():  # an empty database exports headers
+    if database.metrics():  # an empty database exports headers
         for metric in given.metric or ():
             _check_metric(database, metric)
     metrics = given.metric or [CPU, MEMORY]

@@ -15,7 +15,7 @@ from agent.reporter.pressure import Pressure
 from agent.reporter.usage import Amounts, Usages
 from agent.samples import CPU, MEMORY
 from agent.trainer.trainer import Trainer
-from agent.tsdb.size import StoreSize
+from agent.tsdb.tsdb import StoreSize
 from crds.predict_policy import Resource, effective
 from crds.priority import PriorityBand
 

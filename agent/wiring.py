@@ -23,8 +23,7 @@ from agent.store_failover import StoreFailover
 from agent.training import CheckpointedTrainer
 from agent.tsdb import checkpoints
 from agent.tsdb.schema import StoreNewer
-from agent.tsdb.size import StoreSize
-from agent.tsdb.tsdb import Tsdb
+from agent.tsdb.tsdb import StoreSize, Tsdb
 from headroom import kube
 from headroom.runtime.option_types import KUBELET_PORT
 

@@ -7,18 +7,16 @@ only what is never read.
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from agent.tsdb import codec
 from agent.tsdb.catalog import SeriesSelector
-from agent.tsdb.codec import CodecError, steps_per_unit
-from agent.tsdb.rollup import Points
-from agent.tsdb.schema import DEAD, LIVE, MINUTES, RAW, STAGED
-from agent.tsdb.segments import Extents, SegmentSamples
-from agent.tsdb.series import Floats, Integers, Series
+from agent.tsdb.codec import CodecError
+from agent.tsdb.schema import DEAD, LIVE, MINUTES, STAGED
+from agent.tsdb.segments import Extents, Part
+from agent.tsdb.series import Floats, Integers, Points
 
 WHOLE_BLOCK: Final = -1
 """In place of a series: all of them."""
@@ -37,54 +35,36 @@ OnDamaged: TypeAlias = Callable[[int, int, CodecError], None]
 """Called for a chunk that cannot be read: block, series, why."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockRange:
-    """What a block covers."""
+class NewBlock:
+    """A block in the making; the caller holds the transaction."""
 
-    tier: int
-    """RAW or MINUTES."""
-    level: int
-    """How often it was merged; 0 as first flushed."""
-    segment: int
-    """The run that it belongs to."""
-    times_ms: Integers
-    """shape (T,), rising. [milliseconds]"""
+    def __init__(self, connection: sqlite3.Connection, tier: int, level: int, segment: int, times_ms: Integers) -> None:
+        """Stage a block.
 
+        Args:
+            connection: The open database.
+            tier: RAW or MINUTES.
+            level: How often it was merged; 0 as first flushed.
+            segment: The segment that it belongs to.
+            times_ms: shape (T,), rising. [milliseconds]
+        """
+        self._connection, self._tier, self._times, self._samples = connection, tier, times_ms, 0
+        row = (tier, level, STAGED, segment, int(times_ms[0]), int(times_ms[-1]), codec.encode_times(times_ms))
+        insert = "INSERT INTO blocks (tier, level, state, run, start_ms, end_ms, times) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        self._id = connection.execute(insert, row).lastrowid
 
-def stage(connection: sqlite3.Connection, block_range: BlockRange) -> int:
-    """Begin a block; answers its number. The caller holds the transaction."""
-    times = block_range.times_ms
-    row = (
-        block_range.tier,
-        block_range.level,
-        STAGED,
-        block_range.segment,
-        int(times[0]),
-        int(times[-1]),
-        codec.encode_times(times),
-    )
-    cursor = connection.execute(
-        "INSERT INTO blocks (tier, level, state, run, start_ms, end_ms, samples, times) "
-        "VALUES (?, ?, ?, ?, ?, ?, 0, ?)",
-        row,
-    )
-    return int(cursor.lastrowid or 0)
+    def add(self, series: int, times_ms: Integers, columns: Floats) -> None:
+        """Add a series: its times and columns as in `Part` [steps]; nothing when it is empty."""
+        if len(times_ms):
+            data = encode(self._tier, self._times, times_ms, columns)
+            values = (self._id, series, data)
+            self._connection.execute("INSERT INTO chunks (block, series, data) VALUES (?, ?, ?)", values)
+            self._samples += len(times_ms)
 
-
-def add(connection: sqlite3.Connection, block: int, series: int, data: bytes) -> None:
-    """Add a chunk to a staged block."""
-    connection.execute("INSERT INTO chunks (block, series, data) VALUES (?, ?, ?)", (block, series, data))
-
-
-def publish(connection: sqlite3.Connection, block: int, samples: int) -> None:
-    """From now on the block counts.
-
-    Args:
-        connection: The open database, in a transaction.
-        block: Its number.
-        samples: How many samples (or points) its chunks hold.
-    """
-    connection.execute("UPDATE blocks SET state = ?, samples = ? WHERE id = ?", (LIVE, samples, block))
+    def publish(self) -> None:
+        """From now on the block counts."""
+        query = "UPDATE blocks SET state = ?, samples = ? WHERE id = ?"
+        self._connection.execute(query, (LIVE, self._samples, self._id))
 
 
 def mark_dead(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
@@ -95,120 +75,93 @@ def mark_dead(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
 def sweep(connection: sqlite3.Connection) -> Iterator[None]:
     """Delete blocks that do not count, a hundred chunks at a time; no block may be in the making."""
     query = "SELECT id FROM blocks WHERE state IN (?, ?) ORDER BY id"
+    delete = (
+        "DELETE FROM chunks WHERE block = :block AND series IN "
+        "(SELECT series FROM chunks WHERE block = :block ORDER BY series LIMIT :batch)"
+    )
     for (block,) in connection.execute(query, (STAGED, DEAD)).fetchall():
-        while True:
-            batch = "SELECT series FROM chunks WHERE block = ? LIMIT ?"
-            rows = connection.execute(batch, (block, _BATCH)).fetchall()
-            connection.executemany(
-                "DELETE FROM chunks WHERE block = ? AND series = ?", [(block, row[0]) for row in rows]
-            )
-            if len(rows) < _BATCH:
-                break
+        while connection.execute(delete, {"block": block, "batch": _BATCH}).rowcount == _BATCH:
             yield
         connection.execute("DELETE FROM blocks WHERE id = ?", (block,))
         yield
 
 
 def extents(connection: sqlite3.Connection, tier: int) -> Extents:
-    """First and last time of each run [milliseconds]."""
+    """First and last time of each segment [milliseconds]."""
     query = "SELECT run, min(start_ms), max(end_ms) FROM blocks WHERE tier = ? AND state = ? GROUP BY run"
     return {segment: (start, end) for segment, start, end in connection.execute(query, (tier, LIVE))}
 
 
-def encode_raw(times: int, values: Floats, scale: float) -> bytes | None:
-    """A chunk of samples, NaN where a tick lacks the series; None when it lacks it everywhere.
-
-    Args:
-        times: T, the ticks of the block.
-        values: shape (T,).
-        scale: Steps per unit.
-    """
-    there = ~np.isnan(values)
-    count = int(np.count_nonzero(there))
-    if not count:
-        return None
-    return codec.encode([codec.to_steps(values[there], scale)], None if count == times else there)
+def encode(tier: int, block_times_ms: Integers, times_ms: Integers, columns: Floats) -> bytes:
+    """A chunk: times and columns of one series as in `Part` [steps]; the block's times must hold all of its own."""
+    fields = np.rint(columns).astype(np.int64)
+    if tier == MINUTES:
+        fields[1] -= fields[0]  # the highest is kept as what it is above the average
+    present = None
+    if len(times_ms) < len(block_times_ms):
+        present = np.zeros(len(block_times_ms), bool)
+        present[np.searchsorted(block_times_ms, times_ms)] = True
+    return codec.encode(list(fields), present)
 
 
-def encode_minutes(times_ms: Integers, points: Points, scale: float) -> bytes:
-    """A chunk of 1-minute points; the block's times must hold all of theirs."""
-    average = codec.to_steps(points.average, scale)
-    above = codec.to_steps(points.highest, scale) - average
-    present = None if len(points) == len(times_ms) else np.isin(times_ms, points.starts_ms)
-    return codec.encode([average, above, points.count], present)
-
-
-def decode_raw(data: bytes, times_ms: Integers, scale: float) -> tuple[Integers, Floats]:
-    """Times [milliseconds] and values of a chunk of samples.
+def decode(tier: int, data: bytes, block_times_ms: Integers) -> tuple[Integers, Floats]:
+    """Undo `encode`.
 
     Raises:
         CodecError: It is damaged.
     """
-    (steps,), present = codec.decode(data, 1, len(times_ms))
-    return times_ms if present is None else times_ms[present], steps / scale
+    fields, present = codec.decode(data, 3 if tier == MINUTES else 1, len(block_times_ms))
+    if tier == MINUTES:
+        fields[1] = fields[1] + fields[0]
+    return block_times_ms if present is None else block_times_ms[present], np.array(fields, float)
 
 
-def decode_minutes(data: bytes, times_ms: Integers, scale: float) -> Points:
-    """The points of a chunk of minutes.
+def points(times_ms: Integers, columns: Floats) -> Points:
+    """Minutes as points."""
+    return Points(times_ms, columns[0], columns[1], columns[2].astype(np.int64))
 
-    Raises:
-        CodecError: It is damaged.
+
+def read(
+    connection: sqlite3.Connection,
+    tier: int,
+    selector: SeriesSelector,
+    start_ms: int,
+    end_ms: int,
+    damaged: OnDamaged,
+) -> Iterator[tuple[str, Part]]:
+    """What series have with start < time <= end [milliseconds], by entity, block by block as they were recorded.
+
+    Chunks that cannot be read are left out, and told to `damaged`.
     """
-    (average, above, count), present = codec.decode(data, 3, len(times_ms))
-    own = times_ms if present is None else times_ms[present]
-    return Points(own, average / scale, (average + above) / scale, count)
-
-
-def read_raw(
-    connection: sqlite3.Connection, selector: SeriesSelector, start_ms: int, end_ms: int, damaged: OnDamaged
-) -> Iterator[tuple[str, SegmentSamples]]:
-    """Entities and their samples with start < time <= end, block by block as they were recorded.
-
-    Args:
-        connection: The open database.
-        selector: Which series.
-        start_ms: Excluded. [milliseconds]
-        end_ms: Included. [milliseconds]
-        damaged: Called for chunks that cannot be read, which are left out.
-    """
-    scale = steps_per_unit(selector.metric)
-    for chunk in _read(connection, RAW, selector, start_ms, end_ms, damaged):
-        try:
-            own, values = decode_raw(chunk.data, chunk.times_ms, scale)
-        except CodecError as error:
-            damaged(chunk.block, chunk.series, error)
+    condition = _series_condition(connection, selector)
+    if condition is None:
+        return
+    scale = codec.steps_per_unit(selector.metric)
+    current, times = -1, np.empty(0, np.int64)
+    values: dict[str, int | str] = {"tier": tier, "live": LIVE, "start": start_ms, "end": end_ms}
+    values |= {"metric": selector.metric, "container": selector.container}
+    for block, segment, encoded, series, entity, data in connection.execute(_CHUNKS % condition, values):
+        if selector.entities is not None and entity not in selector.entities:
             continue
-        low, high = np.searchsorted(own, (start_ms, end_ms), side="right")
-        if low < high:
-            yield chunk.entity, SegmentSamples(chunk.segment, Series(own[low:high] / 1000.0, values[low:high]))
-
-
-def read_minutes(
-    connection: sqlite3.Connection, selector: SeriesSelector, start_ms: int, end_ms: int, damaged: OnDamaged
-) -> Iterator[tuple[str, int, Points]]:
-    """Entity, run and 1-minute points that begin at start <= time < end; else as `read_raw`."""
-    scale = steps_per_unit(selector.metric)
-    for chunk in _read(connection, MINUTES, selector, start_ms - 1, end_ms, damaged):
-        try:
-            found = decode_minutes(chunk.data, chunk.times_ms, scale)
-        except CodecError as error:
-            damaged(chunk.block, chunk.series, error)
+        if block != current:
+            current = block
+            try:
+                times = codec.decode_times(encoded)
+            except CodecError as error:
+                times = np.empty(0, np.int64)
+                damaged(block, WHOLE_BLOCK, error)
+        if not len(times):
             continue
-        low, high = np.searchsorted(found.starts_ms, (start_ms, end_ms), side="left").tolist()
+        try:
+            own, columns = decode(tier, data, times)
+        except CodecError as error:
+            damaged(block, series, error)
+            continue
+        low, high = np.searchsorted(own, (start_ms, end_ms), side="right").tolist()
         if low < high:
-            yield chunk.entity, chunk.segment, found.part(low, high)
-
-
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    """One chunk as it is in the file."""
-
-    block: int
-    segment: int
-    series: int
-    entity: str
-    times_ms: Integers
-    data: bytes
+            columns = columns[:, low:high]
+            columns[: 2 if tier == MINUTES else 1] /= scale
+            yield entity, Part(segment, own[low:high], columns)
 
 
 def _series_condition(connection: sqlite3.Connection, selector: SeriesSelector) -> str | None:
@@ -223,26 +176,3 @@ def _series_condition(connection: sqlite3.Connection, selector: SeriesSelector) 
     query = "SELECT id FROM series WHERE metric = ? AND container = ? AND entity = ?"
     found = [row for name in names for row in connection.execute(query, (selector.metric, selector.container, name))]
     return f"chunks.series IN ({','.join(str(number) for (number,) in found)})" if found else None
-
-
-def _read(
-    connection: sqlite3.Connection, tier: int, selector: SeriesSelector, start_ms: int, end_ms: int, damaged: OnDamaged
-) -> Iterator[_Chunk]:
-    which = _series_condition(connection, selector)
-    if which is None:
-        return
-    current, times = -1, np.empty(0, np.int64)
-    values: dict[str, int | str] = {"tier": tier, "live": LIVE, "start": start_ms, "end": end_ms}
-    values |= {"metric": selector.metric, "container": selector.container}
-    for block, segment, encoded, series, entity, data in connection.execute(_CHUNKS % which, values):
-        if selector.entities is not None and entity not in selector.entities:
-            continue
-        if block != current:
-            current = block
-            try:
-                times = codec.decode_times(encoded)
-            except CodecError as error:
-                times = np.empty(0, np.int64)
-                damaged(block, WHOLE_BLOCK, error)
-        if len(times):
-            yield _Chunk(block, segment, series, entity, times, data)

@@ -17,11 +17,9 @@ from typing import IO, Final
 import numpy as np
 
 from agent.samples import CPU, MEMORY, NODE, SYS
-from agent.tsdb import rollup
 from agent.tsdb.inspection import DatabaseReader
-from agent.tsdb.rollup import Points
 from agent.tsdb.schema import MINUTES, RAW
-from agent.tsdb.series import EMPTY, Floats, Series
+from agent.tsdb.series import EMPTY, Floats, Points, Series
 
 RAW_SECONDS: Final = 0
 """Resolution of single samples."""
@@ -54,14 +52,14 @@ def collect(
         highest: The highest sample of each period instead of the average.
     """
     if period_seconds == RAW_SECONDS:
-        return database.queries.windows(metric, start, end)
-    found = database.queries.minutes(metric, start, end)
+        return database.windows(metric, start, end)
+    found = database.minutes(metric, start, end)
     return {entity: periods(minutes, period_seconds, highest=highest) for entity, minutes in found.items()}
 
 
 def periods(minutes: Points, period_seconds: int, *, highest: bool = False) -> Series:
     """Averages (or highest samples) of longer periods, at the times they begin."""
-    points = rollup.merged(minutes, period_seconds * 1000)
+    points = minutes.merged(period_seconds * 1000)
     return Series(points.starts_ms / 1000.0, points.highest if highest else points.average)
 
 
@@ -80,10 +78,9 @@ class SeriesQuery:
 
     def read(self, start: float, end: float, period_seconds: int) -> Series:
         """All of it; the arguments are those of `collect`."""
-        labels = self.metric, self.entity, start, end, self.container
         if period_seconds == RAW_SECONDS:
-            return self.database.queries.window(*labels)
-        minutes = self.database.queries.minutes_of(*labels)
+            return self.database.window(self.metric, self.entity, start, end, self.container)
+        minutes = self.database.minutes(self.metric, start, end, (self.entity,), self.container).get(self.entity)
         return EMPTY if minutes is None else periods(minutes, period_seconds)
 
     def slices(self, start: float, end: float, period_seconds: int) -> Iterator[Series]:
@@ -97,7 +94,7 @@ def _spans(
 ) -> Iterator[tuple[float, float]]:
     """The window in slices, of which each begins where a period does, as far as anything was recorded."""
     raw = period_seconds == RAW_SECONDS
-    recorded = database.queries.time_range(RAW if raw else MINUTES)
+    recorded = database.time_range(RAW if raw else MINUTES)
     if recorded is None:
         return
     length = times * (_RAW_SLICE_SECONDS if raw else max(_SLICE_SECONDS, period_seconds))

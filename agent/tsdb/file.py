@@ -4,32 +4,25 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from agent.tsdb import opening, persistence
-from agent.tsdb.persistence import Recent
+from agent.tsdb import opening, recent
+from agent.tsdb.recent import Recent
 from agent.tsdb.schema import StoreCorrupt, StoreUnavailable
 from agent.tsdb.settings import StoreSettings
 
 _SPARE_PAGES = 64
 _PATIENCE_SECONDS = 0.3
-_MEMORY_BYTES = 24 << 20
 
 
 class DatabaseFile:
-    """One database file, which may be away for a while."""
+    """One database file, which may be away for a while; or a database in memory, when that is its path."""
 
     def __init__(self, path: Path, settings: StoreSettings) -> None:
-        """Opens nothing.
-
-        Args:
-            path: The file.
-            settings: Its bounds.
-        """
+        """Opens nothing."""
         self.path = path
-        self.file: sqlite3.Connection | None = None
+        self.connection: sqlite3.Connection | None = None
         """Open for writing; None while that is not possible."""
         self.is_lost = False
         """Whether the open file is no longer the one of this name: it was deleted or replaced."""
@@ -57,7 +50,7 @@ class DatabaseFile:
         """
         with self._guard:
             self._close()
-            if self._lock is None:
+            if self._lock is None and self.path != opening.MEMORY:
                 self._lock = opening.lock(self.path)
             try:
                 return self._opened(check=check)
@@ -70,12 +63,7 @@ class DatabaseFile:
                 raise StoreUnavailable(str(error)) from error
 
     def replace(self, reason: StoreCorrupt) -> Recent:
-        """Set a file aside that turned out to be damaged while it was open, and begin a new one.
-
-        Raises:
-            StoreUnavailable: It cannot be written now.
-            StoreError: It may not be used.
-        """
+        """Set a file aside that turned out to be damaged while it was open, and begin a new one; raises as `open`."""
         with self._guard:
             self._close()
             if self.path.exists():
@@ -92,9 +80,10 @@ class DatabaseFile:
 
     def is_at_bound(self) -> bool:
         """Whether the file is as large as it may be, so that there is no room though the disk has some."""
-        if self.file is None:
+        if self.connection is None:
             return False
-        pages, most = (self.file.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "max_page_count"))
+        pragmas = ("page_count", "max_page_count")
+        pages, most = (self.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas)
         return bool(pages >= most - _SPARE_PAGES)
 
     def bound_log(self) -> None:
@@ -104,14 +93,14 @@ class DatabaseFile:
             StoreUnavailable: It cannot be emptied: a reader holds it for too long, or the disk is full or slow.
         """
         size, most = size_of(self._log), self._settings.log_bytes
-        if self.file is None or size <= most or (self._guard.locked() and size <= most * 3 // 2):
+        if self.connection is None or size <= most or (self._guard.locked() and size <= most * 3 // 2):
             return  # or it is just being emptied by `checkpoint`
         with opening.errors(self.path):
-            self.file.execute("PRAGMA busy_timeout = 0")  # a tick does not wait for who reads
+            self.connection.execute("PRAGMA busy_timeout = 0")  # a tick does not wait for who reads
             try:
-                self.file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
-                self.file.execute(f"PRAGMA busy_timeout = {opening.BUSY_MS}")
+                self.connection.execute(f"PRAGMA busy_timeout = {opening.BUSY_MS}")
         if size_of(self._log) > most:
             raise StoreUnavailable(
                 f"cannot write {self.path}: its log is full, because the disk is slow or another program reads the "
@@ -128,7 +117,7 @@ class DatabaseFile:
             StoreUnavailable: It could not be written.
         """
         with self._guard:
-            if self.file is None:
+            if self.connection is None or self.path == opening.MEMORY:
                 return
             self.is_lost = self._inode_of_path() != self._inode
             with (
@@ -168,9 +157,9 @@ class DatabaseFile:
     def close(self) -> None:
         """Empty the log into the file, close, and let others have it."""
         with self._guard:
-            if self.file is not None:
+            if self.connection is not None:
                 with contextlib.suppress(sqlite3.Error):
-                    self.file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                    self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             self._close()
             self._unlock()
 
@@ -178,13 +167,13 @@ class DatabaseFile:
         connection = opening.connect(self.path, self._settings, check=check)
         try:
             with opening.errors(self.path):
-                recent = persistence.load(connection)
-            self._inode = self._inode_of_path()
+                found = recent.load(connection)
         except BaseException:
             connection.close()
             raise
-        self.file = connection
-        return recent
+        self._inode = self._inode_of_path()
+        self.connection = connection
+        return found
 
     def _inode_of_path(self) -> int:
         try:
@@ -193,45 +182,15 @@ class DatabaseFile:
             return -1
 
     def _close(self) -> None:
-        if self.file is not None:
+        if self.connection is not None:
             with contextlib.suppress(sqlite3.Error):
-                self.file.close()
-        self.file = None
+                self.connection.close()
+        self.connection = None
 
     def _unlock(self) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-
-
-class MemoryDatabase(DatabaseFile):
-    """A database without a file, for as long as the real one cannot be opened."""
-
-    def __init__(self, settings: StoreSettings) -> None:
-        """Empty.
-
-        Args:
-            settings: Its bounds; it takes at most 24 MiB.
-        """
-        super().__init__(Path(":memory:"), replace(settings, max_bytes=min(settings.max_bytes, _MEMORY_BYTES)))
-
-    def open(self, *, check: bool) -> Recent:
-        """Begin anew."""
-        del check
-        self.file = opening.connect_memory(self._settings)
-        return persistence.load(self.file)
-
-    def replace(self, reason: StoreCorrupt) -> Recent:
-        """Begin anew."""
-        del reason
-        return self.open(check=False)
-
-    def checkpoint(self) -> None:
-        """There is no log."""
-
-    def bytes_on_disk(self) -> int:
-        """None of it is on a disk."""
-        return 0
 
 
 def size_of(path: Path) -> int:

@@ -2,14 +2,15 @@
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from agent.tsdb import opening, persistence, retention
+from agent.tsdb import opening, recent, retention
 from agent.tsdb.codec import CodecError
-from agent.tsdb.persistence import Recent
-from agent.tsdb.queries import Queries
+from agent.tsdb.file import size_of
+from agent.tsdb.reader import Reader
+from agent.tsdb.recent import Recent
 from agent.tsdb.retention import DAY_MS
 from agent.tsdb.schema import LIVE, MINUTES, RAW, VERSION
 
@@ -44,59 +45,40 @@ class Stats:
     """How large a database is, and what is in it."""
 
     path: str
-    """The file."""
     file_bytes: int
-    """The file on disk."""
+    """The file on disk, without its write-ahead log."""
     log_bytes: int
-    """Its write-ahead log on disk."""
     used_bytes: int
     """What of the file holds data."""
     schema: int
-    """Its version."""
     series: int
-    """Series known."""
     checkpoints: int
     """What was learned, in so many parts."""
     checkpoint_bytes: int
-    """What that takes."""
-    resolutions: tuple[Resolution, ...] = field(default=())
-    """What is kept at each."""
+    resolutions: tuple[Resolution, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesInfo:
-    """One series."""
+    """One series, and the first and the last day (since 1970) that it has something of; None while all is recent."""
 
     metric: str
-    """What is measured."""
     entity: str
-    """The node, the system, a class, or a pod's uid."""
     container: str
-    """The container; empty for the whole entity."""
     first_day: int | None
-    """The first day that it has something of (days since 1970); None while all of it is recent."""
     last_day: int | None
-    """The last one."""
 
 
-class DatabaseReader:
+class DatabaseReader(Reader):
     """An open database that is only read. It shows the moment at which it was opened."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, recent: Recent) -> None:
-        """See `open`.
-
-        Args:
-            path: The file.
-            connection: The open file, in a transaction.
-            recent: What of it lives in memory.
-        """
+    def __init__(self, path: Path, connection: sqlite3.Connection, found: Recent) -> None:
+        """See `open`; the connection is in a transaction."""
+        super().__init__(found)
         self.path = path
-        self.connection = connection
-        self.recent = recent
+        self._connection = connection
         self.unreadable: dict[str, None] = {}
         """Chunks that answers had to do without."""
-        self.queries = Queries(recent.catalog, recent.head, connection, self._was_read, self._cannot_decode)
-        """Answers windows."""
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -109,10 +91,15 @@ class DatabaseReader:
         try:
             with opening.errors(path):
                 connection.execute("BEGIN")
-                return cls(path, connection, persistence.load(connection))
+                return cls(path, connection, recent.load(connection))
         except BaseException:
             connection.close()
             raise
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The open file."""
+        return self._connection
 
     def close(self) -> None:
         """Let the file go."""
@@ -126,8 +113,7 @@ class DatabaseReader:
 
     def last_time(self) -> float:
         """Time of the sample recorded last; 0 when there is none. [seconds since 1970]"""
-        last = self.recent.head.last
-        if last is not None:
+        if (last := self.recent.head.last) is not None:
             return last[1] / 1000.0
         query = "SELECT end_ms FROM blocks WHERE tier = ? AND state = ? ORDER BY run DESC, start_ms DESC LIMIT 1"
         row = self.connection.execute(query, (RAW, LIVE)).fetchone()
@@ -135,28 +121,22 @@ class DatabaseReader:
 
     def stats(self) -> Stats:
         """How large it is, and what is in it."""
-        query = "SELECT count(*), coalesce(sum(length(data)), 0) FROM checkpoints"
-        checkpoints, checkpoint_bytes = self.connection.execute(query).fetchone()
+        (series,) = self._row("SELECT count(*) FROM series")
+        checkpoints, checkpoint_bytes = self._row("SELECT count(*), coalesce(sum(length(data)), 0) FROM checkpoints")
         return Stats(
             path=str(self.path),
-            file_bytes=_size(self.path),
-            log_bytes=_size(self.path.with_name(self.path.name + "-wal")),
+            file_bytes=size_of(self.path),
+            log_bytes=size_of(self.path.with_name(self.path.name + "-wal")),
             used_bytes=retention.used_bytes(self.connection),
             schema=VERSION,
-            series=retention.series(self.connection),
+            series=series,
             checkpoints=checkpoints,
             checkpoint_bytes=checkpoint_bytes,
-            resolutions=(self._recent(), *(self._blocks(tier) for tier in _NAMES)),
+            resolutions=(self._recent_ticks(), *(self._tier(tier) for tier in _NAMES)),
         )
 
     def series(self, metric: str = "", entity: str = "", container: str | None = None) -> Iterator[SeriesInfo]:
-        """The series that fit, by metric, entity and container.
-
-        Args:
-            metric: Only this metric; empty for all.
-            entity: Only entities that begin with this; empty for all.
-            container: Only this container; None for all.
-        """
+        """The series of a metric (all when empty), of entities that begin so, and of a container (all when None)."""
         query = (
             "SELECT metric, entity, container, min(blocks.start_ms), max(blocks.end_ms) FROM series "
             "LEFT JOIN chunks ON chunks.series = series.id LEFT JOIN blocks ON blocks.id = chunks.block AND "
@@ -168,36 +148,35 @@ class DatabaseReader:
         for one, name, part, first, last in self.connection.execute(query, given):
             yield SeriesInfo(one, name, part, *(None if time is None else time // DAY_MS for time in (first, last)))
 
-    def _recent(self) -> Resolution:
+    def _recent_ticks(self) -> Resolution:
         head = self.recent.head
-        query = "SELECT coalesce(sum(length(amounts)), 0) FROM head WHERE id >= ?"
-        size = self.connection.execute(query, (head.first_number,)).fetchone()[0]
+        (size,) = self._row("SELECT coalesce(sum(length(amounts)), 0) FROM head WHERE id >= ?", head.first_number)
         times = [time / 1000.0 for extent in head.extents().values() for time in extent]
-        return Resolution(
-            "recent", len(head.series()), size // 8, size, min(times, default=None), max(times, default=None)
-        )
+        ends = min(times, default=None), max(times, default=None)
+        return Resolution("recent", len(head.series()), size // 8, size, *ends)
 
-    def _blocks(self, tier: int) -> Resolution:
-        where = "FROM blocks WHERE tier = ? AND state = ?"
-        query = f"SELECT sum(samples), sum(length(times)), min(start_ms), max(end_ms) {where}"
-        points, times, first, last = self.connection.execute(query, (tier, LIVE)).fetchone()
+    def _tier(self, tier: int) -> Resolution:
         query = (
-            "SELECT count(DISTINCT series), sum(length(data)) FROM chunks "  # noqa: S608 - own text
-            f"WHERE block IN (SELECT id {where})"
+            "SELECT coalesce(sum(samples), 0), coalesce(sum(length(times)), 0), min(start_ms), max(end_ms) "
+            "FROM blocks WHERE tier = ? AND state = ?"
         )
-        series, data = self.connection.execute(query, (tier, LIVE)).fetchone()
-        ends = [None if one is None else one / 1000.0 for one in (first, last)]
-        return Resolution(_NAMES[tier], series, points or 0, (data or 0) + (times or 0), ends[0], ends[1])
+        points, times, *ends = self._row(query, tier, LIVE)
+        query = (
+            "SELECT count(DISTINCT series), coalesce(sum(length(data)), 0) FROM chunks "
+            "WHERE block IN (SELECT id FROM blocks WHERE tier = ? AND state = ?)"
+        )
+        series, data = self._row(query, tier, LIVE)
+        first, last = (None if one is None else one / 1000.0 for one in ends)
+        return Resolution(_NAMES[tier], series, points, data + times, first, last)
 
-    def _was_read(self, error: sqlite3.Error | None) -> bool:
+    def _row(self, query: str, *values: int) -> tuple[int, ...]:
+        row: tuple[int, ...] = self.connection.execute(query, values).fetchone()
+        return row
+
+    def _was_read(self, error: sqlite3.Error | None) -> None:
         if error is not None:
             with opening.errors(self.path):
                 raise error
-        return True
 
     def _cannot_decode(self, block: int, series: int, error: CodecError) -> None:
         self.unreadable[f"block {block}, series {series}: {error}"] = None  # once, however often it is read
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

@@ -3,11 +3,9 @@
 import sqlite3
 from collections.abc import Iterator
 
-from agent.tsdb import blocks, compaction, persistence, retention
+from agent.tsdb import blocks, compaction, recent, retention
 from agent.tsdb.blocks import WHOLE_BLOCK
-from agent.tsdb.compaction import Steps
-from agent.tsdb.head import Head
-from agent.tsdb.persistence import Recent
+from agent.tsdb.recent import Recent
 from agent.tsdb.settings import StoreSettings
 
 _EXPIRE_EVERY_MS = 600_000
@@ -16,71 +14,63 @@ _EXPIRE_EVERY_MS = 600_000
 class Maintenance:
     """The work on one open file; each step is short, and may be the last before a crash."""
 
-    def __init__(self, settings: StoreSettings) -> None:
+    def __init__(self, settings: StoreSettings, minute_days: int, dropped: int = 0) -> None:
         """Nothing is due yet but the leftovers of a crash."""
         self._settings = settings
         self._swept = False
         self._expired_ms: int | None = None
-        self.minute_days = settings.minute_days
+        self.minute_days = minute_days
         """How long 1-minute points are kept [days]."""
         self.damaged: dict[tuple[int, int], str] = {}
         """Chunks (block, series) that cannot be read, and why; they are deleted."""
-        self.dropped = 0
+        self.dropped = dropped
         """Blocks that went because there was no room."""
 
-    def is_due(self, recent: Recent, now_ms: int) -> bool:
+    def is_due(self, kept: Recent, now_ms: int) -> bool:
         """Whether there is anything to do."""
         return (
             not self._swept
             or bool(self.damaged)
             or self._expiry_due(now_ms)
-            or compaction.ticks_to_flush(recent.head, self._settings.block_ticks) > 0
+            or compaction.ticks_to_flush(kept.head, self._settings.block_ticks) > 0
         )
 
-    def work(self, file: sqlite3.Connection, recent: Recent, now_ms: int) -> Steps:
-        """Everything that is due, step by step; see `compaction` for what is to be done at each.
-
-        Args:
-            file: The open file.
-            recent: What of it is in memory.
-            now_ms: The time. [milliseconds]
-        """
+    def work(self, file: sqlite3.Connection, kept: Recent, now_ms: int) -> Iterator[None]:
+        """Everything that is due, step by step, in a transaction that may be committed after each."""
         yield from blocks.sweep(file)
         self._swept = True
         yield from self._delete_damaged(file)
-        yield from self._flush(file, recent)
-        yield from self._free_space(file)
+        yield from self._flush(file, kept)
+        yield from self._free_space(file, self._settings.full_bytes)
         yield from compaction.merge(file)
         if self._expiry_due(now_ms):
             self._expired_ms = now_ms
-            yield from retention.expire(file, now_ms, self._settings, self.minute_days)
-            yield from retention.delete_orphans(file, recent.head.series)
+            yield from retention.expire(file, now_ms, self._settings.raw_seconds, self.minute_days)
+            yield from retention.delete_orphans(file, kept.head.series)
         yield from blocks.sweep(file)
         yield from retention.shrink(file)
 
     def free_space_at_once(self, file: sqlite3.Connection) -> None:
         """Free a part of a file that has reached its bound, in one transaction; the work in progress must be over."""
-        before = self.dropped
-        file.execute("BEGIN")
-        for gone in retention.free_space(file, self._settings.file_bytes * 7 // 8):
-            self.dropped = before + gone
-        file.execute("COMMIT")
+        with file:
+            file.execute("BEGIN")
+            for _ in self._free_space(file, self._settings.file_bytes * 7 // 8):
+                pass
 
-    def _flush(self, file: sqlite3.Connection, recent: Recent) -> Steps:
-        head = recent.head
-        if persistence.flushed_through(file) + 1 < head.first_number:
-            left, catalog = persistence.load_unflushed(file, head.first_number)
+    def _flush(self, file: sqlite3.Connection, kept: Recent) -> Iterator[None]:
+        head, block_ticks = kept.head, self._settings.block_ticks
+        if recent.flushed_through(file) + 1 < head.first_number:
+            left = recent.load_unflushed(file, head.first_number)
             while len(left):
-                yield from compaction.flush_block(file, left, _rows(left, self._settings.block_ticks), catalog.scale)
-        rows = compaction.ticks_to_flush(head, self._settings.block_ticks)
-        if rows:
-            yield from compaction.flush_block(file, head, rows, recent.catalog.scale)
-            recent.catalog.keep(head.series())
-        yield from compaction.delete_flushed(file, head, recent.layouts)
+                yield from compaction.flush(file, left, len(left.oldest(block_ticks)[1]))
+        if rows := compaction.ticks_to_flush(head, block_ticks):
+            yield from compaction.flush(file, head, rows)
+            kept.catalog.keep(head.series())
+        yield from compaction.delete_flushed(file, head.first_number)
 
-    def _free_space(self, file: sqlite3.Connection) -> Iterator[None]:
+    def _free_space(self, file: sqlite3.Connection, limit_bytes: int) -> Iterator[None]:
         before = self.dropped
-        for gone in retention.free_space(file, self._settings.full_bytes):
+        for gone in retention.free_space(file, limit_bytes):
             self.dropped = before + gone
             yield
 
@@ -95,7 +85,3 @@ class Maintenance:
 
     def _expiry_due(self, now_ms: int) -> bool:
         return self._expired_ms is None or abs(now_ms - self._expired_ms) >= _EXPIRE_EVERY_MS
-
-
-def _rows(head: Head, block_ticks: int) -> int:
-    return len(head.oldest_times(block_ticks)[1])

@@ -12,14 +12,16 @@ from typing import IO, Final
 
 from agent.tsdb import schema
 from agent.tsdb.codec import CodecError
-from agent.tsdb.schema import Kind, StoreCorrupt, StoreError, StoreNewer, StoreUnavailable
+from agent.tsdb.schema import ForeignDatabase, StoreCorrupt, StoreError, StoreUnavailable
 from agent.tsdb.settings import StoreSettings
 
 log = logging.getLogger(__name__)
 
-BUSY_SECONDS: Final = 1.0
+MEMORY: Final = Path(":memory:")
+"""A database without a file."""
 BUSY_MS: Final = 50
 """A tick never waits longer for another program's transaction. [milliseconds]"""
+_BUSY_SECONDS: Final = 1.0
 _SHORTEST_BYTES: Final = 512
 _MAY_COME_BACK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ENOMEM, errno.ESTALE}
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -30,7 +32,7 @@ def connect(path: Path, settings: StoreSettings, *, check: bool = True) -> sqlit
     """Open (or make) the database with the settings that the store relies on, at our schema.
 
     Args:
-        path: The file.
+        path: The file, or `MEMORY`.
         settings: Its bounds.
         check: Read the whole file for damage first.
 
@@ -43,19 +45,26 @@ def connect(path: Path, settings: StoreSettings, *, check: bool = True) -> sqlit
         raise StoreCorrupt(f"{path} is a folder and no database")
     if path.exists() and 0 < path.stat().st_size < _SHORTEST_BYTES:  # SQLite would take it for an empty one
         raise StoreCorrupt(f"{path} is damaged: it is too short to be a database")
-    with errors(path):
-        connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)
-    try:
-        with errors(path):
-            version = _ours(connection, path)
-            _configure(connection, settings)
-            if version == 0:
-                schema.create(connection)
-            if check and version:
-                _check(connection, path)
-    except BaseException:
-        connection.close()
-        raise
+    with (
+        errors(path),
+        _closed_on_error(
+            sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
+        ) as connection,
+    ):
+        is_ours = schema.check(connection, path)
+        if not is_ours:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before anything else is written
+        connection.execute("PRAGMA journal_mode = WAL")
+        _configure_log(connection, settings)
+        connection.execute("PRAGMA cache_size = -2048")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        page = connection.execute("PRAGMA page_size").fetchone()[0]
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        connection.execute(f"PRAGMA max_page_count = {settings.file_bytes // page}")
+        if not is_ours:
+            schema.create(connection)
+        elif check and (damage := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise StoreCorrupt(f"{path} is damaged: {damage.splitlines()[-1]}")
     return connection
 
 
@@ -78,36 +87,35 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     if not os.access(path, os.R_OK):
         raise StoreError(f"cannot read {path}: {os.strerror(errno.EACCES)}")
     try:
-        return _opened_to_read(path, "mode=ro")
+        return _opened_to_read(path, "ro")
     except StoreUnavailable:  # its side files cannot be made: then there is no writer, and no lock is needed
-        return _opened_to_read(path, "mode=ro&immutable=1")
+        return _opened_to_read(path, "ro&immutable=1")
 
 
 def _opened_to_read(path: Path, mode: str) -> sqlite3.Connection:
-    with errors(path):
-        name = f"file:{_quoted(path)}?{mode}"
-        connection = sqlite3.connect(name, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+    with errors(path), _closed_on_error(connect_as(path, mode, _BUSY_SECONDS)) as connection:
+        if not schema.check(connection, path):
+            raise StoreError(f"{path} is empty: an agent that writes to it begins it")
+    return connection
+
+
+@contextlib.contextmanager
+def _closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     try:
-        with errors(path):
-            _of_this_version(_ours(connection, path), path)
+        yield connection
     except BaseException:
         connection.close()
         raise
-    return connection
 
 
-def connect_memory(settings: StoreSettings) -> sqlite3.Connection:
-    """A database without a file, at our schema."""
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    _configure(connection, settings)
-    schema.create(connection)
-    return connection
+def connect_as(path: Path, mode: str, timeout: float = 0.1) -> sqlite3.Connection:
+    """Open a database that exists in a mode of SQLite: ro, rw."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=timeout)
 
 
 def connect_beside(path: Path, settings: StoreSettings) -> sqlite3.Connection:
     """A second connection to a database that is open already; never makes one."""
-    name = f"file:{_quoted(path)}?mode=rw"
-    connection = sqlite3.connect(name, uri=True, isolation_level=None, timeout=0.1)
+    connection = connect_as(path, "rw")
     _configure_log(connection, settings)
     return connection
 
@@ -134,17 +142,10 @@ def lock(path: Path) -> IO[str]:
     return held
 
 
-def set_aside(path: Path, reason: StoreCorrupt) -> Path:
-    """Move what cannot be used out of the way under a new name, and say so in one line.
+def set_aside(path: Path, reason: StoreCorrupt) -> None:
+    """Move a file (or folder) that cannot be used out of the way under a new name, and say so in one line.
 
-    Of damaged databases the last one is kept; another program's file is never deleted.
-
-    Args:
-        path: The file (or folder); it must not be open here.
-        reason: What is wrong with it.
-
-    Returns:
-        Where it is now.
+    It must not be open here. Of damaged databases the last one is kept; another program's file is never deleted.
 
     Raises:
         StoreUnavailable: It cannot be moved now.
@@ -154,7 +155,9 @@ def set_aside(path: Path, reason: StoreCorrupt) -> Path:
         if not foreign:
             for old in path.parent.glob(f"{path.name}.damaged-*"):
                 old.unlink(missing_ok=True)
-        aside = _free_name(path, "foreign" if foreign else "damaged")
+        stamp = int(path.stat().st_mtime)
+        while (aside := path.with_name(f"{path.name}.{'foreign' if foreign else 'damaged'}-{stamp}")).exists():
+            stamp += 1
         path.replace(aside)
         for suffix in _SIDE_FILES:
             with contextlib.suppress(FileNotFoundError):
@@ -162,11 +165,6 @@ def set_aside(path: Path, reason: StoreCorrupt) -> Path:
     except OSError as error:
         raise StoreUnavailable(f"{reason}, and it cannot be moved away: {error.strerror}") from error
     log.error("%s; it is kept as %s and history begins anew", reason, aside.name)
-    return aside
-
-
-class ForeignDatabase(StoreCorrupt):
-    """The file is a database of something else."""
 
 
 @contextlib.contextmanager
@@ -194,60 +192,12 @@ def roll_back(file: sqlite3.Connection) -> None:
             file.execute("ROLLBACK")
 
 
-def is_full(error: sqlite3.Error) -> bool:
+def is_full(error: Exception) -> bool:
     """Whether there is no room: the disk is full, or the file has reached its bound."""
     return (getattr(error, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_FULL
-
-
-def _ours(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of a file that is ours or new (0); reads only."""
-    kind, version = schema.kind(connection)
-    if kind is Kind.NEWER:
-        raise StoreNewer(
-            f"{path} was written by a newer Headroom (schema {version}, this one knows {schema.VERSION}): "
-            "run that version, or move the file away to begin a new one"
-        )
-    if kind is Kind.OLDER:
-        raise StoreCorrupt(f"{path} has schema {version}, which no release has had; this one is {schema.VERSION}")
-    if kind is Kind.FOREIGN:
-        raise ForeignDatabase(f"{path} is a database of something else")
-    return version
-
-
-def _of_this_version(version: int, path: Path) -> None:
-    if version == 0:
-        raise StoreError(f"{path} is empty: an agent that writes to it begins it")
-
-
-def _check(connection: sqlite3.Connection, path: Path) -> None:
-    damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if damage != "ok":
-        raise StoreCorrupt(f"{path} is damaged: {damage.splitlines()[-1]}")
-
-
-def _configure(connection: sqlite3.Connection, settings: StoreSettings) -> None:
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file; before anything is written
-    connection.execute("PRAGMA journal_mode = WAL")
-    _configure_log(connection, settings)
-    connection.execute("PRAGMA cache_size = -2048")
-    connection.execute("PRAGMA temp_store = MEMORY")
-    page = connection.execute("PRAGMA page_size").fetchone()[0]
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-    connection.execute(f"PRAGMA max_page_count = {settings.file_bytes // page}")
 
 
 def _configure_log(connection: sqlite3.Connection, settings: StoreSettings) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA wal_autocheckpoint = 0")  # Tsdb.checkpoint does it off the tick
     connection.execute(f"PRAGMA journal_size_limit = {min(settings.log_bytes, 4 << 20)}")
-
-
-def _free_name(path: Path, what: str) -> Path:
-    stamp = int(path.stat().st_mtime)
-    while (aside := path.with_name(f"{path.name}.{what}-{stamp}")).exists():
-        stamp += 1
-    return aside
-
-
-def _quoted(path: Path) -> str:
-    return str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")

@@ -12,10 +12,8 @@ from typing import Final
 import numpy as np
 
 from agent.tsdb import blocks
-from agent.tsdb.rollup import MINUTE_MS
 from agent.tsdb.schema import LIVE, MINUTES, RAW
-from agent.tsdb.series import Integers
-from agent.tsdb.settings import StoreSettings
+from agent.tsdb.series import MINUTE_MS, Integers
 
 DAY_MS: Final = 86_400_000
 TRUST_MS: Final = DAY_MS
@@ -27,17 +25,10 @@ _KEEP_FREE_PAGES = 256
 _ORPHANS_PER_STEP = 256
 
 
-def expire(connection: sqlite3.Connection, now_ms: int, settings: StoreSettings, minute_days: int) -> Iterator[None]:
-    """Retire what has outlived its retention; `blocks.sweep` deletes it.
-
-    Args:
-        connection: The open database, in a transaction.
-        now_ms: The time. [milliseconds]
-        settings: Retention of raw samples.
-        minute_days: Retention of 1-minute points. [days]
-    """
+def expire(connection: sqlite3.Connection, now_ms: int, raw_seconds: int, minute_days: int) -> Iterator[None]:
+    """Retire what has outlived its retention; `blocks.sweep` deletes it. In a transaction, at `now_ms`."""
     ids, _, _, since = _recorded(connection, RAW)
-    blocks.mark_dead(connection, ids[since > settings.raw_seconds * 1000].tolist())
+    blocks.mark_dead(connection, ids[since > raw_seconds * 1000].tolist())
     yield
     ids, starts, ends, since = _recorded(connection, MINUTES)
     believed = trusted_now(now_ms, starts, ends, since)
@@ -67,12 +58,7 @@ def trusted_now(now_ms: int, starts_ms: Integers, ends_ms: Integers, since_ms: I
 
 
 def delete_orphans(connection: sqlite3.Connection, in_head: Callable[[], set[int]]) -> Iterator[None]:
-    """Delete series that have no data left anywhere.
-
-    Args:
-        connection: The open database, in a transaction.
-        in_head: Answers which series recent ticks have.
-    """
+    """Delete series that have no data left anywhere, neither in blocks nor in recent ticks."""
     query = "SELECT id, EXISTS (SELECT 1 FROM chunks WHERE series = id) FROM series WHERE id > ? ORDER BY id LIMIT ?"
     rows = connection.execute(query, (-1, _ORPHANS_PER_STEP)).fetchall()
     while rows:
@@ -91,11 +77,6 @@ def used_bytes(connection: sqlite3.Connection) -> int:
     return int((pages - free) * size)
 
 
-def series(connection: sqlite3.Connection) -> int:
-    """How many series the file has."""
-    return int(connection.execute("SELECT count(*) FROM series").fetchone()[0])
-
-
 def free_space(connection: sqlite3.Connection, limit_bytes: int) -> Iterator[int]:
     """Delete the oldest blocks until the content fits; yields how many were retired so far.
 
@@ -104,22 +85,14 @@ def free_space(connection: sqlite3.Connection, limit_bytes: int) -> Iterator[int
     """
     gone = 0
     while used_bytes(connection) > limit_bytes:
-        oldest = _least_needed(connection)
-        if oldest is None:
+        raw, _, _, since = _recorded(connection, RAW)
+        candidates = [*raw[since > REPORTED_MS].tolist(), *_recorded(connection, MINUTES)[0].tolist(), *raw.tolist()]
+        if not candidates:
             return
-        blocks.mark_dead(connection, [oldest])
+        blocks.mark_dead(connection, candidates[:1])
         gone += 1
         for _ in blocks.sweep(connection):
             yield gone
-
-
-def _least_needed(connection: sqlite3.Connection) -> int | None:
-    raw, _, _, since = _recorded(connection, RAW)
-    spare = raw[since > REPORTED_MS]
-    for ids in (spare, _recorded(connection, MINUTES)[0], raw):
-        if len(ids):
-            return int(ids[0])
-    return None
 
 
 def shrink(connection: sqlite3.Connection) -> Iterator[None]:

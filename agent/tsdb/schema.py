@@ -2,7 +2,7 @@
 
 import contextlib
 import sqlite3
-from enum import Enum
+from pathlib import Path
 from typing import Final
 
 RAW: Final = 0
@@ -32,27 +32,16 @@ class StoreCorrupt(StoreError):  # noqa: N818 - a state, and the name that handl
     """The file is damaged, or another program's: it must be set aside."""
 
 
+class ForeignDatabase(StoreCorrupt):
+    """The file is a database of something else."""
+
+
 class StoreNewer(StoreError):  # noqa: N818 - a state
     """The file was written by a newer Headroom: it is not touched, and the agent does not start."""
 
 
 class StoreUnavailable(StoreError):  # noqa: N818 - a state
     """The disk cannot be written now: full, read-only or failing. It may come back by itself."""
-
-
-class Kind(Enum):
-    """What a file is."""
-
-    NEW = "new"
-    """Nothing is in it yet."""
-    OURS = "ours"
-    """A database of this program."""
-    OLDER = "older"
-    """A database of this program whose schema was never released: nothing reads it."""
-    NEWER = "newer"
-    """A database of a later version of this program."""
-    FOREIGN = "foreign"
-    """A database of something else."""
 
 
 _STATEMENTS: Final = (
@@ -79,30 +68,35 @@ _STATEMENTS: Final = (
 )
 
 
-def kind(connection: sqlite3.Connection) -> tuple[Kind, int]:
-    """What a file is, and its version; reads only.
+def check(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether a file has our tables; False when nothing is in it yet. Reads only.
 
     Raises:
+        StoreNewer: A later version of this program wrote it.
+        StoreCorrupt: Its schema was never released, or it is a database of something else (`ForeignDatabase`).
         sqlite3.DatabaseError: It is no database, or damaged.
     """
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     mark = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     if not tables and version == 0 and mark in (0, APPLICATION_ID):
-        return Kind.NEW, 0
+        return False
     if mark == APPLICATION_ID and version > VERSION:
-        return Kind.NEWER, version
+        raise StoreNewer(
+            f"{path} was written by a newer Headroom (schema {version}, this one knows {VERSION}): "
+            "run that version, or move the file away to begin a new one"
+        )
     if mark == APPLICATION_ID and 0 < version < VERSION:
-        return Kind.OLDER, version
-    if mark != APPLICATION_ID or version != VERSION:
-        return Kind.FOREIGN, version
+        raise StoreCorrupt(f"{path} has schema {version}, which no release has had; this one is {VERSION}")
     with contextlib.closing(sqlite3.connect(":memory:")) as ours:
         for statement in _STATEMENTS:
             ours.execute(statement)
         wanted = _columns(ours)
     own = {table for table, _ in wanted}
     found = {each for each in _columns(connection) if each[0] in own}
-    return (Kind.OURS if found == wanted else Kind.FOREIGN), version
+    if mark != APPLICATION_ID or version != VERSION or found != wanted:
+        raise ForeignDatabase(f"{path} is a database of something else")
+    return True
 
 
 def _columns(connection: sqlite3.Connection) -> set[tuple[str, str]]:

@@ -1,52 +1,45 @@
 """Which samples count when the clock went back: the latest recording of a stretch of time is the one that is seen.
 
-Recording is cut into runs: stretches in which the clock neither went back nor paused for ten minutes. A sample is
-hidden as soon as a later run covers its time, like the old recording on a tape that is used again. So a window never
-holds two recordings of one moment, a clock that was wrong for a while costs nothing but the time that is recorded
-anew, and a machine that wakes up in 1970 hides nothing of what was recorded in the right year: the jump forward to
-the right time begins a run, which covers only itself.
+Recording is cut into segments: stretches in which the clock neither went back nor paused for ten minutes. A sample is
+hidden as soon as a later segment covers its time, like the old recording on a tape that is used again. So a window
+never holds two recordings of one moment, a clock that was wrong for a while costs nothing but the time that is
+recorded anew, and a machine that wakes up in 1970 hides nothing of what was recorded in the right year: the jump
+forward to the right time begins a segment, which covers only itself.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from agent.tsdb.series import EMPTY, Integers, Mask, Series
+from agent.tsdb.series import Floats, Integers
 
 PAUSE_MS = 600_000
-"""A longer silence (or leap of the clock) ends a run. [milliseconds]"""
+"""A longer silence (or leap of the clock) ends a segment. [milliseconds]"""
 
 Extents: TypeAlias = dict[int, tuple[int, int]]
-"""First and last time of each run, both included [milliseconds]."""
+"""First and last time of each segment, both included [milliseconds]; a later one has a higher number."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentSamples:
-    """Samples of one series out of one run."""
+class Part(NamedTuple):
+    """What one segment has of a series."""
 
     segment: int
-    """The run; a later one has a higher number."""
-    series: Series
-    """The samples."""
+    times_ms: Integers
+    """shape (N,), rising. [milliseconds]"""
+    columns: Floats
+    """The samples, shape (1, N), or average, highest and count of minutes, shape (3, N)."""
 
 
 def next_segment(last: tuple[int, int] | None, time_ms: int, newest: int) -> int:
-    """The run of a tick.
-
-    Args:
-        last: Run and time of the tick before; None when there is none.
-        time_ms: The tick's time. [milliseconds]
-        newest: The highest run so far.
-    """
+    """The segment of a tick, after one of this segment and time, if any; `newest` is the highest so far."""
     if last is None or not last[1] < time_ms <= last[1] + PAUSE_MS:
         return newest + 1
     return last[0]
 
 
 def widened(extents: Extents, more: Extents) -> Extents:
-    """Both together: of a run in both the earlier first and the later last time."""
+    """Both together: of a segment in both the earlier first and the later last time."""
     result = dict(extents)
     for segment, (first, last) in more.items():
         known = result.get(segment, (first, last))
@@ -54,49 +47,29 @@ def widened(extents: Extents, more: Extents) -> Extents:
     return result
 
 
-def shown(segment: int, times_ms: Integers, extents: Extents) -> Mask | None:
-    """Which of a run's times no later run covers; None for all of them.
-
-    Args:
-        segment: The run.
-        times_ms: Rising, at least one. [milliseconds]
-        extents: Of all runs.
-    """
-    mask: Mask | None = None
-    for later, (first, last) in extents.items():
-        if later > segment and first <= times_ms[-1] and last >= times_ms[0]:
-            covered = (times_ms >= first) & (times_ms <= last)
-            mask = ~covered if mask is None else mask & ~covered
-    return mask
+def latest(parts: Mapping[str, Sequence[Part]], extents: Extents) -> Iterator[tuple[str, Integers, Floats]]:
+    """Name, times and columns of each series, in order of time, each moment in its latest recording."""
+    newest = max(extents, default=0)
+    for name, own in parts.items():
+        if len(own) > 1 or own[0].segment < newest:
+            yield name, *joined([_seen(part, extents) if part.segment < newest else part for part in own])
+        else:
+            yield name, own[0].times_ms, own[0].columns
 
 
-def joined(parts: Sequence[SegmentSamples], extents: Extents) -> Series:
-    """Parts of one series as one, in order of time, each moment in its latest recording."""
-    if not parts:
-        return EMPTY
-    if len({part.segment for part in parts}) > 1 or _covered(parts[0].segment, extents):
-        parts = [part for part in (_seen(part, extents) for part in parts) if len(part.series)]
-        parts.sort(key=lambda part: part.series.times[0])
-    if len(parts) == 1:
-        return parts[0].series
-    if not parts:
-        return EMPTY
-    times = np.concatenate([part.series.times for part in parts])
-    values = np.concatenate([part.series.values for part in parts])
-    if not bool(np.all(times[1:] > times[:-1])):  # one run inside a gap of another
+def joined(parts: Sequence[Part]) -> tuple[Integers, Floats]:
+    """Times and columns of all parts, in order of time."""
+    times = np.concatenate([part.times_ms for part in parts])
+    columns = np.concatenate([part.columns for part in parts], axis=1)
+    if not bool(np.all(times[1:] > times[:-1])):  # one segment inside a gap of another
         order = np.argsort(times, kind="stable")
-        times, values = times[order], values[order]
-    return Series(times, values)
+        times, columns = times[order], columns[:, order]
+    return times, columns
 
 
-def _seen(part: SegmentSamples, extents: Extents) -> SegmentSamples:
-    mask = shown(part.segment, np.rint(part.series.times * 1000).astype(np.int64), extents)
-    return (
-        part
-        if mask is None
-        else SegmentSamples(part.segment, Series(part.series.times[mask], part.series.values[mask]))
-    )
-
-
-def _covered(segment: int, extents: Extents) -> bool:
-    return any(later > segment for later in extents)
+def _seen(part: Part, extents: Extents) -> Part:
+    times, seen = part.times_ms, np.ones(len(part.times_ms), bool)
+    for later, (first, last) in extents.items():
+        if later > part.segment and first <= times[-1] and last >= times[0]:
+            seen &= (times < first) | (times > last)
+    return Part(part.segment, times[seen], part.columns[:, seen])

@@ -1,7 +1,7 @@
-"""What a question to the store is answered with: times and values side by side."""
+"""What a query is answered with: samples, or summaries of periods; times and values side by side."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
+MINUTE_MS: Final = 60_000
+FIVE_MINUTES_MS: Final = 300_000
 NO_TIMES: Floats = np.empty(0)
 
 
@@ -25,27 +27,42 @@ class Series:
     def __len__(self) -> int:
         return len(self.times)
 
-    @property
-    def span_seconds(self) -> float:
-        """Time between the first and the last sample; 0 for fewer than two."""
-        return float(self.times[-1] - self.times[0]) if len(self.times) else 0.0
+
+EMPTY: Final = Series(NO_TIMES, NO_TIMES)
 
 
-EMPTY = Series(NO_TIMES, NO_TIMES)
-"""No samples at all."""
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Summaries of equally long periods of one series, oldest first; a period without samples is absent."""
 
+    starts_ms: Integers
+    """When each period begins, shape (N,) [milliseconds]."""
+    average: Floats
+    """Mean of its samples, shape (N,)."""
+    highest: Floats
+    """Largest of its samples, shape (N,)."""
+    count: Integers
+    """Number of its samples, shape (N,)."""
 
-def joined(parts: list[Series]) -> Series:
-    """The parts as one series in order of time; of two samples of one time the later part's stays."""
-    if not parts:
-        return EMPTY
-    if len(parts) == 1:
-        return parts[0]
-    times = np.concatenate([part.times for part in parts])
-    values = np.concatenate([part.values for part in parts])
-    if np.all(times[1:] > times[:-1]):
-        return Series(times, values)
-    order = np.argsort(times, kind="stable")
-    times, values = times[order], values[order]
-    last = np.append(times[1:] != times[:-1], [True])
-    return Series(times[last], values[last])
+    def __len__(self) -> int:
+        return len(self.starts_ms)
+
+    @classmethod
+    def of(cls, times_ms: Integers, values: Floats, period_ms: int = MINUTE_MS) -> "Points":
+        """Summaries of samples per period. The times must not fall."""
+        return cls(times_ms, values, values, np.ones(len(times_ms), np.int64)).merged(period_ms)
+
+    def merged(self, period_ms: int) -> "Points":
+        """The points of longer periods: averages weighted by count. Several points of one period become one."""
+        if not len(self):
+            return self
+        starts = self.starts_ms // period_ms * period_ms
+        first = np.flatnonzero(np.append([True], starts[1:] != starts[:-1]))
+        count = np.add.reduceat(self.count, first)
+        total = np.add.reduceat(self.average * self.count, first)
+        return Points(starts[first], total / count, np.maximum.reduceat(self.highest, first), count)
+
+    def averages(self, period_ms: int) -> Series:
+        """The averages of longer periods, at the times these begin."""
+        coarse = self.merged(period_ms)
+        return Series(coarse.starts_ms / 1000.0, coarse.average)

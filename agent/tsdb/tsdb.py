@@ -8,28 +8,24 @@ written the ticks stay in memory, within a bound, and are written when it can be
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
 import numpy as np
 
-from agent.numerics.aggregate import WindowStatistics
 from agent.samples import Sample
-from agent.tsdb import checkpoints, codec, opening, persistence, retention
-from agent.tsdb.catalog import labels
+from agent.tsdb import checkpoints, codec, opening, retention
+from agent.tsdb import recent as ticks
 from agent.tsdb.codec import CodecError
-from agent.tsdb.compaction import Steps
-from agent.tsdb.file import DatabaseFile, MemoryDatabase
+from agent.tsdb.file import DatabaseFile
 from agent.tsdb.maintenance import Maintenance
-from agent.tsdb.persistence import Recent
-from agent.tsdb.queries import Queries
-from agent.tsdb.rollup import Points
+from agent.tsdb.reader import Reader
+from agent.tsdb.recent import Recent
 from agent.tsdb.schema import StoreCorrupt, StoreError, StoreUnavailable
-from agent.tsdb.series import Series
 from agent.tsdb.settings import StoreSettings
-from agent.tsdb.size import StoreSize
 
 log = logging.getLogger(__name__)
 
@@ -40,37 +36,54 @@ _CATCH_UP_SECONDS: Final = 1.0
 _RETRY_MS: Final = 5000
 _NEXT_TICK_SECONDS: Final = 2.0
 _TICKS_PER_WRITE: Final = 64
+_MEMORY_BYTES: Final = 24 << 20
 _Answer = TypeVar("_Answer")
 _steps_per_unit = lru_cache(maxsize=256)(codec.steps_per_unit)
 
 
-class Tsdb:
+@dataclass(frozen=True, slots=True)
+class StoreSize:
+    """How large the store is, and what it had to do without since the start."""
+
+    file_bytes: int
+    """The file and its write-ahead log on disk."""
+    used_bytes: int
+    """What of the file holds data."""
+    series: int
+    head_ticks: int
+    """Ticks not yet compressed."""
+    unwritten_ticks: int = 0
+    """Ticks that are only in memory, because the disk could not be written."""
+    set_aside: int = 0
+    """Files that could not be used and were set aside."""
+    damaged_chunks: int = 0
+    """Chunks that could not be read: each is a gap of one series."""
+    dropped_blocks: int = 0
+    """Blocks that went before their time, because there was no room."""
+
+
+class Tsdb(Reader):
     """The open store. Used from one thread; only `checkpoint` may run in another one."""
 
     def __init__(self, database_file: DatabaseFile, settings: StoreSettings) -> None:
         """See `open` and `in_memory`.
 
-        Args:
-            database_file: Where it is kept.
-            settings: Retention and bounds.
-
         Raises:
             StoreError: It cannot be opened.
         """
+        super().__init__(Recent())
         self.path = database_file.path
         self.problem = ""
         """Why the file cannot be written now; empty while all is well."""
         self._settings = settings
-        self._database_file = database_file
-        self._recent = Recent.nothing()
-        self._unwritten = self._recent.head.next_number  # the first tick that is only in memory
+        self._file = database_file
+        self._unwritten = self.recent.head.next_number  # the first tick that is only in memory
         self._retry_ms: int | None = None
         self._appended_at = -_NEXT_TICK_SECONDS
         self._read_problem = ""
         self._damaged = 0
-        self._maintenance = Maintenance(settings)
-        self._jobs: Steps | None = None
-        self._queries = self._new_queries()
+        self._maintenance = Maintenance(settings, settings.minute_days)
+        self._jobs: Iterator[None] | None = None
         self._load(database_file.open(check=True))
 
     @classmethod
@@ -94,12 +107,17 @@ class Tsdb:
     def in_memory(cls, settings: StoreSettings | None = None) -> Self:
         """A store without a file, for as long as the real one cannot be opened; bounded to some 30 MiB."""
         settings = settings or StoreSettings()
-        return cls(MemoryDatabase(settings), settings)
+        return cls.open(opening.MEMORY, replace(settings, max_bytes=min(settings.max_bytes, _MEMORY_BYTES)))
+
+    @property
+    def connection(self) -> sqlite3.Connection | None:
+        """The open file; None while there is none."""
+        return self._file.connection
 
     def append(self, now: float, samples: Sequence[Sample]) -> None:
         """Keep one tick. It survives ``kill -9`` when this returns; rarely only after the next one, within 2 s.
 
-        A clock that went back begins a new run; nothing is lost (see `runs`).
+        A clock that went back begins a new segment; nothing is lost (see `segments`).
 
         Args:
             now: The tick's time. [seconds since 1970]
@@ -113,40 +131,11 @@ class Tsdb:
         if samples:
             scales = np.array([_steps_per_unit(sample.metric) for sample in samples])
             amounts = codec.to_steps(np.array([sample.value for sample in samples], dtype=float), scales)
-            numbers = self._recent.catalog.numbers([labels(sample) for sample in samples])
-            self._recent.append(time_ms, numbers, amounts / scales)
+            labels = [(sample.metric, sample.entity, sample.container) for sample in samples]
+            self.recent.append(time_ms, self.recent.catalog.numbers(labels), amounts.astype(float))
             self._bound_memory()
         if not self._may_wait():
             self._write(time_ms)
-
-    def window(self, metric: str, entity: str, start: float, end: float, container: str = "") -> Series:
-        """Raw samples with start < time <= end. [seconds since 1970] Empty when there are none."""
-        return self._queries.window(metric, entity, start, end, container)
-
-    def windows(self, metric: str, start: float, end: float) -> dict[str, Series]:
-        """The same for every entity that has samples of this metric in the window."""
-        return self._queries.windows(metric, start, end)
-
-    def statistics(
-        self, metric: str, entity: str, start: float, end: float, container: str = ""
-    ) -> WindowStatistics | None:
-        """Average, deviation, percentiles, highest, last, count and span of a window; None when it has no samples."""
-        return self._queries.statistics(metric, entity, start, end, container)
-
-    def minutes(
-        self, metric: str, start: float, end: float, entities: Collection[str] | None = None
-    ) -> dict[str, Points]:
-        """1-minute points (average, highest, count) by entity, of minutes that begin at start <= time < end.
-
-        They reach back `minute_days`; the minutes of the last ticks are computed on the spot.
-        """
-        return self._queries.minutes(metric, start, end, entities)
-
-    def averages(
-        self, metric: str, start: float, end: float, entities: Collection[str] | None = None
-    ) -> dict[str, Series]:
-        """Averages of five minutes by entity, of these or of all, at the times they begin; from 1-minute points."""
-        return self._queries.averages(metric, start, end, entities)
 
     def save_checkpoints(self, content: Mapping[str, bytes], now: float | None = None) -> None:
         """Replace all checkpoints, in one transaction.
@@ -154,20 +143,13 @@ class Tsdb:
         Raises:
             StoreUnavailable: They could not be written.
         """
-        last = self._recent.head.last
+        last = self.recent.head.last
         saved = (0.0 if last is None else last[1] / 1000.0) if now is None else now
         self._do(lambda file: checkpoints.save(file, saved, content))
 
     def load_checkpoints(self) -> dict[str, bytes]:
         """The checkpoints last saved, by name; nothing while there is no file to read."""
-        file = self._database_file.file
-        if file is None:
-            return {}
-        try:
-            return checkpoints.load(file)
-        except sqlite3.Error as error:
-            self._was_read(error)
-            return {}
+        return dict(self._read(lambda file: checkpoints.load(file).items()))
 
     def set_minute_retention(self, window_days: float) -> None:
         """Keep 1-minute points for a policy's window: max(configured, window + 1) days."""
@@ -183,19 +165,17 @@ class Tsdb:
         Raises:
             StoreUnavailable: It could not be written; tried again later.
         """
-        if self.problem or self._unwritten < self._recent.head.next_number:
+        head, now_ms = self.recent.head, round(now * 1000)
+        if self.problem or self._unwritten < head.next_number or self._file.is_renewing_log:
             return
-        now_ms = round(now * 1000)
-        if self._database_file.is_renewing_log:
+        if self._jobs is None and not self._maintenance.is_due(self.recent, now_ms):
             return
-        if self._jobs is None and not self._maintenance.is_due(self._recent, now_ms):
-            return
-        if len(self._recent.head) > self._settings.memory_ticks:
+        if len(head) > self._settings.memory_ticks:
             seconds = _CATCH_UP_SECONDS
-        elif len(self._recent.head) > _BEHIND_BLOCKS * self._settings.block_ticks:
+        elif len(head) > _BEHIND_BLOCKS * self._settings.block_ticks:
             seconds *= _BEHIND_FACTOR
         deadline = time.perf_counter() + seconds
-        self._database_file.bound_log()
+        self._file.bound_log()
         self._do(lambda file: self._work(file, now_ms, deadline))
 
     def checkpoint(self) -> None:
@@ -204,30 +184,31 @@ class Tsdb:
         Raises:
             StoreUnavailable: It could not be written.
         """
-        self._database_file.checkpoint()
+        self._file.checkpoint()
 
     def size(self) -> StoreSize:
         """How large the store is now."""
-        file = self._database_file.file
+        file = self.connection
+        query = "SELECT count(*) FROM series"
         return StoreSize(
-            file_bytes=self._database_file.bytes_on_disk(),
+            file_bytes=self._file.bytes_on_disk(),
             used_bytes=0 if file is None else retention.used_bytes(file),
-            series=len(self._recent.catalog) if file is None else retention.series(file),
-            head_ticks=len(self._recent.head),
-            unwritten_ticks=self._recent.head.count_from(self._unwritten),
-            set_aside=self._database_file.set_aside,
+            series=len(self.recent.catalog) if file is None else int(file.execute(query).fetchone()[0]),
+            head_ticks=len(self.recent.head),
+            unwritten_ticks=self.recent.head.count_from(self._unwritten),
+            set_aside=self._file.set_aside,
             damaged_chunks=self._damaged,
             dropped_blocks=self._maintenance.dropped,
         )
 
     def close(self) -> None:
         """Write what is left, flush and close; the log is emptied into the file."""
-        while self._unwritten < self._recent.head.next_number and not self.problem:
+        while self._unwritten < self.recent.head.next_number and not self.problem:
             try:
                 self._write(None)
             except StoreError as error:
                 log.warning("%s", error)
-        self._database_file.close()
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -240,19 +221,20 @@ class Tsdb:
         now, before = time.monotonic(), self._appended_at
         self._appended_at = now
         soon = now - before < _NEXT_TICK_SECONDS
-        return soon and self._database_file.is_renewing_log and self._recent.head.next_number - self._unwritten <= 1
+        return soon and self._file.is_renewing_log and self.recent.head.next_number - self._unwritten <= 1
 
     def _write(self, time_ms: int | None) -> None:
         """Write ticks through that are only in memory; the oldest first, so that an outage is caught up with."""
-        if self._database_file.is_lost:
-            self._database_file.abandon()
-            self._unwritten, self._retry_ms = self._recent.head.first_number, None
-        if self._database_file.file is None and not self._retry_due(time_ms):
+        if self._file.is_lost:
+            self._file.abandon()
+            self._unwritten, self._retry_ms = self.recent.head.first_number, None
+        waited = time_ms is not None and (self._retry_ms is None or abs(time_ms - self._retry_ms) >= _RETRY_MS)
+        if self.connection is None and not waited:
             raise StoreUnavailable(self.problem)
         try:
-            if self._database_file.file is None:
-                self._load(self._database_file.open(check=False))
-            self._database_file.bound_log()
+            if self.connection is None:
+                self._load(self._file.open(check=False))
+            self._file.bound_log()
             if self.problem:
                 self._write_through(1)  # enough to see whether it works again
             self._write_through(_TICKS_PER_WRITE)
@@ -266,22 +248,20 @@ class Tsdb:
             raise StoreUnavailable(self._read_problem)
 
     def _write_through(self, most: int) -> None:
-        self._unwritten = self._do(lambda file: persistence.write(file, self._recent, self._unwritten, most))
+        self._unwritten = self._do(lambda file: ticks.write(file, self.recent, self._unwritten, most))
 
     def _work(self, file: sqlite3.Connection, now_ms: int, deadline: float) -> None:
         """Steps of the upkeep in one transaction, until the deadline."""
         if self._jobs is None:
-            self._jobs = self._maintenance.work(file, self._recent, now_ms)
+            self._jobs = self._maintenance.work(file, self.recent, now_ms)
         file.execute("BEGIN")
-        for then in self._jobs:
-            if then is not None or time.perf_counter() >= deadline:
+        for _ in self._jobs:
+            if time.perf_counter() >= deadline:
                 break
         else:
-            self._jobs = then = None
+            self._jobs = None
         file.execute("COMMIT")
-        if then is not None:
-            then()
-        self._queries.blocks_changed()
+        self._file_extents.clear()
 
     def _do(self, action: Callable[[sqlite3.Connection], _Answer]) -> _Answer:
         """Write to the file; when that shows that it is damaged, or has no room, to what it is then, once more.
@@ -290,10 +270,9 @@ class Tsdb:
             StoreUnavailable: It cannot be written now.
             StoreError: It may not be used.
         """
-        with self._database_file.writing():
+        with self._file.writing():
             for again in (True, False):
-                file = self._database_file.file
-                if file is None:
+                if (file := self.connection) is None:
                     break
                 try:
                     return action(file)
@@ -314,11 +293,10 @@ class Tsdb:
             self._start_over(reason)
             return True
         except StoreUnavailable:
-            return isinstance(error, sqlite3.Error) and opening.is_full(error) and self._freed_space()
+            return opening.is_full(error) and self._freed_space()
 
     def _freed_space(self) -> bool:
-        file = self._database_file.file
-        if file is None or not self._database_file.is_at_bound():
+        if (file := self.connection) is None or not self._file.is_at_bound():
             return False
         log.warning("store %s is full: the oldest samples are dropped; a larger --store-max-mib keeps more", self.path)
         before = self._maintenance.dropped
@@ -327,27 +305,17 @@ class Tsdb:
         except sqlite3.Error:
             opening.roll_back(file)
             return False
-        self._queries.blocks_changed()
+        self._file_extents.clear()
         return self._maintenance.dropped > before
 
-    def _load(self, recent: Recent, *, everything: bool = False) -> None:
-        """Go on with what a file has, and the ticks that it lacks.
-
-        Args:
-            recent: What was read from it.
-            everything: It lacks all, because it begins anew.
-        """
-        old, first = self._recent, recent.head.next_number
-        recent.append_from(old, old.head.first_number if everything else self._unwritten)
-        self._recent, self._unwritten = recent, first
-        fresh = Maintenance(self._settings)
-        fresh.minute_days, fresh.dropped = self._maintenance.minute_days, self._maintenance.dropped
-        self._maintenance, self._jobs = fresh, None
-        self._queries = self._new_queries()
-
-    def _new_queries(self) -> Queries:
-        recent, database_file = self._recent, self._database_file
-        return Queries(recent.catalog, recent.head, database_file.file, self._was_read, self._cannot_decode)
+    def _load(self, found: Recent, *, everything: bool = False) -> None:
+        """Go on with what was read from a file, and the ticks that it lacks: all, when it begins anew."""
+        first = found.head.next_number
+        found.append_from(self.recent, self.recent.head.first_number if everything else self._unwritten)
+        self.recent, self._unwritten = found, first
+        self._maintenance = Maintenance(self._settings, self._maintenance.minute_days, self._maintenance.dropped)
+        self._jobs = None
+        self._file_extents.clear()
 
     def _write_failed(self, error: StoreError, time_ms: int | None) -> None:
         """The file cannot be written: from now on in memory."""
@@ -355,21 +323,17 @@ class Tsdb:
         self._retry_ms = time_ms
         self.problem = f"{error}; new samples are held in memory, and written when it works again"
 
-    def _retry_due(self, time_ms: int | None) -> bool:
-        return time_ms is not None and (self._retry_ms is None or abs(time_ms - self._retry_ms) >= _RETRY_MS)
-
     def _bound_memory(self) -> None:
         """Drop the oldest ticks when the disk is away for too long; those in the file are flushed from there."""
-        head, most = self._recent.head, self._settings.memory_ticks
+        head, most = self.recent.head, self._settings.memory_ticks
         beyond = len(head) - (most if self.problem else 2 * most)
         if beyond > 0:
             self._jobs = None  # it counts on the oldest ticks
             head.drop(max(beyond, self._settings.block_ticks // 4))
             self._unwritten = max(self._unwritten, head.first_number)
-            self._recent.catalog.keep(head.series())
+            self.recent.catalog.keep(head.series())
 
-    def _was_read(self, error: sqlite3.Error | None) -> bool:
-        """The file was read, or why it could not be; then answers come from memory. Whether it may be read again."""
+    def _was_read(self, error: sqlite3.Error | None) -> None:
         self._read_problem = ""
         if error is not None:
             try:
@@ -377,17 +341,15 @@ class Tsdb:
                     raise error
             except StoreCorrupt as reason:
                 self._start_over(reason)
-                return False
             except StoreUnavailable:
                 self._read_problem = f"cannot read {self.path}: {error}; answers come from the last samples alone"
-        return True
 
     def _start_over(self, reason: StoreCorrupt) -> None:
         """Set the file aside and go on in a new one with what memory holds."""
         try:
-            self._load(self._database_file.replace(reason), everything=True)
+            self._load(self._file.replace(reason), everything=True)
         except StoreError as error:
-            self._unwritten = self._recent.head.first_number
+            self._unwritten = self.recent.head.first_number
             self._write_failed(error, None)
 
     def _cannot_decode(self, block: int, series: int, error: CodecError) -> None:

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agent.tsdb import blocks, codec, opening, rollup
+from agent.tsdb import blocks, codec, opening
 from agent.tsdb.codec import CodecError
 from agent.tsdb.inspection import DatabaseReader
-from agent.tsdb.rollup import MINUTE_MS
 from agent.tsdb.schema import LIVE, MINUTES, RAW, StoreCorrupt
 from agent.tsdb.segments import Extents
-from agent.tsdb.series import Integers
+from agent.tsdb.series import MINUTE_MS, Integers, Points
 
 _MOST_FINDINGS = 20
 
@@ -88,12 +87,10 @@ def _blocks(database: DatabaseReader, result: VerificationResult) -> Iterator[st
 
 
 def _points(tier: int, data: bytes, times: Integers) -> int:
-    if tier == RAW:
-        return len(blocks.decode_raw(data, times, 1.0)[0])
-    points = blocks.decode_minutes(data, times, 1.0)
-    if bool(np.any(points.highest < points.average)) or bool(np.any(points.count < 1)):
+    own, columns = blocks.decode(tier, data, times)
+    if tier == MINUTES and bool(np.any(columns[1] < columns[0]) or np.any(columns[2] < 1)):
         raise CodecError("damaged chunk: a minute whose highest is below its average, or that counts nothing")
-    return len(points)
+    return len(own)
 
 
 def _overlaps(connection: sqlite3.Connection) -> Iterator[str]:
@@ -110,7 +107,7 @@ def _overlaps(connection: sqlite3.Connection) -> Iterator[str]:
 def _recent(database: DatabaseReader, result: VerificationResult) -> Iterator[str]:
     """The ticks that are not compressed yet: those that could be loaded are sound but for their order."""
     before: tuple[int, int] = (-1, 0)
-    for tick in database.recent.head.ticks(0, 1 << 62):
+    for tick in database.recent.head.ticks(0):
         result.samples += len(tick.series)
         if tick.segment == before[0] and tick.time_ms <= before[1]:
             yield f"tick {tick.number} is not later than the one before it"
@@ -119,7 +116,6 @@ def _recent(database: DatabaseReader, result: VerificationResult) -> Iterator[st
 
 def _roll_up(database: DatabaseReader) -> Iterator[str]:
     """Where samples and minutes are both kept they must agree."""
-    queries = database.queries
     extents = blocks.extents(database.connection, RAW)
     if not extents or _is_recorded_over(extents, database.recent.head.extents()):
         return  # a minute that was recorded twice is cut at its beginning, its samples where the second time began
@@ -129,10 +125,10 @@ def _roll_up(database: DatabaseReader) -> Iterator[str]:
         "JOIN series ON series.id = chunks.series WHERE blocks.tier = ? AND blocks.state = ?"
     )
     for metric, entity, container in database.connection.execute(query, (RAW, LIVE)).fetchall():
-        samples = queries.window(metric, entity, (start - 1) / 1000, (end - 1) / 1000, container)
-        minutes = queries.minutes_of(metric, entity, start / 1000, end / 1000, container)
+        samples = database.window(metric, entity, (start - 1) / 1000, (end - 1) / 1000, container)
+        minutes = database.minutes(metric, start / 1000, end / 1000, (entity,), container).get(entity)
         times = np.rint(samples.times * 1000).astype(np.int64)
-        wanted = rollup.points(times, samples.values, MINUTE_MS)
+        wanted = Points.of(times, samples.values)
         starts = np.empty(0, np.int64) if minutes is None else minutes.starts_ms
         if not np.array_equal(starts, wanted.starts_ms):
             yield f"{metric} of {entity}: has samples of {len(wanted)} minutes, and {len(starts)} minutes"

@@ -18,7 +18,7 @@ import pytest
 from agent import database
 from agent.samples import CPU, MEMORY, Sample
 from agent.tsdb import export
-from agent.tsdb.queries import Queries
+from agent.tsdb.reader import Reader
 from agent.tsdb.schema import StoreError
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
@@ -195,14 +195,14 @@ def test_export_holds_a_slice(
             store.maintain(time)
     held: list[int] = []
     name, slice_seconds = {"raw": ("windows", 600), "5m": ("minutes", 6 * 3600), "1d": ("minutes", 86400)}[resolution]
-    ask = getattr(Queries, name)
+    ask = getattr(Reader, name)
 
     def counted(*given: object) -> dict[str, Sized]:
         found: dict[str, Sized] = ask(*given)
         held.append(sum(map(len, found.values())))
         return found
 
-    monkeypatch.setattr(Queries, name, counted)
+    monkeypatch.setattr(Reader, name, counted)
     header, rows = _read(
         run("export", "--metric", "cpu", "--window", "30d", "--resolution", resolution, folder=tmp_path)
     )

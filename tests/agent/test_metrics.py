@@ -8,7 +8,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from agent.metrics import Metrics
 from agent.report_metrics import show_store
-from agent.tsdb.size import StoreSize
+from agent.tsdb.tsdb import StoreSize
 
 TABLE = Path(__file__).parents[2] / "docs/metrics.md"
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([\w, ]*)\| (.+) \|$", flags=re.MULTILINE)

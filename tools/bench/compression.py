@@ -7,6 +7,7 @@ import numpy as np
 from agent.numerics.arrays import FloatArray
 from agent.samples import CPU, MEMORY
 from agent.tsdb import blocks, codec
+from agent.tsdb.schema import RAW
 from agent.tsdb.settings import StoreSettings
 from tools.bench.measurement import Measurement
 from tools.devcluster import traces
@@ -43,4 +44,6 @@ def measure(*, quick: bool = False) -> Iterator[Measurement]:
 def _bytes_per_sample(metric: str, values: FloatArray) -> float:
     length, scale = StoreSettings().block_ticks, codec.steps_per_unit(metric)
     parts = [row[at : at + length] for row in values for at in range(0, len(row) - length + 1, length)]
-    return sum(len(blocks.encode_raw(length, part, scale) or b"") for part in parts) / (len(parts) * length)
+    times = np.arange(length) * 1000
+    chunks = [blocks.encode(RAW, times, times, np.array([codec.to_steps(part, scale)], float)) for part in parts]
+    return sum(map(len, chunks)) / (len(parts) * length)

@@ -10,10 +10,10 @@ import numpy as np
 from agent.numerics.packing import CheckpointError
 from agent.pod_metadata import PodMetadata, PodMetadataStore
 from agent.samples import NODE, SYS
-from agent.tsdb import checkpoints, rollup
+from agent.tsdb import checkpoints
 from agent.tsdb.inspection import DatabaseReader
-from agent.tsdb.rollup import FIVE_MINUTES_MS
 from agent.tsdb.schema import StoreError
+from agent.tsdb.series import FIVE_MINUTES_MS
 from headroom.backtest.sources import Options, Progress, export, grid
 from headroom.backtest.sources.pod_lifetimes import Key, Measured, traces_of
 from headroom.backtest.sources.pods import Pod, merge_pod, read_pods
@@ -85,10 +85,10 @@ def _measure(database: DatabaseReader, node: str, measured: Measured) -> None:
     first = max(min(times), measured.options.since or 0.0)
     last = min(max(times) + 1.0, np.inf if measured.options.until is None else measured.options.until)
     for start in np.arange(first // _DAY_SECONDS * _DAY_SECONDS, last, _DAY_SECONDS).tolist():
-        found = database.queries.minutes(measured.resource, start, min(start + _DAY_SECONDS, last))
+        found = database.minutes(measured.resource, start, min(start + _DAY_SECONDS, last))
         for entity, minutes in found.items():
             if entity not in (NODE, SYS):
-                points = rollup.merged(minutes, FIVE_MINUTES_MS)
+                points = minutes.merged(FIVE_MINUTES_MS)
                 measured.add(Key(node, entity), points.starts_ms / 1000.0, points.average)
 
 

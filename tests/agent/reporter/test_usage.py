@@ -6,8 +6,8 @@ import pytest
 from agent.reporter.usage import Usages, measure
 from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS, Sample
 from agent.tsdb import blocks
-from agent.tsdb.rollup import Points
-from agent.tsdb.series import Integers
+from agent.tsdb.schema import MINUTES
+from agent.tsdb.series import Floats, Integers
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from crds.node_metric import (
@@ -173,7 +173,7 @@ def test_long_windows_are_of_minutes(tmp_path: Path) -> None:
 def test_longest_windows_read_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A report with ten of the longest windows reads the minutes of the node and the system once, and no pod's."""
     read: list[bytes] = []
-    real = blocks.decode_minutes
+    real = blocks.decode
     with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=60, raw_seconds=4 * 3600)) as store:
         entities = (NODE, SYS, *(f"pod-{number}" for number in range(30)))
         for number in range(7 * 288):
@@ -182,11 +182,11 @@ def test_longest_windows_read_little(tmp_path: Path, monkeypatch: pytest.MonkeyP
             store.maintain(now, seconds=1.0)
         counts = connection(store).execute("SELECT count(*) FROM blocks WHERE tier = 1 AND state = 1").fetchone()
 
-        def counted(data: bytes, times_ms: Integers, scale: float) -> Points:
-            read.append(data)
-            return real(data, times_ms, scale)
+        def counted(tier: int, data: bytes, times_ms: Integers) -> tuple[Integers, Floats]:
+            read.extend([data] if tier == MINUTES else [])
+            return real(tier, data, times_ms)
 
-        monkeypatch.setattr(blocks, "decode_minutes", counted)
+        monkeypatch.setattr(blocks, "decode", counted)
         durations = [LONGEST_DURATION_SECONDS - number for number in range(MOST_DURATIONS)]
         found = measure(
             now,

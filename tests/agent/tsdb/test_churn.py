@@ -36,7 +36,7 @@ def test_departed_pods_cost_no_memory(tmp_path: Path) -> None:
     with Tsdb.open(path, SETTINGS) as store:
         _churn(store)
         assert store.size().series > DEPARTED
-        assert len(store._recent.catalog) <= 2 + AT_A_TIME * RECENT
+        assert len(store.recent.catalog) <= 2 + AT_A_TIME * RECENT
     tracemalloc.start()
     with Tsdb.open(path, SETTINGS):
         held, _ = tracemalloc.get_traced_memory()
@@ -51,13 +51,7 @@ def test_departed_pods_cost_no_window(tmp_path: Path, monkeypatch: pytest.Monkey
         decoded: list[int] = []
         from agent.tsdb import blocks  # noqa: PLC0415 - what is counted
 
-        real = blocks.decode_raw
-
-        def counted(*arguments: object) -> object:
-            decoded.append(1)
-            return real(*arguments)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(blocks, "decode_raw", counted)
+        monkeypatch.setattr(blocks, "decode", lambda *_: decoded.append(1))
         found = store.windows(CPU, now - 5 * STEP, now)
         assert found.keys() == {"node", "steady", *(name for name in found if name.startswith("short-"))}
         assert len(found) == 2 + 5 * AT_A_TIME

@@ -29,9 +29,9 @@ def test_older_schema_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixt
 def test_new_file_is_ours() -> None:
     """What is made is what is looked for."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as file:
-        assert schema.kind(file) == (schema.Kind.NEW, 0)
+        assert not schema.check(file, Path("t.db"))
         schema.create(file)
-        assert schema.kind(file) == (schema.Kind.OURS, schema.VERSION)
+        assert schema.check(file, Path("t.db"))
 
 
 def test_newer_schema_is_refused(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ def test_window_is_half_open(tmp_path: Path) -> None:
         window = store.window(CPU, "a", START + 2, START + 5)
         assert window.times.tolist() == [START + 3, START + 4, START + 5]
         assert window.values.tolist() == [0.003, 0.004, 0.005]
-        assert window.span_seconds == 2
 
 
 def test_windows_are_by_entity(tmp_path: Path) -> None:

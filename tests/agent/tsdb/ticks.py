@@ -33,6 +33,6 @@ def finish(store: Tsdb, now: float) -> None:
 
 def connection(store: Tsdb) -> sqlite3.Connection:
     """The open file behind a store."""
-    file = store._database_file.file
+    file = store.connection
     assert file is not None
     return file

@@ -161,7 +161,7 @@ def write(order: Order) -> None:
         os._exit(1)
     say(f"ok {last}")
     doom = Doom(order, progress)
-    file = store._database_file.file
+    file = store.connection
     assert file is not None
     file.set_trace_callback(doom.see)
     threading.Thread(target=_move_log, args=(store, doom), daemon=True).start()

@@ -18,7 +18,7 @@ from agent.pods import PodRef, pod_ref
 from agent.reporter.node_metric import aggregated, pod_metric, resource_map
 from agent.reporter.usage import Usages, Window, measure
 from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS
-from agent.tsdb.rollup import Points
+from agent.tsdb.series import Points
 from crds.node_metric import ResourceMap
 from tests.golden.adapters import Adapter, priority
 from tests.golden.adapters.pods import kubernetes_pod

@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler_plugins.framework.plugin import Problem, Victims
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
-from scheduler_plugins.preemption.selection.handler import answer
+from scheduler_plugins.preemption.handler import answer
 from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.admission import Over, demands, refusal
 from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, minus

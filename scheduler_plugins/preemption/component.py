@@ -21,8 +21,7 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import LONGEST_SECONDS
 from scheduler_plugins.snapshot.cache import ClusterCache
 
-COMPONENT: Final = "headroom-scheduler"
-"""Who speaks in the Events."""
+COMPONENT: Final = "headroom-scheduler"  # who speaks in the Events
 
 _SOONEST_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 30.0
@@ -71,8 +70,7 @@ class PreemptionComponent:
         self._controller = Controller(
             settings, evaluator, self.pending, writing, leader, recorder, metrics, Clocks(api.server_time)
         )
-        self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
-        """What runs until the end, by name."""
+        self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}  # what runs until the end, by name
         if settings.enabled:
             self.background["reclaim"] = self.run
             self.background["telling of reclaim"] = recorder.run

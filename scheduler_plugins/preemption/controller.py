@@ -36,8 +36,7 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 
-INTERVAL_SECONDS: Final = 1.0
-"""How often we look when nothing tells us to. [s]"""
+INTERVAL_SECONDS: Final = 1.0  # how often we look when nothing tells us to [s]
 
 WORK_SHARE: Final = 0.1
 """How much of one core decisions may take in the long run: answers to kube-scheduler wait for each of them."""
@@ -54,12 +53,9 @@ _LOG: Final = logging.getLogger(__name__)
 class _Undecided:
     """A pod for which nobody could be evicted."""
 
-    version: int | None
-    """Of what was known of quotas and claims then; None: whatever changes."""
-    wait: float
-    """How long it is left alone, unless that changes. [s]"""
-    until: float
-    """When that ends. [s, monotonic]"""
+    version: int | None  # of what was known of quotas and claims then; None: whatever changes
+    wait: float  # how long it is left alone, unless that changes [s]
+    until: float  # when that ends [s, monotonic]
 
 
 class Controller:

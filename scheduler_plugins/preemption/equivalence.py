@@ -11,7 +11,7 @@ from typing import Final
 
 from crds import names
 from headroom.cluster import selector
-from scheduler_plugins.preemption.constraints.unmodelled import kinds_beyond_model
+from scheduler_plugins.preemption.constraints import kinds_beyond_model
 from scheduler_plugins.preemption.pending import is_about_room, refusal_of
 from scheduler_plugins.quota.affinity import AffinityTerm
 from scheduler_plugins.quota.cluster import QuotaCluster

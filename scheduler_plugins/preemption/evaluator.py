@@ -32,16 +32,11 @@ _CONSTRAINTS: Final = ("nodeSelector", "affinity", "tolerations", "topologySprea
 class Evaluator:
     """Decides for one pod, by all that is known at the moment."""
 
-    cluster: QuotaCluster
-    """Quotas, pods, nodes."""
-    cache: ClusterCache
-    """The cluster as the other plugins see it."""
-    others: Cycle
-    """The other plugins of the profile: a node that they refuse whoever leaves is no place for the pod."""
-    settings: PreemptionSettings
-    """What is allowed."""
-    metrics: PreemptionMetrics
-    """Where it is counted."""
+    cluster: QuotaCluster  # quotas, pods, nodes
+    cache: ClusterCache  # the cluster as the other plugins see it
+    others: Cycle  # the other plugins of the profile: a node that they refuse whoever leaves is no place for the pod
+    settings: PreemptionSettings  # what is allowed
+    metrics: PreemptionMetrics  # where it is counted
 
     def __call__(
         self, pod: QuotaPod, now: float, nodes: Iterable[str] | None = None, held: Hold | None = None

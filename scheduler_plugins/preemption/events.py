@@ -10,22 +10,14 @@ from headroom.kube.events import EventRecorder
 from headroom.runtime.token_bucket import TokenBucket
 from scheduler_plugins.quota.pod import QuotaPod
 
-ACTION: Final = "Preempting"
-"""What was done, in Events, as kube-scheduler calls it."""
-RECLAIMING: Final = "Reclaiming"
-"""Of the pod for which others are evicted."""
-PREEMPTED: Final = "Preempted"
-"""Of a pod that was evicted, as kube-scheduler calls it."""
-BEYOND_MAX: Final = "BoundBeyondMax"
-"""Of a pod that was bound beyond its quota's max."""
-NOBODY: Final = "ReclaimImpossible"
-"""Of a pod for which nobody may be evicted."""
-WITHHELD: Final = "ReclaimWithheld"
-"""Of a pod for which somebody could be evicted, and is not for now."""
-EXPIRED: Final = "ReclaimExpired"
-"""Of a pod that did not use the room that was made for it in time."""
-DRY_RUN: Final = "ReclaimDryRun"
-"""Of a pod for which others would be evicted if that were not only a rehearsal."""
+ACTION: Final = "Preempting"  # what was done, in Events, as kube-scheduler calls it
+RECLAIMING: Final = "Reclaiming"  # of the pod for which others are evicted
+PREEMPTED: Final = "Preempted"  # of a pod that was evicted, as kube-scheduler calls it
+BEYOND_MAX: Final = "BoundBeyondMax"  # of a pod that was bound beyond its quota's max
+NOBODY: Final = "ReclaimImpossible"  # of a pod for which nobody may be evicted
+WITHHELD: Final = "ReclaimWithheld"  # of a pod for which somebody could be evicted, and is not for now
+EXPIRED: Final = "ReclaimExpired"  # of a pod that did not use the room that was made for it in time
+DRY_RUN: Final = "ReclaimDryRun"  # of a pod for which others would be evicted if that were not only a rehearsal
 
 _BURST: Final = 50
 _REFILL_SECONDS: Final = 0.5

@@ -9,42 +9,32 @@ from typing import Any, Final
 
 from headroom.cluster.pod import is_terminal
 from headroom.kube import STRATEGIC_MERGE_PATCH, ApiError, ApiServer, ApiUnavailable, paths
-from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from scheduler_plugins.preemption.selection.context import BudgetsRule
 from scheduler_plugins.quota.pod import QuotaPod
 
-LONGEST_GRACE_SECONDS: Final = 3600.0
-"""A longer grace period of a victim counts as this long for a hold. [s]"""
-CONDITION: Final = "DisruptionTarget"
-"""Condition of a pod that has to leave."""
-REASON: Final = "PreemptionByScheduler"
-"""Its reason, as kube-scheduler's own preemption gives it."""
+LONGEST_GRACE_SECONDS: Final = 3600.0  # a longer grace period of a victim counts as this long for a hold [s]
+CONDITION: Final = "DisruptionTarget"  # condition of a pod that has to leave
+REASON: Final = "PreemptionByScheduler"  # its reason, as kube-scheduler's own preemption gives it
 
 _DEFAULT_GRACE_SECONDS: Final = 30
-_ATTEMPTS: Final = 3
-"""How often a pod is told to leave that changes meanwhile."""
+_ATTEMPTS: Final = 3  # how often a pod is told to leave that changes meanwhile
 
 
 class Evicted(StrEnum):
     """What came of an eviction; the values are those of the metric's label."""
 
-    EVICTED = "evicted"
-    """It leaves."""
-    GONE = "gone"
-    """It had left already, or is on its way out, or is another pod now."""
-    BUDGET = "refused-by-budget"
-    """A PodDisruptionBudget forbids it now."""
-    REFUSED = "refused"
-    """Something else forbids it: an admission webhook, or missing rights."""
+    EVICTED = "evicted"  # it leaves
+    GONE = "gone"  # it had left already, or is on its way out, or is another pod now
+    BUDGET = "refused-by-budget"  # a PodDisruptionBudget forbids it now
+    REFUSED = "refused"  # something else forbids it: an admission webhook, or missing rights
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What came of an eviction, and why the pod stays if it does."""
 
-    result: Evicted
-    """What came of it."""
-    why: str = ""
-    """Why it stays."""
+    result: Evicted  # what came of it
+    why: str = ""  # why it stays
 
 
 async def grace_of(api: ApiServer, victim: QuotaPod) -> float | None:

@@ -12,18 +12,15 @@ from typing import Final
 from headroom.runtime.backoff import Backoff
 from scheduler_plugins.quota.hold import Hold
 
-EARLY_SECONDS: Final = 60.0
-"""A pod that ends within this time after room was made for it did not need it much. [s]"""
+EARLY_SECONDS: Final = 60.0  # a pod that ends within this time after room was made for it did not need it much [s]
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionBackoff:
     """How long to wait after the n-th attempt that came to nothing."""
 
-    first_seconds: float
-    """After the first. [s]"""
-    longest_seconds: float
-    """At most. [s]"""
+    first_seconds: float  # after the first [s]
+    longest_seconds: float  # at most [s]
 
     def after(self, attempts: int) -> float:
         """Twice as long each time. [s]"""
@@ -44,8 +41,7 @@ class _Strikes:
 class WorkloadBackoff:
     """Workloads whose pods ended early."""
 
-    back_off: EvictionBackoff
-    """How long they wait."""
+    back_off: EvictionBackoff  # how long they wait
     _made: dict[str, tuple[str, float]] = field(default_factory=dict)
     _strikes: dict[str, _Strikes] = field(default_factory=dict)
 

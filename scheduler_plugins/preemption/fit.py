@@ -9,11 +9,19 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from scheduler_plugins.preemption.constraints import ports
-from scheduler_plugins.preemption.constraints.node_affinity import REASON as OTHER_NODES
-from scheduler_plugins.preemption.constraints.node_affinity import NodeTest, required_nodes
-from scheduler_plugins.preemption.constraints.taints import CORDONED, TAINTED, keeps_away, tolerates_cordon
-from scheduler_plugins.preemption.constraints.unmodelled import between_pods, beyond_model
+from scheduler_plugins.preemption.constraints import (
+    CORDONED,
+    OTHER_NODES,
+    PORTS_TAKEN,
+    TAINTED,
+    NodeTest,
+    between_pods,
+    beyond_model,
+    keeps_away,
+    ports_conflict,
+    required_nodes,
+    tolerates_cordon,
+)
 from scheduler_plugins.quota.amounts import CORE, NOTHING, Amounts, plus
 from scheduler_plugins.quota.available import is_before
 from scheduler_plugins.quota.cluster import QuotaCluster
@@ -21,12 +29,9 @@ from scheduler_plugins.quota.node import QuotaNode
 from scheduler_plugins.quota.nominations import Nomination
 from scheduler_plugins.quota.pod import QuotaPod
 
-GONE: Final = "node is gone"
-"""Of a node that is not known."""
-OTHER_NAME: Final = "node(s) didn't match the requested node name"
-"""As kube-scheduler says it."""
-TOO_MANY: Final = "Too many pods"
-"""As kube-scheduler says it."""
+GONE: Final = "node is gone"  # of a node that is not known
+OTHER_NAME: Final = "node(s) didn't match the requested node name"  # as kube-scheduler says it
+TOO_MANY: Final = "Too many pods"  # as kube-scheduler says it
 
 
 class FitModel:
@@ -146,7 +151,7 @@ class FitModel:
             return None
         there = (pod for uid, pod in self._cluster.on_node(name).items() if uid not in without)
         used = (port for pods in (there, coming.pods) for pod in pods for port in pod.host_ports)
-        return ports.REASON if ports.conflict(asked.pod.host_ports, used) else None
+        return PORTS_TAKEN if ports_conflict(asked.pod.host_ports, used) else None
 
     def _resources(self, asked: "_Asked", node: QuotaNode, without: AbstractSet[str], coming: "_Coming") -> str | None:
         there = self._cluster.on_node(node.name)
@@ -162,10 +167,8 @@ class FitModel:
 class _Coming:
     """What is expected on a node."""
 
-    requests: Amounts
-    """All together."""
-    pods: tuple[QuotaPod, ...]
-    """Whose they are."""
+    requests: Amounts  # all together
+    pods: tuple[QuotaPod, ...]  # whose they are
 
 
 _NOTHING_COMES: Final = _Coming(NOTHING, ())
@@ -176,8 +179,7 @@ class _Asked:
     """What does not depend on the node, and what was found out of nodes."""
 
     pod: QuotaPod
-    requests: Amounts
-    """Of which it asks for any, in the order of kube-scheduler's reasons."""
+    requests: Amounts  # of which it asks for any, in the order of kube-scheduler's reasons
     tolerations: tuple[Mapping[str, Any], ...]
     node_name: str
     required_nodes: NodeTest | None

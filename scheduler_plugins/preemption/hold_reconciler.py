@@ -19,7 +19,7 @@ from scheduler_plugins.preemption.eviction import Evicted, Outcome, evict
 from scheduler_plugins.preemption.eviction_backoff import WorkloadBackoff
 from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.preemption.pending import Pending
-from scheduler_plugins.preemption.selection.budgets import budget_is_about
+from scheduler_plugins.preemption.selection.context import budget_is_about
 from scheduler_plugins.preemption.selection.decide import Decision
 from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.cluster import QuotaCluster
@@ -118,26 +118,19 @@ class Evictions:
 class _Requeue:
     """A pod whose room is free and that is not bound yet."""
 
-    at: float
-    """When it is tried again. [s, monotonic]"""
-    wait: float = _FIRST_WAKE_SECONDS
-    """How long after that once more. [s]"""
+    at: float  # when it is tried again [s, monotonic]
+    wait: float = _FIRST_WAKE_SECONDS  # how long after that once more [s]
 
 
 @dataclass(slots=True)
 class HoldReconciler:
     """Goes on with every hold until its pod is bound, gone, or late."""
 
-    evictions: Evictions
-    """How somebody is evicted."""
-    evaluator: Evaluator
-    """Decides."""
-    pending: Pending
-    """Which holds the watch has shown."""
-    guard: WorkloadBackoff
-    """Knows for whom room was made."""
-    monotonic: Callable[[], float]
-    """A clock that never jumps. [s]"""
+    evictions: Evictions  # how somebody is evicted
+    evaluator: Evaluator  # decides
+    pending: Pending  # which holds the watch has shown
+    guard: WorkloadBackoff  # knows for whom room was made
+    monotonic: Callable[[], float]  # a clock that never jumps [s]
     _barred: dict[str, dict[str, float]] = field(default_factory=dict)
     _again: dict[str, float] = field(default_factory=dict)
     _rests: dict[str, float] = field(default_factory=dict)

@@ -11,8 +11,7 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.over_max import over_max_usage
 from scheduler_plugins.quota.pod import QuotaPod
 
-INTERVAL_SECONDS: Final = 5.0
-"""How often is looked for them. [s]"""
+INTERVAL_SECONDS: Final = 5.0  # how often is looked for them [s]
 
 _NOTE: Final = "Bound beyond the max of ElasticQuota {quota}: its scheduler asked no extender, or got no answer in time"
 
@@ -20,10 +19,8 @@ _NOTE: Final = "Bound beyond the max of ElasticQuota {quota}: its scheduler aske
 class OverMaxRule(StrEnum):
     """What becomes of pods that were bound beyond max."""
 
-    TELL = "tell"
-    """They stay; Events, a metric and an alert name them."""
-    EVICT = "evict"
-    """They leave, the least important and last bound first, until the namespace is within its max."""
+    TELL = "tell"  # they stay; Events, a metric and an alert name them
+    EVICT = "evict"  # they leave, the least important and last bound first, until the namespace is within its max
 
 
 class OverMax:

@@ -38,12 +38,9 @@ class Pending:
     def __init__(self, schedulers: AbstractSet[str], bound: Callable[[str], None]) -> None:
         self._schedulers = schedulers
         self._bound = bound
-        self.waiting: dict[str, None] = {}
-        """Uids of pods that found no node."""
-        self.shown: dict[str, Hold] = {}
-        """Holds of pods that are not bound, by uid, as the watch showed them last."""
-        self.changed = asyncio.Event()
-        """Set when there may be something to do at once."""
+        self.waiting: dict[str, None] = {}  # uids of pods that found no node
+        self.shown: dict[str, Hold] = {}  # holds of pods that are not bound, by uid, as the watch showed them last
+        self.changed = asyncio.Event()  # set when there may be something to do at once
 
     def put_pod(self, pod: Json) -> None:
         """A pod is there, or has changed."""

@@ -8,7 +8,7 @@ from typing import Final
 from crds.codec import json_name
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.preemption.over_max import OverMaxRule
-from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from scheduler_plugins.preemption.selection.context import BudgetsRule
 
 _LONGEST_NAME: Final = 253
 

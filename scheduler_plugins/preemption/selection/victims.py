@@ -1,47 +1,42 @@
-"""Who would have to leave one node so that a pod can go there."""
+"""Which pods would have to leave one node so that a pod can go there, what that costs, and why, as a sentence."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from scheduler_plugins.preemption.selection.context import Freed, PreemptionContext, importance
 from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.comparison import over_min_with
 from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.quota import Quota
+from scheduler_plugins.quota.resource_list import quantity
 
 Misfit: TypeAlias = Callable[[QuotaPod, str, AbstractSet[str]], str | None]
 """(pod, node, uids of pods that are taken away) -> why the pod does not fit the node then; None: it fits."""
 
-QUOTA: Final = "global quota max exceeded"
-"""Reason for refusing a node that cannot free as much quota as it takes."""
+QUOTA: Final = "global quota max exceeded"  # reason for refusing a node that cannot free as much quota as it takes
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A node, and who has to leave it."""
 
-    node: str
-    """Its name."""
-    victims: tuple[QuotaPod, ...]
-    """Who has to leave, the most important first."""
-    violations: int
-    """How many of them a PodDisruptionBudget protects. [pods]"""
-    admitted: bool = True
-    """Whether the pod will then be let through by its quota beside all claims of others."""
+    node: str  # its name
+    victims: tuple[QuotaPod, ...]  # who has to leave, the most important first
+    violations: int  # how many of them a PodDisruptionBudget protects [pods]
+    admitted: bool = True  # whether the pod will then be let through by its quota beside all claims of others
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """A node on which no eviction helps."""
 
-    node: str
-    """Its name."""
-    reason: str
-    """Why, in kube-scheduler's words."""
-    resolvable: bool
-    """Whether eviction could ever help there; else the node has nobody who may be evicted."""
-    needless: bool = False
-    """Whether the pod fits there as it is."""
+    node: str  # its name
+    reason: str  # why, in kube-scheduler's words
+    resolvable: bool  # whether eviction could ever help there; else the node has nobody who may be evicted
+    needless: bool = False  # whether the pod fits there as it is
 
 
 def select_victims(
@@ -109,3 +104,120 @@ def no_victims(pod: QuotaPod, node: str) -> str:
 def _among(pods: Sequence[QuotaPod], others: Sequence[QuotaPod]) -> list[QuotaPod]:
     uids = {other.uid for other in others}
     return [pod for pod in pods if pod.uid in uids]
+
+
+LIFT: Final = 2**31  # lifts every priority above zero, so that one more victim always costs more
+Loss: TypeAlias = tuple[int, int, int, int, float, str]  # sorts candidates, the smallest loss first
+
+
+def loss(candidate: Candidate) -> Loss:
+    """What a candidate costs, as kube-scheduler compares.
+
+    Fewest violated budgets, then the lowest priority of the most important victim, then the lowest sum of priorities
+    (each lifted above zero), then fewest victims, then those that have run for the shortest time; names decide between
+    equals.
+    """
+    victims = candidate.victims
+    highest = victims[0].priority
+    oldest = min(math.inf if pod.started is None else pod.started for pod in victims if pod.priority == highest)
+    total = sum(pod.priority + LIFT for pod in victims)
+    return candidate.violations, highest, total, len(victims), -oldest, candidate.node
+
+
+def pick(candidates: Iterable[Candidate]) -> Candidate:
+    """The one that loses least.
+
+    Raises:
+        ValueError: there is none.
+    """
+    return min(candidates, key=loss)
+
+
+NEVER: Final = "not eligible due to preemptionPolicy=Never."  # the pod does not want to
+WAITING: Final = "not eligible due to a terminating pod on the nominated node."
+"""Somebody is leaving for it already, as far as can be told."""
+LEAVING: Final = "not eligible due to pods that are leaving for it already."  # kube-scheduler has evicted them
+UNRESOLVABLE: Final = "UnschedulableAndUnresolvable"
+"""kube-scheduler's word for a node that the pod cannot go to, whoever leaves."""
+
+
+def ineligible(pod: QuotaPod, cluster: QuotaCluster, now: float, nominated_status: str | None = None) -> str | None:
+    """Why a pod may not have others evicted for it now; None: it may. As upstream's CapacityScheduling judges.
+
+    Args:
+        pod: the pod.
+        cluster: the cluster.
+        now: the time to judge holds by. [unix s]
+        nominated_status: what kube-scheduler found of the node that the pod is nominated to; None: nothing.
+    """
+    if pod.never_preempts:
+        return NEVER
+    if cluster.preemption_grants.leaving(pod.uid, cluster.pods, now):
+        return LEAVING
+    if not pod.nominated or nominated_status == UNRESOLVABLE or pod.nominated not in cluster.nodes:
+        return None
+    ledger, context = cluster.ledger, PreemptionContext.of(pod, cluster, now)
+    for other in cluster.on_node(pod.nominated).values():
+        if not other.terminating:
+            continue
+        less = other.priority < pod.priority
+        if context.quota is None:
+            waiting = less and ledger.quota(other.namespace) is None
+        elif other.namespace == pod.namespace:
+            waiting = less
+        else:
+            waiting = not context.beyond_min and ledger.is_over_min(other.namespace)
+        if waiting:
+            return WAITING
+    return None
+
+
+_TOLD: Final = 3
+
+
+def arithmetic(context: PreemptionContext, victims: Iterable[QuotaPod]) -> str:
+    """Why they, and not others: whose quota uses more than is guaranteed, and who needs it.
+
+    "quota a/qa uses 6 of min 4 (nvidia.com/gpu), quota b/qb needs 3 of its min 6"
+    """
+    pod, quota = context.pod, context.quota
+    if quota is None:
+        return f"no quota in namespace {pod.namespace}: pods of lower priority than {pod.priority} without a quota go"
+    if context.beyond_min:
+        resource = _decisive(context, over_min_with(context.used_by(pod.namespace), quota.min, context.own))
+        needs = f"needs {quantity(resource, pod.charge.get(resource, 0))} more"
+        return f"{_uses(context, quota, resource)} and {needs}: its own pods of lower priority than {pod.priority} go"
+    told, resources = [], []
+    for namespace in dict.fromkeys(victim.namespace for victim in victims):
+        lender = context.cluster.ledger.quota(namespace)
+        if lender is not None and namespace in context.lenders:
+            resources.append(_decisive(context, list(context.lenders[namespace])))
+            told.append(_uses(context, lender, resources[-1]))
+    if len(told) > _TOLD:
+        told[_TOLD:] = [f"{len(told) - _TOLD} further quotas use more than their min"]
+    return ", ".join([*told, _needs(context, quota, resources)])
+
+
+def _decisive(context: PreemptionContext, resources: Sequence[str]) -> str:
+    """The one of several resources that is spoken of: one that is short, else one that the pod asks for."""
+    short = {**context.shortage[0], **context.shortage[1]}
+    asked = (name for name in resources if context.pod.charge.get(name, 0) > 0)
+    return next((name for name in resources if name in short), None) or next(asked, resources[0])
+
+
+def _uses(context: PreemptionContext, quota: Quota, resource: str) -> str:
+    used = context.used_by(quota.namespace).get(resource, 0)
+    least = quota.min.get(resource, 0)
+    return f"quota {quota.key} uses {quantity(resource, used)} of min {quantity(resource, least)} ({resource})"
+
+
+def _needs(context: PreemptionContext, quota: Quota, resources: Sequence[str]) -> str:
+    """What the pod needs of what is guaranteed to its namespace: of these resources if it asks for any."""
+    charge = context.pod.charge
+    asked = [name for name in (*resources, *charge) if charge.get(name, 0) > 0]
+    if not asked:
+        return f"quota {quota.key} needs a place for one more pod"
+    name = asked[0]
+    of = f" ({name})" if name not in resources else ""
+    least = quantity(name, quota.min.get(name, 0))
+    return f"quota {quota.key} needs {quantity(name, charge[name])} of its min {least}{of}"

@@ -6,10 +6,15 @@ from typing import Any, Final
 
 from scheduler_plugins.plugins.capacity_scheduling import NAME
 from scheduler_plugins.preemption.fit import FitModel
-from scheduler_plugins.preemption.selection.candidates import pick
 from scheduler_plugins.preemption.selection.context import PreemptionContext
-from scheduler_plugins.preemption.selection.eligibility import UNRESOLVABLE, ineligible
-from scheduler_plugins.preemption.selection.victims import Candidate, Rejected, select_victims
+from scheduler_plugins.preemption.selection.victims import (
+    UNRESOLVABLE,
+    Candidate,
+    Rejected,
+    ineligible,
+    pick,
+    select_victims,
+)
 from scheduler_plugins.quota.admission import Over, refusal
 from scheduler_plugins.quota.amounts import amounts_of, minus
 from scheduler_plugins.quota.cluster import QuotaCluster

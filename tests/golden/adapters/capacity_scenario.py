@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from scheduler_plugins.plugins.capacity_scheduling import NAME
 from scheduler_plugins.preemption.fit import FitModel
-from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from scheduler_plugins.preemption.selection.context import BudgetsRule
 from scheduler_plugins.preemption.selection.decide import Decision, decide
 from scheduler_plugins.quota.admission import refusal
 from scheduler_plugins.quota.cluster import QuotaCluster

@@ -7,7 +7,7 @@ import pytest
 from headroom.kube import ApiError, ApiServer, ApiUnavailable
 from headroom.kube.lease import NotLeading
 from scheduler_plugins.preemption.eviction import Evicted, evict
-from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from scheduler_plugins.preemption.selection.context import BudgetsRule
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.preemption_grants import SECONDS, PreemptionGrant
 from tests.scheduler_plugins.preemption.plays import OURS, Play

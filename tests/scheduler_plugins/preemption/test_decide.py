@@ -1,7 +1,7 @@
 """Who has to leave: the stories of the design, claims and holds, disruption budgets, and when nobody has to."""
 
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided
-from scheduler_plugins.preemption.selection.eligibility import UNRESOLVABLE
+from scheduler_plugins.preemption.selection.victims import UNRESOLVABLE
 from scheduler_plugins.quota.hold import Hold
 from tests.scheduler_plugins.preemption.worlds import COUNT, NOW, World
 

@@ -8,7 +8,7 @@ import pytest
 from headroom.kube import ApiServer, ApiUnavailable
 from headroom.kube.lease import NotLeading
 from scheduler_plugins.preemption.eviction import Evicted, Outcome, evict
-from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from scheduler_plugins.preemption.selection.context import BudgetsRule
 from tests.scheduler_plugins.preemption.plays import Play
 from tests.scheduler_plugins.preemption.worlds import NOW
 

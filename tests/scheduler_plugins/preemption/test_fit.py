@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
-from scheduler_plugins.preemption.constraints import ports, taints
-from scheduler_plugins.preemption.constraints.node_affinity import REASON as OTHER_NODES
+from scheduler_plugins.preemption.constraints import CORDONED, OTHER_NODES, PORTS_TAKEN, TAINTED
 from scheduler_plugins.preemption.fit import GONE, OTHER_NAME, TOO_MANY, FitModel
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -85,7 +84,7 @@ def test_answered_pods_take_room() -> None:
     there.reserve(request, ["n", "m"], 0)
     other = pod(requests={"cpu": "2"}, priority=100)
     assert [misfit(other, there, name) for name in ("n", "m", "elsewhere")] == [CPU, CPU, None]
-    assert misfit(pod(ports=[{"containerPort": 1, "hostPort": 80}]), there) == ports.REASON
+    assert misfit(pod(ports=[{"containerPort": 1, "hostPort": 80}]), there) == PORTS_TAKEN
     there.unreserve("way")
     there.put_pod(pod("way", "m", {"cpu": "3"}))
     assert [misfit(other, there, name) for name in ("n", "m", "elsewhere")] == [None, CPU, None]
@@ -115,14 +114,14 @@ def test_larger_than_node_is_never() -> None:
 def test_taints(toleration: Json, effect: str, *, fits: bool) -> None:
     """A taint that refuses must be tolerated."""
     there = cluster(node(taints=[{"key": "k", "value": "v", "effect": effect}]))
-    reason = None if fits else taints.TAINTED
+    reason = None if fits else TAINTED
     assert misfit(pod(tolerations=[toleration]), there) == never(pod(tolerations=[toleration]), there) == reason
 
 
 def test_cordoned_node() -> None:
     """A cordoned node takes only pods that tolerate that."""
     there = cluster(node(unschedulable=True))
-    assert never(pod(), there) == taints.CORDONED
+    assert never(pod(), there) == CORDONED
     assert misfit(pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]), there) is None
 
 
@@ -214,7 +213,7 @@ def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
     """A port of the node is taken once for each address and protocol."""
     there = cluster(node(), pod("there", "n", ports=[{"containerPort": 1, **used}]))
     asked = pod(ports=[{"containerPort": 1, **wanted}])
-    assert misfit(asked, there) == (None if fits else ports.REASON)
+    assert misfit(asked, there) == (None if fits else PORTS_TAKEN)
     assert misfit(asked, there, without=["there"]) is None
     assert never(asked, there) is None
 

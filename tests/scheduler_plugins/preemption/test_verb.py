@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
-from scheduler_plugins.preemption.selection.budgets import BudgetsRule
-from scheduler_plugins.preemption.selection.handler import answer
+from scheduler_plugins.preemption.handler import answer
+from scheduler_plugins.preemption.selection.context import BudgetsRule
 from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod

@@ -8,10 +8,9 @@ from typing import Any, Final
 import pytest
 
 from scheduler_plugins.preemption.fit import FitModel
-from scheduler_plugins.preemption.selection.candidates import loss, pick
 from scheduler_plugins.preemption.selection.context import PreemptionContext
-from scheduler_plugins.preemption.selection.search import search
-from scheduler_plugins.preemption.selection.victims import Candidate, select_victims
+from scheduler_plugins.preemption.selection.decide import search
+from scheduler_plugins.preemption.selection.victims import Candidate, loss, pick, select_victims
 from scheduler_plugins.quota.pod import QuotaPod
 from tests import golden
 from tests.golden.adapters.capacity_preemption import OPERATIONS, cluster_of

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from scheduler_plugins.plugins.capacity_scheduling import NAME
 from scheduler_plugins.preemption.fit import FitModel
-from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from scheduler_plugins.preemption.selection.context import BudgetsRule
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided, decide
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold

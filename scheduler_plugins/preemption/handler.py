@@ -8,11 +8,14 @@ from collections.abc import Mapping
 
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.preemption.fit import FitModel
-from scheduler_plugins.preemption.selection.budgets import BudgetsRule
-from scheduler_plugins.preemption.selection.context import Freed, PreemptionContext
-from scheduler_plugins.preemption.selection.eligibility import ineligible
-from scheduler_plugins.preemption.selection.reason import arithmetic
-from scheduler_plugins.preemption.selection.victims import Candidate, all_possible_victims, select_victims
+from scheduler_plugins.preemption.selection.context import BudgetsRule, Freed, PreemptionContext
+from scheduler_plugins.preemption.selection.victims import (
+    Candidate,
+    all_possible_victims,
+    arithmetic,
+    ineligible,
+    select_victims,
+)
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.preemption_grants import PreemptionGrant

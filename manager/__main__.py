@@ -64,8 +64,7 @@ async def _first_contact(api: ApiServer, context: Context, stop: asyncio.Event) 
             logged = context.progress.trouble
             _LOG.warning("Waiting for the API server: %s; if this stays, check the login in %s", logged, origin)
         with suppress(TimeoutError):
-            async with asyncio.timeout(backoff.failed()):
-                await stop.wait()
+            await asyncio.wait_for(stop.wait(), backoff.failed())
 
 
 async def _run(settings: Settings, connection: Connection, context: Context, ui: "UiServer | None") -> None:

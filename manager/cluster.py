@@ -21,14 +21,11 @@ _RESOURCES: Final = frozenset({"cpu", "memory", names.MID_CPU, names.MID_MEMORY}
 
 @dataclass(frozen=True, slots=True)
 class CachedCondition:
-    """A condition, reduced."""
+    """A condition, reduced: its status, its reason, and when the status last changed, RFC 3339."""
 
     status: str
-    """True, False or Unknown."""
     reason: str
-    """One word."""
     since: str
-    """When the status last changed, RFC 3339."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,6 @@ class CachedNodeMetric:
     """A NodeMetric, reduced."""
 
     uid: str
-    """Identity of this very object."""
     version: str
     """Its resourceVersion."""
     managed_fields: ManagedFields
@@ -44,11 +40,11 @@ class CachedNodeMetric:
     conditions: Mapping[str, CachedCondition]
     """Those of its conditions that are the manager's, by type."""
     last_conditions: Mapping[str, CachedCondition]
-    """The same, and removed ones as they last were: an agent may replace the whole status."""
-    shadow: Json | None
-    """`status.shadow`: the account that an earlier version stored there."""
+    """The same as they last were, also those that are gone."""
+    shadow: Any
+    """Its account of shadow mode, which an earlier version wrote."""
     report: NodeReport | None
-    """The status, if there is one."""
+    """Its status, reduced."""
     observed_at: ObservedAt
     """When its times were observed to change, on the clock of `put_node_metric`."""
     prediction_summary: PredictionSummary
@@ -87,9 +83,7 @@ class ClusterState:
     def put_node(self, node: Json, *, listed: bool = False) -> bool:
         """Cache a Node; whether a relevant field changed.
 
-        Args:
-            node: the object.
-            listed: whether it comes from a list, which may be older than what a watch has reported since.
+        What comes from a list (`listed`) may be older than what a watch has reported since.
         """
         kept = _reduced_node(node)
         name = kept["metadata"]["name"]
@@ -114,42 +108,33 @@ class ClusterState:
         Args:
             node_metric: the object.
             now: when it was received, on a clock that never jumps, so that no report gets younger. [s]
-            listed: whether it comes from a list, which may be older than what a watch has reported since.
+            listed: as of `put_node`.
         """
         metadata = node_metric.get("metadata") or {}
-        name = str(metadata.get("name", ""))
+        name, uid = str(metadata.get("name", "")), str(metadata.get("uid", ""))
         before = self.node_metrics.get(name)
-        if listed and before is not None and before.uid == metadata.get("uid") and _older(node_metric, before.version):
+        same = before if before is not None and before.uid == uid else None
+        if listed and same is not None and _older(node_metric, same.version):
             return False
         report = NodeReport.from_object(node_metric)
         conditions = _own_conditions(node_metric.get("status"))
-        seen = before.last_conditions if before is not None and before.uid == metadata.get("uid") else {}
-        kept = CachedNodeMetric(
-            uid=str(metadata.get("uid", "")),
+        self.node_metrics[name] = kept = CachedNodeMetric(
+            uid=uid,
             version=str(metadata.get("resourceVersion", "")),
             managed_fields=ManagedFields.from_object(node_metric),
             conditions=conditions,
-            last_conditions={**seen, **conditions},
+            last_conditions={**(same.last_conditions if same else {}), **conditions},
             shadow=get_path(node_metric, "status", "shadow"),
             report=report,
             observed_at=_observed_at(before, report, now),
             prediction_summary=PredictionSummary.from_object(node_metric),
         )
-        self.node_metrics[name] = kept
-        return before is None or (before.uid, before.managed_fields, before.report) != (
-            kept.uid,
-            kept.managed_fields,
-            kept.report,
-        )
+        return same is None or (same.managed_fields, same.report) != (kept.managed_fields, kept.report)
 
     def put_written_node_metric(self, answer: Json, now: float) -> bool:
         """Cache the answer to a write; whether it contains a new report.
 
         The watch reports it, too, but nothing seems to have changed then.
-
-        Args:
-            answer: the object.
-            now: as of `put_node_metric`. [s]
         """
         name = str((answer.get("metadata") or {}).get("name", ""))
         before = self.node_metrics.get(name)
@@ -158,9 +143,10 @@ class ClusterState:
 
     def put_written_node(self, answer: Json) -> bool:
         """Cache the answer to a write to a known Node; whether it contains more than the write."""
-        before = self.nodes[str(answer["metadata"]["name"])]
+        name = str(answer["metadata"]["name"])
+        before = self.nodes[name]
         self.put_node(answer, listed=True)
-        return _apart_from_mid(before) != _apart_from_mid(self.nodes[str(answer["metadata"]["name"])])
+        return _apart_from_mid(before) != _apart_from_mid(self.nodes[name])
 
     def drop_node_metric(self, name: str, uid: str) -> None:
         """Drop a NodeMetric; only that one, as its deletion may be reported after the next one was added."""
@@ -177,9 +163,7 @@ class ClusterState:
         if self.pod(pod.uid) == pod:
             return set()
         touched = self.drop_pod(pod.uid)
-        if self._put(pod):
-            touched.add(pod.node)
-        return touched
+        return touched | {pod.node} if self._put(pod) else touched
 
     def pod(self, uid: str) -> PodInputs | None:
         """A cached pod."""
@@ -191,9 +175,8 @@ class ClusterState:
         node = self._node_of_pod.pop(uid, None)
         if node is None:
             return set()
-        here = self._pods[node]
-        del here[uid]
-        if not here:
+        del self._pods[node][uid]
+        if not self._pods[node]:
             del self._pods[node]
         return {node}
 
@@ -220,12 +203,12 @@ def _own_conditions(status: object) -> dict[str, CachedCondition]:
 def _observed_at(before: CachedNodeMetric | None, report: NodeReport | None, now: float) -> ObservedAt:
     if report is None:
         return ObservedAt()
-    old, seen = (before.report, before.observed_at) if before else (None, ObservedAt())
-    same_report = old is not None and old.update_time == report.update_time
-    same_prediction = old is not None and old.prediction_time == report.prediction_time
+    if before is None or before.report is None:
+        return ObservedAt(now, now)
+    old, seen = before.report, before.observed_at
     return ObservedAt(
-        report=seen.report if same_report else now,
-        prediction=seen.prediction if same_prediction else now,
+        report=seen.report if old.update_time == report.update_time else now,
+        prediction=seen.prediction if old.prediction_time == report.prediction_time else now,
     )
 
 
@@ -234,9 +217,7 @@ def _reduced_node(node: Json) -> dict[str, Any]:
     annotations = metadata.get("annotations") or {}
     return {
         "metadata": {
-            "name": str(metadata.get("name", "")),
-            "uid": str(metadata.get("uid", "")),
-            "resourceVersion": str(metadata.get("resourceVersion", "")),
+            **{name: str(metadata.get(name, "")) for name in ("name", "uid", "resourceVersion")},
             "labels": dict(metadata.get("labels") or {}),
             "annotations": {
                 name: str(annotations[name])[: LONGEST_ANNOTATION + 1] for name in _ANNOTATIONS if name in annotations

@@ -12,7 +12,7 @@ from headroom.runtime import http
 from headroom.runtime.health import Health
 from manager.calculators.base import Result
 from manager.http import HttpServer
-from manager.inputs import Resource
+from manager.inputs import Amounts, Resource
 
 PREFIX: Final = "headroom_manager"
 """What the name of every metric begins with."""
@@ -29,45 +29,32 @@ class ManagerMetrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
-        per_node = ["node", "resource"]
-        self._calculated = self._gauge(
-            "mid_calculated", "What the formula allows to publish [milli-cores, bytes]", per_node
-        )
-        self._published = self._gauge("mid_published", "What the Node should have [milli-cores, bytes]", per_node)
-        self._requested = self._gauge("mid_requested", "What running Mid pods requested [milli-cores, bytes]", per_node)
-        self._deficit = self._gauge(
-            "mid_deficit", "Requested beyond what may be published [milli-cores, bytes]", per_node
-        )
+        what, which = "[milli-cores, bytes]", ["node", "resource"]
+        self._per_node = {
+            "calculated": self._gauge("mid_calculated", f"What the formula allows to publish {what}", which),
+            "published": self._gauge("mid_published", f"What the Node should have {what}", which),
+            "requested": self._gauge("mid_requested", f"What running Mid pods requested {what}", which),
+            "deficit": self._gauge("mid_deficit", f"Requested beyond what may be published {what}", which),
+        }
         self._degraded = self._gauge("mid_degraded", "1 when nothing is published for a reason", ["node", "reason"])
         self._reason: dict[str, str] = {}
         self.leading = self._gauge("leading", "1 while this replica writes")
-        """Whether this replica writes."""
         self.node_metric_defined = self._gauge("nodemetric_defined", "1 while the API server knows NodeMetric")
-        """Whether the definition of NodeMetric is there."""
         self.config_valid = self._gauge("config_valid", "1 when the ConfigMap is what is in force")
-        """Whether the ConfigMap is usable."""
         self.config_entries_disabled = self._gauge("config_entry_errors", "Faults in nodeConfigs entries")
-        """Faults in entries of `nodeConfigs`."""
         self.queue = self._gauge("queue_nodes", "Nodes that wait to be reconciled")
-        """Length of the queue."""
         self.known = self._gauge("known_objects", "Cached objects", ["kind"])
-        """How many objects are cached."""
-        self.writes = Counter(
-            f"{PREFIX}_writes", "Writes to the API server", ["what", "result"], registry=self.registry
-        )
-        """Writes by object and result."""
-        self.reconcile_seconds = Histogram(
-            f"{PREFIX}_reconcile_seconds", "Time to reconcile one node, writes included", registry=self.registry
-        )
-        """Time per node."""
+        writes = "Writes to the API server"
+        self.writes = Counter(f"{PREFIX}_writes", writes, ["what", "result"], registry=self.registry)
+        seconds = "Time to reconcile one node, writes included"
+        self.reconcile_seconds = Histogram(f"{PREFIX}_reconcile_seconds", seconds, registry=self.registry)
         self._groups: dict[Any, Any] = {}
 
     def of(self, kind: Callable[[CollectorRegistry], _Metrics]) -> _Metrics:
         """Metrics of one part of the manager: one object of its class, made at first use."""
-        known = self._groups.get(kind)
-        if known is None:
-            known = self._groups[kind] = kind(self.registry)
-        found: _Metrics = known
+        if kind not in self._groups:
+            self._groups[kind] = kind(self.registry)
+        found: _Metrics = self._groups[kind]
         return found
 
     def _gauge(self, name: str, text: str, labels: Iterable[str] = ()) -> Gauge:
@@ -75,13 +62,16 @@ class ManagerMetrics:
 
     def show(self, node: str, result: Result) -> None:
         """Set the metrics of a node."""
-        for resource in Resource:
-            self._calculated.labels(node, resource.value).set(result.calculated[resource])
-            self._published.labels(node, resource.value).set(result.desired[resource] if result.desired else 0)
-            self._requested.labels(node, resource.value).set(result.requested[resource])
-            self._deficit.labels(node, resource.value).set(result.deficit[resource])
-        reason = result.degraded.reason if result.degraded else ""
-        before = self._reason.get(node, "")
+        amounts = {
+            "calculated": result.calculated,
+            "published": result.desired or Amounts(),
+            "requested": result.requested,
+            "deficit": result.deficit,
+        }
+        for name, gauge in self._per_node.items():
+            for resource in Resource:
+                gauge.labels(node, resource.value).set(amounts[name][resource])
+        reason, before = result.degraded.reason if result.degraded else "", self._reason.get(node, "")
         if before != reason and before:
             self._degraded.remove(node, before)
         if reason:
@@ -93,7 +83,7 @@ class ManagerMetrics:
         if node not in self._reason:
             return
         for resource in Resource:
-            for gauge in (self._calculated, self._published, self._requested, self._deficit):
+            for gauge in self._per_node.values():
                 gauge.remove(node, resource.value)
         reason = self._reason.pop(node)
         if reason:

@@ -59,17 +59,10 @@ async def serve(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
                 _LOG.exception("Starting over after an error that should not happen; please report it")
             if context.steady() - started > _LONG_RUN_SECONDS:
                 backoff.succeeded()
-            await _sleep(backoff.failed(), stop)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), backoff.failed())
     finally:
         await _end([tending])
-
-
-async def _sleep(seconds: float, stop: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        pass
 
 
 async def _run_once(api: ApiServer, context: Context, events: EventRecorder, stop: asyncio.Event) -> None:

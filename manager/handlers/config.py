@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import kopf
 
@@ -12,8 +12,6 @@ from manager.config.parse import parse_config
 from manager.context import Context, Run
 from manager.handlers import config_map
 from manager.handlers.config_status import ConfigStatusReporter
-
-_NOTHING: Final = object()
 
 
 def register(registry: kopf.OperatorRegistry, run: Run, config_reconciler: "ConfigReconciler") -> None:
@@ -52,17 +50,14 @@ async def _parsed(text: str | None) -> None:
 
 
 class ConfigReconciler:
-    """Applies changes of the ConfigMap, and in the background reports them and stores the last good text.
-
-    Args:
-        run: the run it belongs to.
-    """
+    """Applies changes of the ConfigMap, and in the background reports them and stores the last good text."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._status_reporter = ConfigStatusReporter(run)
         self._status_reporter.update_metrics()
-        self._stored: object = _NOTHING
+        self._reporting = False  # for all replicas
+        self._stored: str | None = None
         self._written: str | None = None
         self._seen = 0
 
@@ -100,13 +95,15 @@ class ConfigReconciler:
 
     async def reconcile(self) -> None:
         """Report the configuration and store its text, if this replica leads and has not done so yet."""
-        if not self._run.leader.is_leader:
-            if self._stored is not _NOTHING:
+        was_reporting, self._reporting = self._reporting, self._run.leader.is_leader
+        if not self._reporting:
+            if was_reporting:
                 self._status_reporter.hand_over()
-            self._stored = _NOTHING
             return
-        if self._stored is _NOTHING:
+        if not was_reporting:
+            self._reporting = False  # until that has succeeded
             await self._take_over()
+            self._reporting = True
         await self._status_reporter.reconcile(self._written)
         now = self._run.context.in_force
         if not now.errors and self._stored != now.text:
@@ -122,8 +119,7 @@ class ConfigReconciler:
             self._record_object(found)
         text, since = config_map.text_of(kept) or "", config_map.since_of(kept)
         await _parsed(text)
-        known = parse_last_good(text) if text else None
-        now = context.in_force
+        known, now = parse_last_good(text) if text else None, context.in_force
         if text == now.text and since:
             self._apply(replace(now, since=since))
         elif known is not None and now.errors and since > now.since:

@@ -40,21 +40,16 @@ def since_of(kept: Mapping[str, Any] | None) -> float:
 
 async def store(api: ApiServer, settings: Settings, text: str, since: float) -> None:
     """Store a good text for the next start."""
-    kept = await read(api, settings, settings.last_good_name)
-    annotations = {ANNOTATION_IN_FORCE_SINCE: format_timestamp(since)}
+    name, namespace = settings.last_good_name, settings.namespace
+    kept = await read(api, settings, name)
+    metadata: Json = {"annotations": {ANNOTATION_IN_FORCE_SINCE: format_timestamp(since)}}
+    data = {CONFIG_MAP_KEY: text}
     if kept is None and text:
-        metadata = {"name": settings.last_good_name, "namespace": settings.namespace, "annotations": annotations}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CONFIG_MAP_KEY: text}}
-        await api.create(f"/api/v1/namespaces/{settings.namespace}/configmaps", body)
+        metadata |= {"name": name, "namespace": namespace}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        await api.create(f"/api/v1/namespaces/{namespace}/configmaps", body)
     elif kept is not None and (text_of(kept) != text or not since_of(kept)):
-        path = paths.config_map(settings.namespace, settings.last_good_name)
-        await api.patch(path, {"metadata": {"annotations": annotations}, "data": {CONFIG_MAP_KEY: text}})
-
-
-async def write_state(api: ApiServer, settings: Settings, state: str) -> None:
-    """Write one annotation of the ConfigMap, and touch nothing else of it."""
-    path = paths.config_map(settings.namespace, settings.config_name)
-    await api.patch(path, {"metadata": {"annotations": {ANNOTATION_CONFIG_STATE: state}}})
+        await api.patch(paths.config_map(namespace, name), {"metadata": metadata, "data": data})
 
 
 def _annotations(obj: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -6,7 +6,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Gauge
 
 from crds.colocation import ColocationConfig
-from headroom.kube import ApiError, ApiUnavailable
+from crds.names import ANNOTATION_CONFIG_STATE
+from headroom.kube import ApiError, ApiUnavailable, paths
 from headroom.kube.time_slices import in_slices
 from manager.config.changes import FieldChange, NodeMetadata, changes, differences, node_metadata
 from manager.config.in_force import InForce
@@ -14,14 +15,12 @@ from manager.config.matching import matching_entries
 from manager.config.overlaps import Overlap, overlaps
 from manager.config.state import applied, disabled_entries, instead, sentences, summary
 from manager.context import Run
-from manager.handlers import config_map
 
 _LOG: Final = logging.getLogger(__name__)
 _RECOUNT_SECONDS: Final = 5.0
 _REWRITE_SECONDS: Final = 15.0
 _REPEAT_SECONDS: Final = 1800.0
 _PREFIX: Final = "headroom_manager_config"
-
 _GONE: Final = "the ConfigMap is gone: the defaults apply, and colocation is disabled"
 
 
@@ -29,28 +28,18 @@ class ConfigMetrics:
     """Metrics of the configuration, beside whether it is valid."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.since = Gauge(
-            f"{_PREFIX}_in_force_since_seconds",
-            "Since when what is in force is [s since 1970]; beside config_valid 0 it is the last good one",
-            registry=registry,
-        )
-        """Age of what is in force."""
-        self.disabled = Gauge(f"{_PREFIX}_disabled_entries", "Entries of nodeConfigs with faults", registry=registry)
-        """Entries that are disabled."""
-        self.warnings = Gauge(f"{_PREFIX}_warnings", "What is ignored, or probably not meant", registry=registry)
-        """Oddities."""
-        self.overlaps = Gauge(
-            f"{_PREFIX}_overlap_nodes", "Nodes that match several nodeConfigs; counted by the leader", registry=registry
-        )
-        """Nodes on which an entry does not apply that matches them."""
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(f"{_PREFIX}_{name}", text, registry=registry)
+
+        what = "Since when what is in force is [s since 1970]; beside config_valid 0 it is the last good one"
+        self.since = gauge("in_force_since_seconds", what)
+        self.disabled = gauge("disabled_entries", "Entries of nodeConfigs with faults")
+        self.warnings = gauge("warnings", "What is ignored, or probably not meant")
+        self.overlaps = gauge("overlap_nodes", "Nodes that match several nodeConfigs; counted by the leader")
 
 
 class ConfigStatusReporter:
-    """Reports each finding once, again every half hour while it lasts, and writes only what differs.
-
-    Args:
-        run: the run it belongs to.
-    """
+    """Reports each finding once, again every half hour while it lasts, and writes only what differs."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -78,11 +67,7 @@ class ConfigStatusReporter:
         self._was_bad = self._was_bad or bool(state.errors)
 
     def take_over(self, known: ColocationConfig | None) -> None:
-        """Begin to report for all replicas.
-
-        Args:
-            known: the configuration that has already been reported as in force.
-        """
+        """Begin to report for all replicas; `known` has already been reported as in force."""
         self._applied, self._reported, self._counted = known, None, None
         self._was_bad = bool(self._run.context.in_force.errors)
         self._reported_pairs, self._rewrite_at = frozenset(), float("-inf")
@@ -92,11 +77,7 @@ class ConfigStatusReporter:
         self._metrics.overlaps.set(0)
 
     async def reconcile(self, written: str | None) -> None:
-        """Report what has not been reported. Never raises.
-
-        Args:
-            written: the summary in the ConfigMap's annotation.
-        """
+        """Report what has not been reported, given the summary in the ConfigMap's annotation. Never raises."""
         now, steady = self._run.context.in_force, self._run.context.steady()
         changed = self._reported != now
         if changed or steady >= self._repeat_at:
@@ -133,10 +114,9 @@ class ConfigStatusReporter:
             await self._event("Warning", "ColocationConfigWarning", sentences(now.warnings))
 
     async def _what_applies(self, now: InForce) -> str:
-        before = self._applied or ColocationConfig()
-        nodes = self._nodes()
-        found = list[tuple[str, tuple[FieldChange, ...]]]()
-        await in_slices(differences(before, now.config, nodes), lambda each: each, found)
+        nodes, found = self._nodes(), list[tuple[str, tuple[FieldChange, ...]]]()
+        compared = differences(self._applied or ColocationConfig(), now.config, nodes)
+        await in_slices(compared, lambda each: each, found)
         words = applied(changes(found), len(nodes))
         return f"valid again and {words}" if self._was_bad else words
 
@@ -167,8 +147,10 @@ class ConfigStatusReporter:
         if state == written:
             return
         self._rewrite_at = steady + _REWRITE_SECONDS
+        settings = self._run.context.settings
+        path = paths.config_map(settings.namespace, settings.config_name)
         try:
-            await config_map.write_state(self._run.api, self._run.context.settings, state)
+            await self._run.api.patch(path, {"metadata": {"annotations": {ANNOTATION_CONFIG_STATE: state}}})
         except (ApiError, ApiUnavailable) as error:
             if isinstance(error, ApiError) and error.not_found:
                 return  # its deletion is about to be observed
@@ -181,11 +163,6 @@ class ConfigStatusReporter:
     async def _event(self, type_: str, reason: str, note: str) -> None:
         settings = self._run.context.settings
         _LOG.log(logging.INFO if type_ == "Normal" else logging.WARNING, "ConfigMap %s: %s", settings.config_name, note)
-        regarding = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "namespace": settings.namespace,
-            "name": settings.config_name,
-            **({"uid": self.uid} if self.uid else {}),
-        }
+        regarding = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": settings.namespace}
+        regarding |= {"name": settings.config_name, **({"uid": self.uid} if self.uid else {})}
         await self._run.events.record(regarding, type_, reason, "Configure", note)

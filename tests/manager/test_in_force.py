@@ -4,6 +4,7 @@ import pytest
 
 from crds.colocation import ColocationConfig
 from manager.config.in_force import InForce, Origin, after_change, at_start
+from manager.config.parse import review
 
 GOOD, BETTER, BAD = '{"enable": true}', '{"enable": true, "midUnallocatedPercent": 5}', '{"enabl": true}'
 
@@ -106,3 +107,20 @@ def test_time_stays_while_the_text_does() -> None:
     assert after_change(first, None, present=False, now=40.0).since == 40.0
     assert at_start(GOOD, present=True, last_good=GOOD, last_good_since=5.0, now=50.0).since == 5.0
     assert at_start(BETTER, present=True, last_good=GOOD, last_good_since=5.0, now=50.0).since == 50.0
+
+
+BAD_ENTRY = '{"nodeConfigs": [{"name": "gpu", "nodeSelector": {"matchLabels": {"gpu": "y"}}, "mode": "x"}]}'
+
+
+def test_unchanged_text_is_allowed() -> None:
+    """What is there already does not stand in the way of editing labels; a change of it is judged."""
+    assert review(BAD_ENTRY, BAD_ENTRY).refusals() == ()
+    assert review(BAD_ENTRY, BAD_ENTRY).entry_errors
+    assert review(BAD_ENTRY, '{"enable": true}').refusals()
+
+
+def test_missing_key_is_warned_of() -> None:
+    """A ConfigMap without the key is allowed, and what it means is said."""
+    found = review(None)
+    assert found.refusals() == ()
+    assert [each.path for each in found.warnings] == ["colocation-config"]

@@ -3,13 +3,30 @@
 import pytest
 
 from crds import names
-from manager.calculators.base import Degraded
+from manager.calculators.base import Degraded, Result
 from manager.calculators.mid import MidCalculator, calculate, deadline
 from manager.inputs import Amounts, ObservedAt, Resource
 from tests.manager.made import NOW, Json, mid_pod, node, node_inputs, pod, report
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 GIB = 1024**3
+PROD_DB: Json = {"name": "db", "priority": "koord-prod", "usage": {"resources": {"cpu": "2", "memory": "4Gi"}}}
+BATCH_YARN: Json = {"name": "yarn", "priority": "koord-batch", "usage": {"resources": {"cpu": "1", "memory": "2Gi"}}}
+
+
+def _cores(result: Result) -> dict[str, float]:
+    return {term.name: term.value / 1000 for term in result.terms if term.resource is CPU}
+
+
+def _gibibytes(result: Result) -> dict[str, float]:
+    return {term.name: term.value / GIB for term in result.terms if term.resource is MEMORY}
+
+
+def _used(pods: dict[str, tuple[str, str]]) -> list[Json]:
+    return [
+        {"namespace": "shop", "name": name, "podUsage": {"resources": {"cpu": cpu, "memory": memory}}}
+        for name, (cpu, memory) in pods.items()
+    ]
 
 
 def test_every_line_of_formula() -> None:
@@ -61,16 +78,6 @@ def test_reserved_is_the_largest(system: str, annotation: str, reserved: int) ->
     assert result.term("usable", CPU).value == 16000 - reserved
 
 
-def test_prod_host_applications_reserve() -> None:
-    """Host applications of band Prod count as system; those of other bands do not."""
-    applications = [
-        {"name": "db", "priority": "koord-prod", "usage": {"resources": {"cpu": "2", "memory": "1Gi"}}},
-        {"name": "log", "priority": "koord-batch", "usage": {"resources": {"cpu": "4", "memory": "1Gi"}}},
-    ]
-    result = calculate(node_inputs(node(), report(mid=None, hostApplicationMetric=applications)))
-    assert result.term("reserved", CPU).value == 1000 + 2000
-
-
 def test_only_pods_above_mid_allocate() -> None:
     """Prod pods and pods without a band are subtracted; Mid, Batch, Free and ended ones are not."""
     pods = [
@@ -96,26 +103,6 @@ def test_mid_own_stops_at_requests() -> None:
     assert greedy.term("midOwn", CPU).value == 3000
     modest = calculate(node_inputs(node(), report(mid=("2", "1Gi")), mid_pod("m", cpu="3000")))
     assert modest.term("unused", CPU).value == greedy.term("unused", CPU).value - 1000
-
-
-def test_mid_own_from_another_agent() -> None:
-    """Without class usage, Mid's own is the sum over its pods of the smaller of usage and request."""
-    pods_metric = [
-        {"namespace": "shop", "name": "a", "podUsage": {"resources": {"cpu": "4", "memory": "1Gi"}}},
-        {"namespace": "shop", "name": "b", "podUsage": {"resources": {"cpu": "500m", "memory": "3Gi"}}},
-        {"namespace": "shop", "name": "web", "podUsage": {"resources": {"cpu": "2", "memory": "1Gi"}}},
-    ]
-    result = calculate(
-        node_inputs(
-            node(),
-            report(mid=None, podsMetric=pods_metric),
-            mid_pod("a", cpu="3000", memory="2Gi"),
-            mid_pod("b", cpu="1000", memory="2Gi"),
-            pod("web", {"cpu": "2"}),
-        )
-    )
-    assert result.term("midOwn", CPU).value == 3000 + 500
-    assert result.term("midOwn", MEMORY).value == 1 * GIB + 2 * GIB
 
 
 def test_unused_bounds_the_sum() -> None:
@@ -301,3 +288,61 @@ def test_unknown_term_is_an_error() -> None:
     """Asking for a term that the policy does not have raises."""
     with pytest.raises(KeyError, match="unused"):
         MidCalculator().calculate(node_inputs(node(), report(), midPolicy="design")).term("unused", CPU)
+
+
+def test_usage_is_of_the_same_ticks() -> None:
+    """Mid pods that began to use what they bought since the last full report are not counted as free.
+
+    The full report says 6 cores for the node, 1 for the system. A fast report since says: node 9, system 1.5, of which
+    Mid uses 3 of its 4. reserved 1.5, usable 14.5, unused 14.5 - (9 - 1.5 - 3) = 10. With the full report's 6 it would
+    be 14.5 - (6 - 1.5 - 3) = 13: the 3 cores that Mid began to use would be sold again.
+    """
+    metric = report(usage=("6", "24Gi"), system=("1", "2Gi"), reclaimable=("12", "9Gi"))
+    classes = {"node": ("9", "24Gi"), "sys": ("1500m", "2Gi"), "mid": ("3", "1Gi"), "prod": ("4500m", "9Gi")}
+    metric["status"]["prediction"]["classes"] = [
+        {"name": name, "usage": {"cpu": cpu, "memory": memory}} for name, (cpu, memory) in classes.items()
+    ]
+    found = _cores(calculate(node_inputs(node(), metric, mid_pod("job", cpu="4000"))))
+    assert (found["reserved"], found["midOwn"], found["unused"], found["mid"]) == (1.5, 3, 10, 10)
+
+
+def test_page_cache_counts_where_it_is_asked_for() -> None:
+    """Classes never count the page cache; a full report that does is believed: 40 GiB are in use, not 24."""
+    metric = report(usage=("6", "40Gi"), system=("1", "2Gi"), reclaimable=("4", "60Gi"), mid=("0", "0"))
+    metric["status"]["prediction"]["classes"].append({"name": "node", "usage": {"cpu": "6", "memory": "24Gi"}})
+    assert _gibibytes(calculate(node_inputs(node(), metric)))["mid"] == 62 - (40 - 2)
+
+
+def test_batch_memory_is_in_use() -> None:
+    """Batch pods request nothing native, so that their memory looks unallocated; but it is in use.
+
+    Prod requested 16 GiB and uses 12, Batch uses 20, the system 2: the node 34 of 64.
+    usable 62, unallocated 62 - 16 = 46, unused 62 - (34 - 2) = 30: min(4 + 100 % of 46, 30, 64) = 30 GiB.
+    """
+    batch = pod("spark", {"kubernetes.io/batch-cpu": "8000", "kubernetes.io/batch-memory": "24Gi"}, priority=5500)
+    metric = report(usage=("9", "34Gi"), system=("1", "2Gi"), reclaimable=("1", "4Gi"), mid=("0", "0"))
+    web = pod("web", {"cpu": "8", "memory": "16Gi"})
+    found = _gibibytes(calculate(node_inputs(node(), metric, web, batch, midUnallocatedPercent=100)))
+    assert (found["unallocated"], found["unused"], found["mid"]) == (46, 30, 30)
+
+
+def test_report_of_another_agent() -> None:
+    """Koordinator's agent: usage per pod, host applications, no classes.
+
+    Its system usage of 1 core excludes the host database's 2, which are Prod's: reserved 1 + 2 = 3, usable 13.
+    Mid pod a bought 2 and uses 2.5, b bought 2 and uses 0.5: midOwn 2 + 0.5 = 2.5; web's 3 are no Mid usage.
+    The node uses 9.5: unused 13 - (9.5 - 1 - 2.5) = 7. Reclaimable 4, web requested 6, unallocated 13 - 6 = 7:
+    min(4 + 20 % of 7, 7, 16) = 5.4 cores. The Batch host application reserves nothing; it is in the node's usage.
+    """
+    metric = report(
+        usage=("9500m", "20Gi"),
+        system=("1", "2Gi"),
+        reclaimable=("4", "4Gi"),
+        mid=None,
+        podsMetric=_used({"a": ("2500m", "1Gi"), "b": ("500m", "1Gi"), "web": ("3", "4Gi"), "gone": ("9", "9Gi")}),
+        hostApplicationMetric=[PROD_DB, BATCH_YARN],
+    )
+    pods = [mid_pod("a", cpu="2000"), mid_pod("b", cpu="2000"), pod("web", {"cpu": "6"})]
+    found = _cores(calculate(node_inputs(node(), metric, *pods, midUnallocatedPercent=20)))
+    assert (found["reserved"], found["usable"], found["midOwn"], found["unused"]) == (3, 13, 2.5, 7)
+    assert (found["reclaimable"], found["unallocated"], found["mid"]) == (4, 7, 5.4)

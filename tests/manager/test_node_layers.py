@@ -7,8 +7,6 @@ import pytest
 from crds.colocation import ColocationConfig
 from crds.names import (
     ANNOTATION_COLOCATION_STRATEGY,
-    LABEL_CPU_RECLAIM_RATIO,
-    LABEL_MEMORY_RECLAIM_RATIO,
     LABEL_MID_STATIC_CPU_RATIO,
 )
 from manager.config.merge import effective_strategy
@@ -67,36 +65,6 @@ async def test_overlaps_are_no_news_of_nodes() -> None:
     world.configure('{"nodeConfigs": [{"nodeSelector": {}}, {"nodeSelector": {}}]}')
     await _sees(world, 1)
     assert _notes(world) == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "NaN",
-        "-0.1",
-        "1.0001",
-        "1e999999999",
-        "-Infinity",
-        "sNaN",
-        "0_1",
-        "50%",
-        "0,5",
-        "1e-99999999999999999999",
-        "٠.٥",  # noqa: RUF001 - digits of another script, which Python reads as numbers
-    ],
-)
-def test_odd_ratios_are_ignored(text: str) -> None:
-    """What is not a plain ratio from 0 to 1 is ignored, with a finding, and never raises."""
-    effective = effective_strategy(_config("{}"), {LABEL_CPU_RECLAIM_RATIO: text})
-    assert effective.strategy.cpu_reclaim_threshold_percent == 60
-    assert len(effective.findings) == 1
-
-
-def test_good_labels_survive_bad_ones() -> None:
-    """Each label is judged by itself."""
-    effective = effective_strategy(_config("{}"), {LABEL_CPU_RECLAIM_RATIO: "x", LABEL_MEMORY_RECLAIM_RATIO: "0.5"})
-    assert effective.strategy.memory_reclaim_threshold_percent == 50
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,10 @@ def test_odd_annotation_keeps_known_fields() -> None:
         ("NaN", None),
         ("Infinity", None),
         ("1e999999999", None),
+        ("0_1", None),
+        ("50%", None),
+        ("1e-99999999999999999999", None),
+        ("٠.٥", None),  # noqa: RUF001 - digits of another script, which Python reads as numbers
     ],
 )
 def test_ratio_labels_round(text: str, percent: int | None) -> None:
@@ -165,8 +169,10 @@ def test_ratio_labels_round(text: str, percent: int | None) -> None:
 
 def test_bad_label_is_ignored() -> None:
     """A label that is no ratio changes nothing and is said."""
-    effective = effective_strategy(_config(), {names.LABEL_CPU_RECLAIM_RATIO: "80%"})
+    labels = {names.LABEL_CPU_RECLAIM_RATIO: "80%", names.LABEL_MEMORY_RECLAIM_RATIO: "0.5"}
+    effective = effective_strategy(_config(), labels)
     assert effective.strategy.cpu_reclaim_threshold_percent == 60
+    assert effective.strategy.memory_reclaim_threshold_percent == 50
     assert [str(each) for each in effective.findings] == [
         f'label {names.LABEL_CPU_RECLAIM_RATIO}: ignored: must be a ratio from 0 to 1, got "80%"'
     ]

@@ -1,8 +1,6 @@
-"""Watches through what happens to a real API server: crashes, new certificates, expired logins, missing rights."""
+"""Watches through what happens to a real API server: crashes, new certificates, missing rights."""
 
 import asyncio
-import base64
-import json
 import logging
 import shutil
 import time
@@ -13,8 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from headroom import kube
 from headroom.kube import ApiServer, Relisted, WatchHealth, WatchTiming, list_and_watch
@@ -189,59 +185,6 @@ async def test_new_serving_certificate(server: Cluster) -> None:
             await _until(lambda: _answers(server), "an answer to others")
             await _make(server, "certificate-after")
             await _until(lambda: "certificate-after" in maps.names, "a change after it")
-
-
-async def test_rotated_authority(server: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A new authority is refused, said in one line, and trusted as soon as its file is in place."""
-    kubeconfig = _kubeconfig(server, tmp_path, _account(server, "rotation"))
-    other = Pki(tmp_path / "other")
-    caplog.set_level(logging.INFO, "headroom.kube.watch")
-    async with _watching(kubeconfig) as maps:
-        await _until(lambda: maps.lists, "the first list")
-        with _shows(server, other):
-            await _until(lambda: "its certificate is refused" in maps.health.problem, "the refusal")
-            assert "check the certificate authority in context test" in maps.health.problem
-            await _until(lambda: "its certificate is refused" in caplog.text, "the line")
-            (tmp_path / "ca.crt").write_bytes(other.ca.read_bytes())
-            await _until(lambda: maps.health.synced and not maps.health.problem, "a watch with the new authority")
-            assert caplog.text.count("its certificate is refused") == 1
-        # The old one is back, as after a rotation that was taken back.
-        (tmp_path / "ca.crt").write_bytes(server.control_plane.pki.ca.read_bytes())
-        await _make(server, "authority-back")
-        await _until(lambda: "authority-back" in maps.names, "a change under the old authority")
-
-
-def _expired(server: Cluster, account: str) -> str:
-    """A token as the API server signs them, that expired an hour ago."""
-    now = int(time.time())
-    claims = {
-        "iss": "https://kubernetes.default.svc.cluster.local",
-        "aud": ["https://kubernetes.default.svc.cluster.local"],
-        "sub": f"system:serviceaccount:default:{account}",
-        "iat": now - 7200,
-        "nbf": now - 7200,
-        "exp": now - 3600,
-        "kubernetes.io": {"namespace": "default", "serviceaccount": {"name": account, "uid": "x"}},
-    }
-    key = serialization.load_pem_private_key(server.control_plane.pki.service_account_key.read_bytes(), None)
-    assert isinstance(key, rsa.RSAPrivateKey)
-    signed = ".".join(_base64(json.dumps(part).encode()) for part in ({"alg": "RS256", "typ": "JWT"}, claims))
-    return f"{signed}.{_base64(key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
-
-
-def _base64(content: bytes) -> str:
-    return base64.urlsafe_b64encode(content).decode().rstrip("=")
-
-
-async def test_expired_token_is_read_again(server: Cluster, tmp_path: Path) -> None:
-    """An expired token is refused with the way out, and the renewed one is used at once, without a restart."""
-    token = _account(server, "expiry")
-    kubeconfig = _kubeconfig(server, tmp_path, _expired(server, "expiry"))
-    async with _watching(kubeconfig) as maps:
-        await _until(lambda: maps.health.problem, "a refusal")
-        assert "is not accepted, it may have expired" in maps.health.problem
-        (tmp_path / "token").write_text(token)
-        await _until(lambda: maps.health.synced, "a list with the new token")
 
 
 async def test_missing_right_is_named(server: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

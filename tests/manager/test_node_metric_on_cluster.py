@@ -103,28 +103,6 @@ def test_fields_have_their_owners(stage: Stage) -> None:
     assert _policy(stage, "owners")["cpu"] == {"safetyMarginPercent": 7}
 
 
-@pytest.mark.usefixtures("manager")
-def test_earlier_version_is_taken_over(stage: Stage) -> None:
-    """A NodeMetric as a manager without server-side apply made it is kept, and loses what is obsolete."""
-    stage.make_nodes("earlier")
-    path = f"{METRICS}/earlier"
-    eventually(lambda: bool(stage.found(path)), "it has a NodeMetric")
-
-    async def write() -> None:
-        async with kube.ApiServer(kube.connect(str(stage.cluster.kubeconfig)), "headroom-manager") as api:
-            await api.patch(path, {"spec": {"predictPolicy": {"cpu": {"safetyMarginPercent": 3}}}})
-
-    asyncio.run(write())
-    eventually(lambda: "cpu" not in _policy(stage, "earlier"), "what nobody wants any more is gone")
-
-    def operations() -> list[str]:
-        entries = stage.found(path)["metadata"]["managedFields"]
-        ours = [each for each in entries if each["manager"] == "headroom-manager" and "subresource" not in each]
-        return [each["operation"] for each in ours]
-
-    eventually(lambda: operations() == ["Apply"], "its fields are ours by apply alone")
-
-
 def test_metric_goes_while_manager_is_away(stage: Stage, manager: Manager) -> None:
     """A Node that is deleted while no manager runs takes its NodeMetric along; one that came back has a new one."""
     stage.add_node("away-gone")
@@ -226,17 +204,6 @@ def test_shadow_mode(stage: Stage) -> None:
     stage.expect_cpu("dark", "4k")
     eventually(lambda: "dark" not in stage.found(kept).get("data", {}), "the account is gone")
     eventually(lambda: _conditions(stage, "dark")["MidPublished"] == ("True", "Published"), "the condition says so")
-
-
-@pytest.mark.usefixtures("manager")
-def test_virtual_node_is_left_alone(stage: Stage) -> None:
-    """A node that becomes a virtual one loses its NodeMetric and what it offered."""
-    stage.add_node("virtual")
-    stage.report("virtual", "4")
-    stage.expect_cpu("virtual", "4k")
-    stage.cluster.kubectl("label", "node", "virtual", "type=virtual-kubelet")
-    eventually(lambda: not stage.found(f"{METRICS}/virtual"), "its NodeMetric is gone")
-    stage.expect_cpu("virtual", None)
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,32 +116,6 @@ def _annotations(metadata: Json) -> Json:
     """Annotations but for those that Kubernetes' own controllers write to every new Node, sooner or later."""
     found = metadata.get("annotations", {})
     return {name: text for name, text in found.items() if not name.startswith("node.alpha.kubernetes.io/")}
-
-
-@pytest.mark.usefixtures("manager")
-def test_stalled_server_loses_no_work(stage: Stage) -> None:
-    """While the API server stands still, reports fall and expire; when it goes on, every Node follows."""
-    silent, falling = ([f"{what}-{number}" for number in range(8)] for what in ("silent", "falling"))
-    server = stage.cluster.apiserver.process
-    assert server is not None
-    for name in (*silent, *falling):
-        stage.add_node(name)
-    for seconds in (6.5, 8.0):
-        for name in (*silent, *falling):
-            stage.report(name, "4")
-        for name in (*silent, *falling):
-            stage.expect_cpu(name, "4k")
-        for number, name in enumerate(silent):  # they expire before, in and after the stall
-            stage.report(name, "4", age_seconds=DEGRADE_SECONDS - 2 - 1.2 * number)
-        for name in falling:
-            stage.report(name, "2")
-        server.signal(signal.SIGSTOP)
-        time.sleep(seconds)  # the stall itself
-        server.signal(signal.SIGCONT)
-        for name in silent:
-            stage.expect_cpu(name, None)
-        for name in falling:
-            stage.expect_cpu(name, "2k")
 
 
 @pytest.mark.usefixtures("manager")
@@ -282,20 +254,3 @@ def test_api_server_may_go_away(stage: Stage, manager: Manager) -> None:
     eventually(reported, "the API server takes writes again")
     stage.expect_cpu("away", "2k")
     stage.add_node("after")
-
-
-def test_second_replica_takes_over(stage: Stage, manager: Manager, kubeconfig: Path, tmp_path: Path) -> None:
-    """Of two replicas one writes; when it ends, the other one goes on at once."""
-    stage.add_node("twins")
-    stage.report("twins", "4")
-    stage.expect_cpu("twins", "4k")
-    second = Manager(kubeconfig, tmp_path / "second.log", NAMESPACE)
-    second.start()
-    try:
-        assert "Leading" not in second.said()
-        assert manager.stop() == 0
-        stage.report("twins", "2")
-        stage.expect_cpu("twins", "2k")
-        assert "Leading" in second.said()
-    finally:
-        assert second.stop() == 0

@@ -3,9 +3,9 @@
 import asyncio
 import json
 import logging
+import math
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from http import HTTPMethod, HTTPStatus
 from importlib.resources import files
 from typing import Any, Final
@@ -15,7 +15,7 @@ from manager.context import Context
 from manager.mid.explanation.document import as_json as explanation_as_json
 from manager.web import explanation, layout, node_page, overview, overview_page
 from manager.web.explanation import NodeMetrics
-from manager.web.history import RESOURCES, Plot, Series
+from manager.web.history import RESOURCES, RINGS, Plot, Series
 from manager.web.recorder import Recorder
 
 _LOG: Final = logging.getLogger(__name__)
@@ -44,35 +44,18 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 Words = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What is sent back."""
-
-    body: bytes
-    """Content."""
-    type: str = _HTML
-    """Media type."""
-    status: HTTPStatus = HTTPStatus.OK
-    """Status."""
-    more: tuple[tuple[str, str], ...] = ()
-    """Further headers."""
-
-
 class Application:
     """The page.
 
-    Args:
-        context: what the manager knows.
-        metrics: reads single NodeMetrics.
-        local: whether it listens on loopback, so that only names of loopback may be asked for: a page of somebody else
-            whose name was made to point here must not read this one.
+    Where it listens on loopback (`local`), only names of loopback may be asked for: a page of somebody else whose name
+    was made to point here must not read this one.
     """
 
     def __init__(self, context: Context, metrics: NodeMetrics, *, local: bool) -> None:
         self._context, self._metrics, self._local = context, metrics, local
         self._turn, self._present = threading.Lock(), 0
         folder = files("manager.web") / "static"
-        self._static = {name: Answer((folder / name).read_bytes(), type_) for name, type_ in _STATIC.items()}
+        self._static = {name: _reply((folder / name).read_bytes(), type_) for name, type_ in _STATIC.items()}
 
     def pages(self) -> Pages:
         """All paths, whatever is asked of them: every answer has the same guards, a refusal too."""
@@ -80,15 +63,10 @@ class Application:
 
     async def answer(self, request: Request) -> Reply:
         """Answer a request."""
-        answer = await self._answer(request)
-        return Reply(answer.body, answer.status.value, answer.type, {**dict(HEADERS), **dict(answer.more)})
-
-    async def _answer(self, request: Request) -> Answer:
         if self._local and _host(request) not in _LOOPBACK:
             return _plain(HTTPStatus.FORBIDDEN, "open this page as localhost, by kubectl port-forward")
         if request.method not in ("GET", "HEAD"):
-            refusal = _plain(HTTPStatus.METHOD_NOT_ALLOWED, "this page only reads")
-            return Answer(refusal.body, refusal.type, refusal.status, (("Allow", "GET, HEAD"),))
+            return _plain(HTTPStatus.METHOD_NOT_ALLOWED, "this page only reads", Allow="GET, HEAD")
         if self._present >= _AT_ONCE:
             return _plain(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once: try again")
         try:
@@ -97,87 +75,76 @@ class Application:
             _LOG.exception("The page at %s failed; please report it", request.path)
             return _plain(HTTPStatus.INTERNAL_SERVER_ERROR, "an error that should not happen: see the manager's log")
 
-    def _in_thread(self, request: Request) -> asyncio.Future[Answer]:
+    def _in_thread(self, request: Request) -> asyncio.Future[Reply]:
         """Counts until the thread is free again, even when whoever asked has left meanwhile."""
         working = asyncio.get_running_loop().run_in_executor(None, self._route, request.path, request.query)
         self._present += 1
 
-        def leave(_: asyncio.Future[Answer]) -> None:
+        def leave(_: asyncio.Future[Reply]) -> None:
             self._present -= 1
 
         working.add_done_callback(leave)
         return working
 
-    def _route(self, path: str, words: Words) -> Answer:
+    def _route(self, path: str, words: Words) -> Reply:
+        context = self._context
         if path in ("/", "/ui/"):
-            return Answer(b"", status=HTTPStatus.FOUND, more=(("Location", layout.ROOT),))
+            return _reply(b"", _HTML, HTTPStatus.FOUND, Location=layout.ROOT)
         if path == layout.ROOT:
-            return self._html(lambda: overview_page.render(self._context, overview.Query.of(words)))
+            return self._html(lambda: overview_page.render(context, overview.Query.of(words)))
         first, _, rest = path.removeprefix(f"{layout.ROOT}/").partition("/")
         if not path.startswith(f"{layout.ROOT}/"):
-            return _unknown()
+            first = ""
         if first == "static" and rest in self._static:
             return self._static[rest]
         if first == "nodes" and rest:
-            return self._node(rest, words)
-        return self._data(rest, words) if first == "api" else _unknown()
+            explained = explanation.of_node(context, self._metrics, rest)
+            if explained is None:
+                return self._html(lambda: node_page.missing(context, rest), HTTPStatus.NOT_FOUND)
+            return self._html(lambda: node_page.render(context, rest, _length(words), *explained))
+        return self._data(rest, words) if first == "api" else _plain(HTTPStatus.NOT_FOUND, f"try {layout.ROOT}")
 
-    def _html(self, render: Callable[[], str], status: HTTPStatus = HTTPStatus.OK) -> Answer:
-        with self._turn:  # one at a time, so that readers never take more than half of the process from the manager
-            return Answer(render().encode(), status=status)
-
-    def _node(self, name: str, words: Words) -> Answer:
-        explained = explanation.of_node(self._context, self._metrics, name)
-        if explained is None:
-            return self._html(lambda: node_page.missing(self._context, name), HTTPStatus.NOT_FOUND)
-        return self._html(lambda: node_page.render(self._context, name, _length(words), explained))
-
-    def _data(self, path: str, words: Words) -> Answer:
-        context, now = self._context, self._context.wall()
+    def _data(self, path: str, words: Words) -> Reply:
+        context, now, length = self._context, self._context.wall(), _length(words)
         recorder = context.state_of(Recorder)
+        history, rows = recorder.history, recorder.rows
         if path == "overview":
             return self._json(lambda: overview.as_json(overview.overview(recorder), context))
         if path == "history":
-            return self._json(lambda: _plot(recorder.history.plot_of_sums(_length(words), now)))
+            return self._json(lambda: _plot(history.plot_of_sums(length, now)))
         if path == "nodes":
-            return self._json(lambda: _list(recorder, words, now))
+            return self._json(lambda: _list(overview.select(rows.values(), overview.Query.of(words)), now))
         first, _, rest = path.partition("/")
         name, _, what = rest.partition("/")
-        if first != "nodes" or name not in context.cluster.nodes or what not in ("", "history", "explain"):
-            return Answer(b'{"error": "there is no such thing"}', _JSON, HTTPStatus.NOT_FOUND)
-        return self._data_of_node(name, what, words)
+        if first == "nodes" and name in context.cluster.nodes and what in ("", "history", "explain"):
+            if what == "history":
+                return self._json(lambda: _plot(history.plot(name, length, now)))
+            explained = explanation.of_node(context, self._metrics, name) if what else None
+            of_row = overview.row_as_json(rows[name], now) if not what and name in rows else None
+            return self._json(lambda: explanation_as_json(explained[0]) if explained else of_row)
+        return _reply(b'{"error": "there is no such thing"}', _JSON, HTTPStatus.NOT_FOUND)
 
-    def _data_of_node(self, name: str, what: str, words: Words) -> Answer:
-        context, now = self._context, self._context.wall()
-        recorder = context.state_of(Recorder)
-        if what == "history":
-            return self._json(lambda: _plot(recorder.history.plot(name, _length(words), now)))
-        if what == "explain":
-            explained = explanation.of_node(context, self._metrics, name)
-            return self._json(lambda: explanation_as_json(explained.explanation) if explained else None)
-        row = recorder.rows.get(name)
-        return self._json(lambda: overview.row_as_json(row, now) if row else None)
+    # One at a time, so that readers never take more than half of the process from the manager.
 
-    def _json(self, data: Callable[[], Any]) -> Answer:
+    def _html(self, render: Callable[[], str], status: HTTPStatus = HTTPStatus.OK) -> Reply:
         with self._turn:
-            return Answer(json.dumps(data(), ensure_ascii=False).encode(), _JSON)
+            return _reply(render().encode(), _HTML, status)
+
+    def _json(self, data: Callable[[], Any]) -> Reply:
+        with self._turn:
+            return _reply(json.dumps(data(), ensure_ascii=False).encode(), _JSON)
 
 
-def _list(recorder: Recorder, words: Words, now: float) -> dict[str, Any]:
-    found = overview.select(recorder.rows.values(), overview.Query.of(words))
-    return {
-        "found": found.found,
-        "page": found.page,
-        "pages": found.pages,
-        "nodes": [overview.row_as_json(row, now) for row in found.rows],
-    }
+def _list(found: overview.Selection, now: float) -> dict[str, Any]:
+    nodes = [overview.row_as_json(row, now) for row in found.rows]
+    return {"found": found.found, "page": found.page, "pages": found.pages, "nodes": nodes}
 
 
 def _plot(plot: Plot) -> dict[str, Any]:
     """Lines for programs: cores and GiB, null where nothing is known."""
 
     def line(series: Series, resource: str) -> list[float | None]:
-        return [None if each != each else round(each, 6) for each in plot.of(series, resource).tolist()]  # noqa: PLR0124 - nan
+        return [None if math.isnan(each) else round(each, 6) for each in plot.of(series, resource).tolist()]
 
     lines = {
         f"{each}{unit}": {series.json_name: line(series, each) for series in Series}
@@ -187,7 +154,9 @@ def _plot(plot: Plot) -> dict[str, Any]:
 
 
 def _length(words: Words) -> str:
-    return node_page.length_of(words.get("range", ""))
+    """How far plots go back; two hours where the query says nothing that is known."""
+    given = words.get("range", "")
+    return given if given in RINGS else next(iter(RINGS))
 
 
 def _host(request: Request) -> str:
@@ -197,9 +166,9 @@ def _host(request: Request) -> str:
     return name if colon and port.isdigit() else given
 
 
-def _plain(status: HTTPStatus, words: str) -> Answer:
-    return Answer(f"{words}\n".encode(), "text/plain; charset=utf-8", status)
+def _reply(body: bytes, media_type: str, status: HTTPStatus = HTTPStatus.OK, **more: str) -> Reply:
+    return Reply(body, status.value, media_type, {**dict(HEADERS), **more})
 
 
-def _unknown() -> Answer:
-    return _plain(HTTPStatus.NOT_FOUND, f"try {layout.ROOT}")
+def _plain(status: HTTPStatus, words: str, **more: str) -> Reply:
+    return _reply(f"{words}\n".encode(), "text/plain; charset=utf-8", status, **more)

@@ -4,7 +4,6 @@ import asyncio
 import concurrent.futures
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any, Final
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable
@@ -32,66 +31,48 @@ class NodeMetrics:
     """Reads single NodeMetrics for other threads than that of the event loop."""
 
     def __init__(self) -> None:
-        self._api: ApiServer | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._session: tuple[ApiServer, asyncio.AbstractEventLoop] | None = None
         self._turn = threading.Lock()
         self._bucket = TokenBucket()
 
     def attach(self, api: ApiServer, loop: asyncio.AbstractEventLoop) -> None:
-        """Ask this API server from now on.
-
-        Args:
-            api: the session.
-            loop: the event loop it belongs to.
-        """
-        self._api, self._loop = api, loop
+        """Read from this API server, by the loop of its session, from now on."""
+        self._session = api, loop
 
     def read(self, name: str) -> Json | None:
         """The NodeMetric of a node; `None` where there is none.
 
         Raises:
-            NotRead: the API server does not say.
+            NotRead: the API server does not answer.
         """
-        api, loop = self._api, self._loop
-        if api is None or loop is None or loop.is_closed():
+        if self._session is None or self._session[1].is_closed():
             raise NotRead("there is no session with the API server")
+        api, loop = self._session
         with self._turn:
-            now = time.monotonic()
-            time.sleep(self._bucket.wait(_READS_AT_ONCE, _READ_AGAIN_SECONDS, now))
+            time.sleep(self._bucket.wait(_READS_AT_ONCE, _READ_AGAIN_SECONDS, time.monotonic()))
             self._bucket.take(_READ_AGAIN_SECONDS, time.monotonic())
-        asking = api.get(node_metric.path(name))
+        reading = api.get(node_metric.path(name))
         try:
-            asked = asyncio.run_coroutine_threadsafe(asking, loop)
+            answer = asyncio.run_coroutine_threadsafe(reading, loop)
         except RuntimeError:  # the manager ends
-            asking.close()
+            reading.close()
             raise NotRead("there is no session with the API server") from None
         try:
-            return asked.result(_ANSWER_SECONDS)
-        except ApiError as error:
-            if error.not_found:
+            return answer.result(_ANSWER_SECONDS)
+        except (ApiError, ApiUnavailable) as error:
+            if isinstance(error, ApiError) and error.not_found:
                 return None
             raise NotRead(str(error)) from None
-        except ApiUnavailable as error:
-            raise NotRead(str(error)) from None
         except (TimeoutError, concurrent.futures.CancelledError, RuntimeError):  # the last: the session is closed
-            asked.cancel()
+            answer.cancel()
             raise NotRead("the API server does not answer") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """An explanation, and what it lacks."""
+def of_node(context: Context, metrics: NodeMetrics, name: str) -> tuple[Explanation, str] | None:
+    """Explain a node, as the command does; None where there is none of that name.
 
-    explanation: Explanation
-    """What the command prints, too."""
-    metric: Json
-    """The NodeMetric; empty where there is none, or it could not be read."""
-    problem: str = ""
-    """Why the NodeMetric is missing in it; empty where it is not."""
-
-
-def of_node(context: Context, metrics: NodeMetrics, name: str) -> Explained | None:
-    """Explain a node; None where there is none of that name."""
+    The second is why the explanation lacks the NodeMetric; empty where it does not.
+    """
     cluster = context.cluster
     node = cluster.nodes.get(name)
     if node is None:
@@ -120,4 +101,4 @@ def of_node(context: Context, metrics: NodeMetrics, name: str) -> Explained | No
     config = ConfigState(
         f"ConfigMap {settings.namespace}/{settings.config_name}", now - state.since if state.since else None, state
     )
-    return Explained(explain(seen, config), metric or {}, problem)
+    return explain(seen, config), problem

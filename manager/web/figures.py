@@ -29,12 +29,7 @@ def digits(number: float) -> str:
 
 
 def amount(resource: str, number: float | None) -> str:
-    """An amount with its unit: "3.25 cores", "3m", "9.2 GiB", "1.2 TiB".
-
-    Args:
-        resource: cpu or memory.
-        number: cores or GiB; None is not known.
-    """
+    """An amount [cores, GiB] with its unit: "3.25 cores", "3m", "9.2 GiB", "1.2 TiB"."""
     if number is None:
         return NOTHING
     if resource == "cpu":

@@ -19,13 +19,10 @@ Attribute: TypeAlias = "str | int | float | bool | None"
 
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Html:
-    """An element.
+    """An element with its children, of which text is escaped and None left out.
 
-    Args:
-        name: its name.
-        children: what it holds, in order; text is escaped, None left out.
-        attributes: by name, with `_` for `-` and one at the end where Python knows the word (`class_`); None and False
-            are left out, True is the name alone.
+    Attributes are written with `_` for `-`, and one at the end where Python knows the word (`class_`); None and False
+    are left out, True is the name alone.
     """
     opened = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
     if name in _VOID:
@@ -39,13 +36,7 @@ def join(*children: Child) -> Html:
 
 
 def document(title: str, head: Html, body: Html) -> str:
-    """A whole page.
-
-    Args:
-        title: its title.
-        head: what else stands in its head.
-        body: the content of its body.
-    """
+    """A whole page, of what stands in its head and in its body."""
     start = join(
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),

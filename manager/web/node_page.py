@@ -16,48 +16,40 @@ from manager.mid.explanation.explanation import Explanation
 from manager.mid.explanation.findings import findings
 from manager.mid.explanation.next_action import Action, Step
 from manager.mid.explanation.node_metric import age
-from manager.web import figures, layout, plot
-from manager.web.explanation import Explained
-from manager.web.history import RESOURCES, RINGS, Series
+from manager.web import figures, layout
 from manager.web.html import Html, join, tag
 from manager.web.recorder import Recorder, Row
 
 _STEPS: Final = {
-    Action.NOTHING: "the Node offers what it should",
+    Action.NOTHING: "the Node has what it should",
     Action.WRITE: "written within seconds",
     Action.HOLD: "written when the increase has held",
     Action.WAIT: "written when nothing has been for some time",
 }
 
 
-def render(context: Context, name: str, length: str, explained: Explained) -> str:
-    """The page.
-
-    Args:
-        context: what is known.
-        name: name of the node.
-        length: how far its plots go back.
-        explained: why it has the Mid resources it has.
-    """
-    recorder, now, path = context.state_of(Recorder), context.wall(), layout.node_path(name)
-    row, explanation = recorder.rows.get(name), explained.explanation
-    plots = [plot.figure(f"node {name}", each, length, recorder.history.plot(name, length, now)) for each in RESOURCES]
+def render(context: Context, name: str, length: str, explanation: Explanation, problem: str) -> str:
+    """The page of a node: over some time, and why it has the Mid resources it has, or what is missing in that."""
+    recorder, now = context.state_of(Recorder), context.wall()
+    row, plot = recorder.rows.get(name), recorder.history.plot(name, length, now)
     trail = tag("nav", tag("a", "Cluster", href=layout.ROOT), " / ", name, class_="trail", aria_label="Where this is")
+    unread = f"The NodeMetric could not be read now ({problem}), so what is explained lacks its report."
+    sentences = [tag("li", each) for each in findings(explanation)]
+    told = tag("ul", *sentences, class_="findings") if sentences else tag("p", "Nothing is in the way.")
     content = (
         trail,
         tag("h1", f"Node {name} ", layout.badge(row.state) if row else None),
-        tag("p", row.reason, class_="hint") if row else None,
-        _unread(explained),
+        _hint(row.reason) if row else None,
+        layout.alert("warning", unread) if problem else None,
         _now(row, explanation),
-        tag("div", tag("h2", "Over time"), layout.ranges(path, length, {}), class_="row"),
-        tag("div", *plots, class_="plots"),
-        _answer(explanation),
+        layout.over_time(f"node {name}", layout.node_path(name), length, {}, plot),
+        tag("section", tag("h2", "Why", id="why"), told, _numbers(explanation)),
         *_terms(explanation),
         _inputs(explanation),
         _pods(explanation),
         _conditions(explanation),
         _strategy(explanation),
-        tag("p", "The same in a terminal: ", tag("code", f"kubectl headroom explain node {name}"), class_="hint"),
+        _hint("The same in a terminal: ", tag("code", f"kubectl headroom explain node {name}")),
     )
     return layout.page(f"Node {name}", context, *content)
 
@@ -69,62 +61,29 @@ def missing(context: Context, name: str) -> str:
     return layout.page("No such node", context, tag("h1", "No such node"), told, back)
 
 
-def _unread(explained: Explained) -> Html | None:
-    if not explained.problem:
-        return None
-    return layout.alert(
-        "warning", f"The NodeMetric could not be read now ({explained.problem}), so what is explained lacks its report."
-    )
-
-
 def _now(row: Row | None, explanation: Explanation) -> Html:
-    def tile(title: str, number: str, *more: str | None) -> Html:
-        told = [tag("span", each) for each in more if each]
-        return tag("div", tag("dt", title), tag("dd", tag("strong", number), *told))
-
-    tiles = []
-    for resource in RESOURCES if row else ():
-        numbers = {series: row.number(series, resource) if row else None for series in Series}
-        whole, used = numbers[Series.ALLOCATABLE], numbers[Series.USED]
-        peak, asked, title = numbers[Series.PEAK], numbers[Series.REQUESTED], figures.TITLES[resource]
-        tiles.append(
-            tile(
-                f"{title} used",
-                figures.percent(used, whole),
-                f"{figures.amount(resource, used)} of {figures.amount(resource, whole)}",
-                f"Prod requested {figures.amount(resource, asked)}, predicted peak {figures.amount(resource, peak)}",
-            )
-        )
-        offered, bought = (figures.amount(resource, numbers[each]) for each in (Series.OFFERED, Series.BOUGHT))
-        tiles.append(tile(f"Mid {figures.INSIDE[resource]} offered", offered, f"{bought} bought"))
+    tiles = layout.tiles(row.number, lambda resource, part, _: figures.amount(resource, part)) if row else ()
     warm, cold = (get_path(explanation.prediction, "pods", each) for each in ("warm", "cold"))
     counted = None if warm is None and cold is None else f"{warm or 0} pods warm, {cold or 0} cold"
-    reported = amounts.age(explanation.facts.report_age)
-    tiles.append(tile("Prediction", explanation.report.prediction, counted, explanation.ready_message or None))
-    tiles.append(
-        tile("Last report", f"{reported} ago" if row and row.age is not None else "never", _counts(explanation))
+    reported = f"{amounts.age(explanation.facts.report_age)} ago" if row and row.age is not None else "never"
+    counts = f"counts until it is {amounts.age(explanation.facts.strategy.degrade_seconds)} old"
+    return tag(
+        "dl",
+        *tiles,
+        layout.tile("Prediction", explanation.report.prediction, counted, explanation.ready_message or None),
+        layout.tile("Last report", reported, counts),
+        class_="tiles",
     )
-    return tag("dl", *tiles, class_="tiles")
-
-
-def _counts(explanation: Explanation) -> str:
-    return f"counts until it is {amounts.age(explanation.facts.strategy.degrade_seconds)} old"
-
-
-def _answer(explanation: Explanation) -> Html:
-    sentences = [tag("li", each) for each in findings(explanation)]
-    told = tag("ul", *sentences, class_="findings") if sentences else tag("p", "Nothing is in the way.")
-    return tag("section", tag("h2", "Why", id="why"), told, _numbers(explanation))
 
 
 def _numbers(explanation: Explanation) -> Html:
     result, published, wanted = explanation.result, explanation.published, explanation.desired
     lines: tuple[tuple[str, int | None, int | None, str], ...] = (
         ("On the Node", published.cpu, published.memory, "what pods can request"),
-        ("Calculated", result.calculated.cpu, result.calculated.memory, "what may be sold now"),
-        ("Should offer", wanted[Resource.CPU], wanted[Resource.MEMORY], _next(explanation.steps)),
-        ("Bought", result.requested.cpu, result.requested.memory, "what running Mid pods request"),
-        ("Deficit", result.deficit.cpu, result.deficit.memory, "bought beyond what may be sold"),
+        ("Calculated", result.calculated.cpu, result.calculated.memory, "what may be published now"),
+        ("To be published", wanted[Resource.CPU], wanted[Resource.MEMORY], _next(explanation.steps)),
+        ("Allocated", result.requested.cpu, result.requested.memory, "what running Mid pods request"),
+        ("Deficit", result.deficit.cpu, result.deficit.memory, "allocated beyond what may be published"),
     )
     rows = [
         (tag("b", title), _or_none(Resource.CPU, cpu), _or_none(Resource.MEMORY, memory), note)
@@ -174,20 +133,12 @@ def _inputs(explanation: Explanation) -> Html | None:
     terms = (explanation.would_be or explanation.result).terms
     rows = []
     for each in explain_terms.inputs(terms, explanation.facts, explanation.status):
-        numbers = (
-            explain_terms.shown(resource, each.name, each.values[resource])
-            if resource in each.values
-            else figures.NOTHING
-            for resource in Resource
-        )
-        rows.append(
-            (
-                each.name,
-                *numbers,
-                each.origin.value,
-                "now" if each.age_seconds is None else amounts.age(each.age_seconds),
-            )
-        )
+        numbers = [
+            explain_terms.shown(one, each.name, each.values[one]) if one in each.values else figures.NOTHING
+            for one in Resource
+        ]
+        age = "now" if each.age_seconds is None else amounts.age(each.age_seconds)
+        rows.append((each.name, *numbers, each.origin.value, age))
     if not rows:
         return None
     heads = ("Input", "CPU", "Memory", "From", "Age")
@@ -195,42 +146,27 @@ def _inputs(explanation: Explanation) -> Html | None:
 
 
 def _pods(explanation: Explanation) -> Html | None:
-    cold = get_path(explanation.prediction, "pods", "coldNames")
-    names = [tag("li", str(each)) for each in cold] if isinstance(cold, list) else []
-    mid = [
-        (
-            pod.key,
-            amounts.cpu(pod.mid_requests.cpu),
-            amounts.memory(pod.mid_requests.memory),
-            pod.mid.priority if pod.mid else "",
-        )
-        for pod in sorted(explanation.mid_pods, key=lambda pod: pod.key)
-    ]
-    parts = [
-        join(
-            tag("h3", "Cold pods"),
-            _hint("Too young for a prediction, so they count at their requests:"),
-            tag("ul", *names),
-        )
-        if names
-        else None,
-        join(
-            tag("h3", "Mid pods"),
-            layout.table(
-                ("Pod", "CPU", "Memory", "Priority"),
-                [tuple(str(cell) for cell in row) for row in mid],
-                caption="Pods that bought Mid resources here",
-                class_="inputs",
-            ),
-        )
-        if mid
-        else None,
-    ]
-    return tag("section", *parts) if names or mid else None
+    cold, parts = get_path(explanation.prediction, "pods", "coldNames"), []
+    if isinstance(cold, list) and cold:
+        told = _hint("Too young for a prediction, so they count at their requests:")
+        parts += [tag("h3", "Cold pods"), told, tag("ul", *(tag("li", str(each)) for each in cold))]
+    if explanation.mid_pods:
+        rows = [
+            (
+                pod.key,
+                amounts.cpu(pod.mid_requests.cpu),
+                amounts.memory(pod.mid_requests.memory),
+                str(pod.mid.priority) if pod.mid else "",
+            )
+            for pod in sorted(explanation.mid_pods, key=lambda pod: pod.key)
+        ]
+        heads, caption = ("Pod", "CPU", "Memory", "Priority"), "Pods that request Mid resources here"
+        parts += [tag("h3", "Mid pods"), layout.table(heads, rows, caption=caption, class_="inputs")]
+    return tag("section", *parts) if parts else None
 
 
-def _hint(text: str) -> Html:
-    return tag("p", text, class_="hint")
+def _hint(*words: Html | str) -> Html:
+    return tag("p", *words, class_="hint")
 
 
 def _conditions(explanation: Explanation) -> Html | None:
@@ -248,9 +184,8 @@ def _conditions(explanation: Explanation) -> Html | None:
 def _strategy(explanation: Explanation) -> Html:
     sources = explanation.strategy.sources
     values = dict(_flat(to_json(explanation.strategy.strategy), sources))
-    ordered = sorted(
-        values.items(), key=lambda item: sources.get(item[0]) == DEFAULT
-    )  # what somebody has set comes first
+    # What somebody has set comes first.
+    ordered = sorted(values.items(), key=lambda item: sources.get(item[0]) == DEFAULT)
     rows = [(tag("code", name), _compact(value), sources.get(name, "")) for name, value in ordered]
     table = layout.table(("Field", "Value", "From"), rows, caption="Strategy in force on this node", class_="text")
     return _folded("Strategy in force", table)
@@ -272,8 +207,3 @@ def _compact(value: object) -> str:
 
 def _folded(title: str, content: Html) -> Html:
     return tag("details", tag("summary", title), content, id=title.lower().replace(" ", "-"))
-
-
-def length_of(given: str) -> str:
-    """How far plots go back, from a query string; two hours where it says nothing that is known."""
-    return given if given in RINGS else next(iter(RINGS))

@@ -1,9 +1,10 @@
 """What the page says about the cluster as a whole, and lists of its nodes: plain data for the page and for programs."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from manager.context import Context
 from manager.mid.explanation.waste import waste as wasted
@@ -17,8 +18,6 @@ _MOST_LISTED: Final = 8
 """Nodes that the overview names of each kind."""
 _LONGEST_TEXT: Final = 253
 """Of what is searched for: no name of a node is longer."""
-_MILLI: Final = 1000
-_GIB: Final = 2**30
 _URGENCY: Final = {state: place for place, state in enumerate(State)}
 
 Json = dict[str, Any]
@@ -30,19 +29,16 @@ def waste(row: Row, resource: str) -> float | None:
     return wasted(requested, peak, offered)
 
 
-def _share(series: Series, resource: str) -> Callable[[Row], float | None]:
-    def of(row: Row) -> float | None:
-        part, whole = row.number(series, resource), row.number(Series.ALLOCATABLE, resource)
-        return None if part is None or not whole else part / whole
-
-    return of
+def _share(row: Row, resource: str) -> float | None:
+    part, whole = row.number(Series.USED, resource), row.number(Series.ALLOCATABLE, resource)
+    return None if part is None or not whole else part / whole
 
 
 _ORDERS: Final[Mapping[str, Callable[[Row], Any]]] = {
     "name": lambda row: row.name,
     "state": lambda row: _URGENCY[row.state],
-    "cpu": _share(Series.USED, "cpu"),
-    "memory": _share(Series.USED, "memory"),
+    "cpu": lambda row: _share(row, "cpu"),
+    "memory": lambda row: _share(row, "memory"),
     "mid-cpu": lambda row: row.number(Series.OFFERED, "cpu"),
     "mid-memory": lambda row: row.number(Series.OFFERED, "memory"),
     "waste-cpu": lambda row: waste(row, "cpu"),
@@ -51,7 +47,8 @@ _ORDERS: Final[Mapping[str, Callable[[Row], Any]]] = {
 }
 ORDERS: Final = tuple(_ORDERS)
 """By what lists can be put in order."""
-_ASCENDING: Final = frozenset({"name", "state"})
+ASCENDING: Final = frozenset({"name", "state"})
+"""Orders from first to last; the others begin with the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +104,13 @@ class Query:
         return {name: text for name, text in shown.items() if text and text != plain.get(name)}
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """One page of a list."""
+class Selection(NamedTuple):
+    """One page of a list: its nodes, how many there are on all pages, its number, and that of the last one."""
 
     rows: Sequence[Row]
-    """The nodes on it."""
     found: int
-    """How many there are on all pages."""
     page: int
-    """Which page it is."""
     pages: int
-    """How many there are."""
 
 
 def select(rows: Iterable[Row], query: Query) -> Selection:
@@ -134,19 +126,17 @@ def select(rows: Iterable[Row], query: Query) -> Selection:
     key = _ORDERS[query.order]
     known = [row for row in sorted(found, key=lambda row: row.name) if key(row) is not None]
     unknown = [row for row in found if key(row) is None]
-    known.sort(key=key, reverse=(query.order not in _ASCENDING) != query.backwards)
+    known.sort(key=key, reverse=(query.order not in ASCENDING) != query.backwards)
     ordered = [*known, *sorted(unknown, key=lambda row: row.name)]  # what is not known comes last either way
     pages = max(-(-len(ordered) // PAGE_SIZE), 1)
     page = min(query.page, pages)
     return Selection(ordered[(page - 1) * PAGE_SIZE : page * PAGE_SIZE], len(ordered), page, pages)
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(NamedTuple):
     """The cluster as a whole."""
 
     nodes: int
-    """Nodes."""
     reporting: int
     """Nodes whose usage is known now."""
     numbers: Mapping[tuple[Series, str], float | None]
@@ -160,36 +150,33 @@ class Overview:
     cold: int
     """Pods counted at their request."""
     attention: Sequence[Row]
-    """Nodes that somebody should look at, and those that wait for something."""
+    """Nodes in trouble, and those that wait for something."""
     wasteful: Sequence[Row]
     """Nodes with the most CPU wasted."""
+
+    def number(self, series: Series, resource: str) -> float | None:
+        """A sum; None where it is not known. [cores, GiB]"""
+        return self.numbers[series, resource]
 
 
 def overview(recorder: Recorder) -> Overview:
     """Sum up what was seen of all nodes."""
     rows = list(recorder.rows.values())
-    total = sums(rows).tolist()
-    numbers = {(series, each): total[at(series, each)] for series in Series for each in RESOURCES}
+    total = [None if math.isnan(number) else number for number in sums(rows).tolist()]
     states = Counter(row.state for row in rows)
-    urgent = sorted((row for row in rows if row.state in TROUBLE | WAITING), key=_by_urgency)
-    wasteful = sorted(
-        (row for row in rows if waste(row, "cpu")), key=lambda row: waste(row, "cpu") or 0.0, reverse=True
-    )
+    urgent = [row for row in rows if row.state in TROUBLE | WAITING]
+    wasted = sorted(((waste(row, "cpu") or 0.0, row) for row in rows), key=lambda each: -each[0])
     return Overview(
         nodes=len(rows),
         reporting=sum(row.number(Series.USED, "cpu") is not None for row in rows),
-        numbers={key: None if number != number else number for key, number in numbers.items()},  # noqa: PLR0124 - nan
+        numbers={(series, each): total[at(series, each)] for series in Series for each in RESOURCES},
         states={state: states[state] for state in State if states[state]},
         predictions=dict(Counter(row.prediction for row in rows if row.prediction)),
         warm=sum(row.warm or 0 for row in rows),
         cold=sum(row.cold or 0 for row in rows),
-        attention=urgent[:_MOST_LISTED],
-        wasteful=wasteful[:_MOST_LISTED],
+        attention=sorted(urgent, key=lambda row: (_URGENCY[row.state], row.name))[:_MOST_LISTED],
+        wasteful=[row for amount, row in wasted[:_MOST_LISTED] if amount],
     )
-
-
-def _by_urgency(row: Row) -> tuple[int, str]:
-    return _URGENCY[row.state], row.name
 
 
 def row_as_json(row: Row, now: float) -> Json:
@@ -202,11 +189,8 @@ def row_as_json(row: Row, now: float) -> Json:
         "prediction": row.prediction or None,
         "pods": {"warm": row.warm, "cold": row.cold},
         "reportAgeSeconds": None if age is None else round(age, 1),
-        **{series.json_name: _amounts(row, series) for series in Series},
-        "waste": {
-            "cpuMilli": _milli(waste(row, "cpu")),
-            "memoryBytes": _bytes(waste(row, "memory")),
-        },
+        **_amounts(row.number),
+        "waste": _amount(waste(row, "cpu"), waste(row, "memory")),
     }
 
 
@@ -219,13 +203,7 @@ def as_json(found: Overview, context: Context) -> Json:
         "states": {state.value: count for state, count in found.states.items()},
         "predictions": dict(found.predictions),
         "pods": {"warm": found.warm, "cold": found.cold},
-        "sums": {
-            series.json_name: {
-                "cpuMilli": _milli(found.numbers[series, "cpu"]),
-                "memoryBytes": _bytes(found.numbers[series, "memory"]),
-            }
-            for series in Series
-        },
+        "sums": _amounts(found.number),
         "attention": [row_as_json(row, now) for row in found.attention],
         "wasteful": [row_as_json(row, now) for row in found.wasteful],
         "leadership": context.progress.leadership(),
@@ -239,13 +217,12 @@ def as_json(found: Overview, context: Context) -> Json:
     }
 
 
-def _amounts(row: Row, series: Series) -> Json:
-    return {"cpuMilli": _milli(row.number(series, "cpu")), "memoryBytes": _bytes(row.number(series, "memory"))}
+def _amounts(number: Callable[[Series, str], float | None]) -> Json:
+    return {series.json_name: _amount(*(number(series, each) for each in RESOURCES)) for series in Series}
 
 
-def _milli(cores: float | None) -> int | None:
-    return None if cores is None else round(cores * _MILLI)
-
-
-def _bytes(gib: float | None) -> int | None:
-    return None if gib is None else round(gib * _GIB)
+def _amount(cores: float | None, gib: float | None) -> Json:
+    return {
+        "cpuMilli": None if cores is None else round(cores * 1000),
+        "memoryBytes": None if gib is None else round(gib * 2**30),
+    }

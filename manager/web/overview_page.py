@@ -1,6 +1,5 @@
 """The cluster on one page: sums, plots, what to look at, and a list of all nodes."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from manager.context import Context
@@ -8,7 +7,7 @@ from manager.mid.explanation import amounts
 from manager.web import figures, layout, plot
 from manager.web.history import RESOURCES, Series
 from manager.web.html import Html, join, tag
-from manager.web.overview import Overview, Query, Selection, overview, select, waste
+from manager.web.overview import ASCENDING, Overview, Query, Selection, overview, select, waste
 from manager.web.recorder import Recorder, Row
 from manager.web.state import MEANINGS, State
 
@@ -17,93 +16,58 @@ _COLUMNS: Final = (
     ("State", "state"),
     ("CPU used", "cpu"),
     ("Memory used", "memory"),
-    ("Mid CPU bought of offered", "mid-cpu"),
-    ("Mid memory bought of offered", "mid-memory"),
+    ("Mid CPU allocated of published", "mid-cpu"),
+    ("Mid memory allocated of published", "mid-memory"),
     ("Wasted CPU", "waste-cpu"),
     ("Prediction", ""),
     ("Report", "report"),
 )
+_BARS: Final = {
+    "used": "used",
+    "peak": "predicted peak of Prod",
+    "requested": "requested by Prod",
+    "offered": "Mid published",
+    "allocatable": "allocatable",
+}
 
 
 def render(context: Context, query: Query) -> str:
-    """The page.
-
-    Args:
-        context: what is known.
-        query: which nodes its list shows, and how far its plots go back.
-    """
+    """The page; the query says which nodes its list shows, and how far its plots go back."""
     recorder, now = context.state_of(Recorder), context.wall()
-    found = overview(recorder)
+    found, title = overview(recorder), tag("h1", "Cluster")
     if not found.nodes:
-        return layout.page("Cluster", context, tag("h1", "Cluster"), _empty(context))
-    plots = [
-        plot.figure("the cluster", each, query.length, recorder.history.plot_of_sums(query.length, now))
-        for each in RESOURCES
-    ]
+        listed = "This cluster has no nodes. They appear here by themselves when they join."
+        starting = "The manager has just started and has not listed the cluster's nodes yet."
+        return layout.page(
+            "Cluster", context, title, layout.alert("note", listed if context.progress.nodes_listed else starting)
+        )
+    sums = recorder.history.plot_of_sums(query.length, now)
+    reporting, pods = f"{found.reporting:,} report what they use", None
+    if found.warm or found.cold:
+        pods = f"{found.warm:,} pods predicted from history, {found.cold:,} counted at their request"
+    tiles = layout.tiles(found.number, lambda _, part, whole: figures.percent(part, whole))
     content = (
-        tag("h1", "Cluster"),
+        title,
         _first_steps(context, found),
-        _tiles(found),
-        tag(
-            "div", tag("h2", "Over time"), layout.ranges(layout.ROOT, query.length, query.words(range="")), class_="row"
-        ),
-        tag("div", *plots, class_="plots"),
+        tag("dl", layout.tile("Nodes", f"{found.nodes:,}", reporting, pods), *tiles, class_="tiles"),
+        layout.over_time("the cluster", layout.ROOT, query.length, query.words(range=""), sums),
         tag("div", _attention(found), _wasteful(found), class_="lists"),
         _nodes(select(recorder.rows.values(), query), query, found, now),
     )
     return layout.page("Cluster", context, *content)
 
 
-def _empty(context: Context) -> Html:
-    if not context.progress.nodes_listed:
-        return layout.alert("note", "The manager has just started and has not listed the cluster's nodes yet.")
-    return layout.alert("note", "This cluster has no nodes. They appear here by themselves when they join.")
-
-
 def _first_steps(context: Context, found: Overview) -> Html | None:
-    """Why a fresh installation sells nothing yet, and what to do."""
+    """Why a fresh installation publishes nothing yet, and what to do."""
     if not found.states.get(State.OFF) or found.states.get(State.SELLING):
         return None
     settings = context.settings
     return layout.alert(
         "note",
-        "Colocation is disabled, so nodes are measured and predicted, and nothing is offered. To try it without "
-        'offering anything, set "enable": true and "mode": "shadow": ',
+        "Colocation is disabled, so nodes are measured and predicted, and nothing is published. To try it without "
+        'publishing anything, set "enable": true and "mode": "shadow": ',
         tag("code", f"kubectl -n {settings.namespace} edit configmap {settings.config_name}"),
     )
-
-
-def _tiles(found: Overview) -> Html:
-    def tile(title: str, number: str, *more: str) -> Html:
-        return tag("div", tag("dt", title), tag("dd", tag("strong", number), *(tag("span", each) for each in more)))
-
-    tiles = [tile("Nodes", f"{found.nodes:,}", f"{found.reporting:,} report what they use", *_pods(found))]
-    for resource in RESOURCES:
-        numbers = {series: found.numbers[series, resource] for series in Series}
-        whole, title = numbers[Series.ALLOCATABLE], figures.TITLES[resource]
-        used, peak, asked = (numbers[each] for each in (Series.USED, Series.PEAK, Series.REQUESTED))
-        tiles.append(
-            tile(
-                f"{title} used",
-                figures.percent(used, whole),
-                f"{figures.amount(resource, used)} of {figures.amount(resource, whole)}",
-                f"Prod requested {figures.percent(asked, whole)}, predicted peak {figures.percent(peak, whole)}",
-            )
-        )
-        offered, bought = numbers[Series.OFFERED], numbers[Series.BOUGHT]
-        tiles.append(
-            tile(
-                f"Mid {figures.INSIDE[resource]} offered",
-                figures.amount(resource, offered),
-                f"{figures.amount(resource, bought)} bought",
-            )
-        )
-    return tag("dl", *tiles, class_="tiles")
-
-
-def _pods(found: Overview) -> Iterator[str]:
-    if found.warm or found.cold:
-        yield f"{found.warm:,} pods predicted from history, {found.cold:,} counted at their request"
 
 
 def _attention(found: Overview) -> Html:
@@ -116,136 +80,118 @@ def _attention(found: Overview) -> Html:
 
 
 def _wasteful(found: Overview) -> Html:
-    explained = tag(
-        "p",
-        "CPU that Prod pods requested, that their predicted peak does not need, and that is not offered as Mid.",
-        class_="hint",
-    )
-    most = waste(found.wasteful[0], "cpu") if found.wasteful else None
+    told = "CPU that Prod pods requested, that their predicted peak does not need, and that is not published as Mid."
+    wasted = [waste(row, "cpu") or 0.0 for row in found.wasteful]
+    look = {"class_": "share", "viewBox": "0 0 100 4", "preserveAspectRatio": "none", "aria_hidden": "true"}
     rows = [
         tag(
             "li",
             layout.node_link(row.name),
-            tag("b", figures.amount("cpu", waste(row, "cpu"))),
-            tag(
-                "svg",
-                tag("rect", width=round(100 * (waste(row, "cpu") or 0) / (most or 1), 1), height=4),
-                class_="share",
-                viewBox="0 0 100 4",
-                preserveAspectRatio="none",
-                aria_hidden="true",
-            ),
+            tag("b", figures.amount("cpu", each)),
+            tag("svg", tag("rect", width=round(100 * each / wasted[0], 1), height=4), **look),
         )
-        for row in found.wasteful
+        for row, each in zip(found.wasteful, wasted, strict=True)
     ]
     content = tag("ol", *rows, class_="nodes waste") if rows else tag("p", "Nothing that is known of.")
-    return tag("section", tag("h2", "Most wasted"), explained, content)
+    return tag("section", tag("h2", "Most wasted"), tag("p", told, class_="hint"), content)
 
 
 def _nodes(selection: Selection, query: Query, found: Overview, now: float) -> Html:
-    heads = [_head(title, order, query) for title, order in _COLUMNS]
-    rows = [_row(row, now) for row in selection.rows]
     every = f"{found.nodes:,} node{'' if found.nodes == 1 else 's'}"
     shown = f"{selection.found:,} of {every}" if selection.found != found.nodes else every
-    body = (
-        layout.table(heads, rows, caption=f"Nodes: {shown}", class_="list")
-        if rows
-        else tag("p", "No node is like that.")
-    )
-    return tag(
-        "section",
-        tag("h2", "Nodes ", tag("small", shown)),
-        _states(found, query),
-        _search(query),
-        _key(),
-        body,
-        _pages(selection, query),
-        id="nodes",
-    )
+    body = tag("p", "No node is like that.")
+    if selection.rows:
+        heads = [_head(title, order, query) for title, order in _COLUMNS]
+        rows = (_row(row, now) for row in selection.rows)
+        body = layout.table(heads, rows, caption=f"Nodes: {shown}", class_="list")
+    keys = [
+        tag(
+            "li",
+            tag("svg", tag("rect", class_=style, width=12, height=10), viewBox="0 0 12 10", aria_hidden="true"),
+            name,
+        )
+        for style, name in _BARS.items()
+        if style != "allocatable"
+    ]
+    key = tag("ul", *keys, class_="key", aria_label="Colours of the bars")
+    parts = (_states(found, query), _search(query), key, body, _pages(selection, query))
+    return tag("section", tag("h2", "Nodes ", tag("small", shown)), *parts, id="nodes")
+
+
+def _to(query: Query, **instead: str | int | bool) -> str:
+    return layout.link(layout.ROOT, query.words(**instead), "nodes")
 
 
 def _head(title: str, order: str, query: Query) -> Html:
     if not order:
         return tag("th", title, scope="col")
-    chosen = query.order == order
-    ascending = (order in ("name", "state")) != query.backwards
-    href = layout.link(layout.ROOT, query.words(sort=order, backwards=chosen and not query.backwards, page=1), "nodes")
+    chosen, ascending = query.order == order, (order in ASCENDING) != query.backwards
+    href = _to(query, sort=order, backwards=chosen and not query.backwards, page=1)
     arrow = tag("span", "▲" if ascending else "▼", aria_hidden="true") if chosen else None
     sort = ("ascending" if ascending else "descending") if chosen else None
     return tag("th", tag("a", title, " ", arrow, href=href), scope="col", aria_sort=sort)
 
 
 def _row(row: Row, now: float) -> tuple[Html | str, ...]:
+    prediction: Html | str = figures.NOTHING
+    if row.prediction:
+        known = row.warm is not None or row.cold is not None
+        pods = tag("small", f"{row.warm or 0} warm, {row.cold or 0} cold") if known else None
+        prediction = join(row.prediction, pods)
     return (
         layout.node_link(row.name),
         tag("span", layout.badge(row.state), title=row.reason),
         *(_used(row, each) for each in RESOURCES),
         *(_mid(row, each) for each in RESOURCES),
         figures.short("cpu", waste(row, "cpu")),
-        _prediction(row),
+        prediction,
         figures.NOTHING if row.age is None else amounts.age(row.age_at(now)),
     )
 
 
 def _used(row: Row, resource: str) -> Html:
-    numbers = {series: row.number(series, resource) for series in Series}
-    used, whole = numbers[Series.USED], numbers[Series.ALLOCATABLE]
+    used, whole = row.number(Series.USED, resource), row.number(Series.ALLOCATABLE, resource)
     told = ", ".join(
-        f"{name} {figures.amount(resource, numbers[series])}"
-        for name, series in (
-            ("used", Series.USED),
-            ("predicted peak of Prod", Series.PEAK),
-            ("requested by Prod", Series.REQUESTED),
-            ("Mid published", Series.OFFERED),
-            ("allocatable", Series.ALLOCATABLE),
-        )
+        f"{name} {figures.amount(resource, row.number(Series[key.upper()], resource))}" for key, name in _BARS.items()
     )
     share = join(tag("b", figures.percent(used, whole)), " ") if used is not None else None
-    text = tag("span", share, figures.of(resource, used, whole))
-    return join(plot.bullet(resource, numbers, told), text)
+    return join(plot.bullet(resource, row.number, told), tag("span", share, figures.of(resource, used, whole)))
 
 
 def _mid(row: Row, resource: str) -> str:
-    offered, bought = row.number(Series.OFFERED, resource), row.number(Series.BOUGHT, resource)
-    if not offered and not bought:
+    published, allocated = row.number(Series.OFFERED, resource), row.number(Series.BOUGHT, resource)
+    if not published and not allocated:
         return figures.NOTHING
-    return figures.of(resource, bought or 0.0, offered or 0.0)
-
-
-def _prediction(row: Row) -> Html | str:
-    if not row.prediction:
-        return figures.NOTHING
-    pods = None if row.warm is None and row.cold is None else f"{row.warm or 0} warm, {row.cold or 0} cold"
-    return join(row.prediction, tag("small", pods) if pods else None)
+    return figures.of(resource, allocated or 0.0, published or 0.0)
 
 
 def _states(found: Overview, query: Query) -> Html:
-    def choice(text: str, state: str, title: str | None) -> Html:
-        href = layout.link(layout.ROOT, query.words(state=state, page=1), "nodes")
-        return tag("a", text, href=href, title=title, aria_current="true" if query.state == state else None)
-
-    choices = [choice(f"all {found.nodes:,}", "", None)]
-    choices += [
-        choice(f"{state.value} {count:,}", state.value, MEANINGS[state]) for state, count in found.states.items()
+    states: list[tuple[str, str, str | None]] = [("", f"all {found.nodes:,}", None)]
+    states += [(state.value, f"{state.value} {count:,}", MEANINGS[state]) for state, count in found.states.items()]
+    choices = [
+        tag(
+            "a",
+            text,
+            href=_to(query, state=state, page=1),
+            title=title,
+            aria_current="true" if query.state == state else None,
+        )
+        for state, text, title in states
     ]
     return tag("nav", *choices, class_="choice", aria_label="Nodes by state")
 
 
 def _search(query: Query) -> Html:
-    kept = [
-        tag("input", type="hidden", name=name, value=text)
-        for name, text in query.words(q="", prediction="", page=1).items()
-    ]
+    kept = query.words(q="", prediction="", page=1).items()
     options = [
         tag("option", text, value=value, selected=query.prediction == value)
         for value, text in (("", "any prediction"), ("ready", "ready"), ("not ready", "not ready"))
     ]
+    text = tag("input", type="search", name="q", value=query.text, maxlength=253, autocomplete="off")
     return tag(
         "form",
-        *kept,
-        tag(
-            "label", "Name ", tag("input", type="search", name="q", value=query.text, maxlength=253, autocomplete="off")
-        ),
+        *(tag("input", type="hidden", name=name, value=value) for name, value in kept),
+        tag("label", "Name ", text),
         tag("label", "Prediction ", tag("select", *options, name="prediction")),
         tag("button", "Filter", type="submit"),
         method="get",
@@ -254,42 +200,15 @@ def _search(query: Query) -> Html:
     )
 
 
-def _key() -> Html:
-    """What the bars mean."""
-    parts = (
-        ("used", "used"),
-        ("peak", "predicted peak of Prod"),
-        ("offered", "Mid published"),
-        ("requested", "requested by Prod"),
-    )
-    keys = [
-        tag(
-            "li",
-            tag("svg", tag("rect", class_=style, width=12, height=10), viewBox="0 0 12 10", aria_hidden="true"),
-            name,
-        )
-        for style, name in parts
-    ]
-    return tag("ul", *keys, class_="key", aria_label="Colours of the bars")
-
-
 def _pages(selection: Selection, query: Query) -> Html | None:
-    if selection.pages == 1:
+    page, last = selection.page, selection.pages
+    if last == 1:
         return None
+    here = tag("span", f"page {page:,} of {last:,}", aria_current="page")
 
-    def turn(text: str, page: int) -> Html:
-        if not 1 <= page <= selection.pages:
-            return tag("span", text, aria_disabled="true")
-        return tag("a", text, href=layout.link(layout.ROOT, query.words(page=page), "nodes"))
+    def turn(text: str, to: int, *, possible: bool) -> Html:
+        return tag("a", text, href=_to(query, page=to)) if possible else tag("span", text, aria_disabled="true")
 
-    here = tag("span", f"page {selection.page:,} of {selection.pages:,}", aria_current="page")
-    return tag(
-        "nav",
-        turn("first", 1 if selection.page > 1 else 0),
-        turn("previous", selection.page - 1),
-        here,
-        turn("next", selection.page + 1),
-        turn("last", selection.pages if selection.page < selection.pages else 0),
-        class_="pages",
-        aria_label="Pages of the list",
-    )
+    back = [turn(text, to, possible=page > 1) for text, to in (("first", 1), ("previous", page - 1))]
+    on = [turn(text, to, possible=page < last) for text, to in (("next", page + 1), ("last", last))]
+    return tag("nav", *back, here, *on, class_="pages", aria_label="Pages of the list")

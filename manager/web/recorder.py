@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from manager.cluster import CachedNodeMetric, ClusterState
+from manager.cluster import ClusterState
 from manager.context import Context
 from manager.inputs import Measured, PodInputs, Resource, total
-from manager.inputs.node_metric import age_seconds
+from manager.inputs.node_metric import NodeReport, age_seconds
 from manager.inputs.reading import Reader, get_path
 from manager.mid.node_filter import NodeFilter
 from manager.mid.publish import published_amounts
@@ -33,13 +33,10 @@ class Row:
     """What was seen of a node at the last look."""
 
     name: str
-    """Its name."""
     uid: str
-    """Which Node of that name."""
     seen: float
     """When. [unix s]"""
     state: State
-    """How it is."""
     reason: str
     """Why, a sentence."""
     prediction: str
@@ -74,15 +71,7 @@ class Recorder:
     _fixed: dict[str, tuple[Any, Mapping[Series, Measured]]] = field(default_factory=dict)
 
     def look(self, cluster: ClusterState, name: str, exclusion: NodeFilter, wall: float, steady: float) -> None:
-        """Look at a node and remember what it says now.
-
-        Args:
-            cluster: what is known.
-            name: the node; one that is gone is passed over.
-            exclusion: which nodes are left alone.
-            wall: the time. [unix s]
-            steady: the same moment on the clock that never jumps. [s]
-        """
+        """Look at a node, unless it is gone, and remember what it says now, by two clocks. [unix s, s]"""
         node = cluster.nodes.get(name)
         if node is None:
             return
@@ -92,29 +81,22 @@ class Recorder:
         known = cluster.node_metrics.get(name)
         if known is not None and known.managed_fields.belongs_to_other_node(uid):
             known = None
-        age = _age(known, wall, steady)
+        summary, age, word = known.prediction_summary if known else None, None, ""
         amounts = dict(self._of_node(name, node))
         if cluster.pods_synced:
             amounts.update(_of_pods(cluster.pods_on(name)))
-        if known is not None and age is not None and age <= known.prediction_summary.silent_after:
-            amounts.update(_of_report(known))
-        point = _point(amounts)
-        offered = any(amounts[Series.OFFERED][each] for each in Resource)
+        if known is not None and known.report is not None:
+            observed_at = known.observed_at.shifted(wall - steady)
+            age = age_seconds(known.report.update_time, observed_at.report, wall)
+            word = "ready" if known.report.prediction_ready else known.prediction_summary.reason or "not ready"
+            if age is not None and age <= known.prediction_summary.silent_after:
+                amounts.update(_of_report(known.report, known.prediction_summary.peak))
         excluded = exclusion.excludes(node["metadata"]["labels"])
-        state, reason = judge(known, age, excluded=excluded, offers=offered)
-        prediction_summary = known.prediction_summary if known else None
-        self.rows[name] = Row(
-            name=name,
-            uid=uid,
-            seen=wall,
-            state=state,
-            reason=reason,
-            prediction=_prediction(known),
-            warm=prediction_summary.warm if prediction_summary else None,
-            cold=prediction_summary.cold if prediction_summary else None,
-            age=age,
-            point=point,
-        )
+        publishes = any(amounts[Series.OFFERED][each] for each in Resource)
+        state, reason = judge(known, age, excluded=excluded, publishes=publishes)
+        warm, cold = (summary.warm, summary.cold) if summary else (None, None)
+        point = _point(amounts)
+        self.rows[name] = Row(name, uid, wall, state, reason, word, warm, cold, age, point)
         self.history.put(name, np.array(point, np.float32), wall)
 
     def finish(self, cluster: ClusterState, wall: float) -> None:
@@ -139,13 +121,6 @@ class Recorder:
         return found
 
 
-def _age(known: CachedNodeMetric | None, wall: float, steady: float) -> float | None:
-    if known is None or known.report is None:
-        return None
-    observed_at = known.observed_at.shifted(wall - steady)
-    return age_seconds(known.report.update_time, observed_at.report, wall)
-
-
 def _of_pods(pods: Iterable[PodInputs]) -> dict[Series, Measured]:
     listed = list(pods)
     requested = total(pod.requests for pod in listed if pod.above_mid)
@@ -156,21 +131,10 @@ def _of_pods(pods: Iterable[PodInputs]) -> dict[Series, Measured]:
     }
 
 
-def _of_report(known: CachedNodeMetric) -> dict[Series, Measured]:
-    report = known.report
-    if report is None:
-        return {}
-    prod, system = report.prod_usage, report.system_usage
-    both = Measured(
-        *(None if prod[each] is None or system[each] is None else prod[each] + system[each] for each in Resource)  # type: ignore[operator]
-    )
-    return {Series.USED: report.node_usage, Series.USED_BY_PROD: both, Series.PEAK: known.prediction_summary.peak}
-
-
-def _prediction(known: CachedNodeMetric | None) -> str:
-    if known is None or known.report is None:
-        return ""
-    return "ready" if known.report.prediction_ready else known.prediction_summary.reason or "not ready"
+def _of_report(report: NodeReport, peak: Measured) -> dict[Series, Measured]:
+    pairs = [(report.prod_usage[each], report.system_usage[each]) for each in Resource]
+    both = Measured(*(None if prod is None or system is None else prod + system for prod, system in pairs))
+    return {Series.USED: report.node_usage, Series.USED_BY_PROD: both, Series.PEAK: peak}
 
 
 def _point(amounts: Mapping[Series, Measured]) -> tuple[float, ...]:
@@ -196,12 +160,7 @@ def sums(rows: Iterable[Row]) -> Floats:
 
 
 async def record(context: Context, pause_seconds: float = PAUSE_SECONDS) -> None:
-    """Look at all nodes, round by round, for ever.
-
-    Args:
-        context: what is known of the cluster; the recorder is its part.
-        pause_seconds: between two handfuls. [s]
-    """
+    """Look at all nodes, round by round, for ever; so long is between two handfuls. [s]"""
     recorder, cluster = context.state_of(Recorder), context.cluster
     while True:
         names = list(cluster.nodes)

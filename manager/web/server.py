@@ -18,11 +18,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class UiServer(HttpServer):
-    """Serves the page.
-
-    Args:
-        address: host:port; port 0 takes a free one.
-        context: what the manager knows.
+    """Serves the page at host:port; port 0 takes a free one.
 
     Raises:
         ListenError: the address is not free, or not one.

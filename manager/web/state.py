@@ -30,18 +30,18 @@ class State(StrEnum):
 
 
 MEANINGS: Final[Mapping[State, str]] = {
-    State.DEFICIT: "running Mid pods bought more than may be sold now",
+    State.DEFICIT: "running Mid pods requested more than may be published now",
     State.SILENT: "its agent has never reported: look at the agent's pod on this node",
     State.LATE: "reports are missing: look at the agent's pod on this node",
-    State.EXPIRED: "its last report is too old, so nothing is sold: look at the agent's pod on this node",
-    State.RETURNING: "reports are back; what may be sold is offered when it has held for midIncreaseHoldSeconds",
+    State.EXPIRED: "its last report is too old, so nothing is published: look at the agent's pod on this node",
+    State.RETURNING: "reports are back; Mid resources return when they have held for midIncreaseHoldSeconds",
     State.LEARNING: "the agent has too little history for a prediction, so Prod pods count at their requests",
-    State.SELLING: "the Node offers Mid resources",
+    State.SELLING: "the Node has Mid resources",
     State.NOTHING: "the formula comes to nothing: the explanation says which number is zero",
-    State.SHADOW: "mode is shadow: calculated and accounted, and not offered",
-    State.OFF: "colocation is disabled here: measured and predicted, and not offered",
+    State.SHADOW: "mode is shadow: calculated and accounted, not published",
+    State.OFF: "colocation is disabled here: measured and predicted, not published",
     State.EXCLUDED: "--exclude-nodes selects this node: it takes no part",
-    State.NEW: "no manager has looked at it yet",
+    State.NEW: "no manager has reconciled it yet",
 }
 """What each state means, and what to do about it."""
 
@@ -53,15 +53,8 @@ WAITING: Final = frozenset({State.RETURNING, State.LEARNING, State.NEW})
 _OFF: Final = "ColocationDisabled"
 
 
-def judge(known: CachedNodeMetric | None, age: float | None, *, excluded: bool, offers: bool) -> tuple[State, str]:
-    """How a node is, and why.
-
-    Args:
-        known: what is kept of its NodeMetric, if it has one of its own.
-        age: age of its report; `None` when there is none. [s]
-        excluded: whether it is left alone.
-        offers: whether the Node offers any Mid resource.
-    """
+def judge(known: CachedNodeMetric | None, age: float | None, *, excluded: bool, publishes: bool) -> tuple[State, str]:
+    """How a node is, and why, given what is kept of its NodeMetric and the age of its report. [s]"""
     if excluded or known is None or known.report is None or age is None:
         return _plain(State.EXCLUDED if excluded else State.SILENT)
     conditions = known.conditions
@@ -70,19 +63,22 @@ def judge(known: CachedNodeMetric | None, age: float | None, *, excluded: bool, 
     if deficit is not None and deficit.status == "True":
         return _plain(State.DEFICIT)
     if reason in EXPIRED:
-        return State.EXPIRED, f"no report for {amounts.age(age)}: nothing is sold; look at the agent's pod on this node"
+        return (
+            State.EXPIRED,
+            f"no report for {amounts.age(age)}: nothing is published; look at the agent's pod on this node",
+        )
     if age > known.prediction_summary.silent_after:
         return State.LATE, f"no report for {amounts.age(age)}: look at the agent's pod on this node"
     if not known.report.collecting:
         return State.LATE, "the agent says that it cannot measure this node: see condition Collecting"
-    return _of_sale(known, reason, published=published is not None, offers=offers)
+    return _of_condition(known, reason, published=published is not None, publishes=publishes)
 
 
-def _of_sale(known: CachedNodeMetric, reason: str, *, published: bool, offers: bool) -> tuple[State, str]:
+def _of_condition(known: CachedNodeMetric, reason: str, *, published: bool, publishes: bool) -> tuple[State, str]:
     fixed = {_OFF: State.OFF, SHADOW: State.SHADOW, HELD: State.RETURNING}
     if reason in fixed:
         return _plain(fixed[reason])
-    if offers:
+    if publishes:
         return _plain(State.SELLING)
     if not published:
         return _plain(State.NEW)

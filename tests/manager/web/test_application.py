@@ -143,11 +143,11 @@ def test_the_page_explains_as_the_command_does() -> None:
     explained = explanation.of_node(world.context, Stored(found), "n1")
     assert explained is not None
     text = _Parsed(ask(world, "/ui/nodes/n1", Stored(found)).body).text
-    sentences = findings(explained.explanation)
+    sentences = findings(explained[0])
     assert sentences
     assert all(sentence in text for sentence in sentences)
     data = ask(world, "/ui/api/nodes/n1/explain", Stored(found)).json
-    assert data == as_json(explained.explanation)
+    assert data == as_json(explained[0])
     assert {term["name"] for term in data["terms"]} >= {"reserved", "unused", "mid"}
     assert all(term["name"] in text for term in data["terms"])
     assert data["calculated"] == {"cpuMilli": 4000, "memoryBytes": 10 * 2**30}

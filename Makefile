@@ -12,12 +12,13 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
 IMAGES_ARGS ?=
-# Tests that share nothing run on all cores. Then come four rows, three beside each other (tests/rows.py), in each of them one
-# test after the other: those with a real node, the manager's, the scheduler's, and the others with a control plane or that take long. Last come those that need a quiet machine.
-# What fails in the rows is run again, alone, and named (tests/again.py). Exit code 5 is "none was selected": fine where PYTEST_ARGS names a few.
+# Tests that share nothing run on all cores. Then come four rows beside each other (tests/rows.py), in each of them one
+# test after the other: those with a real node, the manager's, the scheduler's, and the others with a control plane or that load a core. Last come those that need a quiet machine.
+# What takes minutes (mark `long`) is left to `make test-all`. Exit code 5 is "none was selected": fine where PYTEST_ARGS names a few.
 WORKERS     := --numprocesses logical --maxprocesses 8
-IN_PARALLEL := -m "not cluster and not node and not alone" $(WORKERS) --dist worksteal
-IN_ROWS     := -m "(cluster or node or alone) and not quiet" --numprocesses 3 --dist loadscope --cache-clear
+IN_PARALLEL := not cluster and not node and not alone and not long
+IN_ROWS     := (cluster or node or alone) and not quiet and not long
+ROWS        := --numprocesses 4 --dist loadscope
 
 .PHONY: help
 help: ## Say what each target does
@@ -47,21 +48,26 @@ demo: prepare ## Show the whole loop on a real Kubernetes node (DEMO=once: check
 	@$(PY) -m tools.demo $(if $(filter once,$(DEMO)),--once)
 
 .PHONY: test
-test: lint prepare ## Run lint and every test, on a real dev cluster
-	@$(PY) -m pytest $(IN_PARALLEL) $(PYTEST_ARGS) || [ $$? = 5 ]
-	@$(PY) -m pytest $(IN_ROWS) $(PYTEST_ARGS) || case $$? in 5) ;; 1) $(PY) -m tests.again ;; *) exit 1 ;; esac
-	@$(PY) -m pytest -m quiet $(PYTEST_ARGS) || [ $$? = 5 ]
+test: lint prepare ## Run lint and the tests of every change, on a real dev cluster (ten minutes)
+	@$(PY) -m pytest -m "$(IN_PARALLEL)" $(WORKERS) --dist worksteal $(PYTEST_ARGS) || [ $$? = 5 ]
+	@$(PY) -m pytest -m "$(IN_ROWS)" $(ROWS) $(PYTEST_ARGS) || [ $$? = 5 ]
+	@$(PY) -m pytest -m "quiet and not long" $(PYTEST_ARGS) || [ $$? = 5 ]
+
+.PHONY: test-all
+test-all: test test-cgroup-v2 ## Run also what takes minutes: kill loops, slow faults, every page of the docs, a kernel with cgroup v2 alone
+	@$(PY) -m pytest -m "long and not quiet" $(ROWS) $(PYTEST_ARGS) || [ $$? = 5 ]
+	@$(PY) -m pytest -m "long and quiet" $(PYTEST_ARGS) || [ $$? = 5 ]
 
 .PHONY: test-fast
-test-fast: $(STAMP) ## Run the tests that need no cluster (under a minute)
-	@$(PY) -m pytest -m "not cluster and not node and not alone and not helm" $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+test-fast: $(STAMP) ## Run the tests that need no program beside Python (two minutes)
+	@$(PY) -m pytest -m "$(IN_PARALLEL) and not helm" $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 .PHONY: test-cgroup-v2
 test-cgroup-v2: $(STAMP) ## Run the agent under a kernel with cgroup v2 alone, in an emulator (minutes)
 	@$(PY) -m pytest -m cgroup_v2 tests/cgroup_v2 $(PYTEST_ARGS)
 
 .PHONY: soak
-soak: bench-programs ## Try for an hour what must hold for long: kills, fuzzing, an agent's month, restarts, 5,000 nodes (SOAK_ARGS: --only, --minutes)
+soak: test-all bench-programs ## Try for an hour what must hold for long: kills, fuzzing, an agent's month, restarts, 5,000 nodes (SOAK_ARGS: --only, --minutes)
 	@$(PY) -m tools.soak $(SOAK_ARGS)
 
 .PHONY: lint

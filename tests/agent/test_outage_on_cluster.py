@@ -229,6 +229,7 @@ def test_rejected_policy_is_told(stage: Stage) -> None:
     assert stage.metric('reports_total{kind="full",result="taken"}') <= full + due
 
 
+@pytest.mark.long
 def test_foreign_definition_is_noticed(stage: Stage) -> None:
     """Under a definition that drops our fields, as Koordinator's does, an event and a metric say so; usage arrives."""
     content = yaml.safe_load(CRD.read_text())

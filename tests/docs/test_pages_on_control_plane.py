@@ -11,7 +11,7 @@ from tests.docs.runs import FOLDERS, ON_CONTROL_PLANE
 from tests.pages import Reader
 from tools.devcluster import Cluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600), pytest.mark.long]
 
 
 @pytest.mark.parametrize("page", ON_CONTROL_PLANE)

@@ -11,7 +11,7 @@ from tests.docs.pages import ROOT
 from tests.docs.runs import ON_MACHINE
 from tests.pages import Reader
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.long]
 
 AGENT: Final = "docs/agent.md"
 

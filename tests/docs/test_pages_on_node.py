@@ -18,7 +18,7 @@ from tools.demo.stage import stage
 from tools.demo.steps import load_aware, nodes, prod_pods
 from tools.demo.story import MANIFESTS, Story
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.node, pytest.mark.timeout(900), pytest.mark.long]
 
 PAUSE: Final = "localhost/pause:dev"
 MID_CPU: Final = "0"

@@ -181,6 +181,8 @@ def compared(beginning: Beginning) -> Compared:
     return Compared((first, last), summary, node.samples("cpu", "memory", "memory_with_page_cache"))
 
 
+@pytest.mark.quiet
+@pytest.mark.long
 def test_cpu_agrees_with_kubelet(node: AgentNode, compared: Compared) -> None:
     """Over more than a minute, our average of each pod is within 3 % of what kubelet's counter says."""
     seen = {}
@@ -241,6 +243,7 @@ def test_known_load_is_reported(node: AgentNode) -> None:
     assert value(usage["memory"]) == pytest.approx(loads.KNOWN.mebibytes * MEBIBYTE, rel=LOAD_TOLERANCE)
 
 
+@pytest.mark.long
 def test_doubled_load_is_reported_fast(node: AgentNode) -> None:
     """When the load doubles, the prediction moves in reports that leave the full report's time alone."""
     eager = {"model": "nsigma-v2", "parameters": {"n": 3, "capAtHighest": False}, "resourceDiffThresholdPercent": 1}
@@ -329,6 +332,7 @@ def asks_kubelet(beginning: Beginning) -> Changed:
     return Changed(before, samples, since)
 
 
+@pytest.mark.long
 def test_kubelet_gives_same_pods(node: AgentNode, asks_kubelet: Changed) -> None:
     """With the kubelet as source, and no right to list pods, the same pods are reported, with the same history."""
     expected = sorted(asks_kubelet.before)
@@ -338,6 +342,7 @@ def test_kubelet_gives_same_pods(node: AgentNode, asks_kubelet: Changed) -> None
     assert _asked_for_pods(node, asks_kubelet.since) == []
 
 
+@pytest.mark.long
 def test_kubelet_restart_drops_no_pod(node: AgentNode, asks_kubelet: Changed) -> None:
     """While the kubelet is away, and while it lists only a part of its pods after its start, all are reported."""
     assert node.cluster.node is not None

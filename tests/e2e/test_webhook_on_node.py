@@ -9,7 +9,7 @@ from manager.settings import WebhookSettings
 from tests.e2e.agent_node import CHART, CONFIG_MAP, wait
 from tools.devcluster import Cluster, CommandError
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.node, pytest.mark.timeout(600), pytest.mark.long]
 
 NAMESPACE = "webhook-on-node"
 SETTINGS = (

@@ -60,6 +60,7 @@ def test_rotation_needs_no_restart(stage: Stage, tmp_path: Path) -> None:
     assert 1 <= len(told) <= 3, manager.said()
 
 
+@pytest.mark.long
 def test_slow_server_is_borne(stage: Stage, tmp_path: Path) -> None:
     """An API server that takes seconds for each answer is no reason to change leaders or to give up."""
     pki = Pki(tmp_path / "pki")

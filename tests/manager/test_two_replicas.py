@@ -112,6 +112,7 @@ def test_killed_leader_is_replaced(stage: Stage, nodes: list[str], replicas: tup
     print(f"kill -9 of the leader: the standby's first write came after {seconds:.1f} s (allowed: 15 s)")
 
 
+@pytest.mark.long
 def test_frozen_leader_writes_no_more(stage: Stage, nodes: list[str], replicas: tuple[Manager, Manager]) -> None:
     """A leader that was stopped in the middle of its work, and goes on when another one leads, writes nothing more."""
     leader, standby = replicas
@@ -129,6 +130,7 @@ def test_frozen_leader_writes_no_more(stage: Stage, nodes: list[str], replicas: 
     assert leader.page("/readyz")[0] == 200
 
 
+@pytest.mark.long
 def test_leader_hands_over(stage: Stage, nodes: list[str], replicas: tuple[Manager, Manager]) -> None:
     """A leader that is asked to end while it works ends in order; its standby need not wait for the Lease."""
     leader, standby = replicas

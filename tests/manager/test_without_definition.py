@@ -10,7 +10,7 @@ from tests.manager.stage import CPU, METRICS, ROOT, Manager, Stage, eventually, 
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 MANIFEST = ROOT / "crds/node_metric.yaml"
 NODE = "undefined"

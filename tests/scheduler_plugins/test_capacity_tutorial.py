@@ -12,7 +12,7 @@ from tests.scheduler_plugins.extenders import ROOT, profile
 from tests.scheduler_plugins.stage import Stage
 from tools.devcluster import Cluster, NodeTemplate
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 PAGE: Final = ROOT / "docs" / "capacity-tutorial.md"
 

@@ -88,6 +88,7 @@ def test_burst_spreads(stage: Stage, scheduler: str) -> None:
     assert max(where.values()) <= 2 * MEAN, where
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("flag", "spread"), [(LATE, True), (FORGET, False)])
 def test_ledger_spreads(stage: Stage, flag: str, spread: bool) -> None:  # noqa: FBT001 - a parameter
     """That holds when news of bound pods comes late; without the in-flight ledger it does not."""
@@ -114,6 +115,7 @@ def mortal(stage: Stage, name: str) -> tuple[Extender, Path]:
     return stage.add_extender(f"extender-{name}", profile(), module=TROUBLED, flags=flags), companions
 
 
+@pytest.mark.long
 def test_killed_extender_loses_nothing(stage: Stage) -> None:
     """The extender is killed in the middle of five hundred pods: all are bound, each once, and it comes back."""
     extender, _ = mortal(stage, MORTAL)
@@ -143,6 +145,7 @@ def compete(stage: Stage, name: str, extender: Extender) -> Process:
     return running(stage, name)
 
 
+@pytest.mark.long
 def test_other_replica_takes_over(stage: Stage) -> None:
     """The processes of the leading replica are killed under load: the other goes on, no pod is lost or bound twice."""
     allow_election(stage)

@@ -123,6 +123,7 @@ def test_burst_stays_within_quotas(stage: Stage, pair: list[Team]) -> None:
     assert all(seen.most[name] <= MAX[name] for name in MAX), seen.most
 
 
+@pytest.mark.long
 def test_burst_needs_tentative_charges(stage: Stage, pair: list[Team]) -> None:
     """An extender that forgets whom it answered for lets the same pods exceed the quotas: the watch would see it."""
     with scheduled(stage, FORGET) as (_, processes), Observed.watching(stage, *pair) as seen:
@@ -136,6 +137,7 @@ def refused(namespaces: list[Team]) -> bool:
     return all(any(each["status"] == "False" for each in pod["status"].get("conditions", ())) for pod in waiting)
 
 
+@pytest.mark.long
 def test_killed_extender_keeps_quotas(stage: Stage, pair: list[Team]) -> None:
     """The extender is killed, and back before the pods are bound that it answered for: not one is bound too many."""
     with scheduled(stage, slow=True) as (extender, processes), Observed.watching(stage, *pair) as seen:

@@ -18,7 +18,7 @@ from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, Observed, T
 from tests.scheduler_plugins.stage import Stage
 from tools.devcluster import Cluster
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 NODES, GPUS = 100, 4
 PREEMPTORS = 50

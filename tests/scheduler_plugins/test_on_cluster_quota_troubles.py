@@ -19,7 +19,7 @@ from tests.scheduler_plugins.troubled import DIES_EVICTED, DIES_HELD
 from tools.devcluster import Cluster
 from tools.devcluster.process import Process
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 NODES, GPUS = 4, 4
 HALF = NODES * GPUS // 2

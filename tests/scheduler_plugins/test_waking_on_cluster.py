@@ -120,6 +120,7 @@ def _sleeps(stage: Stage, name: str, node: str) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_nobody_wakes_it_otherwise(stage: Stage) -> None:
     """The counterfactual: with waking off the pod sleeps on though its node is cool. An annotation is what wakes it."""
     # kube-scheduler looks at all waiting pods again when any pod of the cluster ends, and other tests' may do so late.
@@ -146,6 +147,7 @@ def test_restart_forgets_nobody(stage: Stage) -> None:
     assert ANNOTATION_SCHEDULING_RETRY in stage.read("restarted")["metadata"]["annotations"]
 
 
+@pytest.mark.long
 def test_thousand_waiting_pods_make_no_storm(stage: Stage) -> None:
     """Of a thousand pods that wait for a node as many are bound as it has room for, with a few patches; others wait."""
     stage.clear()

@@ -26,11 +26,13 @@ def _die(nursery: Nursery, folder: Path, deaths: int) -> None:
     assert left_behind(folder) == []
 
 
+@pytest.mark.long
 def test_kill_loses_nothing(nursery: Nursery, tmp_path: Path) -> None:
     """Processes that are killed while they write leave every acknowledged sample, once and in order."""
     _die(nursery, tmp_path, 8)
 
 
+@pytest.mark.long
 @pytest.mark.alone
 @pytest.mark.timeout(LONGEST_SECONDS * DEATHS)
 def test_many_kills_lose_nothing(nursery: Nursery, tmp_path: Path) -> None:

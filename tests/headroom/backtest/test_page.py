@@ -16,6 +16,7 @@ exit 1
 """
 
 
+@pytest.mark.long
 @pytest.mark.alone
 @pytest.mark.timeout(900)
 def test_page_is_true(tmp_path: Path) -> None:

@@ -173,6 +173,7 @@ def _shows(server: Cluster, pki: Pki) -> Iterator[None]:
         server.apiserver.start()
 
 
+@pytest.mark.long
 async def test_new_serving_certificate(server: Cluster) -> None:
     """An API server that comes back with a new certificate of the same authority is watched again."""
     async with _watching(server.kubeconfig) as maps:

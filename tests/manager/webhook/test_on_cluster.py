@@ -204,6 +204,7 @@ def test_without_manager_edits_pass(guarded: Guarded) -> None:
     assert guarded.refusal(GOOD, dry=False) == {}
 
 
+@pytest.mark.long
 def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
     """Edits go on while a due certificate is replaced, in both replicas: not one is left unchecked."""
     guarded.store(GOOD)

@@ -17,7 +17,7 @@ from tests.scheduler_plugins.preemption.kube_scheduler import KubeScheduler
 from tests.scheduler_plugins.preemption.random_pods import GPU, NAMESPACES, POOL, RANK, ZONE, ZONES, RandomPods
 from tools.devcluster import Cluster, NodeTemplate
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 Json = dict[str, Any]
 

@@ -37,6 +37,7 @@ def _run(folder: Path, *names: str) -> dict[str, list[dict[str, Any]]]:
     return {name: part["items"] for name, part in found.items()}
 
 
+@pytest.mark.long
 @pytest.mark.alone
 @pytest.mark.timeout(1200)
 def test_every_benchmark_runs(tmp_path: Path) -> None:
@@ -44,6 +45,7 @@ def test_every_benchmark_runs(tmp_path: Path) -> None:
     _run(tmp_path, *LOCAL)
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
 def test_manager_is_measured(tmp_path: Path) -> None:
@@ -57,6 +59,7 @@ def test_manager_is_measured(tmp_path: Path) -> None:
     assert found["start with nothing changed: writes"] == "0"
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
 def test_scheduler_is_measured(tmp_path: Path) -> None:
@@ -69,6 +72,7 @@ def test_scheduler_is_measured(tmp_path: Path) -> None:
     assert len([one for one in items if one["kind"] == "measurement"]) == len(table) - 1
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
 def test_reclaim_is_measured(tmp_path: Path) -> None:
@@ -78,18 +82,21 @@ def test_reclaim_is_measured(tmp_path: Path) -> None:
     assert ["(n = 4)" in row["measured"] and "(n = 4)" in row["reference"] for row in rows] == [False, True]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PARTS)
 def test_part_has_a_function(name: str) -> None:
     """What a part runs is there, and takes `quick`."""
     assert callable(pkgutil.resolve_name(PARTS[name].function))
 
 
+@pytest.mark.long
 def test_groups_name_parts() -> None:
     """Every part is in one group, and a name that is both stands for the same."""
     assert sorted(name for names in groups().values() for name in names) == sorted(PARTS)
     assert all(names == (name,) for name, names in groups().items() if name in PARTS)
 
 
+@pytest.mark.long
 def test_chosen_keeps_the_order() -> None:
     """Names of parts and groups may be mixed and repeated; parts come in their own order, all without a name."""
     assert chosen(["week", "scheduler", "extender", "process"]) == [
@@ -103,11 +110,13 @@ def test_chosen_keeps_the_order() -> None:
     assert chosen([]) == list(PARTS)
 
 
+@pytest.mark.long
 def test_every_service_is_measured() -> None:
     """Agent, manager, scheduler, quotas and predictions are measured."""
     assert {"agent", "manager", "scheduler", "quota", "backtest"} <= set(groups())
 
 
+@pytest.mark.long
 def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """A benchmark that does not exist is named, with those that do."""
     with pytest.raises(SystemExit):
@@ -115,6 +124,7 @@ def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no benchmark named nonsense: choose from process" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_list_says_how_long(capsys: pytest.CaptureFixture[str]) -> None:
     """Every part is listed with its time."""
     assert main(["--list"]) == 0
@@ -123,6 +133,7 @@ def test_list_says_how_long(capsys: pytest.CaptureFixture[str]) -> None:
     assert "everything: about" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("flag", "what"),
     [("--nodes=500,x", "write numbers like 500,1000"), ("--nodes=0", "500,1000"), ("--minutes=0", "above 0")],

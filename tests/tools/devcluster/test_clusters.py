@@ -86,6 +86,7 @@ def test_pods_run_on_kwok_nodes(cluster: Cluster, namespace: str) -> None:
     assert cluster.helm("list", "-A", "-o", "json").strip() == "[]"
 
 
+@pytest.mark.long
 def test_many_nodes_become_ready(cluster: Cluster) -> None:
     """Fifty nodes more are Ready together, with the capacity and labels asked for."""
     template = NodeTemplate(cpu="16", memory="64Gi", labels={"pool": "many"})
@@ -97,6 +98,7 @@ def test_many_nodes_become_ready(cluster: Cluster) -> None:
     cluster.kwok.names[:] = [name for name in cluster.kwok.names if name not in names]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_apiserver_comes_back(cluster: Cluster, namespace: str, how: str) -> None:
     """After a stop or a crash the API server is back at its address with all objects, and controllers go on."""
@@ -125,6 +127,7 @@ def test_second_scheduler_places_pods(cluster: Cluster, namespace: str) -> None:
     scheduler.stop()
 
 
+@pytest.mark.long
 def test_replay_follows_the_cluster(runtime: Path) -> None:
     """A pod bound to a kwok node gets a cgroup whose CPU time grows as its annotation says, until it is deleted."""
     assert runtime
@@ -150,6 +153,7 @@ def test_replay_follows_the_cluster(runtime: Path) -> None:
         wait_until(lambda: not stat.parent.exists(), "the cgroup's end", SECONDS)
 
 
+@pytest.mark.long
 def test_two_clusters_at_once(runtime: Path) -> None:
     """Two clusters of one user do not see one another, and leave nothing when they end."""
     with Cluster(name="first", kwok_nodes=1) as first, Cluster(name="second") as second:
@@ -172,6 +176,7 @@ with Cluster(name="victim", kwok_nodes=1, say=lambda line: None) as cluster:
 """
 
 
+@pytest.mark.long
 def test_killed_owner_leaves_nothing(runtime: Path) -> None:
     """After SIGKILL of the process that has the cluster, all its processes end and its folder goes."""
     command = [sys.executable, "-c", OWNER]
@@ -209,6 +214,7 @@ def _devcluster(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 def test_command_line_runs_clusters(runtime: Path) -> None:
     """`up --detach`, `status`, `kubeconfig`, `node` and `down` do what they say, and errors are one line."""
     up = _devcluster("up", "cli", "--kwok-nodes", "1", "--detach")

@@ -215,6 +215,7 @@ def test_runs_without_rights(contents: Contents, container: Callable[..., tuple[
     assert int(said) > 20
 
 
+@pytest.mark.long
 def test_same_sources_same_image(binaries: Binaries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An image that is built again from the same contents, every step of it, has the same digest."""
     (recipe,) = [one for one in RECIPES if one.name == "headroom-agent"]

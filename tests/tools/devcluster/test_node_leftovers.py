@@ -15,7 +15,7 @@ from tests.architecture.sources import ROOT
 from tools.devcluster import Cluster, cgroups, node
 from tools.devcluster.process import wait_until
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.long]
 
 SECONDS = 120.0
 KERNEL_SETTINGS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")

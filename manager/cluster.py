@@ -34,7 +34,6 @@ class CachedNodeMetric:
 
     uid: str
     version: str
-    """Its resourceVersion."""
     managed_fields: ManagedFields
     """Its spec, and who owns it."""
     conditions: Mapping[str, CachedCondition]
@@ -44,11 +43,9 @@ class CachedNodeMetric:
     shadow: Any
     """Its account of shadow mode, which an earlier version wrote."""
     report: NodeReport | None
-    """Its status, reduced."""
     observed_at: ObservedAt
     """When its times were observed to change, on the clock of `put_node_metric`."""
     prediction_summary: PredictionSummary
-    """Its prediction for display."""
 
 
 @dataclass(slots=True)
@@ -58,9 +55,7 @@ class ClusterState:
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Node name -> what is kept of the Node: name, uid, labels, some annotations, capacity and allocatable."""
     node_metrics: dict[str, CachedNodeMetric] = field(default_factory=dict)
-    """Node name -> its NodeMetric."""
     pods_synced: bool = False
-    """Whether all pods have been listed."""
     label_changes: int = 0
     """How often a Node came, went or changed its labels: as long as it stays, selectors match the same Nodes."""
     _pods: dict[str, dict[str, PodInputs]] = field(default_factory=dict)

@@ -38,11 +38,9 @@ class NodeState:
     """The state of one node between reconciliations."""
 
     publish_state: publish.PublishState = field(default_factory=publish.PublishState)
-    """State of the publish decision."""
     refused_correction: str = ""
     """A correction of the NodeMetric that had no effect; it is not repeated."""
     failures: int = 0
-    """Failed writes in a row."""
     term: str = ""
     """The term as leader that this state belongs to, see `LeaderElector.term`."""
     resync_at: float = 0.0
@@ -60,23 +58,16 @@ class Context:
     """Everything that lives as long as the process."""
 
     settings: Settings
-    """Settings."""
     metrics: ManagerMetrics
-    """Metrics."""
     cluster: ClusterState = field(default_factory=ClusterState)
-    """State of the cluster."""
     in_force: InForce = field(default_factory=InForce)
-    """The configuration in force."""
     webhook: "Webhook | None" = None
     """The admission webhook, where there is one."""
     node_states: defaultdict[str, NodeState] = field(default_factory=lambda: defaultdict(NodeState))
-    """Node name -> its state."""
     progress: Progress = field(default_factory=Progress)
     """Progress of the manager, for the health pages."""
     unreadable_nodes: Unreadable = field(default_factory=lambda: Unreadable("Node", check_node))
-    """Nodes that could not be understood."""
     unreadable_node_metrics: Unreadable = field(default_factory=lambda: Unreadable("NodeMetric", check_node_metric))
-    """The same for NodeMetrics."""
     failure_logged_at: dict[str, float] = field(default_factory=dict)
     """Kind of failure -> when it was last logged. [s]"""
     wall: Callable[[], float] = time.time
@@ -100,15 +91,10 @@ class Run:
     """One run against the API server; after a failure another one begins with the same `Context`."""
 
     context: Context
-    """What outlives the run."""
     api: ApiServer
-    """The session."""
     queue: NodeQueue
-    """Nodes to reconcile."""
     leader: LeaderElector
-    """Whether this replica writes."""
     events: EventRecorder
-    """Events."""
 
     async def record(self, node: str, type_: str, reason: str, action: str, note: str) -> None:
         """Record an event about a Node; see `EventRecorder.record`."""

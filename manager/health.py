@@ -22,15 +22,11 @@ class Progress:
     nodes_listed: bool = False
     """Whether all Nodes have been listed once."""
     node_metrics: WatchHealth = field(default_factory=WatchHealth)
-    """Health of the watch of NodeMetrics."""
     pods: WatchHealth = field(default_factory=WatchHealth)
-    """Health of the watch of pods."""
     trouble: str = ""
     """What blocks the manager; empty when nothing does."""
     leadership: Callable[[], str] = lambda: "has not started"
-    """The role of this replica, for people."""
     further: dict[str, Check] = field(default_factory=dict)
-    """Further checks of /readyz, by name."""
 
     def alive(self) -> str:
         """Why a restart would help; empty when it would not."""

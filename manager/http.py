@@ -17,10 +17,6 @@ class ListenError(Exception):
 def parse_address(text: str, flag: str = "--listen") -> tuple[str, int]:
     """Host and port of "host:port"; an empty host is all addresses.
 
-    Args:
-        text: the address.
-        flag: where it was given.
-
     Raises:
         ListenError: it is not one.
     """
@@ -51,9 +47,7 @@ class HttpServer:
         except OSError as error:
             raise ListenError(f"{flag} {address}: {error.strerror or error}; choose a free address") from None
         self.port = int(self._socket.getsockname()[1])
-        """The port in use."""
         self.served: http.Served | None = None
-        """The listener, once it has started."""
         self._loop = asyncio.new_event_loop()
         self._ends = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name=flag, daemon=True)

@@ -25,7 +25,6 @@ class ManagerMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        """The registry of /metrics."""
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -92,11 +91,6 @@ class ManagerMetrics:
 
 class MetricsServer(HttpServer):
     """Serves /metrics, /healthz, /readyz and /livez; /healthz and /readyz list their checks with `?verbose`.
-
-    Args:
-        address: host:port; port 0 takes a free one.
-        metrics: the metrics to serve.
-        health: returns the checks of the health pages. Called in the server's thread, for each request.
 
     Raises:
         ListenError: the address is not free, or not one.

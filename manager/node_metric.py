@@ -20,7 +20,6 @@ from manager.inputs.reading import get_objects, get_path
 Json = dict[str, Any]
 
 COLLECTION: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
-"""Path of all NodeMetrics."""
 FIELD_MANAGER: Final = "headroom-manager"
 """The name under which we own fields; also the product of our user agent."""
 APPLY_PARAMETERS: Final = {"fieldManager": FIELD_MANAGER, "force": "true"}
@@ -66,14 +65,7 @@ def spec_for(strategy: ColocationStrategy) -> NodeMetricSpec:
 
 
 def manifest(node_name: str, node_uid: str, strategy: ColocationStrategy, omitted: Iterable[str] = ()) -> Json:
-    """What we apply for a node.
-
-    Args:
-        node_name: name of the Node.
-        node_uid: which Node of that name.
-        strategy: the node's strategy.
-        omitted: fields that the cluster's definition does not know, such as `spec.predictPolicy`.
-    """
+    """What we apply for a node."""
     body = {**identity(node_name), "spec": to_json(spec_for(strategy))}
     # The garbage collector takes the NodeMetric away with its Node.
     body["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid}]
@@ -87,7 +79,6 @@ class ManagedFields:
     """What is remembered of a NodeMetric's spec and owners; what is the same on many nodes is remembered once."""
 
     spec: Json
-    """The spec as it is."""
     owners: tuple[tuple[str, str], ...]
     """Kind and uid of the objects that it goes with."""
     applied: Json | None

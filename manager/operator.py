@@ -73,12 +73,6 @@ async def operate(run: Run, api: ApiServer, config_reconciler: ConfigReconciler,
 
     When it ends, it cancels every task that began after it; tasks from before are left alone.
 
-    Args:
-        run: what handlers work on.
-        api: whose login kopf uses, also when it is renewed.
-        config_reconciler: reconciles the ConfigMap.
-        stop: set to end it.
-
     Raises:
         WatchesEnded: the certificate of the API server is not trusted any more.
     """
@@ -144,12 +138,9 @@ async def _sweep(running: asyncio.Task[None], ours: set[asyncio.Task[Any]]) -> N
 
 
 def _session(api: ApiServer, user_agent: str, distrusted: asyncio.Event) -> aiohttp.ClientSession:
-    """A session with the login of another one: with its token of the moment, and the certificates of now.
+    """A session with the login of another one: its token of the moment, and the certificates of now.
 
-    Args:
-        api: whose login it is.
-        user_agent: how we introduce ourselves.
-        distrusted: set when the server shows a certificate that these certificates do not prove.
+    `distrusted` is set when the server shows a certificate that these do not prove.
     """
     began = api.connection
 

@@ -109,14 +109,7 @@ class WriteRateLimiter:
         return WriteKind.REPEAT if all(new == old for new, old in known) else WriteKind.INCREASE
 
     def wait(self, writes: Writes, burst: int, refill_seconds: float, now: float) -> float:
-        """How long to wait before these writes; 0.0 means now. [s]
-
-        Args:
-            writes: the amounts to write.
-            burst: how many writes may follow one another at once.
-            refill_seconds: after how long one more may follow. [s]
-            now: a clock that never jumps. [s]
-        """
+        """How long to wait before these writes; 0.0 means now. [s]"""
         if self.write_kind(writes) in {WriteKind.FIRST, WriteKind.DECREASE}:
             return 0.0
         return self.tokens.wait(burst, refill_seconds, now)

@@ -216,13 +216,7 @@ class ApiServer:
 
     @asynccontextmanager
     async def stream(self, path: str, params: Params, silence_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a long answer and hand out its bytes as they come.
-
-        Args:
-            path: what to read.
-            params: query parameters.
-            silence_seconds: an answer that stays silent for longer is given up. [s]
-        """
+        """Open a long answer and hand out its bytes as they come; one that is silent for longer is given up. [s]"""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout.total, sock_read=silence_seconds)
         async with self._answer("GET", path, params=params, timeout=timeout) as response:
             yield self._chunks(response)
@@ -309,11 +303,7 @@ class ApiServer:
         return aiohttp.ClientTimeout(total=min(self._may_write_for(), self._timeout.total or TIMEOUT_SECONDS))
 
     async def renew(self, used: Connection) -> None:
-        """Read the login again, unless another request has done so meanwhile; one that is unusable is not taken.
-
-        Args:
-            used: the login that was not accepted, or with which the server's certificate was not.
-        """
+        """Read the login again, unless another request has done so meanwhile; one that is unusable is not taken."""
         if self.connection is not used:
             return
         if used.renewed is None:

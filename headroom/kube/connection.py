@@ -56,12 +56,6 @@ def acts_as(
 ) -> ActsAs:
     """The headers of impersonation, see Kubernetes' documentation of "user impersonation".
 
-    Args:
-        user: whom to act as.
-        groups: that this user is in.
-        uid: of this user.
-        extra: further facts about this user.
-
     Raises:
         LoginError: groups, a uid or facts without a user, which API servers refuse; or a text that no header can bear.
     """

@@ -63,11 +63,6 @@ class EventRecorder:
 
     An event that cannot be written is kept and written later by `flush`: some hundreds of them, for an hour; one that
     the server refuses, a few times.
-
-    Args:
-        api: the session.
-        component: who speaks, such as "headroom-manager".
-        clock: wall clock. [s since 1970]
     """
 
     def __init__(self, api: ApiServer, component: str, clock: Callable[[], float] = time.time) -> None:

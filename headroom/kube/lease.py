@@ -36,9 +36,7 @@ class LeaseName:
     """Where a Lease is."""
 
     namespace: str
-    """Its namespace."""
     name: str
-    """Its name."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -293,12 +291,6 @@ class LeaseFollower:
     It begins when the right of any other holder has run out, also of one that released the Lease and may not have
     noticed yet: as soon as we saw the Lease stay as another had left it for its duration, or it has been our
     kube-scheduler's for as long.
-
-    Args:
-        api: the session.
-        lease: the Lease; None: this is the only replica, and always leads.
-        identity: of the program beside it, up to the underscore: its host name.
-        clock: how much time has passed, on the safe side. [s]
     """
 
     def __init__(

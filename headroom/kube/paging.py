@@ -3,7 +3,6 @@
 from typing import Final
 
 PAGE_SIZE: Final = 250
-"""Objects per page at most."""
 PAGE_BYTES: Final = 2**19
 """What a page should take at most: some 10 ms to parse where it is all small parts, as a NodeMetric is. [bytes]"""
 _FIRST: Final = 25
@@ -13,16 +12,11 @@ _GROWTH: Final = 4
 
 
 class Paging:
-    """The pages of one list.
-
-    Args:
-        most: objects per page at most.
-    """
+    """The pages of one list."""
 
     def __init__(self, most: int = PAGE_SIZE) -> None:
         self._most, self._bytes = most, PAGE_BYTES
         self.limit = min(_FIRST, most)
-        """How many objects to ask for."""
 
     def came(self, count: int, size: int) -> None:
         """A page has come: so many objects, of so many bytes."""

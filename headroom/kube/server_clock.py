@@ -9,12 +9,7 @@ from headroom.runtime.clocks import since_boot
 
 
 class ServerClock:
-    """The time by which objects are stamped. Before the first answer it is our wall clock's.
-
-    Args:
-        wall: our wall clock. [unix s]
-        steady: runs on evenly, whoever sets the wall clock. [s]
-    """
+    """The time by which objects are stamped. Before the first answer it is our wall clock's."""
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = since_boot) -> None:
         self._wall, self._steady = wall, steady

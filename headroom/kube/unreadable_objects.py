@@ -16,13 +16,7 @@ class TooLarge(ValueError):  # noqa: N818 - a state of the object
 
 
 def reason(item: Any, error: Exception, check: Callable[[Any], object] | None) -> str:  # noqa: ANN401 - JSON
-    """What is wrong with an object: the field that has no such value, where that is known.
-
-    Args:
-        item: the object.
-        error: what reading it raised.
-        check: raises a ValueError that names the first field of another shape.
-    """
+    """What is wrong with an object: the field that has no such value, where that is known."""
     if check is not None and not isinstance(error, TooLarge):  # looking at all of it takes as long as reading it
         try:
             check(item)
@@ -34,12 +28,7 @@ def reason(item: Any, error: Exception, check: Callable[[Any], object] | None) -
 
 
 class Unreadable:
-    """Which objects of one kind could not be understood when they last changed.
-
-    Args:
-        kind: what one is called in messages.
-        check: names the field of another shape, see `reason`.
-    """
+    """Which objects of one kind could not be understood when they last changed."""
 
     def __init__(self, kind: str, check: Callable[[Any], object] | None = None) -> None:
         self.kind, self._check = kind, check

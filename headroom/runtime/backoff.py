@@ -21,7 +21,6 @@ class Backoff:
     jitter: tuple[float, float] = (1.0, 1.0)
     """Each wait is multiplied by a random number between these, so that clients do not come back together."""
     failures: int = 0
-    """Failures in a row."""
 
     def after(self, failures: int) -> float:
         """The wait after so many failures in a row, without jitter: at least one. [s]"""

@@ -34,12 +34,7 @@ class BoundedCache(Generic[_Asked, _Answer]):
         """The sum of the sizes of all that is remembered."""
 
     def __call__(self, asked: _Asked, *given: object) -> _Answer:
-        """The function's answer.
-
-        Args:
-            asked: what is asked.
-            given: what the function takes in its place; it must follow from what is asked.
-        """
+        """The function's answer."""
         known = self._known.get(asked)
         if known is not None:
             self._known.move_to_end(asked)

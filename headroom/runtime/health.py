@@ -19,12 +19,7 @@ class Health:
     """By name: one line for ``?verbose``."""
 
     def answer(self, *, ready: bool, verbose: bool) -> tuple[bool, str]:
-        """Whether all is well, and the answer's body.
-
-        Args:
-            ready: Ask for /readyz, not for /healthz.
-            verbose: Name what holds, too, and the facts.
-        """
+        """Whether all is well, and the answer's body."""
         checks = {**self.healthy, **self.ready} if ready else self.healthy
         found = {name: check() for name, check in checks.items()}
         lines = [f"[-] {name}: {problem}" for name, problem in found.items() if problem]

@@ -11,7 +11,6 @@ from typing import Final
 from headroom.runtime.sanitize import printable, printable_json
 
 FORMS: Final = ("text", "json")
-"""Forms of the log."""
 LEVELS: Final = ("debug", "info", "warning", "error")
 """The least severe message that is logged, from all to few."""
 
@@ -64,13 +63,7 @@ class _NoTraceback(logging.Filter):
 
 
 def set_up(form: str, level: str, without_traceback: Collection[str] = ()) -> None:
-    """Log to standard error.
-
-    Args:
-        form: one of `FORMS`.
-        level: one of `LEVELS`.
-        without_traceback: libraries whose tracebacks are about the world and not about a fault of ours.
-    """
+    """Log to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     handler.addFilter(_NoTraceback(without_traceback))

@@ -143,13 +143,11 @@ def short_duration(seconds: float) -> str:
 
 
 TEXT: Final = Kind("TEXT", str)
-"""Any text."""
 NAME: Final = Kind("NAME", _name)
 """The name of an object of the cluster."""
 FILE: Final = Kind("FILE", str)
 """A file, or several with colons between them."""
 FOLDER: Final = Kind("DIR", Path)
-"""A folder."""
 ADDRESS: Final = Kind("ADDRESS", _address, lambda value: f"{value[0]}:{value[1]}")
 """A host and port to listen on; an empty host means all."""
 PEM: Final = Kind("FILE", Path)

@@ -38,7 +38,6 @@ class Setting:
     flag: str
     """Name of the flag, without dashes in front."""
     kind: Kind
-    """What it accepts."""
     shown: str
     """Its default, as the help says it; empty when there is none to tell."""
     variables: tuple[str, ...] = ()

@@ -22,13 +22,7 @@ class TokenBucket:
         return max(self._gone(refill_seconds, now) + 1.0 - burst, 0.0) * refill_seconds
 
     def left(self, burst: int, refill_seconds: float, now: float) -> int:
-        """How many tokens there are.
-
-        Args:
-            burst: how many there are when none was taken.
-            refill_seconds: after how long one comes back. [s]
-            now: a clock that never jumps. [s]
-        """
+        """How many tokens there are."""
         return max(math.floor(burst - self._gone(refill_seconds, now)), 0)
 
     def take(self, refill_seconds: float, now: float) -> None:

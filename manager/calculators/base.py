@@ -46,13 +46,11 @@ class Result:
     outcome: Amounts | Degraded
     """The calculated amounts, or why nothing may be published."""
     requested: Amounts
-    """Requests of running pods of the tier."""
     desired: Amounts | None
     """The amounts that the Node should have; `None` removes the resources."""
     deficit: Amounts
     """By how much the requests of running pods exceed the calculated amounts."""
     terms: tuple[Term, ...] = ()
-    """Every line of the formula, in order."""
     notes: tuple[str, ...] = ()
     """What else a person should know."""
 

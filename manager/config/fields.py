@@ -63,13 +63,7 @@ class Fields:
         self.warnings.append(ConfigFinding(path, message))
 
     def read(self, cls: type, data: Any, path: str) -> dict[str, Any]:  # noqa: ANN401
-        """The usable fields of a JSON object, by their right names; null and unusable ones are left out.
-
-        Args:
-            cls: the type of the API that defines the fields.
-            data: parsed JSON.
-            path: where it stands.
-        """
+        """The usable fields of a JSON object, by their right names; null and unusable ones are left out."""
         if not isinstance(data, Mapping):
             self.error(path, f"must be an object with fields, got {shown(data)}")
             return {}

@@ -21,12 +21,10 @@ class InForce:
     """The configuration in force, and what is wrong with the ConfigMap's."""
 
     config: ColocationConfig = field(default_factory=ColocationConfig)
-    """What the manager obeys."""
     text: str = ""
     """The text it was read from; empty for the defaults."""
     origin: Origin = Origin.DEFAULTS
     present: bool = False
-    """Whether there is a ConfigMap."""
     removed: bool = False
     """Whether there was one before, in this run or, by the text it left, in an earlier one."""
     since: float = field(default=0.0, compare=False)

@@ -28,7 +28,6 @@ class Overlap:
     wins: str
     loses: str
     nodes: tuple[str, ...]
-    """The nodes that match both, sorted."""
 
     def __str__(self) -> str:
         return f"{self.loses} matches {named(self.nodes)} too, but {self.wins} comes first and applies there"

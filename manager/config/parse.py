@@ -39,7 +39,6 @@ class ParsedConfig:
     config: ColocationConfig | None
     """The configuration; `None` when the text cannot be used."""
     errors: tuple[ConfigFinding, ...] = ()
-    """Why it cannot be used."""
     entry_errors: tuple[ConfigFinding, ...] = ()
     """Why entries of `nodeConfigs` are disabled."""
     warnings: tuple[ConfigFinding, ...] = ()

@@ -68,6 +68,4 @@ def total(amounts: Iterable[Amounts]) -> Amounts:
 
 
 NOTHING: Final = Amounts()
-"""Zero of everything."""
 UNKNOWN: Final = Measured()
-"""Nothing known of anything."""

@@ -19,13 +19,11 @@ class NodeInputs:
     """The inputs of a formula about one node."""
 
     name: str
-    """Name of the node."""
     capacity: Measured
     """`status.capacity`."""
     allocatable: Measured
     """`status.allocatable`, or the raw-allocatable annotation where resources are amplified."""
     reservation: Amounts
-    """The reservation annotation."""
     requests_above_mid: Amounts
     """Requests of the Running and Pending pods above Mid."""
     mid_requests: Amounts
@@ -35,7 +33,6 @@ class NodeInputs:
     report: NodeReport | None
     """The NodeMetric's status; `None` without one."""
     strategy: StrategyInputs
-    """The strategy in force here."""
     report_age: float | None
     """Age of the full report; `None` if there never was one. [s]"""
     prediction_age: float | None

@@ -31,7 +31,6 @@ class NodeReport:
     prod_usage: Measured = UNKNOWN
     """Usage of class prod, with the pods that have no band (own agent)."""
     mid_usage: Measured = UNKNOWN
-    """Usage of class mid (own agent)."""
     pod_usage: Mapping[str, Amounts] = field(default_factory=dict)
     """Usage per pod, namespace/name (another agent)."""
     reclaimable: Measured = UNKNOWN

@@ -23,11 +23,9 @@ class MidPod:
     """What eviction needs to know of a pod that requests Mid resources; other pods go without."""
 
     priority: int
-    """Its numeric priority."""
     created: float
     """When it was made; 0 where that is not stated. [unix s]"""
     terminating: bool
-    """Whether it is terminating."""
     workload: str
     """What outlives it: "namespace/Kind/name" of its controller, or of itself when it has none."""
     kept: str = ""
@@ -82,15 +80,12 @@ class PodInputs:
     """A pod, reduced: 150,000 of them must fit into a gigabyte with everything else."""
 
     key: str
-    """Namespace/name."""
     uid: str
-    """Identity of this very pod."""
     node: str
     """Node it is bound to; empty while it waits for one."""
     band: PriorityBand
     """Tier in every sum; a pod that requests Mid resources is Mid."""
     terminal: bool
-    """Whether it has ended for good."""
     requests: Amounts
     """Native requests (`cpu`, `memory`)."""
     mid_requests: Amounts

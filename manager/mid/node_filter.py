@@ -56,7 +56,6 @@ class NodeFilter:
     text: str = DEFAULT
     """The selector as written; empty excludes no node."""
     selector: Mapping[str, Any] | None = field(default_factory=lambda: parse(DEFAULT))
-    """The same, parsed."""
 
     @classmethod
     def of(cls, text: str) -> Self:

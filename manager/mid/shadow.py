@@ -159,11 +159,7 @@ class ShadowSimulation:
                 self.account = self.account.add(published, free, round(seconds * _MILLI))
 
     def to_status(self, now: float) -> ShadowAccount:
-        """The account as it is written.
-
-        Args:
-            now: the time. [unix s]
-        """
+        """The account as it is written."""
         account = self.account
         return ShadowAccount(
             since=_text(account.since),
@@ -181,7 +177,6 @@ class StoredAccount:
     """An account as it was found."""
 
     account: Account
-    """What was known."""
     published: Amounts | None
     """What would have been published."""
     written_at: float

@@ -53,9 +53,7 @@ class Shared:
     """What the connections of one listener have in common."""
 
     pages: Pages
-    """What is answered."""
     limits: Limits
-    """What clients may do."""
     date: str = ""
     """The present time as a header, written once a second."""
     refused: Callable[[int, str], None] = lambda _status, _why: None
@@ -85,11 +83,7 @@ class _Asked(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """One connection.
-
-    Args:
-        shared: what it has in common with the others.
-    """
+    """One connection."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared, self._limits = shared, shared.limits
@@ -289,11 +283,7 @@ class Connection(asyncio.Protocol):
         self._body = bytearray()
 
     def overdue(self, now: float) -> None:
-        """The deadline has passed.
-
-        Args:
-            now: the present time. [s, monotonic]
-        """
+        """The deadline has passed."""
         if self._answering or (self._waiting and self._may_write):
             self.deadline = now + self._limits.request_seconds  # that is our own time
         elif self._begun and not self._lingers and self._may_write:

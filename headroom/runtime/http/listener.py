@@ -32,7 +32,6 @@ class ServerTls:
     certificate: Path
     """The certificate, and those that vouch for it. When it changes on disk, new connections get the new one."""
     key: Path
-    """Its private key."""
     client_ca: Path | None = None
     """Who vouches for clients, which must show a certificate then; None: anybody may connect."""
 
@@ -42,19 +41,12 @@ class CertificateError(Exception):
 
 
 class Served:
-    """A listener.
-
-    Args:
-        server: what accepts connections.
-        shared: what its connections have in common.
-        certificates: the certificates in use.
-    """
+    """A listener."""
 
     def __init__(self, server: asyncio.Server, shared: Shared, certificates: "_Certificates | None") -> None:
         self._server, self._shared, self._certificates = server, shared, certificates
         self._upkeep = asyncio.get_running_loop().create_task(self._keep_up())
         self.port: int = server.sockets[0].getsockname()[1]
-        """The port that is listened on."""
 
     async def close(self, grace_seconds: float = 5.0) -> None:
         """Listen no more, answer what is under way, and close all connections.
@@ -95,13 +87,6 @@ async def serve(
 ) -> Served:
     """Answer for these pages from now on.
 
-    Args:
-        pages: what is answered.
-        host: address to listen on; "" for all.
-        port: port to listen on; 0 for any that is free.
-        tls: certificates; None: plain HTTP.
-        limits: what clients may do; None: the defaults.
-
     Raises:
         CertificateError: a file cannot be read, holds no certificate or key, or they do not belong together.
         OSError: the address cannot be listened on.
@@ -118,13 +103,6 @@ async def listen(
     refused: Callable[[int, str], None] | None = None,
 ) -> Served:
     """Answer for these pages on a bound socket, which is closed when it cannot be listened on.
-
-    Args:
-        pages: what is answered.
-        door: the socket.
-        tls: certificates; None: plain HTTP.
-        limits: what clients may do; None: the defaults.
-        refused: told the status and the reason of requests that no page sees; None: the log is, once a minute.
 
     Raises:
         OSError: somebody else listens there.

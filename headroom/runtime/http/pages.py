@@ -24,7 +24,6 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     """The last value of each parameter; "" for `?verbose`."""
     body: bytes = b""
-    """The body."""
     host: str = ""
     """The name that the client asked for, with its port if it gave one; "" where it gave none."""
 
@@ -34,13 +33,9 @@ class Reply:
     """The answer."""
 
     body: bytes
-    """The body."""
     status: int = 200
-    """HTTP status."""
     content_type: str = JSON
-    """Its type."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """More headers."""
 
     @classmethod
     def json(cls, data: Any, status: int = 200) -> "Reply":  # noqa: ANN401 - any JSON

@@ -30,9 +30,6 @@ class Paced(Generic[_Made]):
     """What takes time to make, for whoever asks.
 
     It is never older than the question; questions that come too fast share one that is made later.
-
-    Args:
-        make: makes it.
     """
 
     def __init__(self, make: Callable[[], Awaitable[_Made]]) -> None:
@@ -59,11 +56,7 @@ class Paced(Generic[_Made]):
 
 
 class MetricsPage:
-    """/metrics, paced.
-
-    Args:
-        text: makes the text, in Prometheus' text format.
-    """
+    """/metrics, paced."""
 
     def __init__(self, text: Callable[[], bytes]) -> None:
         async def made() -> Reply:
@@ -77,12 +70,7 @@ class MetricsPage:
 
 
 def health_pages(health: Callable[[], Health], *, livez: Page) -> Pages:
-    """/healthz, /readyz and /livez.
-
-    Args:
-        health: what the first two answer from; asked for each request.
-        livez: the third: whether a restart would not help.
-    """
+    """/healthz, /readyz and /livez."""
 
     def answered(request: Request, *, ready: bool) -> Reply:
         well, text = health().answer(ready=ready, verbose="verbose" in request.query)

@@ -11,10 +11,6 @@ class TlsSocket(socket.socket):
     """Lets in whoever comes; when too many are in that have not said who they are, it shows the first of them out.
 
     If a full house turned people away, those who say nothing would keep all others out for ever.
-
-    Args:
-        family: of addresses.
-        strangers: how many connections at a time may be open without having been settled.
     """
 
     def __init__(self, family: int, strangers: int) -> None:

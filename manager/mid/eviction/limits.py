@@ -101,12 +101,7 @@ class EvictionBackoff:
     _began: tuple[float, float] | None = None
 
     def begin(self, now: float, wall: float) -> None:
-        """Start deciding; earlier evictions of others are unknown. No effect if already started.
-
-        Args:
-            now: a clock that never jumps. [s]
-            wall: the clock of creation times. [unix s]
-        """
+        """Start deciding; earlier evictions of others are unknown. No effect if already started."""
         self._began = self._began or (now, wall)
 
     def end(self) -> None:

@@ -16,11 +16,9 @@ class Shortage:
     """The arithmetic of one reconciliation. [milli-cores, bytes]"""
 
     requested: Amounts = NOTHING
-    """Requests of Mid pods here."""
     calculated: Amounts = NOTHING
     """What may be published, at least."""
     terminating: Amounts = NOTHING
-    """Requests of terminating pods."""
 
     @property
     def deficit(self) -> Amounts:

@@ -46,13 +46,7 @@ class ConditionState:
 
 
 def published(result: Result, *, shadow: bool, held: bool = False) -> ConditionState:
-    """Whether the Node has the Mid resources that the formula allows.
-
-    Args:
-        result: what the formula calculated.
-        shadow: whether nothing is written to the Node.
-        held: whether publishing waits because reports were too old before.
-    """
+    """Whether the Node has the Mid resources that the formula allows."""
     name = names.CONDITION_MID_PUBLISHED
     kept = f" The Node keeps the {_words(result.desired)} that running Mid pods requested." * bool(result.desired)
     if result.degraded is not None:

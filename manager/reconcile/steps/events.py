@@ -21,7 +21,6 @@ class ReportedState:
     reported_degraded: bool = False
     """Whether an event reported that Mid is degraded, so that another may report that it is restored."""
     deficit: bool = False
-    """Whether an event reported the deficit."""
     findings: tuple[str, ...] = ()
     """Faults of annotations and labels that an event reported."""
     effective: EffectiveStrategy | None = None

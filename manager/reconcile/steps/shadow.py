@@ -30,7 +30,6 @@ class ShadowState:
     simulation: ShadowSimulation | None = None
     """The simulation; `None` while the node is not in shadow mode."""
     node_uid: str = ""
-    """Which Node of that name."""
     written_at: float | None = None
     """When the account was last written. [s]"""
     unread: bool = False

@@ -1,21 +1,16 @@
 """One node on one page: its numbers over time, its pods, and why it has the Mid resources it has."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from crds.codec import to_json
-from manager.calculators.base import Term
-from manager.config.merge import DEFAULT
 from manager.context import Context
 from manager.inputs import Resource
 from manager.inputs.reading import get_path
-from manager.mid.explanation import amounts, formula
+from manager.mid.explanation import amounts, tables
 from manager.mid.explanation import terms as explain_terms
 from manager.mid.explanation.explanation import Explanation
 from manager.mid.explanation.findings import findings
 from manager.mid.explanation.next_action import Action, Step
-from manager.mid.explanation.node_metric import age
 from manager.web import figures, layout
 from manager.web.html import Html, join, tag
 from manager.web.recorder import Recorder, Row
@@ -45,10 +40,7 @@ def render(context: Context, name: str, length: str, explanation: Explanation, p
         layout.over_time(f"node {name}", layout.node_path(name), length, {}, plot),
         tag("section", tag("h2", "Why", id="why"), told, _numbers(explanation)),
         *_terms(explanation),
-        _inputs(explanation),
-        _pods(explanation),
-        _conditions(explanation),
-        _strategy(explanation),
+        *_tables(explanation),
         _hint("The same in a terminal: ", tag("code", f"kubectl headroom explain node {name}")),
     )
     return layout.page(f"Node {name}", context, *content)
@@ -86,7 +78,7 @@ def _numbers(explanation: Explanation) -> Html:
         ("Deficit", result.deficit.cpu, result.deficit.memory, "allocated beyond what may be published"),
     )
     rows = [
-        (tag("b", title), _or_none(Resource.CPU, cpu), _or_none(Resource.MEMORY, memory), note)
+        (tag("b", title), tables.or_none(Resource.CPU, cpu), tables.or_none(Resource.MEMORY, memory), note)
         for title, cpu, memory, note in lines
     ]
     return layout.table(("Mid", "CPU", "Memory", ""), rows, caption="Mid resources of this node", class_="numbers")
@@ -98,51 +90,40 @@ def _next(steps: Sequence[Step]) -> str:
     return _STEPS[same.pop()] if len(same) == 1 else "; ".join(told)
 
 
-def _or_none(resource: Resource, number: int | None) -> str:
-    return "none" if number is None else explain_terms.amount(resource, number)
-
-
 def _terms(explanation: Explanation) -> Iterator[Html]:
-    shown = explanation.would_be or explanation.result
-    prefix = f"If {explanation.unless}: " if explanation.would_be else ""
-    for resource in Resource:
-        rows = [_term(term) for term in shown.terms if term.resource is resource]
-        if rows:
-            title = f"{prefix}{explain_terms.TITLES[resource]}"
-            content = layout.table(
-                ("Term", "Value", "How"), rows, caption=f"{title}: every line of the formula", class_="terms"
-            )
-            yield tag("section", tag("h3", title), content)
+    for title, found in tables.terms(explanation):
+        caption, heads = f"{title}: every line of the formula", ("Term", "Value", "How")
+        content = layout.table(heads, map(_term, found), caption=caption, class_="terms")
+        yield tag("section", tag("h3", title), content)
 
 
-def _term(term: Term) -> tuple[Html | str, ...]:
-    decisive = formula.decisive(term)
-    if any(each.text == "0" for each in formula.operands(term)) and term.value:
-        decisive = ""  # that it is not below zero is no news
-    told = term.note == f"limited by {decisive}"
+def _term(row: tables.TermRow) -> tuple[Html | str, ...]:
     how = join(
-        tag("span", explain_terms.with_numbers(term), class_="formula"),
-        tag("span", f" ← {decisive}", class_="decisive") if decisive else None,
-        tag("span", f" {term.note}", class_="note") if term.note and not told else None,
+        tag("span", row.how, class_="formula"),
+        tag("span", f" ← {row.decisive}", class_="decisive") if row.decisive else None,
+        tag("span", f" {row.note}", class_="note") if row.note else None,
     )
-    name = tag("b", term.name) if term.name == "mid" else term.name
-    return name, explain_terms.amount(term.resource, term.value), how
+    return tag("b", row.name) if row.name == "mid" else row.name, row.value, how
 
 
-def _inputs(explanation: Explanation) -> Html | None:
-    terms = (explanation.would_be or explanation.result).terms
-    rows = []
-    for each in explain_terms.inputs(terms, explanation.facts, explanation.status):
-        numbers = [
-            explain_terms.shown(one, each.name, each.values[one]) if one in each.values else figures.NOTHING
-            for one in Resource
-        ]
-        age = "now" if each.age_seconds is None else amounts.age(each.age_seconds)
-        rows.append((each.name, *numbers, each.origin.value, age))
-    if not rows:
-        return None
-    heads = ("Input", "CPU", "Memory", "From", "Age")
-    return _folded("Inputs", layout.table(heads, rows, caption="Where each number comes from", class_="inputs"))
+def _folded(title: str, heads: Sequence[str], found: Sequence[Sequence[Html | str]], caption: str, class_: str) -> Html:
+    content = layout.table(heads, found, caption=caption, class_=class_)
+    return tag("details", tag("summary", title), content, id=title.lower().replace(" ", "-"))
+
+
+def _tables(explanation: Explanation) -> Iterator[Html]:
+    """What there is to look up."""
+    if found := tables.input_rows(explanation):
+        heads = ("Input", "CPU", "Memory", "From", "Age")
+        yield _folded("Inputs", heads, found, "Where each number comes from", "inputs")
+    if pods := _pods(explanation):
+        yield pods
+    if conditions := tables.condition_rows(explanation):
+        heads = ("Condition", "Status", "Reason", "Since", "Message")
+        yield _folded("Conditions of the NodeMetric", heads, conditions, "Conditions", "text")
+    strategy = [(tag("code", name), value, source) for name, value, source in tables.strategy_rows(explanation)]
+    caption = "Strategy in force on this node"
+    yield _folded("Strategy in force", ("Field", "Value", "From"), strategy, caption, "text")
 
 
 def _pods(explanation: Explanation) -> Html | None:
@@ -167,43 +148,3 @@ def _pods(explanation: Explanation) -> Html | None:
 
 def _hint(*words: Html | str) -> Html:
     return tag("p", *words, class_="hint")
-
-
-def _conditions(explanation: Explanation) -> Html | None:
-    rows = []
-    for each in explanation.conditions:
-        kind, status, reason, message = (str(each.get(name) or "") for name in ("type", "status", "reason", "message"))
-        since = amounts.age(age(str(each.get("lastTransitionTime")), explanation.seen.now))
-        rows.append((kind, status, reason, since, message))
-    if not rows:
-        return None
-    heads = ("Condition", "Status", "Reason", "Since", "Message")
-    return _folded("Conditions of the NodeMetric", layout.table(heads, rows, caption="Conditions", class_="text"))
-
-
-def _strategy(explanation: Explanation) -> Html:
-    sources = explanation.strategy.sources
-    values = dict(_flat(to_json(explanation.strategy.strategy), sources))
-    # What somebody has set comes first.
-    ordered = sorted(values.items(), key=lambda item: sources.get(item[0]) == DEFAULT)
-    rows = [(tag("code", name), _compact(value), sources.get(name, "")) for name, value in ordered]
-    table = layout.table(("Field", "Value", "From"), rows, caption="Strategy in force on this node", class_="text")
-    return _folded("Strategy in force", table)
-
-
-def _flat(data: Mapping[str, Any], sources: Mapping[str, str], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """One entry per value that has a source of its own, nested ones as "midEviction.mode"."""
-    for name, value in data.items():
-        where = f"{prefix}{name}"
-        if isinstance(value, Mapping) and where not in sources:
-            yield from _flat(value, sources, f"{where}.")
-        else:
-            yield where, value
-
-
-def _compact(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _folded(title: str, content: Html) -> Html:
-    return tag("details", tag("summary", title), content, id=title.lower().replace(" ", "-"))

@@ -1,19 +1,15 @@
 """The explanation as text: the answer first, then why, then every number, then the strategy."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from crds.codec import to_json
 from headroom.cli.shadow import accounts as shadow_accounts
 from headroom.cli.table import Cell, Column, Row
-from manager.calculators.base import Result, Term
 from manager.config.merge import DEFAULT
 from manager.inputs import Resource
-from manager.mid.explanation import amounts, formula
+from manager.mid.explanation import amounts, tables
 from manager.mid.explanation import terms as explain_terms
 from manager.mid.explanation.explanation import Explanation
-from manager.mid.explanation.node_metric import age
 
 Section = tuple[str, Sequence[Column], Sequence[Row]]
 """Heading, columns, rows."""
@@ -41,18 +37,14 @@ _CONDITION_COLUMNS: Final = (
 def sections(explanation: Explanation) -> Iterator[Section]:
     """The tables, in order; the first is the answer."""
     yield _comparison(explanation) if explanation.before else _answer(explanation)
-    shown = explanation.would_be or explanation.result
-    prefix = f"If {explanation.unless}: " if explanation.would_be else ""
-    prefix = f"What if: {prefix}" if explanation.what_if else prefix
-    for resource in Resource:
-        terms = [term for term in shown.terms if term.resource is resource]
-        if terms:
-            yield f"{prefix}{explain_terms.TITLES[resource]}", _TERM_COLUMNS, [_term(term) for term in terms]
-    if shown.terms:
-        yield "Inputs", _INPUT_COLUMNS, _inputs(explanation, shown)
+    prefix = "What if: " if explanation.what_if else ""
+    for title, terms in tables.terms(explanation):
+        yield f"{prefix}{title}", _TERM_COLUMNS, [_term(term) for term in terms]
+    if tables.decided(explanation).terms:
+        yield "Inputs", _INPUT_COLUMNS, _plain(tables.input_rows(explanation))
     yield "Sources", (Column("SOURCE"), Column("AGE", ">"), Column("STATE")), _sources(explanation)
     if explanation.conditions:
-        yield "Conditions of the NodeMetric", _CONDITION_COLUMNS, _conditions(explanation)
+        yield "Conditions of the NodeMetric", _CONDITION_COLUMNS, _plain(tables.condition_rows(explanation))
     if explanation.seen.shadow is not None:
         account = shadow_accounts.of(explanation.node, explanation.seen.shadow, explanation.seen.now)
         yield "What shadow mode would have sold", shadow_accounts.COLUMNS, [shadow_accounts.cells(account)]
@@ -72,8 +64,8 @@ def _answer(explanation: Explanation) -> Section:
     cells = [
         (
             Cell(name, "bold"),
-            Cell(_or_none(Resource.CPU, cpu)),
-            Cell(_or_none(Resource.MEMORY, memory)),
+            Cell(tables.or_none(Resource.CPU, cpu)),
+            Cell(tables.or_none(Resource.MEMORY, memory)),
             Cell(note, "dim"),
         )
         for name, cpu, memory, note in rows
@@ -106,7 +98,7 @@ def _comparison(explanation: Explanation) -> Section:
         ]
         for name, before, then in found:
             title = f"{explain_terms.TITLES[resource]} {name}"
-            numbers = (Cell(_or_none(resource, before)), Cell(_or_none(resource, then)))
+            numbers = (Cell(tables.or_none(resource, before)), Cell(tables.or_none(resource, then)))
             rows.append((Cell(title, "bold"), *numbers, Cell(_change(resource, before, then))))
     return heading, _TRIED_COLUMNS, rows
 
@@ -118,10 +110,6 @@ def _change(resource: Resource, before: int | None, then: int | None) -> str:
     return f"{'+' if difference > 0 else ''}{explain_terms.amount(resource, difference)}"
 
 
-def _or_none(resource: Resource, number: int | None) -> str:
-    return "none" if number is None else explain_terms.amount(resource, number)
-
-
 def _buyers(explanation: Explanation) -> str:
     keys = [pod.key for pod in explanation.mid_pods]
     if not keys:
@@ -130,29 +118,14 @@ def _buyers(explanation: Explanation) -> str:
     return f"by {', '.join(sorted(keys)[:_MOST_NAMES])}{more}"
 
 
-def _term(term: Term) -> Row:
-    style = "bold" if term.name == "mid" else ""
-    how, decisive = explain_terms.with_numbers(term), formula.decisive(term)
-    if any(each.text == "0" for each in formula.operands(term)) and term.value:
-        decisive = ""  # that it is not below zero is no news
-    how += f"  <- {decisive}" if decisive else ""
-    told = term.note == f"limited by {decisive}"
-    how += f"  ({term.note})" if term.note and not told else ""
-    return Cell(term.name, style), Cell(explain_terms.amount(term.resource, term.value), style), Cell(how)
+def _term(row: tables.TermRow) -> Row:
+    style = "bold" if row.name == "mid" else ""
+    how = row.how + (f"  <- {row.decisive}" if row.decisive else "") + (f"  ({row.note})" if row.note else "")
+    return Cell(row.name, style), Cell(row.value, style), Cell(how)
 
 
-def _inputs(explanation: Explanation, result: Result) -> Sequence[Row]:
-    rows = []
-    for each in explain_terms.inputs(result.terms, explanation.facts, explanation.status):
-        numbers = (
-            explain_terms.shown(resource, each.name, each.values[resource])
-            if resource in each.values
-            else amounts.NOTHING
-            for resource in Resource
-        )
-        old = "now" if each.age_seconds is None else amounts.age(each.age_seconds)
-        rows.append((Cell(each.name), *(Cell(number) for number in numbers), Cell(each.origin), Cell(old)))
-    return rows
+def _plain(found: Sequence[Sequence[str]]) -> Sequence[Row]:
+    return [tuple(map(Cell, row)) for row in found]
 
 
 def _sources(explanation: Explanation) -> Sequence[Row]:
@@ -189,20 +162,11 @@ def _sources(explanation: Explanation) -> Sequence[Row]:
     return rows
 
 
-def _conditions(explanation: Explanation) -> Sequence[Row]:
-    rows = []
-    for each in explanation.conditions:
-        kind, status, reason, message = (str(each.get(name) or "") for name in ("type", "status", "reason", "message"))
-        since = amounts.age(age(str(each.get("lastTransitionTime")), explanation.seen.now))
-        rows.append((Cell(kind), Cell(status), Cell(reason), Cell(since), Cell(message)))
-    return rows
-
-
 def _model(prediction: Mapping[str, Any]) -> str:
     policy = prediction.get("policy") or {}
     parts = [str(policy.get("model") or "")]
-    parts += [_compact(policy["parameters"])] if policy.get("parameters") else []
-    parts += [f"{name}: {_compact(policy[name])}" for name in ("of", "cpu", "memory") if policy.get(name)]
+    parts += [tables.compact(policy["parameters"])] if policy.get("parameters") else []
+    parts += [f"{name}: {tables.compact(policy[name])}" for name in ("of", "cpu", "memory") if policy.get(name)]
     return " ".join(parts).strip()
 
 
@@ -216,27 +180,7 @@ def _history(prediction: Mapping[str, Any]) -> str:
 
 
 def _strategy(explanation: Explanation) -> Sequence[Row]:
-    sources = explanation.strategy.sources
-    values = _flat(to_json(explanation.strategy.strategy), sources)
-    rows = []
-    # What somebody has set comes first.
-    for name, value in sorted(values.items(), key=lambda item: sources.get(item[0]) == DEFAULT):
-        source = sources.get(name, "")
-        rows.append((Cell(name), Cell(_compact(value)), Cell(source, "dim" if source == DEFAULT else "cyan")))
-    return rows
-
-
-def _flat(data: Mapping[str, Any], sources: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
-    """One entry per value that has a source of its own, nested ones as "midEviction.mode"."""
-    flat: dict[str, Any] = {}
-    for name, value in data.items():
-        where = f"{prefix}{name}"
-        if isinstance(value, Mapping) and where not in sources:
-            flat.update(_flat(value, sources, f"{where}."))
-        else:
-            flat[where] = value
-    return flat
-
-
-def _compact(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return [
+        (Cell(name), Cell(value), Cell(source, "dim" if source == DEFAULT else "cyan"))
+        for name, value, source in tables.strategy_rows(explanation)
+    ]

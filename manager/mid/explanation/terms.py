@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from manager.calculators.base import Term
 from manager.inputs import NodeInputs, Resource
@@ -23,21 +22,14 @@ class Origin(StrEnum):
     UNKNOWN = ""
 
 
-ORIGINS: Final[Mapping[str, Origin]] = {
-    "capacity": Origin.NODE,
-    "allocatable": Origin.NODE,
-    "annotation reservation": Origin.NODE,
-    "requests of pods above Mid": Origin.PODS,
-    "requests of Mid pods": Origin.PODS,
-    "usage of Mid pods": Origin.PREDICTION,
-    "system usage": Origin.REPORT,
-    "node usage": Origin.REPORT,
-    "Prod host applications": Origin.REPORT,
-    "Reclaimable": Origin.PREDICTION,
-    "midUnallocatedPercent": Origin.STRATEGY,
-    "threshold percent": Origin.STRATEGY,
-    "static percent": Origin.STRATEGY,
+_INPUTS: Final = {
+    Origin.NODE: ("capacity", "allocatable", "annotation reservation"),
+    Origin.PODS: ("requests of pods above Mid", "requests of Mid pods"),
+    Origin.REPORT: ("system usage", "node usage", "Prod host applications"),
+    Origin.PREDICTION: ("usage of Mid pods", "Reclaimable"),
+    Origin.STRATEGY: ("midUnallocatedPercent", "threshold percent", "static percent"),
 }
+ORIGINS: Final[Mapping[str, Origin]] = {name: origin for origin, names in _INPUTS.items() for name in names}
 """Input of a term -> where it comes from; inputs that are terms themselves are not listed."""
 
 TITLES: Final[Mapping[Resource, str]] = {Resource.CPU: "CPU", Resource.MEMORY: "Memory"}
@@ -71,16 +63,13 @@ def with_numbers(term: Term) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(NamedTuple):
     """One number that was measured, stated or configured, not calculated."""
 
     name: str
-    """Name, as in the formulas."""
     values: Mapping[Resource, int]
     """Its value per resource. [milli-cores, bytes, percent]"""
     origin: Origin
-    """Where it comes from."""
     age_seconds: float | None
     """How old it is; None for what was read just now. [s]"""
 
@@ -92,10 +81,7 @@ _CLASS_OF: Final[Mapping[str, str]] = {"system usage": "sys", "node usage": "nod
 def inputs(terms: Sequence[Term], facts: NodeInputs, status: Mapping[str, Any] | None = None) -> list[Input]:
     """Everything that went into the terms and is not itself a term, in the order of its first use.
 
-    Args:
-        terms: the lines of the formula.
-        facts: what they were calculated from.
-        status: the NodeMetric's, which says by which of two ways a number came.
+    The NodeMetric's status says by which of two ways a number came.
     """
     calculated = {term.name for term in terms}
     found: dict[str, dict[Resource, int]] = {}

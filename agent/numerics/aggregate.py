@@ -55,18 +55,6 @@ def percentile_index(count: int, percentile: float) -> int:
     return max(min(int(np.float32(count) * np.float32(percentile)), count) - 1, 0)
 
 
-def percentile(values: FloatArray, percentile: float) -> float:
-    """A percentile of samples in any order.
-
-    Raises:
-        NoSamplesError: there are none.
-    """
-    if values.size == 0:
-        raise NoSamplesError("a percentile of no samples")
-    place = percentile_index(values.size, percentile)
-    return float(np.partition(values, place)[place])
-
-
 def percentile_rows(table: FloatArray, percentile: float) -> FloatArray:
     """The same percentile of every row at once; NaN where a row has no sample.
 
@@ -138,16 +126,12 @@ def table(parts: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, Float
     times = np.concatenate([times for times, _ in parts])
     if times.size == first.size * len(parts) and (times.reshape(len(parts), -1) == first).all():
         return first, np.concatenate([values for _, values in parts]).reshape(len(parts), -1)
-    ticks = _distinct(times)
+    ticks = np.sort(times)
+    ticks = ticks[np.append([True], ticks[1:] != ticks[:-1])[: ticks.size]]  # np.unique is slower
     values = np.full((len(parts), len(ticks)), np.nan)
     rows: IntArray = np.repeat(np.arange(len(parts)), [len(times) for times, _ in parts])
     values[rows, np.searchsorted(ticks, times)] = np.concatenate([values for _, values in parts])
     return ticks, values
-
-
-def _distinct(times: FloatArray) -> FloatArray:
-    ordered = np.sort(times)
-    return ordered[np.append([True], ordered[1:] != ordered[:-1])] if ordered.size else ordered
 
 
 def total(values: FloatArray, known_before: BoolArray, still_there: BoolArray) -> FloatArray:

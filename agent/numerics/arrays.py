@@ -1,6 +1,7 @@
-"""The array types that formulas speak of, and how a table of rows grows."""
+"""The array types that formulas speak of, and arrays of one row per entity."""
 
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +18,31 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
-def grown(table: npt.NDArray[_Scalar], rows: int, fill: float) -> npt.NDArray[_Scalar]:
-    """The table with at least that many rows, the new ones filled.
+class RowTables:
+    """Attributes that are arrays of one row per entity: they grow, are cleared and are copied together."""
 
-    Args:
-        table: shape (R, ...).
-        rows: how many rows are needed.
-        fill: content of the new rows.
-    """
+    FILLS: ClassVar[Mapping[str, float]]
+    """Content of a new row, by attribute."""
+
+    def grow(self, rows: int) -> None:
+        """Make room for that many rows."""
+        for name, fill in self.FILLS.items():
+            setattr(self, name, grown(getattr(self, name), rows, fill))
+
+    def clear(self, row: int) -> None:
+        """Forget everything in a row."""
+        for name, fill in self.FILLS.items():
+            getattr(self, name)[row] = fill
+
+    def copy(self, source: int, target: int) -> None:
+        """Let one row continue another's history."""
+        for name in self.FILLS:
+            table = getattr(self, name)
+            table[target] = table[source]
+
+
+def grown(table: npt.NDArray[_Scalar], rows: int, fill: float) -> npt.NDArray[_Scalar]:
+    """A table of shape (R, ...) with at least that many rows, the new ones filled."""
     missing = rows - table.shape[0]
     if missing <= 0:
         return table

@@ -5,14 +5,13 @@ time was measured, else for what was measured; that, and not the wall clock, is 
 days without the agent age nothing: the first samples afterwards do not outweigh the weeks before.
 """
 
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from agent.numerics.arrays import FloatArray, IntArray, grown
-from agent.numerics.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Buckets
-from agent.numerics.histogram import HistogramBank
+from agent.numerics.arrays import FloatArray, IntArray, RowTables
+from agent.numerics.histogram import CPU_BUCKETS, MEMORY_BUCKETS, Buckets, HistogramBank
 from agent.numerics.moments import MomentsBank
 from agent.numerics.packing import CheckpointError, pack, unpack
 from agent.numerics.peaks import PeakWindows
@@ -26,8 +25,10 @@ MINIMUM_EFFECTIVE_SAMPLES: Final = 1.5
 _COVERED: Final = 0.5
 
 
-class ResourceHistory:
+class ResourceHistory(RowTables):
     """History of one resource, one row per entity. Whose row it is, the owner knows."""
+
+    FILLS: ClassVar = {"observed": 0.0, "last": -np.inf}
 
     def __init__(self, resource: str, units: int, buckets: Buckets, half_life_seconds: float) -> None:
         self.resource = resource
@@ -37,28 +38,28 @@ class ResourceHistory:
         self.histograms = HistogramBank(buckets, half_life_seconds)
         self.moments = MomentsBank(half_life_seconds)
         self.windows = PeakWindows()
+        self._banks: tuple[RowTables, ...] = (self.histograms, self.moments, self.windows)
         self.observed: FloatArray = np.zeros(0)
         self.last: FloatArray = np.full(0, -np.inf)
 
     def grow(self, rows: int) -> None:
         """Make room for that many rows."""
-        for bank in (self.histograms, self.moments, self.windows):
+        super().grow(rows)
+        for bank in self._banks:
             bank.grow(rows)
-        self.observed = grown(self.observed, rows, 0.0)
-        self.last = grown(self.last, rows, -np.inf)
 
     def clear(self, row: int) -> None:
         """Forget a row."""
-        rows = np.array([row], dtype=np.intp)
-        for bank in (self.histograms, self.moments, self.windows):
-            bank.clear(rows)
-        self.observed[row], self.last[row] = 0.0, -np.inf
+        super().clear(row)
+        for bank in self._banks:
+            bank.clear(row)
 
     def copy(self, source: int, target: int) -> None:
         """Let one row continue another's history."""
-        for bank in (self.histograms, self.moments, self.windows):
+        super().copy(source, target)
+        self.last[target] = -np.inf
+        for bank in self._banks:
             bank.copy(source, target)
-        self.observed[target], self.last[target] = self.observed[source], -np.inf
 
     def learn(self, rows: IntArray, values: FloatArray, now: float, measured_seconds: FloatArray) -> None:
         """Add one training sample to each of the rows. Rows without a measurement are simply not named.
@@ -84,19 +85,10 @@ class ResourceHistory:
     def checkpoint(self, rows: IntArray) -> bytes:
         """Everything about the rows, in their order, but the averages of whole windows."""
         facts = {"half_life_seconds": self.moments.half_life_seconds, "rows": len(rows)}
+        arrays = {name: array[rows] for name, array in self._arrays().items()}
         return pack(
             {**facts, "slot": self.windows.slot, "slots": self.windows.slots},
-            {
-                "window_sums": self.windows.sums[rows],
-                "window_seen": self.windows.seen[rows],
-                "observed": self.observed[rows],
-                "last": self.last[rows],
-                "bucket_starts": self.histograms.buckets.starts,
-                "histogram_weights": self.histograms.weights[rows],
-                "histogram_totals": self.histograms.totals[rows],
-                "histogram_references": self.histograms.references[rows],
-                **{f"moments_{name}": column[rows] for name, column in self.moments.arrays().items()},
-            },
+            {"bucket_starts": self.histograms.buckets.starts, **arrays},
         )
 
     def restore(self, data: bytes, rows: IntArray) -> None:
@@ -116,13 +108,19 @@ class ResourceHistory:
             raise CheckpointError("the checkpoint's histograms have other buckets")
         self.windows.resize(int(facts["slots"]))
         self.windows.slot = int(facts["slot"])
-        self.windows.sums[rows], self.windows.seen[rows] = arrays["window_sums"], arrays["window_seen"]
-        self.observed[rows], self.last[rows] = arrays["observed"], arrays["last"]
-        self.histograms.weights[rows] = arrays["histogram_weights"]
-        self.histograms.totals[rows] = arrays["histogram_totals"]
-        self.histograms.references[rows] = arrays["histogram_references"]
-        for name, column in self.moments.arrays().items():
-            column[rows] = arrays[f"moments_{name}"]
+        for name, array in self._arrays().items():
+            array[rows] = arrays[name]
+
+    def _arrays(self) -> dict[str, FloatArray]:
+        """What a checkpoint holds of each row, by name."""
+        return {
+            "window_sums": self.windows.sums,
+            "window_seen": self.windows.seen,
+            "observed": self.observed,
+            "last": self.last,
+            **{f"histogram_{name}": getattr(self.histograms, name) for name in self.histograms.FILLS},
+            **{f"moments_{name}": getattr(self.moments, name) for name in self.moments.FILLS},
+        }
 
 
 def cpu_history() -> ResourceHistory:

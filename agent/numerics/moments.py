@@ -7,15 +7,17 @@ A sample's weight halves with every half-life of time that passes: ``w_i = 2^(-(
     n_eff    = W^2 / W2                                       how many equally heavy samples would say as much
 """
 
+from typing import ClassVar
+
 import numpy as np
 
-from agent.numerics.arrays import FloatArray, IntArray, grown
-
-_COLUMNS = ("weights", "squares", "means", "deviations", "highest", "counts")
+from agent.numerics.arrays import FloatArray, IntArray, RowTables
 
 
-class MomentsBank:
+class MomentsBank(RowTables):
     """Moments of many entities, updated in place (West's method: no difference of large sums). shape (R,) each."""
+
+    FILLS: ClassVar = dict.fromkeys(("weights", "squares", "means", "deviations", "highest", "counts"), 0.0)
 
     def __init__(self, half_life_seconds: float, rows: int = 0) -> None:
         self.half_life_seconds = half_life_seconds
@@ -25,26 +27,6 @@ class MomentsBank:
         self.deviations: FloatArray = np.zeros(rows)
         self.highest: FloatArray = np.zeros(rows)
         self.counts: FloatArray = np.zeros(rows)
-
-    def grow(self, rows: int) -> None:
-        """Make room for that many rows."""
-        for name in _COLUMNS:
-            setattr(self, name, grown(getattr(self, name), rows, 0.0))
-
-    def clear(self, rows: IntArray) -> None:
-        """Forget everything in these rows."""
-        for name in _COLUMNS:
-            getattr(self, name)[rows] = 0.0
-
-    def copy(self, source: int, target: int) -> None:
-        """Let one row continue another's history."""
-        for name in _COLUMNS:
-            column = getattr(self, name)
-            column[target] = column[source]
-
-    def arrays(self) -> dict[str, FloatArray]:
-        """All that the bank remembers, by name."""
-        return {name: getattr(self, name) for name in _COLUMNS}
 
     def add(self, rows: IntArray, values: FloatArray, elapsed_seconds: FloatArray) -> None:
         """Add one sample of weight 1 to each of the rows.

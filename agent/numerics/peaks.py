@@ -8,9 +8,11 @@ not linger in the answer for those present. Every column of the ring knows which
 clock that jumps ahead and back loses nothing: what is out of reach by the clock stays until its column is needed.
 """
 
+from typing import ClassVar
+
 import numpy as np
 
-from agent.numerics.arrays import FloatArray, IntArray, SingleArray, grown
+from agent.numerics.arrays import FloatArray, IntArray, RowTables, SingleArray
 
 SLOT_SECONDS = 300.0
 SLOTS_PER_DAY = 288
@@ -19,11 +21,12 @@ _ENOUGH = 0.5
 _UNKNOWN = -(2**60)
 
 
-class PeakWindows:
+class PeakWindows(RowTables):
     """A ring of window averages for many entities, shape (R, slots); NaN where too little was measured."""
 
-    def __init__(self, rows: int = 0, slots: int = SLOTS, slot_seconds: float = SLOT_SECONDS) -> None:
-        self.slot_seconds = slot_seconds
+    FILLS: ClassVar = {"averages": np.nan, "sums": 0.0, "seen": 0.0, "_before": np.nan}
+
+    def __init__(self, rows: int = 0, slots: int = SLOTS) -> None:
         self.averages: SingleArray = np.full((rows, slots), np.nan, dtype=np.float32)
         self.labels: IntArray = np.full(slots, _UNKNOWN, dtype=np.intp)
         self.sums: FloatArray = np.zeros(rows)
@@ -38,13 +41,6 @@ class PeakWindows:
         """How many slots the ring has."""
         return len(self.labels)
 
-    def grow(self, rows: int) -> None:
-        """Make room for that many rows."""
-        self.averages = grown(self.averages, rows, np.nan)
-        self.sums = grown(self.sums, rows, 0.0)
-        self.seen = grown(self.seen, rows, 0.0)
-        self._before = grown(self._before, rows, np.nan)
-
     def resize(self, slots: int) -> None:
         """Make the ring longer or shorter; what still fits stays."""
         if slots == self.slots:
@@ -57,14 +53,9 @@ class PeakWindows:
         self.averages[:, labels[kept] % slots] = old[:, kept]
         self.labels[labels[kept] % slots] = labels[kept]
 
-    def clear(self, rows: IntArray) -> None:
-        """Forget everything in these rows."""
-        self.averages[rows], self._before[rows] = np.nan, np.nan
-        self.sums[rows], self.seen[rows] = 0.0, 0.0
-
     def copy(self, source: int, target: int) -> None:
         """Let one row continue another's history: in the slots gone by it stands where the other stood."""
-        self.averages[target], self._before[target] = self.averages[source], self._before[source]
+        super().copy(source, target)
         self.sums[target], self.seen[target] = 0.0, 0.0
         self.changed.add(self.slot)
 
@@ -79,7 +70,7 @@ class PeakWindows:
             values: shape (N, T), NaN where a sample is missing.
             tick_seconds: time from one tick to the next.
         """
-        slots = (ticks // self.slot_seconds).astype(np.int64)
+        slots = (ticks // SLOT_SECONDS).astype(np.int64)
         several = slots[0] != slots[-1]
         there = ~np.isnan(values)
         known = np.where(there, values, 0.0)
@@ -89,7 +80,7 @@ class PeakWindows:
             self.sums[rows] += known[:, own].sum(axis=1)
             self.seen[rows] += np.count_nonzero(there[:, own], axis=1)
             seen = self.seen[rows]
-            enough = seen * tick_seconds >= _ENOUGH * self.slot_seconds
+            enough = seen * tick_seconds >= _ENOUGH * SLOT_SECONDS
             averages = np.where(enough, self.sums[rows] / np.maximum(seen, 1.0), np.nan)
             self.averages[rows, self.slot % self.slots] = np.fmax(averages, self._before[rows])
             self.changed.add(self.slot)
@@ -104,7 +95,7 @@ class PeakWindows:
             times: shape (N,), any time within its slot. [seconds since 1970]
             averages: shape (N,).
         """
-        slots = (times // self.slot_seconds).astype(np.int64)
+        slots = (times // SLOT_SECONDS).astype(np.int64)
         follows = np.append([False], slots[1:] - slots[:-1] == 1)[: len(slots)]
         kept = follows & (slots < self.slot) & (slots > self.slot - self.slots)
         columns = self._columns_for(slots[kept])
@@ -133,29 +124,11 @@ class PeakWindows:
 
     def recent(self, rows: IntArray, window_seconds: float) -> SingleArray:
         """The averages of these rows in the window, the current slot included, in no order of time. shape (N, K)."""
-        wanted = min(max(int(np.ceil(window_seconds / self.slot_seconds)), 1), self.slots)
+        wanted = min(max(int(np.ceil(window_seconds / SLOT_SECONDS)), 1), self.slots)
         # Slots dated ahead are of a clock that was set back since: they are as recent as those before.
         columns = np.flatnonzero(np.abs(self.labels - self.slot) < wanted)
         found: SingleArray = self.averages[np.ix_(rows, columns)]
         return found
-
-    def highest(self, rows: IntArray, window_seconds: float) -> FloatArray:
-        """Each one's own highest average in the window, NaN where there is none. shape (N,)."""
-        recent = self.recent(rows, window_seconds)
-        highest: FloatArray = np.fmax.reduce(recent, axis=1, initial=np.nan).astype(np.float64)
-        return highest
-
-    def coincident_max(self, rows: IntArray, window_seconds: float) -> float:
-        """Highest sum of the averages of these rows in one slot of the window; 0 when there is none."""
-        recent = self.recent(rows, window_seconds)
-        sums = np.where(np.isnan(recent), np.float32(0.0), recent).sum(axis=0, dtype=np.float64)
-        return float(sums.max(initial=0.0))
-
-    def covered_seconds(self, rows: IntArray, window_seconds: float) -> FloatArray:
-        """How much of the window each one has averages for, shape (N,). [s]"""
-        counts = np.count_nonzero(~np.isnan(self.recent(rows, window_seconds)), axis=1)
-        covered: FloatArray = np.multiply(counts, self.slot_seconds, dtype=np.float64)
-        return covered
 
     def _nearest_last(self, slots: IntArray) -> IntArray:
         """The order of these slots in which those nearest to now come last; of two as near, the later one."""

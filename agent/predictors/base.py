@@ -7,6 +7,7 @@ import numpy as np
 
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray, SingleArray
 from agent.numerics.history import ResourceHistory
+from agent.numerics.peaks import SLOT_SECONDS
 
 Amount: TypeAlias = float | FloatArray  # A number, or one for each moment, shape (N,). [cores or bytes]
 DAY_SECONDS: Final = 86400.0
@@ -184,7 +185,7 @@ class ClassView:
         """The pods' 5-minute averages of the last days."""
         windows, seconds = self.history.windows, window_days * DAY_SECONDS
         averages = windows.recent(self.pods, seconds)
-        covered = np.count_nonzero(~np.isnan(averages), axis=1) * windows.slot_seconds
+        covered = np.count_nonzero(~np.isnan(averages), axis=1) * SLOT_SECONDS
         observed = np.minimum(self.history.observed[self.pods], seconds)
         sparse = is_sparse(covered, observed)
         own = np.fmax.reduce(averages, axis=1, initial=np.nan).astype(np.float64)

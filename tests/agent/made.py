@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agent.numerics.arrays import FloatArray
+from agent.numerics.arrays import FloatArray, IntArray
+from agent.numerics.peaks import SLOT_SECONDS, PeakWindows
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.trainer.trainer import Trainer, TrainingSettings
@@ -189,3 +190,15 @@ class LongRun:
         """Hours of constant usage."""
         for _ in range(round(count * 12)):
             self.slot(usage, pods, system)
+
+
+def highest(windows: PeakWindows, rows: IntArray, seconds: float) -> FloatArray:
+    """Each row's own highest average in the window, NaN where there is none."""
+    found: FloatArray = np.fmax.reduce(windows.recent(rows, seconds), axis=1, initial=np.nan).astype(np.float64)
+    return found
+
+
+def covered_seconds(windows: PeakWindows, rows: IntArray, seconds: float) -> FloatArray:
+    """How much of the window each row has averages for. [s]"""
+    found: FloatArray = SLOT_SECONDS * np.count_nonzero(~np.isnan(windows.recent(rows, seconds)), axis=1)
+    return found

@@ -7,7 +7,7 @@ import pytest
 
 from agent.samples import CPU, NODE, SYS
 from agent.trainer.trainer import Trainer
-from tests.agent.made import START, MadeStore, Series, machine, pod
+from tests.agent.made import START, MadeStore, Series, covered_seconds, highest, machine, pod
 
 
 def test_start_takes_windows_from_store() -> None:
@@ -19,7 +19,7 @@ def test_start_takes_windows_from_store() -> None:
     trainer.train(START + 30.0, store, [pod("a")])
     while trainer.fill(store):
         pass
-    assert trainer.histories[CPU].windows.highest(np.array([trainer.row("a")]), 86400.0)[0] == 6.0
+    assert highest(trainer.histories[CPU].windows, np.array([trainer.row("a")]), 86400.0)[0] == 6.0
 
 
 def test_store_is_read_by_days() -> None:
@@ -46,13 +46,13 @@ def test_longer_window_is_filled() -> None:
     while trainer.fill(store):
         pass
     windows = trainer.histories[CPU].windows
-    assert windows.covered_seconds(np.array([trainer.row("a")]), 30 * 86400.0)[0] < 7.01 * 86400.0
+    assert covered_seconds(windows, np.array([trainer.row("a")]), 30 * 86400.0)[0] < 7.01 * 86400.0
     trainer.resize_windows(10.0)
     trainer.train(START + 60.0, store, [pod("a")])
     while trainer.fill(store):
         pass
     assert windows.slots == 10 * 288
-    covered = windows.covered_seconds(np.array([trainer.row("a")]), 30 * 86400.0)[0]
+    covered = covered_seconds(windows, np.array([trainer.row("a")]), 30 * 86400.0)[0]
     assert covered == pytest.approx(10 * 86400.0, abs=900.0)
     trainer.resize_windows(1.0)
     assert windows.slots == 7 * 288
@@ -77,7 +77,7 @@ def test_restart_goes_on_filling(days: int | None) -> None:
     node.rounds(1, {"a": 1.0}, pods)
     while node.trainer.fill(node.store):
         pass
-    covered = node.trainer.histories[CPU].windows.covered_seconds(np.array([node.trainer.row("a")]), 30 * 86400.0)[0]
+    covered = covered_seconds(node.trainer.histories[CPU].windows, np.array([node.trainer.row("a")]), 30 * 86400.0)[0]
     assert covered == pytest.approx(10 * 86400.0, abs=900.0)
     assert not node.trainer.fill(node.store)
 
@@ -107,4 +107,4 @@ def test_windows_are_filled_in_small_parts() -> None:
         assert end - start <= 86400.0 + 300.0
         assert set(of) == {NODE, SYS, "a"}
     row = np.array([node.trainer.row("a")])
-    assert node.trainer.histories[CPU].windows.highest(row, 86400.0)[0] == 9.0
+    assert highest(node.trainer.histories[CPU].windows, row, 86400.0)[0] == 9.0

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.numerics.arrays import IntArray
 from agent.numerics.peaks import PeakWindows
+from tests.agent.made import covered_seconds, highest
 
 START = 1_700_000_100.0  # a slot begins here
 DAY = 86400.0
@@ -25,37 +27,42 @@ def windows(averages: list[list[float]]) -> PeakWindows:
     return found
 
 
+def coincident_max(found: PeakWindows, rows: IntArray, seconds: float) -> float:
+    """The highest sum of the rows in one slot of the window."""
+    return float(np.nansum(found.recent(rows, seconds), axis=0, dtype=np.float64).max(initial=0.0))
+
+
 def test_coincident_below_sum() -> None:
     """Two pods that alternate between 3 and 1 cores: together never above 4 (C), apart 6 (S)."""
     found = windows([[3.0, 1.0], [1.0, 3.0]])
-    assert found.coincident_max(ROWS, DAY) == 4.0
-    assert found.highest(ROWS, DAY).tolist() == [3.0, 3.0]
+    assert coincident_max(found, ROWS, DAY) == 4.0
+    assert highest(found, ROWS, DAY).tolist() == [3.0, 3.0]
 
 
 def test_departed_pods_do_not_linger() -> None:
     """The highest usage of the pods asked for does not hold what others used."""
     found = windows([[1.0, 50.0], [2.0, math.nan]])
-    assert found.coincident_max(np.array([0]), DAY) == 2.0
+    assert coincident_max(found, np.array([0]), DAY) == 2.0
 
 
 def test_window_looks_back() -> None:
     """A window of one slot sees the current slot, of two also the one before."""
     found = windows([[9.0, 9.0], [2.0, 2.0], [1.0, 1.0]])
-    assert [found.coincident_max(ROWS, seconds) for seconds in (300.0, 600.0, 900.0)] == [2.0, 4.0, 18.0]
+    assert [coincident_max(found, ROWS, seconds) for seconds in (300.0, 600.0, 900.0)] == [2.0, 4.0, 18.0]
 
 
 def test_ring_forgets_oldest() -> None:
     """With 8 slots the ninth overwrites the first."""
     found = windows([[9.0, 0.0]] + [[1.0, 0.0]] * 8)
-    assert found.highest(ROWS, DAY)[0] == 1.0
+    assert highest(found, ROWS, DAY)[0] == 1.0
 
 
 def test_slots_passed_over_are_empty() -> None:
     """After a pause the slots in between hold nothing, and those before stay."""
     found = windows([[4.0, 4.0]])
     found.add(ROWS, np.arange(START + 900.0, START + 1200.0, 60.0), np.ones((2, 5)), 60.0)
-    assert found.coincident_max(ROWS, 900.0) == 2.0
-    assert found.coincident_max(ROWS, DAY) == 8.0
+    assert coincident_max(found, ROWS, 900.0) == 2.0
+    assert coincident_max(found, ROWS, DAY) == 8.0
 
 
 def test_start_up_is_no_window() -> None:
@@ -63,9 +70,9 @@ def test_start_up_is_no_window() -> None:
     found = PeakWindows(rows=1, slots=8)
     row = np.array([0])
     found.add(row, START + np.arange(149.0), np.full((1, 149), 7.0), 1.0)
-    assert math.isnan(found.highest(row, DAY)[0])
+    assert math.isnan(highest(found, row, DAY)[0])
     found.add(row, np.array([START + 149.0]), np.array([[7.0]]), 1.0)
-    assert found.highest(row, DAY)[0] == 7.0
+    assert highest(found, row, DAY)[0] == 7.0
 
 
 def test_samples_split_between_slots() -> None:
@@ -73,7 +80,7 @@ def test_samples_split_between_slots() -> None:
     found = PeakWindows(rows=1, slots=8)
     ticks = START + 150.0 + np.arange(300.0)
     found.add(np.array([0]), ticks, np.where(ticks < START + 300.0, 1.0, 2.0)[None, :], 1.0)
-    assert found.highest(np.array([0]), 300.0)[0] == 2.0
+    assert highest(found, np.array([0]), 300.0)[0] == 2.0
     assert np.nanmin(found.averages) == 1.0
 
 
@@ -81,7 +88,7 @@ def test_clock_set_back_goes_on() -> None:
     """A clock that jumps back begins its slot again."""
     found = windows([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
     found.add(ROWS, np.arange(START + 300.0, START + 600.0, 60.0), np.full((2, 5), 5.0), 60.0)
-    assert found.coincident_max(ROWS, 600.0) == 10.0
+    assert coincident_max(found, ROWS, 600.0) == 10.0
 
 
 @pytest.mark.parametrize("ticks", [1, 5])
@@ -89,13 +96,13 @@ def test_clock_set_back_loses_no_peak(ticks: int) -> None:
     """What a slot showed before it began again stays in it, however little is measured then, and for each by itself."""
     found = windows([[4.0, 1.0], [2.0, 2.0]])
     found.add(ROWS, np.arange(START, START + 60.0 * ticks, 60.0), np.tile([[0.5], [3.0]], ticks), 60.0)
-    assert found.highest(ROWS, DAY).tolist() == [4.0, 3.0 if ticks > 2 else 2.0]
+    assert highest(found, ROWS, DAY).tolist() == [4.0, 3.0 if ticks > 2 else 2.0]
     found.add(ROWS, np.arange(START + 300.0, START + 600.0, 60.0), np.zeros((2, 5)), 60.0)
-    assert found.highest(ROWS, DAY).tolist() == [4.0, 3.0 if ticks > 2 else 2.0]
-    found.clear(np.array([0]))
-    assert math.isnan(found.highest(np.array([0]), DAY)[0])
+    assert highest(found, ROWS, DAY).tolist() == [4.0, 3.0 if ticks > 2 else 2.0]
+    found.clear(0)
+    assert math.isnan(highest(found, np.array([0]), DAY)[0])
     found.add(ROWS, np.arange(START + 600.0, START + 900.0, 60.0), np.zeros((2, 5)), 60.0)
-    assert found.highest(ROWS, 300.0).tolist() == [0.0, 0.0]
+    assert highest(found, ROWS, 300.0).tolist() == [0.0, 0.0]
 
 
 def test_fill_keeps_current_slot() -> None:
@@ -103,33 +110,33 @@ def test_fill_keeps_current_slot() -> None:
     found = windows([[1.0, 1.0]])
     times = np.array([START - 1200.0, START - 600.0, START - 300.0, START])
     found.fill(0, times, np.array([50.0, 60.0, 7.0, 80.0]))
-    assert found.highest(np.array([0]), DAY)[0] == 7.0
+    assert highest(found, np.array([0]), DAY)[0] == 7.0
 
 
 def test_copy_continues_history() -> None:
     """A row that continues another's history has its slots."""
     found = windows([[4.0, 1.0], [2.0, 1.0]])
     found.copy(0, 1)
-    assert found.highest(ROWS, DAY).tolist() == [4.0, 4.0]
+    assert highest(found, ROWS, DAY).tolist() == [4.0, 4.0]
 
 
 def test_empty_rows_answer() -> None:
     """No rows, or rows that saw nothing: 0 together, unknown each."""
     found = PeakWindows(rows=2, slots=8)
-    assert found.coincident_max(np.array([], dtype=np.intp), DAY) == 0.0
-    assert found.coincident_max(ROWS, DAY) == 0.0
-    assert np.isnan(found.highest(ROWS, DAY)).all()
+    assert coincident_max(found, np.array([], dtype=np.intp), DAY) == 0.0
+    assert coincident_max(found, ROWS, DAY) == 0.0
+    assert np.isnan(highest(found, ROWS, DAY)).all()
 
 
 @given(table=tables)
 def test_peaks_equal_plain_loops(table: list[list[float]]) -> None:
     """C and S are what plain loops over the averages find, and C is never above S."""
     found, rows = windows(table), np.arange(3)
-    coincident_max = max(sum(value for value in slot if not math.isnan(value)) for slot in table)
-    assert found.coincident_max(rows, DAY) == pytest.approx(coincident_max, rel=1e-6, abs=1e-30)
+    together = max(sum(value for value in slot if not math.isnan(value)) for slot in table)
+    assert coincident_max(found, rows, DAY) == pytest.approx(together, rel=1e-6, abs=1e-30)
     own = [[slot[row] for slot in table if not math.isnan(slot[row])] for row in range(3)]
-    np.testing.assert_allclose(found.highest(rows, DAY), [max(seen, default=math.nan) for seen in own], 1e-6, 1e-30)
-    assert found.coincident_max(rows, DAY) <= np.nansum(found.highest(rows, DAY)) + 1e-9
+    np.testing.assert_allclose(highest(found, rows, DAY), [max(seen, default=math.nan) for seen in own], 1e-6, 1e-30)
+    assert coincident_max(found, rows, DAY) <= np.nansum(highest(found, rows, DAY)) + 1e-9
 
 
 def test_jump_ahead_and_back() -> None:
@@ -137,25 +144,25 @@ def test_jump_ahead_and_back() -> None:
     found = windows([[4.0, 1.0], [2.0, 1.0]])
     year = 366 * DAY + 900.0
     found.add(ROWS, np.arange(START + year, START + year + 300.0, 60.0), np.full((2, 5), 1.0), 60.0)
-    assert found.highest(ROWS, DAY).tolist() == [1.0, 1.0]
+    assert highest(found, ROWS, DAY).tolist() == [1.0, 1.0]
     found.add(ROWS, np.arange(START + 600.0, START + 900.0, 60.0), np.full((2, 5), 3.0), 60.0)
-    assert found.highest(ROWS, DAY).tolist() == [4.0, 3.0]
-    assert found.covered_seconds(ROWS, DAY).tolist() == [900.0, 900.0]
+    assert highest(found, ROWS, DAY).tolist() == [4.0, 3.0]
+    assert covered_seconds(found, ROWS, DAY).tolist() == [900.0, 900.0]
 
 
 def test_set_back_keeps_what_was_ahead() -> None:
     """Slots dated ahead by less than the window were lived through: they count while the clock catches up."""
     found = windows([[1.0, 1.0], [2.0, 2.0], [9.0, 9.0]])
     found.add(ROWS, np.arange(START, START + 300.0, 60.0), np.full((2, 5), 1.0), 60.0)
-    assert found.coincident_max(ROWS, DAY) == 18.0
-    assert found.coincident_max(ROWS, 600.0) == 4.0
+    assert coincident_max(found, ROWS, DAY) == 18.0
+    assert coincident_max(found, ROWS, 600.0) == 4.0
 
 
 def test_resize_keeps_what_fits() -> None:
     """A longer ring keeps everything, a shorter one the latest slots."""
     found = windows([[float(number), 0.0] for number in range(6)])
     found.resize(16)
-    assert found.covered_seconds(ROWS, DAY).tolist() == [1800.0, 1800.0]
+    assert covered_seconds(found, ROWS, DAY).tolist() == [1800.0, 1800.0]
     found.resize(4)
     assert found.read(ROWS[:1], found.held).tolist() == [[2.0, 3.0, 4.0, 5.0]]
 

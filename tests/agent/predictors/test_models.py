@@ -112,7 +112,7 @@ def test_window_days_look_back() -> None:
 def test_pod_without_window_counts_highest() -> None:
     """A pod too young for a 5-minute average counts with its highest sample in C and S."""
     view = seen(ALTERNATING)
-    view.history.windows.clear(np.array([2]))
+    view.history.windows.clear(2)
     assert RecentMax().peak(view, 1.0) == pytest.approx(1.3 + 1.3)
     assert SumMax().peak(view, 1.0) == pytest.approx(1.3 + 1.3)
 

@@ -10,7 +10,7 @@ from agent.series_index import SeriesIndexLimits
 from agent.trainer.trainer import Trainer, TrainingSettings
 from agent.tsdb.tsdb import Tsdb
 from crds.priority import PriorityBand
-from tests.agent.made import GIB, START, Machine, MadeStore, Series, machine, pod
+from tests.agent.made import GIB, START, Machine, MadeStore, Series, covered_seconds, highest, machine, pod
 
 NAN = math.nan
 
@@ -113,7 +113,7 @@ def test_replacement_inherits_history() -> None:
     row = node.trainer.row("new")
     assert node.cores("new") == pytest.approx(1.99, abs=0.005)
     assert node.trainer.histories[CPU].observed[row or 0] == 3030.0
-    assert node.trainer.histories[CPU].windows.highest(np.array([row]), 86400.0)[0] == 2.0
+    assert highest(node.trainer.histories[CPU].windows, np.array([row]), 86400.0)[0] == 2.0
 
 
 def test_workload_outlives_its_pod() -> None:
@@ -253,8 +253,8 @@ def test_wrong_clock_over_restarts_loses_no_windows(years: int) -> None:
     for history in again.histories.values():
         rows = np.array([again.row("young"), again.row("new")])
         whole = GIB if history.resource == MEMORY else 1.0
-        np.testing.assert_allclose(history.windows.highest(rows, 86400.0) / whole, [3.0, 2.0])
-        assert history.windows.covered_seconds(rows, 86400.0).min() > 3000.0
+        np.testing.assert_allclose(highest(history.windows, rows, 86400.0) / whole, [3.0, 2.0])
+        assert covered_seconds(history.windows, rows, 86400.0).min() > 3000.0
 
 
 def test_real_store_is_understood(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_real_store_is_understood(tmp_path: Path) -> None:
     again.train(now, store, pods)
     row = np.array([again.row("a")])
     assert again.histories[CPU].observed[row[0]] == 1200.0
-    assert again.histories[CPU].windows.highest(row, 86400.0)[0] == 1.0
+    assert highest(again.histories[CPU].windows, row, 86400.0)[0] == 1.0
     store.close()
 
 
@@ -290,7 +290,7 @@ def test_ticks_as_far_apart_as_rounds(jitter: float) -> None:
         trainer.train(now, store, pods)
     for history in trainer.histories.values():
         assert history.observed[trainer.row("a") or 0] >= 0.9 * 39 * 30.0
-    assert not np.isnan(trainer.histories[CPU].windows.highest(np.array([trainer.row("a")]), 3600.0)[0])
+    assert not np.isnan(highest(trainer.histories[CPU].windows, np.array([trainer.row("a")]), 3600.0)[0])
 
 
 def test_rounds_follow_one_another() -> None:

@@ -1,27 +1,26 @@
 """histogram: bucket options and sequences of operations on one histogram."""
 
+import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
 
-from agent.numerics.buckets import Buckets, ExponentialBuckets, LinearBuckets
-from agent.numerics.histogram import Histogram, HistogramError, ScaledHistogram
+from agent.numerics.histogram import YEAR_ONE, Buckets, HistogramBank, exponential
 from tests.golden.adapters import Adapter
 from tests.golden.results import Exact, UnsupportedVectorError
+
+_ROW: Final = np.zeros(1, np.intp)
 
 
 def _buckets(options: Mapping[str, Any]) -> Buckets:
     if options["type"] == "linear":
-        return LinearBuckets(options["maxValue"], options["bucketSize"], options["epsilon"])
+        starts = np.arange(math.ceil(options["maxValue"] / options["bucketSize"]) + 1) * float(options["bucketSize"])
+        return Buckets(starts, starts[1:], options["epsilon"])
     if options["type"] == "exponential":
-        return ExponentialBuckets(options["maxValue"], options["firstBucketSize"], options["ratio"], options["epsilon"])
+        return exponential(options["maxValue"], options["firstBucketSize"], options["ratio"], options["epsilon"])
     raise UnsupportedVectorError(f"histogram type {options['type']!r}")
-
-
-def _histogram(options: Mapping[str, Any]) -> Histogram:
-    return Histogram.new(_buckets(options), options.get("decayHalfLifeSeconds"))
 
 
 def _options(vector: dict[str, Any]) -> dict[str, Any]:
@@ -45,106 +44,49 @@ def _options_validation(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sequence(vector: dict[str, Any]) -> dict[str, Any]:
-    histogram = _histogram(vector["options"])
+    options = vector["options"]
+    bank = HistogramBank(_buckets(options), options.get("decayHalfLifeSeconds") or math.inf, rows=1)
     results = []
     for number, step in enumerate(vector["steps"]):
-        try:
-            answer = _step(histogram, step, vector["options"])
-        except HistogramError:  # a step that is refused
-            return {"error": True}
+        if step["op"] not in _STEPS:
+            raise UnsupportedVectorError(f"step {step['op']!r}")
+        answer = _STEPS[step["op"]](bank, step)
         if answer is not None:
             results.append({"step": number, **answer})
     return {"results": results}
 
 
-def _step(histogram: Histogram, step: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any] | None:
-    if step["op"] not in _STEPS:
-        raise UnsupportedVectorError(f"step {step['op']!r}")
-    return _STEPS[step["op"]](histogram, step, options)
+def _add(bank: HistogramBank, step: Mapping[str, Any]) -> None:
+    time = YEAR_ONE if step.get("timeUnix") is None else step["timeUnix"]
+    bank.add(_ROW, np.array([step["value"]], float), np.array([time], float), step["weight"])
 
 
-def _add(histogram: Histogram, step: Mapping[str, Any], _options: Mapping[str, Any]) -> None:
-    histogram.add(step["value"], step["weight"], step.get("timeUnix"))
+def _percentiles(bank: HistogramBank, step: Mapping[str, Any]) -> dict[str, Any]:
+    return {"percentiles": [[share, float(bank.percentiles(_ROW, share)[0])] for share in step["percentiles"]]}
 
 
-def _subtract(histogram: Histogram, step: Mapping[str, Any], _options: Mapping[str, Any]) -> None:
-    histogram.subtract(step["value"], step["weight"], step.get("timeUnix"))
+def _is_empty(bank: HistogramBank, _step: Mapping[str, Any]) -> dict[str, Any]:
+    return {"isEmpty": bool((bank.weights < bank.buckets.epsilon).all())}
 
 
-def _merge(histogram: Histogram, step: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    other_options = step.get("otherOptions") or options
-    other = _histogram(other_options)
-    for inner in step["other"]:
-        _step(other, inner, other_options)
-    histogram.merge(other)
-
-
-def _percentiles(histogram: Histogram, step: Mapping[str, Any], _options: Mapping[str, Any]) -> dict[str, Any]:
-    return {"percentiles": [[share, histogram.percentile(share)] for share in step["percentiles"]]}
-
-
-def _is_empty(histogram: Histogram, _step: Mapping[str, Any], _options: Mapping[str, Any]) -> dict[str, Any]:
-    return {"isEmpty": histogram.is_empty}
-
-
-def _bucket_weights(histogram: Histogram, _step: Mapping[str, Any], _options: Mapping[str, Any]) -> dict[str, Any]:
-    low, high = histogram.bucket_span
+def _bucket_weights(bank: HistogramBank, _step: Mapping[str, Any]) -> dict[str, Any]:
+    low, high = bank.spans(bank.weights)
+    reference = float(bank.references[0])
+    text = datetime.fromtimestamp(reference, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
-        "bucketWeights": Exact({str(index): weight for index, weight in histogram.bucket_weights.items()}),
-        "minBucket": low,
-        "maxBucket": high,
-        "totalWeight": histogram.total_weight,
-        "referenceTimestamp": _text(histogram.reference),
+        "bucketWeights": Exact({str(index): float(bank.weights[0, index]) for index in np.flatnonzero(bank.weights)}),
+        "minBucket": int(low[0]),
+        "maxBucket": int(high[0]),
+        "totalWeight": float(bank.totals[0]),
+        "referenceTimestamp": None if reference == YEAR_ONE else text,
     }
 
 
-def _save_checkpoint(histogram: Histogram, _step: Mapping[str, Any], _options: Mapping[str, Any]) -> dict[str, Any]:
-    scaled = histogram.export()
-    return {
-        "checkpoint": {
-            "bucketWeights": Exact({str(index): weight for index, weight in scaled.bucket_weights.items()}),
-            "totalWeight": scaled.total_weight,
-            "referenceTimestamp": _text(scaled.reference),
-        }
-    }
-
-
-def _load_checkpoint(histogram: Histogram, step: Mapping[str, Any], _options: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        histogram.load(_scaled(step.get("checkpoint")))
-    except HistogramError:
-        return {"loadError": True}
-    return {"loadError": False}
-
-
-def _scaled(checkpoint: Mapping[str, Any] | None) -> ScaledHistogram | None:
-    if checkpoint is None:
-        return None
-    weights = checkpoint.get("bucketWeights") or {}
-    return ScaledHistogram(
-        checkpoint.get("totalWeight") or 0.0,
-        {int(index): weight for index, weight in weights.items()},
-        _seconds(checkpoint.get("referenceTimestamp")),
-    )
-
-
-def _seconds(text: str | None) -> float | None:
-    return None if text is None else datetime.fromisoformat(text).timestamp()
-
-
-def _text(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-_STEPS: Final[Mapping[str, Callable[[Histogram, Mapping[str, Any], Mapping[str, Any]], dict[str, Any] | None]]] = {
+_STEPS: Final[Mapping[str, Callable[[HistogramBank, Mapping[str, Any]], dict[str, Any] | None]]] = {
     "add": _add,
-    "subtract": _subtract,
-    "merge": _merge,
     "percentiles": _percentiles,
     "is_empty": _is_empty,
     "bucket_weights": _bucket_weights,
-    "save_checkpoint": _save_checkpoint,
-    "load_checkpoint": _load_checkpoint,
 }
 
 OPERATIONS: Final[Mapping[str, Adapter]] = {

@@ -41,10 +41,10 @@ _SERIES: Final[Mapping[str, tuple[str, str]]] = {
 
 def _percentile(vector: dict[str, Any]) -> dict[str, Any]:
     try:
-        value = aggregate.percentile(np.array(vector["values"], dtype=np.float64), vector["percentile"])
+        value = float(aggregate.percentile_rows(np.array([vector["values"]], float), vector["percentile"])[0])
     except ValueError:
         return {"error": True}
-    return {"error": False, "value": value}
+    return {"error": True} if np.isnan(value) else {"error": False, "value": value}
 
 
 def _aggregate(vector: dict[str, Any]) -> dict[str, Any]:

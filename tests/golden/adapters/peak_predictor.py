@@ -9,8 +9,7 @@ import numpy as np
 from agent import derived
 from agent.numerics.aggregate import whole
 from agent.numerics.arrays import BoolArray
-from agent.numerics.buckets import CPU_BUCKETS, MEMORY_BUCKETS
-from agent.numerics.histogram import Histogram
+from agent.numerics.histogram import CPU_BUCKETS, MEMORY_BUCKETS, HistogramBank
 from agent.numerics.history import CPU_HALF_LIFE_SECONDS, MEMORY_HALF_LIFE_SECONDS
 from agent.pods import PodRef, pod_ref
 from agent.prediction.node import PROD, UNITS, listed_once
@@ -160,12 +159,15 @@ def _empty_predictor(_vector: dict[str, Any]) -> dict[str, Any]:
 def _default_histogram(vector: dict[str, Any]) -> dict[str, Any]:
     cpu = vector["resource"] == CPU
     buckets = CPU_BUCKETS if cpu else MEMORY_BUCKETS
-    histogram = Histogram.new(buckets, CPU_HALF_LIFE_SECONDS if cpu else MEMORY_HALF_LIFE_SECONDS)
+    bank, row = (
+        HistogramBank(buckets, CPU_HALF_LIFE_SECONDS if cpu else MEMORY_HALF_LIFE_SECONDS, rows=1),
+        np.zeros(1, int),
+    )
     for sample in vector["samples"]:
-        histogram.add(sample, 1.0, 0.0)
+        bank.add(row, np.array([sample]), np.zeros(1))
     return {
-        "values": [histogram.percentile(share) for share in vector["percentiles"]],
-        "maxRelativeError": buckets.ratio - 1.0,
+        "values": [float(bank.percentiles(row, share)[0]) for share in vector["percentiles"]],
+        "maxRelativeError": float(buckets.starts[2] / buckets.starts[1]) - 2.0,
     }
 
 

@@ -37,11 +37,14 @@ from crds.codec import to_json
 from manager.calculators.base import Result
 from manager.inputs import Amounts, Measured
 from manager.mid.explanation import formula
-from manager.mid.explanation import terms as explain_terms
 from manager.mid.explanation.eviction import Eviction
 from manager.mid.explanation.explanation import Explanation
 from manager.mid.explanation.findings import agent_changes, findings
+from manager.mid.explanation.lease import Lease
+from manager.mid.explanation.next_action import Step
 from manager.mid.explanation.node_metric import age
+from manager.mid.explanation.tables import decided
+from manager.mid.explanation.terms import inputs
 
 KIND: Final = "NodeExplanation"
 VERSION: Final = 1
@@ -49,7 +52,7 @@ VERSION: Final = 1
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
     """The explanation as plain data."""
-    facts, tried = explanation.facts, explanation.what_if
+    facts, in_force = explanation.facts, explanation.config.in_force
     data = {
         "kind": KIND,
         "version": VERSION,
@@ -57,73 +60,72 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         **_numbers(explanation),
         "excluded": explanation.excluded or None,
         "notes": findings(explanation),
-        "next": _next(explanation),
+        "next": [_step(each) for each in explanation.steps],
         "eviction": _eviction(explanation.eviction),
         "terms": _terms(explanation.result),
-        "termsOtherwise": _otherwise(explanation),
+        "termsOtherwise": {"if": explanation.unless, "terms": _terms(explanation.would_be)}
+        if explanation.would_be
+        else None,
         "inputs": _inputs(explanation),
         "reportAgeSeconds": facts.report_age,
         "predictionAgeSeconds": facts.prediction_age,
         "prediction": explanation.report.prediction,
-        "conditions": _conditions(explanation),
+        "conditions": [_condition(each, explanation.seen.now) for each in explanation.conditions],
         "shadow": None if explanation.seen.shadow is None else to_json(explanation.seen.shadow),
-        "manager": _manager(explanation),
+        "manager": _manager(explanation.seen.lease),
         "mode": "shadow" if facts.strategy.shadow else "active",
         "strategy": to_json(explanation.strategy.strategy),
         "strategySources": dict(explanation.strategy.sources),
         "config": {
             "place": explanation.config.place,
-            "present": explanation.config.in_force.present,
+            "present": in_force.present,
             "ageSeconds": explanation.config.age_seconds,
-            "origin": explanation.config.in_force.origin.value,
+            "origin": in_force.origin.value,
         },
-        "whatIf": None,
+        "whatIf": _what_if(explanation),
     }
-    if tried is not None and explanation.before is not None:
-        data["whatIf"] = {
-            "settings": list(tried.settings),
-            "config": tried.config.place if tried.config else None,
-            "now": _numbers(explanation.before),
-            "agentMustFollow": agent_changes(explanation),
-        }
     # Through JSON, so that nothing but plain types is left whatever somebody wrote into a NodeMetric.
     plain: dict[str, Any] = json.loads(json.dumps(data))
     return plain
 
 
 def _numbers(explanation: Explanation) -> dict[str, Any]:
-    result = explanation.result
+    result, wanted = explanation.result, Measured(*explanation.desired.values())
     return {
         "published": _amounts(explanation.published),
         "calculated": _amounts(result.calculated),
-        "desired": _desired(explanation),
+        "desired": None if wanted == Measured() else _amounts(wanted),
         "requested": _amounts(result.requested),
         "deficit": _amounts(result.deficit),
         "degraded": {"reason": result.degraded.reason, "message": result.degraded.message} if result.degraded else None,
     }
 
 
-def _desired(explanation: Explanation) -> dict[str, int | None] | None:
-    wanted = explanation.desired
-    return None if all(number is None for number in wanted.values()) else _amounts(Measured(*wanted.values()))
+def _what_if(explanation: Explanation) -> dict[str, Any] | None:
+    tried, before = explanation.what_if, explanation.before
+    if tried is None or before is None:
+        return None
+    return {
+        "settings": list(tried.settings),
+        "config": tried.config.place if tried.config else None,
+        "now": _numbers(before),
+        "agentMustFollow": agent_changes(explanation),
+    }
 
 
 def _amounts(amount: Amounts | Measured) -> dict[str, int | None]:
     return {"cpuMilli": amount.cpu, "memoryBytes": amount.memory}
 
 
-def _next(explanation: Explanation) -> list[dict[str, Any]]:
-    return [
-        {
-            "resource": step.resource.value,
-            "action": step.action.value,
-            "offered": step.offered,
-            "desired": step.desired,
-            "withinSeconds": step.within_seconds,
-            "reason": step.reason,
-        }
-        for step in explanation.steps
-    ]
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "resource": step.resource.value,
+        "action": step.action.value,
+        "offered": step.offered,
+        "desired": step.desired,
+        "withinSeconds": step.within_seconds,
+        "reason": step.reason,
+    }
 
 
 def _eviction(eviction: Eviction | None) -> dict[str, Any] | None:
@@ -158,37 +160,20 @@ def _terms(result: Result) -> list[dict[str, Any]]:
     ]
 
 
-def _otherwise(explanation: Explanation) -> dict[str, Any] | None:
-    if explanation.would_be is None:
-        return None
-    return {"if": explanation.unless, "terms": _terms(explanation.would_be)}
-
-
 def _inputs(explanation: Explanation) -> list[dict[str, Any]]:
-    terms = (explanation.would_be or explanation.result).terms
+    found = inputs(decided(explanation).terms, explanation.facts, explanation.status)
     return [
-        {
-            "name": each.name,
-            "values": {resource.value: number for resource, number in each.values.items()},
-            "from": each.origin.value,
-            "ageSeconds": each.age_seconds,
-        }
-        for each in explain_terms.inputs(terms, explanation.facts, explanation.status)
+        {"name": each.name, "values": dict(each.values), "from": each.origin.value, "ageSeconds": each.age_seconds}
+        for each in found
     ]
 
 
-def _conditions(explanation: Explanation) -> list[Mapping[str, Any]]:
-    return [
-        {
-            **{name: condition.get(name) for name in ("type", "status", "reason", "message")},
-            "ageSeconds": age(str(condition.get("lastTransitionTime")), explanation.seen.now),
-        }
-        for condition in explanation.conditions
-    ]
+def _condition(condition: Mapping[str, Any], now: float) -> Mapping[str, Any]:
+    named = {name: condition.get(name) for name in ("type", "status", "reason", "message")}
+    return {**named, "ageSeconds": age(str(condition.get("lastTransitionTime")), now)}
 
 
-def _manager(explanation: Explanation) -> dict[str, Any] | None:
-    lease = explanation.seen.lease
+def _manager(lease: Lease | None) -> dict[str, Any] | None:
     if lease is None:
         return None
     return {"leader": lease.holder or None, "renewedSecondsAgo": lease.renewed_ago, "writes": lease.held}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from crds import names
 from crds.node_metric import ShadowAccount
@@ -33,16 +33,13 @@ FRESH: Final = "the report still counted"
 _EXPIRED: Final = frozenset({"ReportExpired", "PredictionExpired"})
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigState:
-    """The colocation ConfigMap as it is now."""
+class ConfigState(NamedTuple):
+    """The colocation ConfigMap as it is now, and what the manager makes of its text."""
 
     place: str
-    """Namespace/name."""
     age_seconds: float | None
     """Time since somebody last wrote it; None when there is none. [s]"""
     in_force: InForce
-    """What the manager makes of its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +47,8 @@ class Seen:
     """The live objects about one node."""
 
     node: Json
-    """The Node."""
     node_metric: Json | None
-    """Its NodeMetric, if there is one."""
     pods: Sequence[Json | PodInputs]
-    """The pods on it."""
     now: float
     """When they were read. [unix s]"""
     observed_at: ObservedAt | None = None
@@ -74,11 +68,8 @@ class Explanation:
     """Everything about one node's Mid resources."""
 
     node: str
-    """Name of the node."""
     seen: Seen
-    """The objects it was gathered from."""
     config: ConfigState
-    """The ConfigMap."""
     strategy: EffectiveStrategy
     """The strategy in force on this node, and where each value comes from."""
     facts: NodeInputs
@@ -130,20 +121,12 @@ class Explanation:
     @property
     def ready_message(self) -> str:
         """The agent's own sentence about its prediction."""
-        for condition in self.conditions:
-            if condition.get("type") == names.CONDITION_PREDICTION_READY:
-                return str(condition.get("message") or "")
-        return ""
+        ready = (each for each in self.conditions if each.get("type") == names.CONDITION_PREDICTION_READY)
+        return str(next(ready, {}).get("message") or "")
 
 
 def explain(seen: Seen, config: ConfigState, what_if: WhatIf | None = None) -> Explanation:
-    """Gather the explanation of one node.
-
-    Args:
-        seen: the live objects.
-        config: the colocation config, of `config_state`.
-        what_if: what to try, if anything; how it is then stands in `before`.
-    """
+    """Gather the explanation of one node; where something is tried, how it is now stands in `before`."""
     if what_if is None:
         return _explain(seen, config, None)
     before = _explain(seen, config, None)
@@ -193,10 +176,8 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
 
 def _of_this_node(seen: Seen) -> Json | None:
     """The NodeMetric, unless it is about a machine of the same name that is gone: the manager has no use for that."""
-    stale = ManagedFields.from_object(seen.node_metric or {}).belongs_to_other_node(
-        str(seen.node["metadata"].get("uid", ""))
-    )
-    return None if stale else seen.node_metric
+    managed = ManagedFields.from_object(seen.node_metric or {})
+    return None if managed.belongs_to_other_node(str(seen.node["metadata"].get("uid", ""))) else seen.node_metric
 
 
 def _otherwise(facts: NodeInputs, result: Result) -> tuple[Result | None, str]:
@@ -216,14 +197,7 @@ def _otherwise(facts: NodeInputs, result: Result) -> tuple[Result | None, str]:
 
 
 def config_state(config_map: Json | None, last_good: Json | None, place: str, now: float) -> ConfigState:
-    """What the manager makes of the ConfigMap.
-
-    Args:
-        config_map: the colocation ConfigMap, or None.
-        last_good: the ConfigMap in which the manager keeps the last good text, or None.
-        place: namespace/name of the first.
-        now: the clock. [unix s]
-    """
+    """What the manager makes of the ConfigMap at namespace/name, and of its copy of the last good one."""
     in_force = at_start(_text(config_map), present=config_map is not None, last_good=_text(last_good))
     return ConfigState(f"ConfigMap {place}", _written_ago(config_map, now) if config_map else None, in_force)
 

@@ -19,8 +19,8 @@ from manager.node_metric import spec_for
 def findings(explanation: Explanation) -> list[str]:
     """The sentences, most important first, none twice."""
     notes = [*_tried(explanation), *_config(explanation), *_manager(explanation), *explanation.result.notes]
-    notes += [_of_term(term) for term in explanation.result.terms if term.note and term.name != "mid"]
-    notes += [_of_mid(term) for term in explanation.result.terms if term.note and term.name == "mid"]
+    noted = [term for term in explanation.result.terms if term.note]
+    notes += map(_of_term, sorted(noted, key=lambda term: term.name == "mid"))
     notes += _zeros(explanation)
     notes += [explanation.report.problem] if explanation.report.problem else []
     notes += _prediction(explanation)
@@ -36,15 +36,11 @@ def _tried(explanation: Explanation) -> Iterator[str]:
     predicted = [name.removeprefix("predictPolicy.") for name in changed if name.startswith("predictPolicy.")]
     measured = [name.removeprefix("metricCollectPolicy.") for name in changed if name.startswith("metricCollect")]
     if predicted:
-        yield (
-            f"what if: the agent predicts as it is told now; Reclaimable, and Mid with it, changes further when it has "
-            f"the new prediction policy ({', '.join(predicted)}), which cannot be told from here"
-        )
+        told = "the agent predicts as it is told now; Reclaimable, and Mid with it, changes further when it has the new"
+        yield f"what if: {told} prediction policy ({', '.join(predicted)}), which cannot be told from here"
     if measured:
-        yield (
-            f"what if: usage is measured as the agent is told now, and changes when it is told otherwise "
-            f"({', '.join(measured)})"
-        )
+        told = "usage is measured as the agent is told now, and changes when it is told otherwise"
+        yield f"what if: {told} ({', '.join(measured)})"
 
 
 def agent_changes(explanation: Explanation) -> list[str]:
@@ -69,10 +65,9 @@ def _config(explanation: Explanation) -> Iterator[str]:
     if state.errors:
         kept = "the last good one stays" if state.origin is Origin.LAST_GOOD else "the defaults are"
         yield f"config: {explanation.config.place} cannot be used: {kept} in force until it is mended"
-    yield from (f"config: {finding}" for finding in state.entry_errors)
-    yield from (f"config: {finding}" for finding in explanation.strategy.findings)
-    yield from (f"config: {finding}" for finding in explanation.strategy.overlaps)
-    yield from (f"config: {finding}" for finding in state.warnings)
+    view = explanation.strategy
+    others = (*state.entry_errors, *view.findings, *view.overlaps, *state.warnings)
+    yield from (f"config: {finding}" for finding in others)
 
 
 def _manager(explanation: Explanation) -> Iterator[str]:
@@ -127,14 +122,12 @@ def _unproven(explanation: Explanation) -> str:
 
 
 def _of_term(term: Term) -> str:
-    return f"{TITLES[term.resource]}: {term.name} is {amount(term.resource, term.value)}: {term.note}"
-
-
-def _of_mid(term: Term) -> str:
-    shown = amount(term.resource, term.value)
+    title, shown = TITLES[term.resource], amount(term.resource, term.value)
+    if term.name != "mid":
+        return f"{title}: {term.name} is {shown}: {term.note}"
     # "0 because ..." reads on after the number, "limited by ..." is a remark about it.
     because = term.note.removeprefix("0 ")
-    return f"{TITLES[term.resource]}: Mid is {shown}{' ' if because != term.note else ', '}{because}"
+    return f"{title}: Mid is {shown}{' ' if because != term.note else ', '}{because}"
 
 
 def _zeros(explanation: Explanation) -> Iterator[str]:

@@ -1,8 +1,7 @@
 """The Lease of the replica that writes, as it can be seen from outside."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from manager.mid.explanation.node_metric import age
 
@@ -12,16 +11,13 @@ DEFAULT_LEASE_SECONDS: Final = 15
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Who writes, and since when nothing was heard of it."""
+class Lease(NamedTuple):
+    """Which replica writes ("" when it was given back), how long ago it renewed the Lease, which counts so long."""
 
     holder: str
-    """Name of the replica; empty when it was given back."""
     renewed_ago: float | None
-    """Time since it was renewed, by our clock. [s]"""
+    """By our clock. [s]"""
     seconds: float
-    """It counts for so long after that. [s]"""
 
     @property
     def held(self) -> bool:
@@ -30,12 +26,7 @@ class Lease:
 
 
 def lease_of(obj: Json | None, now: float) -> Lease | None:
-    """What a Lease says; None where there is none.
-
-    Args:
-        obj: the Lease as JSON.
-        now: the clock. [unix s]
-    """
+    """What a Lease says; None where there is none."""
     if obj is None:
         return None
     spec = obj.get("spec") or {}

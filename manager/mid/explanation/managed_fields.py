@@ -54,10 +54,8 @@ def sold_by_koordinator(node: Json) -> bool:
 
 def withdrawn(status: Json) -> bool:
     """Whether the manager's condition says that reports were too old, so that what comes back has to hold."""
-    reasons = [
-        each.get("reason") for each in get_objects(status, "conditions") if each.get("type") == CONDITION_MID_PUBLISHED
-    ]
-    return any(was_withdrawn(str(reason)) for reason in reasons)
+    published = (each for each in get_objects(status, "conditions") if each.get("type") == CONDITION_MID_PUBLISHED)
+    return any(was_withdrawn(str(each.get("reason"))) for each in published)
 
 
 def by_manager(entry: Json) -> bool:

@@ -5,9 +5,8 @@ whether so many writes came before that the next one is held back.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from manager.calculators.base import Result
 from manager.inputs import Resource, StrategyInputs
@@ -19,34 +18,26 @@ class Action(StrEnum):
     """What happens to one resource of the Node."""
 
     NOTHING = "nothing"
-    """The Node offers what it should."""
-    WRITE = "write"
-    """It is written within seconds."""
-    HOLD = "hold"
-    """An increase is written when it has held."""
-    WAIT = "wait"
-    """A small difference is written when nothing has been for some time."""
+    WRITE = "write"  # within seconds
+    HOLD = "hold"  # an increase, when it has held
+    WAIT = "wait"  # a small difference, when nothing was written for some time
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """What the manager does next about one resource."""
 
     resource: Resource
-    """The resource."""
     action: Action
-    """What it does."""
     offered: int | None
-    """What the Node offers; None where it has no such resource. [milli-cores, bytes]"""
+    """What the Node has; None where it has no such resource. [milli-cores, bytes]"""
     desired: int | None
-    """What it should offer; None takes the resource away. [milli-cores, bytes]"""
+    """What it should have; None removes the resource. [milli-cores, bytes]"""
     within_seconds: float | None
     """At the latest then, if nothing changes; None when there is nothing to do. [s]"""
     reason: str
     """A sentence for people; empty when there is nothing to do."""
 
 
-_SOON_SECONDS: Final = 0.0
 _TO_BE_MENDED: Final = {each: PublishedAmount(None, consistent=False) for each in Resource}
 
 
@@ -67,12 +58,12 @@ def steps(
     """One step per resource.
 
     Args:
-        offers: what the Node offers.
+        offers: what the Node has.
         result: what was calculated.
         strategy: the strategy in force.
         written_at: when the manager last wrote to the Node; None where that is not known. [unix s]
         now: the clock. [unix s]
-        withdrawn: whether the resources were taken away because reports were too old.
+        withdrawn: whether the resources were removed because reports were too old.
     """
     memory = PublishState(written_at, withdrawn=withdrawn)
     found, wanted = [], desired(result, strategy)
@@ -83,7 +74,7 @@ def steps(
         waits = resource in decision.state.pending_increases and decision.writes.get(resource) != wanted[resource]
         within: float | None = None
         if resource in decision.writes and not (waits and offers[resource].consistent):
-            action, within = Action.WRITE, _SOON_SECONDS
+            action, within = Action.WRITE, 0.0
         elif decision.requeue_at is not None:
             within = decision.requeue_at - now
             held = waits and within <= strategy.increase_hold_seconds
@@ -113,30 +104,20 @@ def _shown(resource: Resource, number: int | None) -> str:
 def _when(
     action: Action, resource: Resource, offer: PublishedAmount, wanted: int | None, strategy: StrategyInputs
 ) -> str:
+    held = f"has held {strategy.increase_hold_seconds}s (midIncreaseHoldSeconds)"
+    calm = f"nothing was written for {strategy.update_seconds}s (updateTimeThresholdSeconds)"
     if not offer.consistent:
         return "its capacity and allocatable disagree, which is put right within seconds"
-    if offer.amount is None and action is Action.HOLD:
-        return f"reports were too old, and it comes back when it {_held(strategy)}"
     if wanted is None or offer.amount is None:
-        return f"it {'is taken away' if wanted is None else 'appears'} within seconds"
-    calm = f"nothing was written for {strategy.update_seconds}s (updateTimeThresholdSeconds)"
+        change = "is taken away" if wanted is None else "appears"
+        returns = f"reports were too old, and it comes back when it {held}"
+        return returns if action is Action.HOLD else f"it {change} within seconds"
     if wanted > offer.amount:
-        return _when_more(action, offer.amount, wanted, strategy, calm)
+        small = not exceeds(offer.amount, wanted, strategy)
+        later = f"so small an increase is written when it {held} and {calm}"
+        later = later if small else f"an increase is written when it {held}"
+        return "the increase is written within seconds" if action is Action.WRITE else later
     if action is Action.WAIT:
         return f"so small a decrease is written when {calm}"
-    return (
-        "a decrease is written at once" if is_urgent(offer.amount, wanted, resource) else f"written now, since {calm}"
-    )
-
-
-def _when_more(action: Action, offered: int, wanted: int, strategy: StrategyInputs, calm: str) -> str:
-    if action is Action.WRITE:
-        return "the increase is written within seconds"
-    held = _held(strategy)
-    if exceeds(offered, wanted, strategy):
-        return f"an increase is written when it {held}"
-    return f"so small an increase is written when it {held} and {calm}"
-
-
-def _held(strategy: StrategyInputs) -> str:
-    return f"has held {strategy.increase_hold_seconds}s (midIncreaseHoldSeconds)"
+    urgent = is_urgent(offer.amount, wanted, resource)
+    return "a decrease is written at once" if urgent else f"written now, since {calm}"

@@ -16,9 +16,7 @@ class Amount:
     """CPU and memory; None is not known."""
 
     cpu_milli: int | None = None
-    """CPU. [milli-cores]"""
     memory_bytes: int | None = None
-    """Memory. [bytes]"""
 
     @classmethod
     def of(cls, resources: Mapping[str, Any] | None) -> "Amount":
@@ -61,17 +59,11 @@ class Report:
 
 
 def read(node_metric: Mapping[str, Any], now: float) -> Report:
-    """Decode a NodeMetric; one that somebody wrote wrongly becomes a report with a `problem`.
-
-    Args:
-        node_metric: the object as JSON.
-        now: the time to measure ages from. [unix s]
-    """
-    name = (node_metric.get("metadata") or {}).get("name")
+    """Decode a NodeMetric; one that somebody wrote wrongly becomes a report with a `problem`."""
     try:
-        decoded = from_json(NodeMetric, dict(node_metric))
-        return _report(decoded, now)
+        return _report(from_json(NodeMetric, dict(node_metric)), now)
     except CodecError as error:
+        name = (node_metric.get("metadata") or {}).get("name")
         return Report(prediction="unreadable", problem=f"NodeMetric {name} cannot be read: {error}")
 
 

@@ -1,7 +1,7 @@
 """What somebody would like to try: other settings for one node, or another colocation config. Nothing is written."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from crds.colocation import ColocationStrategy
 
@@ -9,14 +9,11 @@ SOURCE: Final = "--set"
 """How the source of such a setting is called."""
 
 
-@dataclass(frozen=True, slots=True)
-class TriedConfig:
-    """A colocation config in place of the ConfigMap."""
+class TriedConfig(NamedTuple):
+    """A colocation config in place of the ConfigMap: how messages call it, and its JSON; None means the defaults."""
 
     place: str
-    """How messages call it."""
     text: str | None
-    """Its JSON; None means the defaults."""
 
 
 @dataclass(frozen=True, slots=True)

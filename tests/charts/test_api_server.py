@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from tests.charts.rendered import CHART
-from tests.manager.stage import METRICS, eventually
+from tests.manager.stage import METRICS
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster

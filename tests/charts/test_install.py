@@ -9,7 +9,7 @@ import pytest
 
 from crds.names import CONFIG_MAP_NAME
 from tests.charts.rendered import CHART
-from tests.manager.stage import eventually
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster, CommandError
 
 pytestmark = pytest.mark.cluster

@@ -11,7 +11,7 @@ from manager.mid.publish import PublishState, decide, published_amounts, status_
 from tests.fuzz.inputs import NUMBERS, Json, any_json, damaged, objects
 from tests.fuzz.originals import NODE, POD, REPORT
 from tests.fuzz.strength import LONGEST_LINE, fuzz
-from tests.manager.made import NOW, strategy
+from tests.support.objects import NOW, strategy
 
 LARGEST = 2**63
 METRIC = {"metadata": {"name": "worker"}, "status": REPORT}

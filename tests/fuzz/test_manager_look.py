@@ -14,9 +14,9 @@ from tests.fuzz.inputs import Json, any_json, damaged, objects
 from tests.fuzz.originals import CONFIG, NODE, REPORT
 from tests.fuzz.strength import fuzz
 from tests.fuzz.test_manager_facts import ANNOTATIONS, LARGEST, PODS
-from tests.manager.made import mid_pod, put_pods
-from tests.manager.test_look_at import METRIC, World
-from tests.manager.test_look_at import NODE as PATH
+from tests.support.objects import mid_pod
+from tests.support.world import METRIC, World, put_pods
+from tests.support.world import NODE as PATH
 
 SOUND = {**NODE, "metadata": {"name": "n1", "uid": "u", "labels": {}, "annotations": {}}}
 TEXTS = damaged(json.dumps(CONFIG)) | objects(CONFIG).map(json.dumps) | any_json().map(json.dumps)

@@ -36,11 +36,11 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.watch import NODE_METRICS, ClusterWatch
 from tests.fuzz.strength import fuzz
 from tests.fuzz.test_scheduler_objects import VALUES, _paths, _with
-from tests.manager.made import LEASE
 from tests.scheduler_plugins import objects
 from tests.scheduler_plugins.objects import node_metric, pod_metric
 from tests.scheduler_plugins.preemption.plays import OURS, QUOTAS, Server
 from tests.scheduler_plugins.preemption.worlds import GPU, NOW
+from tests.support.objects import LEASE
 
 Json = Any
 

@@ -13,7 +13,8 @@ from manager.mid.explanation.explanation import ConfigState, Explanation, Seen, 
 from manager.mid.explanation.next_action import Action
 from manager.reconcile.steps import ReconcileResult
 from manager.write_rate_limiter import WriteRateLimiter
-from tests.manager.made import FakeApi, Json
+from tests.support.api import FakeApi
+from tests.support.objects import Json
 
 
 @dataclass(frozen=True, slots=True)

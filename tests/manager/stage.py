@@ -8,10 +8,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,6 +23,7 @@ import yaml
 from crds.names import MID_CPU, MID_MEMORY
 from crds.quantity import value
 from tests.audited import audited
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
 from tools.devcluster.component import free_port
@@ -40,15 +40,6 @@ NODES = "/api/v1/nodes"
 CPU = "kubernetes.io/mid-cpu"
 _USAGE = (("node", "6", "24Gi"), ("sys", "1", "2Gi"), ("mid", "0", "0"))
 """What the agents say that each class uses: cores and memory."""
-
-
-def eventually(holds: Callable[[], bool], what: str | Callable[[], str], seconds: float = 120.0) -> None:
-    """Wait for a condition; the time is only how long a slow machine may take."""
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            pytest.fail(f"not within {seconds:.0f} s: {what if isinstance(what, str) else what()}")
-        time.sleep(0.1)
 
 
 class Manager:

@@ -11,7 +11,8 @@ from crds.names import ANNOTATION_CONFIG_STATE
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from manager import cleanup, node_metric
 from manager.cleanup import Cleanup, Clock, Options, Refused
-from tests.manager.made import FakeApi, Json, mid_pod, node, pod
+from tests.support.api import FakeApi
+from tests.support.objects import Json, mid_pod, node, pod
 
 NS = "headroom-system"
 DEPLOYMENT, SCHEDULER = (

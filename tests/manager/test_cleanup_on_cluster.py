@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from crds.names import ANNOTATION_CONFIG_STATE
-from tests.manager.stage import METRICS, ROOT, Manager, Stage, eventually, prepared
+from tests.manager.stage import METRICS, ROOT, Manager, Stage, prepared
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster

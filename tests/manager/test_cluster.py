@@ -4,7 +4,8 @@ from typing import Any
 
 from manager.cluster import ClusterState
 from manager.inputs import PodInputs
-from tests.manager.made import NOW, at, mid_pod, node, pod, put_pods, report
+from tests.support.objects import NOW, at, mid_pod, node, pod, report
+from tests.support.world import put_pods
 
 
 def _version(obj: dict[str, Any], version: int) -> dict[str, Any]:

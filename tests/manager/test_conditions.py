@@ -7,8 +7,8 @@ from headroom.kube import ApiError
 from manager.calculators.mid import calculate
 from manager.inputs import PodInputs
 from manager.reconcile.steps.conditions import as_json, deficit, published
-from tests.manager.made import NOW, Json, at, mid_pod, node, node_inputs, report
-from tests.manager.test_look_at import METRIC, World
+from tests.support.objects import NOW, Json, at, mid_pod, node, node_inputs, report
+from tests.support.world import METRIC, World
 
 
 @pytest.fixture

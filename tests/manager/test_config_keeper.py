@@ -8,8 +8,8 @@ from crds.names import CONFIG_MAP_KEY
 from headroom.kube import ApiUnavailable
 from manager.config.in_force import InForce, Origin
 from manager.handlers.config import ConfigReconciler, load
-from tests.manager.made import node
-from tests.manager.test_look_at import World
+from tests.support.objects import node
+from tests.support.world import World
 
 MAPS = "/api/v1/namespaces/headroom-system/configmaps"
 GOOD, BAD = '{"enable": true}', '{"enabl": true}'

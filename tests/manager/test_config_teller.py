@@ -14,9 +14,9 @@ from manager.config.in_force import InForce, Origin
 from manager.config.parse import parse_config
 from manager.handlers.config import ConfigReconciler, load, register
 from manager.handlers.config_status import ConfigMetrics
-from tests.manager.made import node
 from tests.manager.test_config_keeper import BAD, GOOD, MAPS, _map
-from tests.manager.test_look_at import World
+from tests.support.objects import node
+from tests.support.world import World
 
 PATH = f"{MAPS}/slo-controller-config"
 OVERLAPPING = json.dumps(

@@ -12,8 +12,8 @@ from crds import names
 from manager.inputs import PodInputs, Resource
 from manager.mid.explanation import document as explain_json
 from tests.manager.explained import Explained, explanation_of
-from tests.manager.made import Json, mid_pod, node, pod, put_pods, report
-from tests.manager.test_look_at import NODE, World
+from tests.support.objects import Json, mid_pod, node, pod, report
+from tests.support.world import NODE, World, put_pods
 
 AMOUNT = st.integers(0, 64)
 PERCENT = st.integers(0, 100)

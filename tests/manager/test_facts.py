@@ -11,7 +11,7 @@ from manager.inputs import Amounts, Measured, NodeReport, PodInputs, from_object
 from manager.inputs.amounts import UNKNOWN
 from manager.inputs.node_metric import age_seconds
 from manager.inputs.reading import parse_time
-from tests.manager.made import NOW, mid_pod, node, node_inputs, pod, report, strategy
+from tests.support.objects import NOW, mid_pod, node, node_inputs, pod, report, strategy
 
 
 def test_pod_is_reduced() -> None:

@@ -12,9 +12,9 @@ from manager.config.merge import effective_strategy
 from manager.handlers import nodes
 from manager.inputs.reading import LONGEST_ANNOTATION, Reader
 from manager.reconcile.steps.events import ReportedState
-from tests.manager.made import Json, node, report
-from tests.manager.test_look_at import METRIC, World
 from tests.manager.test_matching import Counted
+from tests.support.objects import Json, node, report
+from tests.support.world import METRIC, World
 
 MEGABYTE = 1_200_000
 QUARTER = 250_000

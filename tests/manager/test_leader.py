@@ -8,8 +8,9 @@ import pytest
 from headroom.kube import ApiServer, ApiUnavailable
 from headroom.kube.lease import LeaderElector, LeaderSettings, NotLeading
 from headroom.runtime.clocks import Elapsed
-from tests.manager.made import LEASE, FakeApi
-from tests.manager.reconcile.test_queue import Clock
+from tests.support.api import FakeApi
+from tests.support.objects import LEASE
+from tests.support.world import Clock
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/headroom-manager"
 SETTINGS = LeaderSettings(enabled=True, retry_seconds=0.001)

@@ -9,8 +9,8 @@ from crds import names
 from headroom.kube import ApiError, ApiUnavailable
 from manager.handlers import node_metric, nodes
 from manager.inputs import PodInputs
-from tests.manager.made import Json, mid_pod, node, report
-from tests.manager.test_look_at import ENABLED, METRIC, NODE, World
+from tests.support.objects import Json, mid_pod, node, report
+from tests.support.world import ENABLED, METRIC, NODE, World
 
 VIRTUAL = {"type": "virtual-kubelet"}
 

@@ -11,7 +11,7 @@ from manager.calculators.mid import calculate
 from manager.health import Progress
 from manager.http import ListenError, parse_address
 from manager.metrics import ManagerMetrics, MetricsServer
-from tests.manager.made import mid_pod, node, node_inputs, report
+from tests.support.objects import mid_pod, node, node_inputs, report
 
 
 @pytest.fixture

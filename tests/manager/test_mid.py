@@ -6,7 +6,7 @@ from crds import names
 from manager.calculators.base import Degraded, Result
 from manager.calculators.mid import MidCalculator, calculate, deadline
 from manager.inputs import Amounts, ObservedAt, Resource
-from tests.manager.made import NOW, Json, mid_pod, node, node_inputs, pod, report
+from tests.support.objects import NOW, Json, mid_pod, node, node_inputs, pod, report
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 GIB = 1024**3

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate, deadline
 from manager.inputs import Amounts, NodeReport, PodInputs, Resource, from_objects
-from tests.manager.made import NOW, Json, mid_pod, node, node_inputs, pod, report, resources, strategy
+from tests.support.objects import NOW, Json, mid_pod, node, node_inputs, pod, report, resources, strategy
 
 SMALL = st.integers(0, 64)
 PERCENT = st.integers(0, 100)

@@ -11,8 +11,8 @@ from crds.names import (
 )
 from manager.config.merge import effective_strategy
 from manager.config.parse import parse_config
-from tests.manager.made import node
-from tests.manager.test_look_at import World
+from tests.support.objects import node
+from tests.support.world import World
 
 
 def _config(text: str) -> ColocationConfig:

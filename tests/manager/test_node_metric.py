@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from crds.codec import from_json
 from crds.node_metric import NodeMetric
 from manager.node_metric import FIELD_MANAGER, ManagedFields, manifest, migrate_managed_fields
-from tests.manager.applied import apply
-from tests.manager.made import Json, strategy
+from tests.support.api import server_side_apply
+from tests.support.objects import Json, strategy
 
 DEFAULT_POLICY = {
     "aggregateDurationSeconds": 300,
@@ -56,7 +56,7 @@ def test_disabled_node_is_still_measured() -> None:
 
 def _applied(body: Json, to: Json | None = None) -> Json:
     """What an API server makes of it."""
-    return apply(to, body, FIELD_MANAGER, "")
+    return server_side_apply(to, body, FIELD_MANAGER, "")
 
 
 def test_applied_object_stands() -> None:

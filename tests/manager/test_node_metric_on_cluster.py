@@ -21,7 +21,8 @@ from agent.reporter.spec import SpecInForce
 from crds import shadow_accounts
 from headroom import kube
 from tests.agent.reporter.stage import NO_JITTER, PREDICTION, FakeReports
-from tests.manager.stage import METRICS, NODES, ROOT, SOLD, Manager, Stage, eventually, prepared
+from tests.manager.stage import METRICS, NODES, ROOT, SOLD, Manager, Stage, prepared
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
 

@@ -4,8 +4,8 @@ import pytest
 
 from headroom.kube import ApiError, ApiUnavailable
 from manager.handlers import node_metric
-from tests.manager.made import node, report
-from tests.manager.test_look_at import METRIC, World
+from tests.support.objects import node, report
+from tests.support.world import METRIC, World
 
 MISSING = ApiError(404, "", "404 page not found")
 

@@ -19,10 +19,10 @@ from tests.manager.stage import (
     ROOT,
     Manager,
     Stage,
-    eventually,
     prepared,
     rights,
 )
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
 

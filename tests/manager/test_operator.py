@@ -9,8 +9,8 @@ from manager.handlers.config import ConfigReconciler
 from manager.operator import settings_for
 from manager.runner import relist
 from manager.settings import Settings
-from tests.manager.made import NOW, node, report
-from tests.manager.test_look_at import METRIC, NODE, World
+from tests.support.objects import NOW, node, report
+from tests.support.world import METRIC, NODE, World
 
 
 def _registry(world: World) -> Any:  # noqa: ANN401 - what kopf keeps its handlers in

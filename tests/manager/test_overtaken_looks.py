@@ -10,8 +10,8 @@ from headroom.kube.lease import LeaderElector, LeaderSettings
 from manager.handlers import node_metric, nodes
 from manager.reconcile.workers import Workers
 from manager.runner import relist
-from tests.manager.made import LEASE, Json, node, report
-from tests.manager.test_look_at import METRIC, NODE, World
+from tests.support.objects import LEASE, Json, node, report
+from tests.support.world import METRIC, NODE, World
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from manager.handlers import node_metric, pods
 from manager.inputs import PodInputs
 from manager.runner import relist
 from tests.headroom.kube.fake import FakeServer, answer, serving
-from tests.manager.made import Json, mid_pod, node, put_pods, report
-from tests.manager.test_look_at import World
+from tests.support.objects import Json, mid_pod, node, report
+from tests.support.world import World, put_pods
 
 COUNT = 1000
 LARGE = 64

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.manager.stage import METRICS, Manager, Stage, eventually, prepared
+from tests.manager.stage import METRICS, Manager, Stage, prepared
 from tests.manager.tls_front import TlsFront, kubeconfig
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.certs import Pki
 

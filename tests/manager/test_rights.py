@@ -10,19 +10,8 @@ import pytest
 import yaml
 
 from crds import shadow_accounts
-from tests.manager.stage import (
-    CONFIG_MAP,
-    CPU,
-    METRICS,
-    SOLD,
-    Manager,
-    Request,
-    Stage,
-    eventually,
-    prepared,
-    rendered,
-    rights,
-)
+from tests.manager.stage import CONFIG_MAP, CPU, METRICS, SOLD, Manager, Request, Stage, prepared, rendered, rights
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.component import free_port
 

@@ -20,7 +20,9 @@ from manager.reconcile.queue import NodeQueue
 from manager.reconcile.workers import Workers
 from manager.runner import _tick
 from manager.settings import Settings
-from tests.manager.made import LEASE, NOW, FakeApi, Json, node, put_pods, report
+from tests.support.api import FakeApi
+from tests.support.objects import LEASE, NOW, Json, node, report
+from tests.support.world import put_pods
 
 STALL_AT = 100.0
 DEGRADE_SECONDS = 900.0

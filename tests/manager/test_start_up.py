@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.manager.stage import CPU, METRICS, NODES, Manager, Stage, eventually, prepared
+from tests.manager.stage import CPU, METRICS, NODES, Manager, Stage, prepared
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster

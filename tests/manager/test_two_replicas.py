@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.manager.stage import Manager, Request, Stage, eventually, prepared
+from tests.manager.stage import Manager, Request, Stage, prepared
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.manager.stage import CPU, METRICS, ROOT, Manager, Stage, eventually, prepared
+from tests.manager.stage import CPU, METRICS, ROOT, Manager, Stage, prepared
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
 

@@ -15,7 +15,7 @@ from manager.mid.publish import (
     state_after_writes,
 )
 from tests.fuzz.strength import fuzz
-from tests.manager.made import strategy
+from tests.support.objects import strategy
 
 MIB = 1024**2
 NUMBER = st.integers(0, 30) | st.integers(0, 20_000) | st.sampled_from([5000, 5049, 5050, 5051, 5500, 5501])

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.charts.rendered import Rendered, render
-from tests.manager.stage import eventually, refuses_privileges
+from tests.manager.stage import refuses_privileges
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
 

@@ -22,7 +22,7 @@ from manager.config.merge import effective_strategy
 from manager.config.parse import parse_strategy, review
 from manager.handlers.config import ConfigReconciler
 from tests.golden.adapters import Adapter
-from tests.manager.test_look_at import World
+from tests.support.world import World
 
 Json = dict[str, Any]
 _THEIR_NAMES: Final = {"ColocationConfigInvalid": "ColocationCfgUnmarshalFailed"}

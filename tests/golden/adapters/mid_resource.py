@@ -24,7 +24,7 @@ from tests.golden.adapters import Adapter
 from tests.golden.adapters.colocation_config import config_of
 from tests.golden.adapters.pods import kubernetes_node, kubernetes_pod
 from tests.golden.results import Amount, Exact
-from tests.manager.made import merge
+from tests.support.api import merge
 
 Json = dict[str, Any]
 

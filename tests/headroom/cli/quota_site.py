@@ -8,8 +8,8 @@ from headroom.cli.quota import command
 from headroom.cli.quota.reading import Place
 from headroom.cli.simulate import profile
 from headroom.kube import ApiServer
-from tests.manager.made import FakeApi
 from tests.scheduler_plugins.objects import NOW, Json, at, node, pod
+from tests.support.api import FakeApi
 
 GPU: Final = "nvidia.com/gpu"
 QUOTAS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas"

@@ -8,7 +8,8 @@ from headroom.cli.config import diff as config_diff
 from headroom.cli.config.file import ConfigFile
 from headroom.cli.errors import FAILED
 from headroom.kube import ApiServer
-from tests.manager.made import FakeApi, node
+from tests.support.api import FakeApi
+from tests.support.objects import node
 
 MAPS = "/api/v1/namespaces/headroom-system/configmaps"
 LIVE = '{"enable": true, "degradeTimeMinutes": 20}'

@@ -16,8 +16,8 @@ from headroom.cli.quota.reading import Place
 from headroom.kube import ApiServer
 from tests.headroom.cli import recording
 from tests.headroom.cli.quota_site import GPU, cluster, gpus, machine, put, quota, story
-from tests.manager.made import FakeApi
 from tests.scheduler_plugins.objects import NOW, Json, at, pod
+from tests.support.api import FakeApi
 
 PLACE = Place(None, "headroom-system", None)
 CONFIG = "/api/v1/namespaces/headroom-system/configmaps/slo-controller-config"

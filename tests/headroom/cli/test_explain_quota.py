@@ -11,8 +11,8 @@ from headroom.cli.quota import account_command
 from headroom.cli.quota.reading import Place
 from headroom.kube import ApiServer
 from tests.headroom.cli.quota_site import GPU, cluster, gpus, machine, quota, story
-from tests.manager.made import FakeApi
 from tests.scheduler_plugins.objects import NOW, at
+from tests.support.api import FakeApi
 
 PLACE = Place(None, "headroom-system", None)
 

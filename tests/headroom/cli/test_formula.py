@@ -6,7 +6,7 @@ from manager.calculators.base import Term
 from manager.calculators.mid import calculate
 from manager.inputs import Resource
 from manager.mid.explanation.formula import Operand, decisive, evaluate, operands
-from tests.manager.made import mid_pod, node, node_inputs, pod, report
+from tests.support.objects import mid_pod, node, node_inputs, pod, report
 
 
 def term(formula: str, value: int, **inputs: int) -> Term:

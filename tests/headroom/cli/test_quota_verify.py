@@ -6,8 +6,8 @@ import pytest
 
 from headroom.cli.errors import FAILED
 from tests.headroom.cli.quota_site import GPU, cluster, gpus, machine, put, quota, run, story
-from tests.manager.made import FakeApi
 from tests.scheduler_plugins.objects import Json
+from tests.support.api import FakeApi
 
 
 async def _no_pause(_seconds: float) -> None:

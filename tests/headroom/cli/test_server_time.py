@@ -23,8 +23,8 @@ from scheduler_plugins.profile import DEFAULT_PROFILE
 from tests.headroom.cli import recording
 from tests.headroom.cli.quota_site import put, story
 from tests.headroom.cli.test_shadow import kept
-from tests.manager.made import FakeApi
 from tests.scheduler_plugins.objects import NOW
+from tests.support.api import FakeApi
 
 NS: Final = "headroom-system"
 CONFIG: Final = "slo-controller-config"

@@ -11,8 +11,8 @@ from headroom.cli import arguments
 from headroom.cli.errors import USAGE, CommandError
 from headroom.cli.simulate import command, pod_file, profile
 from headroom.kube import ApiError, ApiServer
-from tests.manager.made import FakeApi
 from tests.scheduler_plugins.objects import NOW, Json, node, node_metric, pod
+from tests.support.api import FakeApi
 
 CONFIG_MAP = "/api/v1/namespaces/headroom-system/configmaps/headroom-scheduler"
 METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"

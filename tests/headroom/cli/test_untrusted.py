@@ -18,7 +18,7 @@ from headroom.kube import paths
 from headroom.kube.connection import Connection
 from tests.headroom.cli import recording
 from tests.headroom.cli.quota_site import put, story
-from tests.manager.made import FakeApi
+from tests.support.api import FakeApi
 
 FORGED = "FORGED"
 HOSTILE = f"\x1b]0;title\x07\x1b[2J\r\n{FORGED}\u2028{FORGED}\x85{FORGED}\u202e\x9b31m\x7f\ud800\x00"

@@ -11,7 +11,7 @@ from headroom.kube.events import EventRecorder
 from headroom.runtime.logs import JsonLines, TextLines
 from headroom.runtime.sanitize import printable, printable_json
 from manager.web.html import tag
-from tests.manager.made import FakeApi
+from tests.support.api import FakeApi
 
 HOSTILE = "pod \x1b[2J\nFORGED\u2028x\x85\u202e\x9b\x7f\ud800 ä 😀"
 

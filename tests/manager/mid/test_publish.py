@@ -15,7 +15,7 @@ from manager.mid.publish import (
     state_after_writes,
     status_patch,
 )
-from tests.manager.made import NOW, node, strategy
+from tests.support.objects import NOW, node, strategy
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 MIB = 1024**2

@@ -11,7 +11,7 @@ from crds.node_metric import ShadowAccount
 from manager.calculators.mid import calculate
 from manager.inputs import Amounts, NodeInputs
 from manager.mid.shadow import Account, ShadowSimulation, StoredAccount, free_for_mid
-from tests.manager.made import NOW, Json, mid_pod, node, node_inputs, report
+from tests.support.objects import NOW, Json, mid_pod, node, node_inputs, report
 
 GI = 1024**3
 WINDOW = 300.0

@@ -20,8 +20,9 @@ from manager.mid.shadow import Account, ShadowSimulation
 from manager.reconcile.steps.shadow import ShadowState
 from manager.settings import DEFAULT_NAMESPACE
 from manager.shadow_store import FORBIDDEN_SECONDS, ShadowStore
-from tests.manager.made import LEASE, FakeApi, Json, at, mid_pod, node, put_pods, report
-from tests.manager.test_look_at import ENABLED, METRIC, World
+from tests.support.api import FakeApi
+from tests.support.objects import LEASE, Json, at, mid_pod, node, report
+from tests.support.world import ENABLED, METRIC, World, put_pods
 
 SHADOW = '{"enable": true, "midIncreaseHoldSeconds": 0, "mode": "shadow"}'
 GI = 1024**3

@@ -6,17 +6,7 @@ import time
 import pytest
 
 from manager.reconcile.queue import NodeQueue
-
-
-class Clock:
-    """A clock that tests move."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        """The time."""
-        return self.now
+from tests.support.world import Clock
 
 
 class Counting:

@@ -10,8 +10,8 @@ from headroom.kube.lease import NotLeading
 from manager.handlers import node_metric, nodes
 from manager.inputs import PodInputs
 from manager.reconcile.workers import Workers
-from tests.manager.made import Json, mid_pod, node, report
-from tests.manager.test_look_at import World
+from tests.support.objects import Json, mid_pod, node, report
+from tests.support.world import World
 
 NAMES = [f"n{number:02}" for number in range(9)]
 

@@ -13,7 +13,7 @@ from manager.metrics import ManagerMetrics
 from manager.mid.node_filter import NodeFilter
 from manager.settings import Settings
 from manager.web.recorder import Recorder
-from tests.manager.made import NOW, Json, at, mid_pod, node, pod, resources
+from tests.support.objects import NOW, Json, at, mid_pod, node, pod, resources
 
 CONFIG = '{"enable": true, "nodeConfigs": []}'
 

@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl
 from headroom.runtime.http.pages import Reply, Request, answer
 from manager.web.application import Application
 from manager.web.explanation import NodeMetrics, NotRead
-from tests.manager.made import Json
 from tests.manager.web.made_cluster import World
+from tests.support.objects import Json
 
 
 class Stored(NodeMetrics):

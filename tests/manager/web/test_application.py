@@ -10,9 +10,9 @@ from manager.mid.explanation.document import as_json
 from manager.mid.explanation.findings import findings
 from manager.web import explanation
 from manager.web.application import HEADERS
-from tests.manager.made import mid_pod, node
 from tests.manager.web.made_cluster import World, metric, prediction_ready, published, typical
 from tests.manager.web.served import Stored, ask
+from tests.support.objects import mid_pod, node
 
 EVIL = "<script>alert(1)</script>"
 

@@ -5,9 +5,9 @@ import re
 from manager.web.plot import LINES
 from manager.web.state import State
 from tests.architecture.sources import ROOT
-from tests.manager.made import Json
 from tests.manager.web.made_cluster import typical
 from tests.manager.web.served import ask
+from tests.support.objects import Json
 
 PAGE = (ROOT / "docs/ui.md").read_text(encoding="utf-8")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from manager.web.history import RINGS, WIDTH, Floats, History, Series, at, nothing
-from tests.manager.made import NOW
+from tests.support.objects import NOW
 
 
 def _point(used: float, **others: float) -> Floats:

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from crds.names import MID_CPU, MID_MEMORY
-from tests.manager.stage import METRICS, ROOT, Manager, Stage, eventually, prepared
+from tests.manager.stage import METRICS, ROOT, Manager, Stage, prepared
 from tests.manager.web.browser import Tab, running, tab_of
 from tests.manager.web.made_cluster import metric, prediction_ready
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.component import free_port
 

@@ -6,8 +6,8 @@ import pytest
 
 from manager.web.overview import ORDERS, PAGE_SIZE, Query, overview, select, waste
 from manager.web.state import State
-from tests.manager.made import mid_pod, node, pod
 from tests.manager.web.made_cluster import World, metric, prediction_ready, published
+from tests.support.objects import mid_pod, node, pod
 
 
 @pytest.fixture

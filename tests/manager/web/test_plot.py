@@ -11,7 +11,7 @@ from manager.web import figures
 from manager.web import plot as plots
 from manager.web.history import WIDTH, History, Plot, Series, at
 from manager.web.html import Html, join, tag
-from tests.manager.made import NOW
+from tests.support.objects import NOW
 
 
 def _plot(*values: float, series: Series = Series.USED) -> Plot:

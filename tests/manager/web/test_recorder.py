@@ -11,8 +11,9 @@ from manager.web import recorder as recording
 from manager.web.history import Series
 from manager.web.recorder import Recorder, record
 from manager.web.state import MEANINGS, State
-from tests.manager.made import mid_pod, node, pod, put_pods, report
 from tests.manager.web.made_cluster import World, metric, prediction_ready, published, typical
+from tests.support.objects import mid_pod, node, pod, report
+from tests.support.world import put_pods
 
 
 def test_a_row_has_the_numbers() -> None:

@@ -13,8 +13,8 @@ from manager.http import ListenError
 from manager.settings import load
 from manager.web.explanation import NodeMetrics, NotRead
 from manager.web.server import UiServer, is_loopback
-from tests.manager.made import Json
 from tests.manager.web.made_cluster import typical
+from tests.support.objects import Json
 
 
 class _Api(ApiServer):

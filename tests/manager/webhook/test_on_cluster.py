@@ -23,7 +23,8 @@ import yaml
 from manager.settings import WebhookSettings
 from manager.webhook.certificates import facts, issue, read
 from manager.webhook.service import served_names
-from tests.manager.stage import CONFIG_MAP, ROOT, Manager, Stage, eventually, prepared
+from tests.manager.stage import CONFIG_MAP, ROOT, Manager, Stage, prepared
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
 from tools.devcluster.component import free_port

@@ -12,7 +12,7 @@ from manager.webhook.certificates import Pair, read
 from manager.webhook.metrics import WebhookMetrics
 from manager.webhook.rotator import CertificateKeeper
 from manager.webhook.serving_certificate import Serving
-from tests.manager.made import FakeApi
+from tests.support.api import FakeApi
 
 NOW = 1_800_000_000.0
 DAY = 86400.0

@@ -20,8 +20,9 @@ import yaml
 from headroom.cli.__main__ import main
 from headroom.cli.doctor.rights import READS, Right
 from tests.charts.rendered import CHART
-from tests.manager.stage import METRICS, Manager, Stage, eventually, refuses_privileges, rendered
+from tests.manager.stage import METRICS, Manager, Stage, refuses_privileges, rendered
 from tests.scheduler_plugins.extenders import until
+from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.component import free_port
 

@@ -2,7 +2,7 @@
 
 from crds import names
 from manager.inputs import Amounts, PodInputs, Resource
-from tests.manager.made import Json, at, mid_pod
+from tests.support.objects import Json, at, mid_pod
 
 MEBIBYTE = 1 << 20
 

@@ -1,69 +1,32 @@
-"""One node with Mid pods, an API server in memory that evicts, and clocks that tests move."""
+"""One node with Mid pods, and evictions of them."""
 
 import json
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-from headroom.kube import ApiServer
-from headroom.kube.events import EventRecorder
-from headroom.kube.lease import LeaderElector, LeaderSettings
 from manager.calculators.mid import calculate
 from manager.config.merge import effective_strategy
 from manager.config.parse import parse_config
-from manager.context import Context, Run
 from manager.inputs import PodInputs, from_objects
-from manager.metrics import ManagerMetrics
-from manager.reconcile.queue import NodeQueue
 from manager.reconcile.steps import ReconcileResult
 from manager.reconcile.steps.eviction import ClusterEvictionState, MidEvictions
-from manager.settings import Settings
-from tests.headroom.kube.preconditions import check_options
-from tests.manager.made import LEASE, NOW, FakeApi, Json, at, node, put_pods, report
-from tests.manager.reconcile.test_queue import Clock
+from tests.support.objects import NOW, Json, at, node, report
+from tests.support.world import InMemory
 
 PODS = "/api/v1/namespaces/shop/pods"
 AFTER_SECONDS = 300
 
 
-class EvictingApi(FakeApi):
-    """Takes evictions: the pod is on its way out, unless its name is among those that are refused."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.refused: dict[str, Exception] = {}
-        self.once: dict[str, Exception] = {}
-        """The same, for the first time alone."""
-
-    async def create(self, path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401
-        """Create an object, or evict a pod."""
-        if not path.endswith("/eviction"):
-            return await super().create(path, body, params)
-        self._enter("POST", path, body)
-        stored = self._stored(path.removesuffix("/eviction"))
-        name = body["metadata"]["name"]
-        if name in self.refused or name in self.once:
-            raise self.once.pop(name, None) or self.refused[name]
-        check_options(stored, body.get("deleteOptions"))
-        stored["metadata"]["deletionTimestamp"] = at(0)
-        return {}
-
-
-class Stage:
-    """A manager and node n1 of 16 cores and 64 GiB; by default 4 cores may be sold there.
+class Stage(InMemory):
+    """A manager and node n1 of 16 cores and 64 GiB; by default 4 cores may be published there.
 
     The manager leads for 1000 seconds.
     """
 
     def __init__(self, *pods: Json, cpu: str = "4", **eviction: Any) -> None:  # noqa: ANN401 - fields of midEviction
-        self.api = EvictingApi()
-        self.wall, self.steady = Clock(), Clock()
-        self.wall.now, self.steady.now = NOW, 1000.0
-        self.context = Context(Settings(), ManagerMetrics(), wall=self.wall, steady=self.steady)
-        api = cast("ApiServer", self.api)
-        self.leader = LeaderElector(api, LEASE, "a", LeaderSettings(enabled=False), self.steady, lambda: None)
-        events = EventRecorder(api, "headroom-manager", clock=self.wall)
-        self.run = Run(self.context, api, NodeQueue(0.0, self.steady), self.leader, events)
-        put_pods(self.context.cluster, [])
+        super().__init__()
+        self.steady.now = 1000.0
+        self.context = self.run.context
         self.context.cluster.put_node(node())
         self.context.state_of(ClusterEvictionState).backoff.begin(0.0, NOW - 1000)
         self.cpu = cpu

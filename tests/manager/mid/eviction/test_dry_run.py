@@ -3,10 +3,10 @@
 from manager.inputs import PodInputs
 from manager.reconcile.steps import POST_RECONCILE_STEPS
 from manager.reconcile.steps.eviction import MidEvictions
-from tests.manager.made import node, report
 from tests.manager.mid.eviction.made_mid import mid, three
 from tests.manager.mid.eviction.stage import Stage
-from tests.manager.test_look_at import World
+from tests.support.objects import node, report
+from tests.support.world import World
 
 
 async def test_dry_run_names_them_once() -> None:

@@ -12,9 +12,9 @@ from manager.config.merge import effective_strategy
 from manager.config.parse import parse_config
 from manager.mid.eviction.limits import EvictionSettings
 from manager.reconcile.steps.eviction import ClusterEvictionState
-from tests.manager.made import Json, at
 from tests.manager.mid.eviction.made_mid import three
 from tests.manager.mid.eviction.stage import PODS, Stage
+from tests.support.objects import Json, at
 
 
 async def _fails_then_evicts(stage: Stage, error: Exception, part: str) -> None:

@@ -3,8 +3,8 @@
 from crds import names
 from manager.inputs import PodInputs
 from manager.inputs.pod import MidPod
-from tests.manager.made import NOW, pod
 from tests.manager.mid.eviction.made_mid import mid
+from tests.support.objects import NOW, pod
 
 
 def test_mid_pod_is_reduced() -> None:

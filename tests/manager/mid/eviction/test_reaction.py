@@ -6,9 +6,9 @@ from crds import names
 from headroom.kube import ApiError, ApiUnavailable
 from headroom.kube.lease import LeaderElector, LeaderSettings
 from manager.reconcile.steps.eviction import ClusterEvictionState, MidEvictions
-from tests.manager.made import LEASE, Json, report
 from tests.manager.mid.eviction.made_mid import mid, three
 from tests.manager.mid.eviction.stage import AFTER_SECONDS, PODS, Stage
+from tests.support.objects import LEASE, Json, report
 
 BUDGET = ApiUnavailable(
     "The API server at x answers 429: Cannot evict pod as it would violate the pod's disruption budget.", status=429

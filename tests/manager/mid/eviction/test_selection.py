@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from crds import names
 from manager.inputs import PodInputs, Resource
 from manager.mid.eviction.selection import Selection, eviction_order, relieves, select_victims, subtract
-from tests.manager.made import pod
 from tests.manager.mid.eviction.made_mid import facts_of, mid, short, total
+from tests.support.objects import pod
 
 
 def nobody(_: PodInputs) -> str:

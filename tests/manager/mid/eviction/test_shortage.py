@@ -10,8 +10,8 @@ from crds.names import CONDITION_COLLECTING, CONDITION_PREDICTION_READY
 from manager.calculators.mid import calculate
 from manager.inputs import Amounts, Resource
 from manager.mid.eviction.shortage import Shortage, ShortageTimer, Tombstones, shortage, unknown_inputs
-from tests.manager.made import Json, node, node_inputs, pod, report
 from tests.manager.mid.eviction.made_mid import MEBIBYTE, facts_of, mid, short
+from tests.support.objects import Json, node, node_inputs, pod, report
 
 GIBIBYTE = 1024 * MEBIBYTE
 

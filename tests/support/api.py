@@ -1,0 +1,217 @@
+"""An API server in memory: objects by path, patches, server-side apply, conflicts, preconditions and evictions."""
+
+import copy
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from headroom.kube import APPLY, ApiError, ApiUnavailable
+from headroom.kube.connection import Connection
+from headroom.kube.server_clock import ServerClock
+from tests.headroom.kube.preconditions import check_options, check_patch
+from tests.support.objects import Json, at
+
+LIST_KEYS = {"conditions": "type", "ownerReferences": "uid"}
+"""Lists whose items have an owner each, and what tells them apart; all others are owned whole."""
+
+
+class FakeApi:
+    """What the manager's writers need of an API server; an evicted pod is on its way out."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Json] = {}
+        self.connection = Connection("http://nowhere", None, lambda: None)
+        self.server_time = ServerClock()
+        self.calls: list[tuple[str, str, Any]] = []
+        self.fails: dict[str, Exception] = {}
+        self.unknown_fields: set[str] = set()
+        self.refused: dict[str, Exception] = {}
+        """Why the eviction of a pod is refused, by its name."""
+        self.once: dict[str, Exception] = {}
+        """The same, for the first time alone."""
+        self._version = 100
+
+    def put(self, path: str, body: Json) -> Json:
+        """Store an object as it is."""
+        self._version += 1
+        stored = copy.deepcopy(body)
+        stored.setdefault("metadata", {})["resourceVersion"] = str(self._version)
+        self.objects[path] = stored
+        return copy.deepcopy(stored)
+
+    def _enter(self, method: str, path: str, body: Any = None) -> None:  # noqa: ANN401
+        self.calls.append((method, path, copy.deepcopy(body)))
+        for part, error in self.fails.items():
+            if part in f"{method} {path}":
+                raise error
+
+    def _stored(self, path: str) -> Json:
+        found = self.objects.get(path.removesuffix("/status").removesuffix("/scale"))
+        if found is None:
+            raise ApiError(404, "NotFound", f"{path} not found")
+        return found
+
+    async def get(self, path: str, params: Any = None) -> Json:  # noqa: ANN401, ARG002
+        """Read an object."""
+        self._enter("GET", path)
+        return copy.deepcopy(self._stored(path))
+
+    async def list(self, path: str, params: Any = None, keep: Any = None) -> tuple[list[Any], str]:  # noqa: ANN401, ARG002
+        """Read all objects below a path, or what is kept of each."""
+        self._enter("LIST", path)
+        found = [copy.deepcopy(obj) for at_path, obj in self.objects.items() if at_path.startswith(f"{path}/")]
+        return found if keep is None else [keep(obj) for obj in found], "1"
+
+    async def create(self, path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401, ARG002
+        """Create an object."""
+        self._enter("POST", path, body)
+        if path.endswith("/eviction"):
+            return self._evict(self._stored(path.removesuffix("/eviction")), body)
+        where = f"{path}/{body['metadata']['name']}"
+        if where in self.objects:
+            raise ApiError(409, "AlreadyExists", f"{where} already exists")
+        return self.put(where, {**body, "metadata": {**body["metadata"], "uid": f"made-{len(self.calls)}"}})
+
+    def _evict(self, pod: Json, body: Json) -> Json:
+        name = body["metadata"]["name"]
+        if name in self.refused or name in self.once:
+            raise self.once.pop(name, None) or self.refused[name]
+        check_options(pod, body.get("deleteOptions"))
+        pod["metadata"]["deletionTimestamp"] = at(0)
+        return {}
+
+    async def patch(self, path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
+        """Merge a patch into an object, or apply it, or carry out replacements of a JSON patch."""
+        self._enter("PATCH", path, body)
+        if content_type == APPLY:
+            return self._apply(path, body, str(params["fieldManager"]))
+        stored = self._stored(path)
+        if isinstance(body, list):
+            body = _replacements(body)
+        check_patch(stored, body)
+        merged = merge(stored, body)
+        for field in self.unknown_fields:  # a definition that does not know a field drops it
+            head, _, rest = field.partition(".")
+            (merged.get(head) or {}).pop(rest, None)
+        return self.put(path.removesuffix("/status").removesuffix("/scale"), merged)
+
+    def _apply(self, path: str, body: Json, manager: str) -> Json:
+        for field in sorted(self.unknown_fields):
+            if has(body, field):
+                what = f"failed to create typed patch object (x): .{field}: field not declared in schema"
+                raise ApiUnavailable(f"The API server answers 500: {what}", status=500)
+        where, subresource = path.removesuffix("/status"), "status" if path.endswith("/status") else ""
+        stored = self._stored(path) if subresource else self.objects.get(path)
+        result = server_side_apply(stored, body, manager, subresource)
+        result["metadata"].setdefault("uid", f"made-{len(self.calls)}")
+        if result == stored:
+            return copy.deepcopy(result)
+        return self.put(where, result)
+
+    async def delete(self, path: str, body: Json | None = None) -> Json:
+        """Delete an object."""
+        self._enter("DELETE", path, body)
+        stored = self._stored(path)
+        check_options(stored, body)
+        del self.objects[path]
+        return {}
+
+    def written(self, method: str, part: str) -> Sequence[Any]:
+        """Bodies of the calls of a method whose path contains a text."""
+        return [body for called, path, body in self.calls if called == method and part in path]
+
+
+def _replacements(operations: list[Json]) -> Json:
+    """A JSON patch that only replaces, as a merge patch."""
+    body: Json = {}
+    for operation in operations:
+        assert operation["op"] == "replace"
+        *parts, last = operation["path"].strip("/").split("/")
+        inner = body
+        for name in parts:
+            inner = inner.setdefault(name, {})
+        inner[last] = operation["value"]
+    return body
+
+
+def merge(target: Json, patch: Json) -> Json:
+    """JSON merge patch."""
+    merged = dict(target)
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            merged[key] = merge(merged.get(key) or {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def server_side_apply(stored: Json | None, body: Json, manager: str, subresource: str) -> Json:
+    """The object after an apply: our fields as wanted, those we no longer apply gone, everybody else's as they were."""
+    result = copy.deepcopy(stored or {})
+    metadata = result.setdefault("metadata", {})
+    entries = metadata.setdefault("managedFields", [])
+    mine = {"manager": manager, "operation": "Apply", **({"subresource": subresource} if subresource else {})}
+    entry = next((each for each in entries if mine.items() <= each.items() and _sub(each) == subresource), None)
+    wanted = {key: value for key, value in body.items() if key not in {"apiVersion", "kind"}}
+    wanted["metadata"] = {key: value for key, value in wanted.get("metadata", {}).items() if key != "name"}
+    fields = _fields({key: value for key, value in wanted.items() if value})
+    if entry is None:
+        entry = {**mine, "fieldsV1": {}}
+        entries.append(entry)
+    others = [each["fieldsV1"] for each in entries if each is not entry]
+    _remove(result, entry["fieldsV1"], fields, others)
+    entry["fieldsV1"] = fields
+    _set(result, {**body, "metadata": {**body["metadata"]}})
+    return result
+
+
+def _sub(entry: Json) -> str:
+    return str(entry.get("subresource", ""))
+
+
+def _fields(value: Any, name: str = "") -> Json:  # noqa: ANN401 - any JSON
+    if isinstance(value, dict):
+        return {f"f:{key}": _fields(below, key) for key, below in value.items()}
+    if isinstance(value, list) and name in LIST_KEYS:
+        key = LIST_KEYS[name]
+        return {f"k:{json.dumps({key: item[key]}, separators=(',', ':'))}": {".": {}} for item in value}
+    return {}
+
+
+def _remove(target: Any, before: Json, now: Json, others: list[Json]) -> None:  # noqa: ANN401 - any JSON
+    """Take away what was ours before, is not now, and is nobody else's."""
+    for key, below in before.items():
+        theirs = [each[key] for each in others if key in each]
+        if key.startswith("k:") and isinstance(target, list):
+            wanted = json.loads(key.removeprefix("k:"))
+            if key not in now and not theirs:
+                target[:] = [item for item in target if not wanted.items() <= item.items()]
+        elif isinstance(target, dict) and (name := key.removeprefix("f:")) in target:
+            _remove(target[name], below, now.get(key, {}), theirs)
+            if key not in now and not theirs and (not below or target[name] in ({}, [])):
+                del target[name]
+
+
+def _set(target: Json, wanted: Json) -> None:
+    for name, value in wanted.items():
+        if isinstance(value, dict):
+            if not isinstance(target.get(name), dict):
+                target[name] = {}
+            _set(target[name], value)
+        elif isinstance(value, list) and name in LIST_KEYS:
+            key = LIST_KEYS[name]
+            rest = [item for item in target.get(name, []) if item[key] not in {each[key] for each in value}]
+            target[name] = [*rest, *copy.deepcopy(value)]
+        else:
+            target[name] = copy.deepcopy(value)
+
+
+def has(body: Any, path: str) -> bool:  # noqa: ANN401 - any JSON
+    """Whether something stands at a path such as `spec.predictPolicy`."""
+    for key in path.split("."):
+        if not isinstance(body, dict) or key not in body:
+            return False
+        body = body[key]
+    return True

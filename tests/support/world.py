@@ -1,0 +1,101 @@
+"""A manager in memory: an API server, clocks that tests move, and one node."""
+
+from collections.abc import Iterable
+from typing import cast
+
+from headroom.kube import ApiServer
+from headroom.kube.events import EventRecorder
+from headroom.kube.lease import LeaderElector, LeaderSettings
+from manager.cluster import ClusterState
+from manager.config.in_force import InForce, after_change
+from manager.context import Context, Run
+from manager.handlers import node_metric, nodes
+from manager.inputs import PodInputs
+from manager.metrics import ManagerMetrics
+from manager.reconcile.node import reconcile
+from manager.reconcile.queue import NodeQueue
+from manager.settings import Settings
+from tests.support.api import FakeApi
+from tests.support.objects import LEASE, NOW, Json
+
+METRIC = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics/n1"
+NODE = "/api/v1/nodes/n1"
+ENABLED = '{"enable": true, "midIncreaseHoldSeconds": 0}'
+
+
+class Clock:
+    """A clock that tests move."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+
+class InMemory:
+    """A manager with an API server in memory and clocks that tests move; all pods are known, and there are none."""
+
+    def __init__(self) -> None:
+        self.api = FakeApi()
+        self.wall, self.steady = Clock(), Clock()
+        self.wall.now = NOW
+        context = Context(Settings(), ManagerMetrics(), wall=self.wall, steady=self.steady)
+        api = cast("ApiServer", self.api)
+        leader = LeaderElector(api, LEASE, "a", LeaderSettings(enabled=False), self.steady, lambda: None)
+        queue = NodeQueue(0.0, self.steady)
+        self.run = Run(context, api, queue, leader, EventRecorder(api, "headroom-manager", clock=self.wall))
+        put_pods(context.cluster, [])
+
+
+class World(InMemory):
+    """The same with node n1, which is enabled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.configure(ENABLED)
+
+    def configure(self, text: str) -> None:
+        """Put a configuration in force."""
+        self.run.context.in_force = after_change(InForce(), text, present=True)
+
+    def has_node(self, the_node: Json) -> None:
+        """A Node exists and was seen."""
+        nodes.observe(self.run, "ADDED", self.api.put(NODE, the_node))
+
+    def reports(self, metric: Json) -> None:
+        """The agent writes a status, and it is seen."""
+        stored = self.api.objects.get(METRIC, metric)
+        node_metric.observe(self.run, "MODIFIED", self.api.put(METRIC, {**stored, "status": metric["status"]}))
+
+    async def reconcile(self) -> None:
+        """Look at the node."""
+        await reconcile(self.run, "n1")
+
+    def offered(self) -> Json:
+        """Mid resources that the Node offers."""
+        capacity = self.api.objects[NODE]["status"]["capacity"]
+        assert (
+            self.api.objects[NODE]["status"]["allocatable"].items()
+            >= {name: amount for name, amount in capacity.items() if "mid" in name}.items()
+        )
+        return {name.rpartition("-")[2]: amount for name, amount in capacity.items() if "mid" in name}
+
+    def told(self) -> list[str]:
+        """Reasons of the events so far."""
+        return [body["reason"] for body in self.api.written("POST", "/events")]
+
+    def due_in(self) -> float | None:
+        """Seconds until the node is looked at again."""
+        planned: dict[str, float] = self.run.queue._later
+        return planned["n1"] - self.steady.now if "n1" in planned else None
+
+
+def put_pods(cluster: ClusterState, pods: Iterable[PodInputs]) -> set[str]:
+    """Have a cluster know these pods and no others; the nodes on which something changed."""
+    found = list(pods)
+    touched = {node for pod in found for node in cluster.put_pod(pod)}
+    gone = cluster.pod_uids() - {pod.uid for pod in found}
+    cluster.pods_synced = True
+    return touched | {node for uid in gone for node in cluster.drop_pod(uid)}

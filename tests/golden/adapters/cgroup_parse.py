@@ -18,31 +18,8 @@ _MEMINFO_NAMES: Final = {
 }
 
 
-def _pod_cgroup_dir(vector: dict[str, Any]) -> dict[str, Any]:
-    return {"path": cgroup_names.pod_dir(vector["driver"], vector["kubeQOSClass"], vector["podUID"])}
-
-
 def _qos_cgroup_dir(vector: dict[str, Any]) -> dict[str, Any]:
     return {"path": cgroup_names.qos_dir(vector["driver"], vector["kubeQOSClass"])}
-
-
-def _container_name(vector: Mapping[str, Any]) -> str | None:
-    try:
-        return cgroup_names.container_name(vector["containerID"], vector["driver"])
-    except ValueError:
-        return None
-
-
-def _container_dir(vector: dict[str, Any]) -> dict[str, Any]:
-    name = _container_name(vector)
-    runtime = vector["containerID"].partition("://")[0] if name else "unknown"
-    return {"dir": name or "", "error": name is None, "runtime": runtime}
-
-
-def _container_cgroup_dir(vector: dict[str, Any]) -> dict[str, Any]:
-    name = _container_name(vector)
-    path = "" if name is None else _joined(vector["podParentDir"], name)
-    return {"path": path, "error": name is None}
 
 
 def _joined(*parts: str) -> str:
@@ -51,45 +28,9 @@ def _joined(*parts: str) -> str:
     return "/".join([first, *(part.lstrip("/") for part in rest)])
 
 
-def _place(file: str, version: int) -> tuple[str, str]:
-    """Hierarchy and file of the cgroup version, for a file that is named as in version 1."""
-    for places in cgroup_files.FILES.values():
-        if places[1][1] == file:
-            return places[version]
-    raise UnsupportedVectorError(f"we do not read {file}")
-
-
-def _pod_cgroup_file(vector: dict[str, Any]) -> dict[str, Any]:
-    hierarchy, file = _place(vector["resource"], vector["cgroupVersion"])
-    folder = cgroup_names.pod_dir(vector["driver"], vector["kubeQOSClass"], vector["podUID"])
-    return {"path": _joined(vector["cgroupRoot"], hierarchy, folder, file)}
-
-
-def _container_cgroup_file(vector: dict[str, Any]) -> dict[str, Any]:
-    hierarchy, file = _place(vector["resource"], vector["cgroupVersion"])
-    name = _container_name(vector)
-    if name is None:
-        return {"path": "", "error": True}
-    return {"path": _joined(vector["cgroupRoot"], hierarchy, vector["podParentDir"], name, file), "error": False}
-
-
-def _throttling(text: str, version: int) -> dict[str, Any]:
-    found = cgroup_files.throttling(text, version)
-    return {
-        "nrPeriods": found.periods,
-        "nrThrottled": found.throttled,
-        "throttledNanoseconds": found.throttled_nanoseconds,
-    }
-
-
-def _cpu_stat(text: str, version: int) -> dict[str, Any]:
-    found = cgroup_files.throttling(text, version)
-    return {
-        "usageUsec": cgroup_files.cpu_usage_nanoseconds(text, version) // 1000,
-        "nrPeriods": found.periods,
-        "nrThrottled": found.throttled,
-        "throttledUsec": found.throttled_nanoseconds // 1000,
-    }
+def _throttling(text: str, _version: int) -> dict[str, Any]:
+    found = cgroup_files.throttling(text)
+    return {"nrPeriods": found.periods, "nrThrottled": found.throttled}
 
 
 def _memory_stat(text: str, version: int) -> dict[str, Any]:
@@ -105,17 +46,9 @@ def _memory_stat(text: str, version: int) -> dict[str, Any]:
     }
 
 
-def _memory_bytes(text: str, _version: int) -> int:
-    return cgroup_files.memory_bytes(text)
-
-
 _CONTENTS: Final[Mapping[str, tuple[str, Callable[[str, int], Any]]]] = {
-    "cpuQuotaMicroseconds": ("cpu-quota", cgroup_files.cpu_quota_microseconds),
-    "cpuPeriodMicroseconds": ("cpu-period", cgroup_files.cpu_period_microseconds),
     "cpuUsageNanoseconds": ("cpu-usage", cgroup_files.cpu_usage_nanoseconds),
     "cpuThrottling": ("cpu-throttling", _throttling),
-    "memoryUsageBytes": ("memory-usage", _memory_bytes),
-    "memoryLimitBytes": ("memory-limit", _memory_bytes),
     "memoryStat": ("memory-stat", _memory_stat),
 }
 """Resource of the `read` operation -> what we call it, and its parser."""
@@ -158,19 +91,10 @@ def _parsed(parse: Callable[[str, int], Any], text: str | None, version: int) ->
 
 
 _FIELDS: Final[Mapping[tuple[str, str | None], Callable[[str, int], Any]]] = {
-    ("cpu.max", "quota"): cgroup_files.cpu_quota_microseconds,
-    ("cpu.max", "period"): cgroup_files.cpu_period_microseconds,
     ("cpu.stat", "usageNanoseconds"): cgroup_files.cpu_usage_nanoseconds,
     ("cpu.stat", "throttling"): _throttling,
-    ("cpu.stat", "all"): _cpu_stat,
     ("cpu.stat", None): _throttling,
     ("memory.stat", None): _memory_stat,
-    ("memory.max", None): _memory_bytes,
-    ("memory.current", None): _memory_bytes,
-    ("memory.limit_in_bytes", None): _memory_bytes,
-    ("memory.usage_in_bytes", None): _memory_bytes,
-    ("cpu.cfs_quota_us", None): cgroup_files.cpu_quota_microseconds,
-    ("cpu.cfs_period_us", None): cgroup_files.cpu_period_microseconds,
     ("cpuacct.usage", None): cgroup_files.cpu_usage_nanoseconds,
 }
 """File and field of the `parse` operation -> its parser."""
@@ -211,14 +135,6 @@ def _usage_ticks(vector: dict[str, Any]) -> dict[str, Any]:
     return {"error": ticks is None, "ticks": ticks}
 
 
-def _per_cpu_ticks(vector: dict[str, Any]) -> dict[str, Any]:
-    ticks = _proc_stat(procfs.busy_ticks_per_cpu, vector)
-    return {
-        "error": ticks is None,
-        "ticks": None if ticks is None else {str(number): busy for number, busy in ticks.items()},
-    }
-
-
 def _rate(before: float, now: float, elapsed_seconds: float) -> float | Gap:
     """What the counter grew by per second, by our own rates."""
     rates = Rates(longest_seconds=math.inf, shortest_seconds=0.0)
@@ -241,7 +157,7 @@ def _pod_cpu_usage(vector: dict[str, Any]) -> dict[str, Any]:
 
 def _throttled_ratio(vector: dict[str, Any]) -> dict[str, Any]:
     before, now = (
-        cgroup_files.Throttling(vector[which]["nrPeriods"], vector[which]["nrThrottled"], 0)
+        cgroup_files.Throttling(vector[which]["nrPeriods"], vector[which]["nrThrottled"])
         for which in ("previous", "current")
     )
     return {"ratio": cgroup_files.throttled_ratio(before, now)}
@@ -256,27 +172,15 @@ def _parse_pod_id(vector: dict[str, Any]) -> dict[str, Any]:
     return {"error": found is None, "id": found}
 
 
-def _parse_container_id(vector: dict[str, Any]) -> dict[str, Any]:
-    found = cgroup_names.container_id(vector["basename"], vector["driver"])
-    return {"error": found is None, "id": found}
-
-
 OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "pod_cgroup_dir": _pod_cgroup_dir,
     "qos_cgroup_dir": _qos_cgroup_dir,
-    "container_dir": _container_dir,
-    "container_cgroup_dir": _container_cgroup_dir,
-    "pod_cgroup_file": _pod_cgroup_file,
-    "container_cgroup_file": _container_cgroup_file,
     "read": _read,
     "parse": _parse,
     "meminfo": _meminfo,
     "proc_stat_usage_ticks": _usage_ticks,
-    "proc_stat_per_cpu_ticks": _per_cpu_ticks,
     "node_cpu_usage": _node_cpu_usage,
     "pod_cpu_usage": _pod_cpu_usage,
     "throttled_ratio": _throttled_ratio,
     "detect_driver_from_cgroup_name": _detect_driver,
     "parse_pod_id": _parse_pod_id,
-    "parse_container_id": _parse_container_id,
 }

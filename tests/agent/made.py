@@ -116,15 +116,7 @@ class Machine:
         system: float = 0.0,
         memory: bool = True,
     ) -> None:
-        """Some rounds of constant usage: that many cores, and as many GiB, by pod; all pods measured.
-
-        Args:
-            count: how many rounds.
-            usage: cores by pod uid.
-            pods: the pods on the node.
-            system: what runs outside of pods.
-            memory: whether memory is measured too.
-        """
+        """Some rounds of constant usage: that many cores, and as many GiB, by pod; all pods measured."""
         values_of_all = {**usage, SYS: system, NODE: system + sum(usage.values())}
         for _ in range(count):
             for entity, cores in values_of_all.items():
@@ -163,8 +155,7 @@ class SlotStore:
 
 
 SLOT = 300.0
-SLOT_START = 1_700_000_100.0
-"""A 5-minute slot begins here."""
+SLOT_START = 1_700_000_100.0  # A 5-minute slot begins here
 
 
 @dataclass(slots=True)

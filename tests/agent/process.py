@@ -37,10 +37,8 @@ def clean_environment(**more: str) -> dict[str, str]:
 class Running:
     """An agent that runs; its log is in JSON."""
 
-    process: subprocess.Popen[str]
-    """The process."""
-    log: list[dict[str, Any]]
-    """The events read so far."""
+    process: subprocess.Popen[str]  # the process
+    log: list[dict[str, Any]]  # the events read so far
 
     def event(self, text: str) -> dict[str, Any]:
         """The next event whose message has this text; waits for it."""
@@ -56,11 +54,7 @@ class Running:
         return f"http://{self.event('serving')['message'].rsplit(' ', 1)[1]}"
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Stop it by a signal and read the rest of its log.
-
-        Returns:
-            Its exit code.
-        """
+        """Stop it by a signal and read the rest of its log. Returns its exit code."""
         self.process.send_signal(number)
         assert self.process.stderr is not None
         self.log += map(_event, self.process.stderr)
@@ -78,13 +72,7 @@ def _event(line: str) -> dict[str, Any]:
 def running(
     *arguments: str, environment: Mapping[str, str] | None = None, command: Sequence[str] = AGENT
 ) -> Iterator[Running]:
-    """Run the agent until the block ends.
-
-    Args:
-        arguments: Its flags.
-        environment: All of its variables.
-        command: What runs an agent.
-    """
+    """Run the agent until the block ends."""
     with subprocess.Popen(
         [*command, *arguments, "--log-format=json"],
         stdout=subprocess.DEVNULL,

@@ -28,12 +28,9 @@ def unpack(kind: str, folder: Path) -> Path:
 class RecordedMachine:
     """A capture and its working copy."""
 
-    source: Path
-    """The unpacked capture."""
-    live: Path
-    """The working copy, which `advance` moves."""
-    now: float = 0.0
-    """Monotonic time of the instant that the copy shows. [s]"""
+    source: Path  # the unpacked capture
+    live: Path  # the working copy, which `advance` moves
+    now: float = 0.0  # monotonic time of the instant that the copy shows. [s]
 
     @property
     def expected(self) -> dict[str, Any]:
@@ -50,12 +47,7 @@ class RecordedMachine:
         return str(self.expected["objects"][name]["pod_uid"])
 
     def advance(self, instant: str, at: float | None = None) -> None:
-        """Make the copy show an instant: contents change in place, cgroups come and go.
-
-        Args:
-            instant: Its name.
-            at: The time to show instead of the recorded one. [s]
-        """
+        """Make the copy show an instant: contents change in place, cgroups come and go."""
         tree = self.source / instant
         recorded = json.loads((tree / "capture.json").read_text())["monotonic_ns"] / 1e9
         self.now = recorded if at is None else at

@@ -37,19 +37,11 @@ WINDOWED = [
     PredictPolicy(model="max", of=(ModelChoice("borg-default"), ModelChoice("diversity"))),
 ]
 """What looks at peaks. A mean, a deviation and a percentile below 100 of fewer samples may be more or less."""
-Terms = tuple[int, int, int]
-"""Cold period [s], safety margin [%] and reclaim ratio [%]."""
+Terms = tuple[int, int, int]  # cold period [s], safety margin [%] and reclaim ratio [%]
 
 
 def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef], now: float = SLOT_START) -> Trainer:
-    """What an agent learns of some 5-minute slots.
-
-    Args:
-        usage: cores, and as many GiB, of the system and of each pod, shape (1 + P, K).
-        there: what of it was measured, same shape.
-        pods: the pods on the node, P of them.
-        now: when the first slot begins. [seconds since 1970]
-    """
+    """What an agent learns of some 5-minute slots."""
     trainer, store = Trainer(TrainingSettings(interval_seconds=SLOT)), SlotStore()
     names = [SYS, *(each.uid for each in pods)]
     for values, known in zip(usage.T, there.T, strict=True):

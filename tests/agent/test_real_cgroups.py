@@ -41,12 +41,9 @@ while True:
 class BusyPod:
     """A process in a cgroup of its own."""
 
-    uid: str
-    """The uid in the cgroup's name."""
-    folders: list[Path]
-    """Its cgroup in every hierarchy."""
-    process: subprocess.Popen[str]
-    """The load."""
+    uid: str  # the uid in the cgroup's name
+    folders: list[Path]  # its cgroup in every hierarchy
+    process: subprocess.Popen[str]  # the load
 
     def cpu_nanoseconds(self) -> int:
         """What the process used so far, by its own account. [ns]"""
@@ -146,10 +143,8 @@ def _go(pod: BusyPod) -> None:
 class Account:
     """What a process says that it used, read before and after something else was, which may have had to wait."""
 
-    before: tuple[int, int]
-    """Its CPU time and the clock. [ns]"""
-    after: tuple[int, int]
-    """The same, read later. [ns]"""
+    before: tuple[int, int]  # its CPU time and the clock. [ns]
+    after: tuple[int, int]  # the same, read later. [ns]
 
 
 def _collected(pod: BusyPod, collector: Collector) -> tuple[CollectionResult, Account]:

@@ -34,8 +34,7 @@ class Phase:
     rounds: int
     system: tuple[float, float, int]
     pods: Mapping[str, tuple[float, float, int]]
-    hidden: bool
-    """Whether one of the pods cannot be measured."""
+    hidden: bool  # whether one of the pods cannot be measured
 
 
 _load = st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 4.0), st.integers(0, 30))

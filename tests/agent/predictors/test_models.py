@@ -35,12 +35,7 @@ usages = st.lists(st.lists(st.floats(0.0, 64.0), min_size=2, max_size=2), min_si
 
 
 def seen(pods: list[list[float]], observed_seconds: float = 0.001) -> ClassView:
-    """A class that used, in each 5 minutes, what is listed by pod; one sample per 5 minutes, no decay to speak of.
-
-    Args:
-        pods: by slot, then by pod. [cores]
-        observed_seconds: how much evidence each slot brings; more than next to nothing decays.
-    """
+    """A class that used, in each 5 minutes, what is listed by pod; one sample per 5 minutes, no decay to speak of."""
     history: ResourceHistory = cpu_history()
     count = len(pods[0])
     history.grow(count + 1)

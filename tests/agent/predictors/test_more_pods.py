@@ -22,12 +22,7 @@ sum. With the series as it is they count a pod that is there as all do."""
 
 
 def seen(usage: FloatArray, days: FloatArray) -> ClassView:
-    """Pods that used what is listed, nothing in the rest of a week, and their class.
-
-    Args:
-        usage: shape (P, K). [cores]
-        days: how long each was observed in all, shape (P,). [days]
-    """
+    """Pods that used what is listed, nothing in the rest of a week, and their class."""
     history = cpu_history()
     rows = np.arange(len(usage) + 1)
     history.grow(len(rows))

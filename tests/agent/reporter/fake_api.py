@@ -21,26 +21,16 @@ class FakeApi:
     def __init__(self) -> None:
         self.stored: Json | None = {"metadata": {"name": NAME, "uid": "u1", "generation": 1}, "spec": {}}
         """The object; None when there is none."""
-        self.events_down = False
-        """Whether it takes no events."""
-        self.down: int = 0
-        """HTTP status of every answer while it is not 0."""
-        self.reason = "Reason"
-        """Why, in one word; empty as for an undefined kind."""
-        self.retry_after: str | None = None
-        """What it asks for while it is down. [s]"""
-        self.token: str | None = None
-        """The only token that it accepts; None for any login."""
-        self.refuses: set[str] = set()
-        """Keys of a status for which a patch is invalid."""
-        self.prunes: set[str] = set()
-        """Keys of the status that the schema does not know."""
-        self.patches: list[Json] = []
-        """What was sent, in order."""
-        self.events: list[Json] = []
-        """The events that were written, in order."""
-        self.requests: list[str] = []
-        """What was asked: method and path."""
+        self.events_down = False  # whether it takes no events
+        self.down: int = 0  # HTTP status of every answer while it is not 0
+        self.reason = "Reason"  # why, in one word; empty as for an undefined kind
+        self.retry_after: str | None = None  # what it asks for while it is down. [s]
+        self.token: str | None = None  # the only token that it accepts; None for any login
+        self.refuses: set[str] = set()  # keys of a status for which a patch is invalid
+        self.prunes: set[str] = set()  # keys of the status that the schema does not know
+        self.patches: list[Json] = []  # what was sent, in order
+        self.events: list[Json] = []  # the events that were written, in order
+        self.requests: list[str] = []  # what was asked: method and path
 
     def edit(self, spec: Json) -> None:
         """Change the spec as the manager does."""

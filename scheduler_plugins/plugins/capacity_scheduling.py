@@ -15,19 +15,17 @@ from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.preemption.handler import answer
 from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.admission import Over, demands, refusal
-from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, minus
+from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, bound, minus, quantity
 from scheduler_plugins.quota.available import crowded, holders_before
 from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.quota.resource_list import bound, quantity
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.reservations import DOUBTED_SECONDS
 
-NAME: Final = "CapacityScheduling"
-"""How profiles and tables call it."""
+NAME: Final = "CapacityScheduling"  # how profiles and tables call it
 HELD: Final = "node(s) room held for a pod that others were evicted for"
 """Reason for refusing a node whose free room belongs to another pod."""
 _SHOWN: Final = 3
@@ -159,13 +157,7 @@ def sentence(over: Over) -> str:
 
 
 def account(cluster: QuotaCluster, pod: QuotaPod, now: float) -> dict[str, Any]:
-    """What is compared for a pod, by resource, as quantities.
-
-    Args:
-        cluster: the cluster.
-        pod: the pod.
-        now: the time to judge holds by. [unix s]
-    """
+    """What is compared for a pod, by resource, as quantities."""
     ledger, quota = cluster.ledger, cluster.ledger.quota(pod.namespace)
     if quota is None:
         return {"quota": None}

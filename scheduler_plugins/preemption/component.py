@@ -30,18 +30,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class PreemptionComponent:
-    """Evicts pods so that others get what their quota guarantees them.
-
-    Args:
-        settings: how much of it.
-        name: of the plugin whose argument it is; it has no say in whether a node is suitable otherwise.
-        enabled: all plugins of the profile.
-        cache: the cluster as they see it.
-        cluster: the cluster as quotas see it.
-        api: the session.
-        leader: whether this replica decides.
-        metrics: where it is counted.
-    """
+    """Evicts pods so that others get what their quota guarantees them."""
 
     def __init__(
         self,

@@ -4,8 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from scheduler_plugins.quota.namespaces import Namespaces
-from scheduler_plugins.quota.node import QuotaNode
+from scheduler_plugins.quota.objects import Namespaces, QuotaNode
 from scheduler_plugins.quota.pod import QuotaPod
 
 Json = Mapping[str, Any]
@@ -18,11 +17,7 @@ _TWO_63: Final = 2**63
 
 
 def required_nodes(spec: Json) -> NodeTest | None:
-    """A test of whether a node is one that a pod asks for; None: every node is.
-
-    Args:
-        spec: of the pod.
-    """
+    """A test of whether a node is one that a pod asks for; None: every node is."""
     selector = spec.get("nodeSelector") or {}
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
@@ -156,11 +151,7 @@ _VOLUMES: Final[Mapping[str, str]] = {
 
 
 def beyond_model(spec: Json) -> Iterator[str]:
-    """Names what the model cannot judge.
-
-    Args:
-        spec: of the pod.
-    """
+    """Names what the model cannot judge."""
     for volume in spec.get("volumes") or ():
         for kind, words in _VOLUMES.items():
             if volume.get(kind) is not None:
@@ -176,13 +167,7 @@ def beyond_model(spec: Json) -> Iterator[str]:
 
 
 def between_pods(pod: QuotaPod, repelling: Iterable[QuotaPod], namespaces: Namespaces) -> Iterator[str]:
-    """Names what makes a node depend on which pods run where: no pod is evicted for a pod that has any of it.
-
-    Args:
-        pod: the pod that is to be placed.
-        repelling: the bound pods with required anti-affinity.
-        namespaces: labels of namespaces.
-    """
+    """Names what makes a node depend on which pods run where: no pod is evicted for a pod that has any of it."""
     spec = (pod.json or {}).get("spec") or {}
     affinity = spec.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
@@ -198,11 +183,7 @@ def between_pods(pod: QuotaPod, repelling: Iterable[QuotaPod], namespaces: Names
 
 
 def kinds_beyond_model(spec: Json) -> frozenset[str]:
-    """The same without names: pods of which it is the same are judged alike.
-
-    Args:
-        spec: of the pod.
-    """
+    """The same without names: pods of which it is the same are judged alike."""
     return frozenset(name.partition(" (")[2] or name for name in beyond_model(spec))
 
 

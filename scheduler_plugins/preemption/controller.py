@@ -59,18 +59,7 @@ class _Undecided:
 
 
 class Controller:
-    """Looks at the pods that found no node, one after the other.
-
-    Args:
-        settings: how much of it.
-        evaluator: decides.
-        pending: who waits, and which holds the watch has shown.
-        api: a session that writes only while this replica leads.
-        leader: whether it does.
-        recorder: writes Events.
-        metrics: where it is counted.
-        clocks: the time.
-    """
+    """Looks at the pods that found no node, one after the other."""
 
     def __init__(
         self,

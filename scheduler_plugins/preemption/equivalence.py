@@ -30,12 +30,7 @@ _ALWAYS: Final = frozenset({names.LABEL_PRIORITY_CLASS, names.LABEL_QOS})
 
 
 class EquivalenceClass:
-    """What decides about pods, for as long as they do not change.
-
-    Args:
-        cluster: the cluster as quotas see it.
-        cache: the cluster as the other plugins see it.
-    """
+    """What decides about pods, for as long as they do not change."""
 
     def __init__(self, cluster: QuotaCluster, cache: ClusterCache) -> None:
         self._cluster = cluster
@@ -46,7 +41,7 @@ class EquivalenceClass:
     def begin(self, waiting: Iterable[QuotaPod]) -> None:
         """Take down which labels pods are told apart by now, and forget all pods that do not wait any more."""
         self._known = {pod.uid: self._known[pod.uid] for pod in waiting if pod.uid in self._known}
-        repelling = {id(pod.anti_affinity): pod.anti_affinity for pod in self._cluster.repelling}
+        repelling = {id(pod.anti_affinity): pod.anti_affinity for pod in self._cluster.with_anti_affinity}
         self._read = _ALWAYS.union(*map(_keys, repelling.values()))
 
     def of(self, pod: QuotaPod) -> Hashable:

@@ -15,9 +15,8 @@ from scheduler_plugins.preemption.plugin_verdicts import PluginVerdicts
 from scheduler_plugins.preemption.selection.context import PreemptionContext
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided, decide
 from scheduler_plugins.preemption.settings import PreemptionSettings
-from scheduler_plugins.quota.amounts import minus
+from scheduler_plugins.quota.amounts import minus, over_max_with, over_min_with
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.comparison import over_max_with, over_min_with
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -42,12 +41,6 @@ class Evaluator:
         self, pod: QuotaPod, now: float, nodes: Iterable[str] | None = None, held: Hold | None = None
     ) -> Decision | Undecided:
         """Who has to leave for a pod.
-
-        Args:
-            pod: the pod; it is pending.
-            now: the present time. [unix s]
-            nodes: names of the nodes that come into question; None: all.
-            held: what is held for it, where it is decided once more as if nothing were.
 
         Raises:
             PluginError: a plugin failed.
@@ -100,7 +93,7 @@ class Evaluator:
         No node has to be looked at then. While somebody leaves for others it is not as simple.
         """
         ledger, quota = self.cluster.ledger, self.cluster.ledger.quota(pod.namespace)
-        if quota is None or self.cluster.ranks.any_below(pod.namespace, pod.priority):
+        if quota is None or self.cluster.has_lower_priority(pod.namespace, pod.priority):
             return False
         used, charged = ledger.used(pod.namespace), ledger.charge_of(pod.uid)
         if charged is not None:

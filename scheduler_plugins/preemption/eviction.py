@@ -54,13 +54,6 @@ async def grace_of(api: ApiServer, victim: QuotaPod) -> float | None:
 async def evict(api: ApiServer, victim: QuotaPod, rule: BudgetsRule, message: str, now: float) -> Outcome:
     """Have this very pod leave, within its own grace period.
 
-    Args:
-        api: the session.
-        victim: the pod.
-        rule: whether PodDisruptionBudgets hold.
-        message: why, for the pod's condition.
-        now: the present time. [unix s]
-
     Raises:
         ApiError: it cannot be read.
         ApiUnavailable: the API server is away, or this replica does not lead any more, and the pod was there still, or

@@ -25,8 +25,8 @@ from scheduler_plugins.preemption.constraints import (
 from scheduler_plugins.quota.amounts import CORE, NOTHING, Amounts, plus
 from scheduler_plugins.quota.available import is_before
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.node import QuotaNode
 from scheduler_plugins.quota.nominations import Nomination
+from scheduler_plugins.quota.objects import QuotaNode
 from scheduler_plugins.quota.pod import QuotaPod
 
 GONE: Final = "node is gone"  # of a node that is not known
@@ -39,10 +39,6 @@ class FitModel:
 
     Pods that are expected on a node, because it was answered for them or they have a claim to it and come first, take
     room there. As in kube-scheduler, a pod must fit with them and, as they may not come, without them.
-
-    Args:
-        cluster: nodes and pods.
-        nominations: of all pods.
     """
 
     def __init__(self, cluster: QuotaCluster, nominations: Iterable[Nomination]) -> None:
@@ -59,11 +55,6 @@ class FitModel:
 
     def misfit(self, pod: QuotaPod, node: str, without: AbstractSet[str]) -> str | None:
         """Why a pod would not fit a node.
-
-        Args:
-            pod: the pod; it is pending.
-            node: the node's name.
-            without: uids of pods, on any nodes, that are taken away.
 
         Returns:
             The reason; None: it fits.
@@ -90,7 +81,7 @@ class FitModel:
         """What of a pod makes a node depend on which pods run where."""
         asked = self._of(pod)
         if asked.between is None:
-            asked.between = list(between_pods(pod, self._cluster.repelling, self._cluster.namespaces))
+            asked.between = list(between_pods(pod, self._cluster.with_anti_affinity, self._cluster.namespaces))
         return asked.between
 
     # What does not depend on the node

@@ -34,14 +34,6 @@ def answer(
 
     For pods without a quota disruption budgets are what they are to kube-scheduler. For the others they hold if they
     hold when borrowed resources are taken back.
-
-    Args:
-        pod: the pod that found no node.
-        cluster: the cluster.
-        now: the time to judge holds by. [unix s]
-        proposed: what kube-scheduler would do, by node. Nobody is to leave where only an extender refused the pod.
-        budgets_rule: what PodDisruptionBudgets mean to pods with a quota.
-        reclaiming: whether what was borrowed is taken back at all; else no quota's pods leave for those of another.
     """
     known = cluster.pods.get(pod.uid, pod)  # a hold may be newer than what kube-scheduler has seen of the pod
     if pod.never_preempts or any(

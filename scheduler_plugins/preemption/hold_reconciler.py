@@ -152,9 +152,6 @@ class HoldReconciler:
     async def reconcile(self, now: float) -> None:
         """Go on with every hold, in the order in which pods are served.
 
-        Args:
-            now: the present time. [unix s]
-
         Raises:
             ApiError: the API server refuses something.
             ApiUnavailable: the API server is away, or this replica does not lead any more.

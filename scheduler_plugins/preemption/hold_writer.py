@@ -34,13 +34,6 @@ async def write(api: PatchesPods, pod: QuotaPod, hold: Hold | None, now: float, 
 
     kube-scheduler notes at every attempt why a pod has to wait. That alone changes nothing: it is looked at again then.
 
-    Args:
-        api: the session.
-        pod: the pod; it is pending, so all of it is known.
-        hold: what is held; None: nothing any more.
-        now: the present time. [unix s]
-        nominate: whether to nominate the pod to the hold's node; else its nomination is taken away.
-
     Returns:
         The pod as it is then; None when it has changed or is gone.
 
@@ -98,12 +91,6 @@ def take(cluster: QuotaCluster, written: Json) -> None:
 
 async def requeue(api: PatchesPods, pod: QuotaPod, node: str, now: float) -> Json | None:
     """Have kube-scheduler try a pod again whose room is free, and nominate it to its node again.
-
-    Args:
-        api: the session.
-        pod: the pod.
-        node: where it is to go.
-        now: the present time. [unix s]
 
     Raises:
         ApiError: the API server refuses.

@@ -29,10 +29,6 @@ class Pending:
 
     The watch brings the changes of pods in their order. So once it has shown a hold that was written here, everything
     that had happened to any pod before is known here, too.
-
-    Args:
-        schedulers: names of the schedulers whose pods are meant.
-        bound: is told of the uid of a pod with a hold that was seen bound.
     """
 
     def __init__(self, schedulers: AbstractSet[str], bound: Callable[[str], None]) -> None:

@@ -20,15 +20,6 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 class PluginVerdicts:
     """The verdicts for one pod at one moment.
 
-    Args:
-        cache: the cluster as the plugins see it.
-        others: the plugins.
-        cluster: the cluster as quotas see it.
-        pod: the pod; it is pending.
-        held: what is held for it, whatever is measured yet of those who have left for it.
-        now: the present time. [unix s]
-        names: the nodes that come into question.
-
     Raises:
         PluginError: a plugin failed.
         ValueError: the pod cannot be read.
@@ -59,23 +50,14 @@ class PluginVerdicts:
             self._settle(pod, held, now)
 
     def hopeless(self, possible: Mapping[str, AbstractSet[str]]) -> Mapping[str, str]:
-        """The nodes that are refused even if all leave who may, and why.
-
-        Args:
-            possible: uids of the pods that may leave, by node.
-        """
+        """The nodes that are refused even if all leave who may, and why."""
         left = self._nodes.take(np.arange(len(self._nodes)))
         for name, row in self._row.items():
             self._relieve(left, row, name, possible.get(name, frozenset()))
         return self._refusals(left)
 
     def misfit(self, node: str, without: AbstractSet[str]) -> str | None:
-        """Why a node is refused once some pods have left; None: it is not.
-
-        Args:
-            node: its name.
-            without: uids of pods, on any nodes.
-        """
+        """Why a node is refused once some pods have left; None: it is not."""
         if node not in self._row:
             return None
         gone = frozenset(without & self._cluster.on_node(node).keys())

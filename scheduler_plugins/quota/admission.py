@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
-from scheduler_plugins.quota.comparison import aggregated_over_min_with, over_max_with
+from scheduler_plugins.quota.amounts import NOTHING, Amounts, aggregated_over_min_with, minus, over_max_with, plus
 from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.nominations import Nomination, Nominations
 from scheduler_plugins.quota.pod import QuotaPod
@@ -16,30 +15,18 @@ from scheduler_plugins.quota.unconfirmed import NO_DOUBTS, NOTHING_BESIDE, Uncon
 class Over:
     """Why a pod is refused."""
 
-    quota: Quota
-    """Its namespace's quota."""
-    resource: str
-    """The first resource of which there is not enough."""
-    total: bool
-    """Whether it is the sum of all min that is exceeded; else it is max."""
-    used: int
-    """What is charged, to the namespace or, with `total`, to all that have a quota."""
-    doubtful: int
-    """What pods would be charged beside, which may be on their way since before we started."""
-    leaving: int
-    """What of it is leaving: of pods that were evicted for those which have a claim."""
-    claimed: int
-    """What further pods have a claim to."""
-    requested: int
-    """What the pod asks for."""
-    bound: int
-    """What would be exceeded."""
-    own: int
-    """What is charged to the namespace."""
-    total_min: int
-    """The sum of all min."""
-    waits_for: tuple[str, ...] = ()
-    """Namespaces whose pods may be on their way: it is to be heard of them."""
+    quota: Quota  # its namespace's quota
+    resource: str  # the first resource of which there is not enough
+    total: bool  # whether it is the sum of all min that is exceeded; else it is max
+    used: int  # what is charged, to the namespace or, with `total`, to all that have a quota
+    doubtful: int  # what pods would be charged beside, which may be on their way since before we started
+    leaving: int  # what of it is leaving: of pods that were evicted for those which have a claim
+    claimed: int  # what further pods have a claim to
+    requested: int  # what the pod asks for
+    bound: int  # what would be exceeded
+    own: int  # what is charged to the namespace
+    total_min: int  # the sum of all min
+    waits_for: tuple[str, ...] = ()  # Namespaces whose pods may be on their way: it is to be heard of them
 
 
 def demands(pod: QuotaPod, ledger: QuotaLedger, nominations: Iterable[Nomination]) -> tuple[Amounts, Amounts]:
@@ -47,11 +34,6 @@ def demands(pod: QuotaPod, ledger: QuotaLedger, nominations: Iterable[Nomination
 
     A: the pod, and the claims of its namespace of no less priority. B: A, and the claims of other namespaces whose
     quota is not over min, whatever their priority. A pod that is charged already is not counted again.
-
-    Args:
-        pod: the pod.
-        ledger: quotas and charges.
-        nominations: of all pods.
     """
     sums = nominations if isinstance(nominations, Nominations) else Nominations(nominations)
     if not len(sums):
@@ -76,11 +58,6 @@ def leaving(pod: QuotaPod, ledger: QuotaLedger, nominations: Nominations) -> tup
     """What pods are still charged that were evicted for claims which `demands` counts: in a namespace, and in all.
 
     Such a claim takes their place. Counted both ways, the same room would keep those away for whom it was freed.
-
-    Args:
-        pod: the pod that is asked about.
-        ledger: quotas and charges.
-        nominations: of all pods.
     """
     own: Amounts = NOTHING
     everything: Amounts = NOTHING
@@ -115,12 +92,6 @@ def refusal(
 
     What the pod itself is charged tentatively, or claims, is not in its way. Where pods are leaving for others' claims,
     both must hold: the pod fits beside all that is used now, and beside the claims once those are gone.
-
-    Args:
-        pod: the pod.
-        ledger: quotas and charges.
-        nominations: of all pods.
-        unconfirmed: pods that may be on their way although they are not charged.
     """
     quota = ledger.quota(pod.namespace)
     if quota is None:
@@ -153,16 +124,11 @@ def refusal(
 class Account:
     """What is compared."""
 
-    used: Amounts
-    """What is charged."""
-    doubtful: Amounts
-    """What may be on its way beside."""
-    gone: Amounts
-    """What of it is leaving for those that have claims."""
-    demand: Amounts
-    """The pod, and claims."""
-    bound: Amounts
-    """What must not be exceeded."""
+    used: Amounts  # what is charged
+    doubtful: Amounts  # what may be on its way beside
+    gone: Amounts  # what of it is leaving for those that have claims
+    demand: Amounts  # the pod, and claims
+    bound: Amounts  # what must not be exceeded
 
     @property
     def before(self) -> Amounts:

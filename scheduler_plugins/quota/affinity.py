@@ -18,22 +18,13 @@ _REMEMBERED_BYTES: Final = 8 * 2**20
 class AffinityTerm:
     """Some pods, and how near is near."""
 
-    topology_key: str
-    """Nodes that have the same value of this label are near each other."""
-    namespaces: frozenset[str]
-    """Pods of these namespaces are meant."""
-    namespace_selector: Json | None
-    """Pods of namespaces with such labels are meant, too; None: no further ones."""
-    selector: Json | None
-    """Pods with such labels are meant; None: no pods at all."""
+    topology_key: str  # Nodes that have the same value of this label are near each other
+    namespaces: frozenset[str]  # pods of these namespaces are meant
+    namespace_selector: Json | None  # pods of namespaces with such labels are meant, too; None: no further ones
+    selector: Json | None  # pods with such labels are meant; None: no pods at all
 
     def reaches(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether pods of a namespace are meant.
-
-        Args:
-            namespace: its name.
-            labels: of the namespace.
-        """
+        """Whether pods of a namespace are meant."""
         return namespace in self.namespaces or matches(self.namespace_selector, labels)
 
     def picks(self, labels: Mapping[str, str]) -> bool:

@@ -5,22 +5,20 @@ resources (`CORE`) count as 0 where they are absent. All others are scalars: a s
 same as one that is absent, since comparisons walk the scalars of their left side alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from crds.quantity import format_bytes, format_milli_cores
 from scheduler_plugins.snapshot.units import INT64_MAX, units
 
-Amounts: TypeAlias = Mapping[str, int]
-"""Integers by resource name. [milli-cores for cpu, else base units]"""
+Amounts: TypeAlias = Mapping[str, int]  # integers by resource name. [milli-cores for cpu, else base units]
 
-NOTHING: Final[Amounts] = MappingProxyType({})
-"""No resources."""
-UNLIMITED: Final = INT64_MAX
-"""The bound of what has none."""
-CORE: Final = ("cpu", "memory", "ephemeral-storage", "pods")
-"""Resources that always count."""
+NOTHING: Final[Amounts] = MappingProxyType({})  # no resources
+UNLIMITED: Final = INT64_MAX  # the bound of what has none
+CORE: Final = ("cpu", "memory", "ephemeral-storage", "pods")  # resources that always count
 _CORE: Final = frozenset(CORE)
+_IN_BYTES: Final = frozenset({"memory", "ephemeral-storage"})
 
 
 def is_counted(resource: str) -> bool:
@@ -69,3 +67,65 @@ def larger(left: Amounts, right: Amounts) -> dict[str, int]:
     for name, amount in right.items():
         total[name] = max(total.get(name, amount), amount)
     return total
+
+
+def quantity(resource: str, amount: int) -> str:
+    """An amount of a resource as a Kubernetes quantity: 500m, 2, 3Gi.
+
+    Args:
+        resource: its name.
+        amount: how much. [milli-cores for cpu, else base units]
+    """
+    if amount < 0:
+        return f"-{quantity(resource, -amount)}"
+    if resource == "cpu":
+        return format_milli_cores(amount)
+    return format_bytes(amount) if resource in _IN_BYTES or resource.startswith("hugepages-") else str(amount)
+
+
+def bound(resource: str, amount: int) -> str:
+    """A bound as people read it: a quantity, or `unlimited`."""
+    return "unlimited" if amount >= UNLIMITED else quantity(resource, amount)
+
+
+# When usage is over a bound. Equal is not over. As upstream's CapacityScheduling compares.
+
+
+def over_max_with(used: Amounts, maximum: Amounts, request: Amounts) -> list[str]:
+    """The resources of which usage and a request together are over the maximum.
+
+    Core resources are looked at whether requested or not, scalars only where the request names them.
+    """
+    return list(_over(used, request, maximum, missing_scalar=UNLIMITED))
+
+
+def over_min_with(used: Amounts, minimum: Amounts, request: Amounts) -> list[str]:
+    """The resources of which usage and a request together are over what is guaranteed; scalars as above."""
+    return list(_over(used, request, minimum, missing_scalar=0))
+
+
+def over_min(used: Amounts, minimum: Amounts) -> list[str]:
+    """The resources of which usage is over what is guaranteed; of the scalars, those in use are looked at."""
+    return [name for name in (*CORE, *_scalars(used)) if used.get(name, 0) > minimum.get(name, 0)]
+
+
+def aggregated_over_min_with(used: Amounts, minimum: Amounts, request: Amounts) -> list[str]:
+    """The resources of which all usage and a request are over all that is guaranteed.
+
+    Every scalar in use anywhere is looked at, whether requested or not: this is the ceiling of all quotas together.
+    """
+    names = dict.fromkeys((*CORE, *_scalars(used), *_scalars(request)))
+    return [name for name in names if used.get(name, 0) + request.get(name, 0) > minimum.get(name, 0)]
+
+
+def _over(used: Amounts, request: Amounts, bound: Amounts, missing_scalar: int) -> Iterator[str]:
+    for name in CORE:
+        if used.get(name, 0) + request.get(name, 0) > bound.get(name, 0):
+            yield name
+    for name in _scalars(request):
+        if used.get(name, 0) + request[name] > bound.get(name, missing_scalar):
+            yield name
+
+
+def _scalars(amounts: Amounts) -> Iterator[str]:
+    return (name for name in amounts if is_scalar(name))

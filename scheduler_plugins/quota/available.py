@@ -3,20 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
+from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, over_min_with, plus
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.comparison import over_min_with
 from scheduler_plugins.quota.pod import QuotaPod
 
 
 def holders_before(pod: QuotaPod, cluster: QuotaCluster, now: float) -> Mapping[str, Sequence[QuotaPod]]:
-    """By node, the pods for which room is held and that this one may not push aside.
-
-    Args:
-        pod: the pod.
-        cluster: the cluster.
-        now: the time to judge holds by. [unix s]
-    """
+    """By node, the pods for which room is held and that this one may not push aside."""
     found = {}
     for node, holders in cluster.holding_on(now).items():
         before = [holder for holder in holders if holder.uid != pod.uid and is_before(holder, pod, cluster)]
@@ -30,11 +23,6 @@ def is_before(holder: QuotaPod, pod: QuotaPod, cluster: QuotaCluster) -> bool:
 
     That is so if it is no more important; and if it would borrow, while the other one's namespace gets back what is
     guaranteed to it: else who comes in the place of an important borrower would take the room back, again and again.
-
-    Args:
-        holder: the pod for which room is held.
-        pod: the pod that would take it.
-        cluster: the cluster.
     """
     if holder.priority >= pod.priority:
         return True
@@ -56,11 +44,6 @@ def crowded(pod: QuotaPod, cluster: QuotaCluster, before: Mapping[str, Sequence[
 
     The pods that were evicted for them count as gone. What is asked for besides, by pods that may be on their way
     there, counts as taken.
-
-    Args:
-        pod: the pod.
-        cluster: the cluster.
-        before: by node, the pods that are before it.
     """
     if not before:
         return frozenset()

@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from headroom.cluster.pod import pod_requests
 from headroom.cluster.resize import Resize, in_effect
-from scheduler_plugins.quota.amounts import amounts_of, larger, plus
+from scheduler_plugins.quota.amounts import amounts_of, is_counted, larger, plus
+from scheduler_plugins.snapshot.units import INT64_MAX, units
 
 
 class Charging(StrEnum):
     """What of a pod is charged."""
 
-    CONTAINERS = "containers"
-    """What its containers request, as upstream's code adds it up."""
+    CONTAINERS = "containers"  # what its containers request, as upstream's code adds it up
     SCHEDULER = "scheduler"
     """All that kube-scheduler sets aside for it: also what sidecars, and the pod as a whole, request."""
 
@@ -37,3 +38,16 @@ def charge_of(pod: Mapping[str, Any]) -> dict[str, int]:
     for container in spec.get("initContainers") or ():
         total = larger(total, amounts_of((container.get("resources") or {}).get("requests")))
     return plus(total, amounts_of(spec.get("overhead")))
+
+
+def reserved_requests(pod: Mapping[str, Any]) -> dict[str, int]:
+    """What a pod takes of its node's allocatable, one pod in `pods` included; resizes: `headroom.cluster.resize`.
+
+    Returns:
+        Amounts by resource name. [milli-cores for cpu, else base units]
+
+    Raises:
+        QuantityError: a request is not a quantity.
+    """
+    amounts = {name: units(name, amount, INT64_MAX) for name, amount in pod_requests(pod).items() if is_counted(name)}
+    return {**amounts, "pods": 1}

@@ -1,6 +1,7 @@
 """The cluster as quotas see it, fed by watches: quotas, pods, nodes, disruption budgets, and who has claims."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -11,25 +12,20 @@ from crds.elastic_quota import GROUP, PLURAL, VERSION
 from headroom.cluster.shape import check_budget, check_elastic_quota, check_namespace
 from scheduler_plugins.quota import document
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
-from scheduler_plugins.quota.budget import Budget
 from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.ledger import QuotaLedger
-from scheduler_plugins.quota.namespaces import NAMESPACES, Namespaces
-from scheduler_plugins.quota.node import QuotaNode
 from scheduler_plugins.quota.nominations import Nomination, Nominations
+from scheduler_plugins.quota.objects import NAMESPACES, Budget, Namespaces, QuotaNode
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.preemption_grants import PreemptionGrants
 from scheduler_plugins.quota.quota import MaxMissing, Quota
-from scheduler_plugins.quota.ranks import Ranks
 from scheduler_plugins.quota.unconfirmed import UnconfirmedReservations
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.source import Source, by_name, by_uid
 
-ELASTIC_QUOTAS: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
-"""Path of the ElasticQuotas of all namespaces."""
-BUDGETS: Final = "/apis/policy/v1/poddisruptionbudgets"
-"""Path of the PodDisruptionBudgets of all namespaces."""
+ELASTIC_QUOTAS: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"  # path of the ElasticQuotas of all namespaces
+BUDGETS: Final = "/apis/policy/v1/poddisruptionbudgets"  # path of the PodDisruptionBudgets of all namespaces
 
 Json = Mapping[str, Any]
 _NO_PODS: Final[Mapping[str, QuotaPod]] = MappingProxyType({})
@@ -48,42 +44,30 @@ class _KnownNominations:
 
 
 class QuotaCluster:
-    """Takes changes one by one.
-
-    Args:
-        name: of the plugin that keeps it, which has read pending pods under that name.
-        max_missing: what `max` says of core resources that it does not name.
-        charging: what of a pod is charged.
-    """
+    """Takes changes one by one."""
 
     def __init__(self, name: str, max_missing: MaxMissing, charging: Charging = Charging.CONTAINERS) -> None:
         self._name = name
         self._charging = charging
         self._max_missing = max_missing
-        self.ledger = QuotaLedger()
-        """Quotas and charges."""
-        self.namespaces: Final = Namespaces()
-        """Labels of namespaces."""
-        self.ranks: Final = Ranks()
-        """Priorities of the bound pods of each namespace."""
+        self.ledger = QuotaLedger()  # quotas and charges
+        self.namespaces: Final = Namespaces()  # labels of namespaces
+        self._priorities: dict[str, Counter[int]] = {}
         self._pods: dict[str, QuotaPod] = {}
-        self._repelling: dict[str, QuotaPod] = {}
+        self._with_anti_affinity: dict[str, QuotaPod] = {}
         self._on_node: dict[str, dict[str, QuotaPod]] = {}
         self._requested: dict[str, dict[str, int]] = {}
         self._nodes: dict[str, QuotaNode] = {}
         self._quota_objects: dict[str, Json] = {}
         self._budgets: dict[str, Budget] = {}
-        self.claiming: Final[dict[str, QuotaPod]] = {}
-        """The pending pods that are nominated, or bear a hold, by uid."""
+        self.claiming: Final[dict[str, QuotaPod]] = {}  # the pending pods that are nominated, or bear a hold, by uid
         self._answered: dict[str, tuple[QuotaPod, frozenset[str]]] = {}
         self._claims_version = 0
         self._known_claims = _KnownNominations()
-        self.preemption_grants: Final = PreemptionGrants()
-        """What kube-scheduler's own preemption was told lately."""
+        self.preemption_grants: Final = PreemptionGrants()  # what kube-scheduler's own preemption was told lately
         self.present: Callable[[float], float] = float
         """What the present time is by which holds are judged, given the present time. [unix s]"""
-        self.unconfirmed = UnconfirmedReservations()
-        """Pods of which it is not known whether they are on their way."""
+        self.unconfirmed = UnconfirmedReservations()  # pods of which it is not known whether they are on their way
 
     # What is known
 
@@ -130,17 +114,18 @@ class QuotaCluster:
         return self._answered.values()
 
     @property
-    def repelling(self) -> Collection[QuotaPod]:
-        """The bound pods that keep others away by anti-affinity."""
-        return self._repelling.values()
+    def with_anti_affinity(self) -> Collection[QuotaPod]:
+        """The bound pods with required anti-affinity."""
+        return self._with_anti_affinity.values()
+
+    def has_lower_priority(self, namespace: str, priority: int) -> bool:
+        """Whether a pod of lower priority is bound in a namespace; static pods make no room, and are left out."""
+        return any(each < priority for each in self._priorities.get(namespace, ()))
 
     def nominations(self, now: float) -> Nominations:
         """Room that pending pods have a claim to: by nomination, or because it is held for them.
 
         A hold that has expired is none, nor is a nomination to a node that is not there.
-
-        Args:
-            now: the time to judge holds by. [unix s]
         """
         return self._claims_at(now).nominations
 
@@ -324,9 +309,9 @@ class QuotaCluster:
         if pod.counted:
             self._on_node.setdefault(pod.node, {})[pod.uid] = pod
             self._requested[pod.node] = plus(self._requested.get(pod.node, NOTHING), pod.requests)
-            self.ranks.add(pod)
+            self._count_priority(pod, 1)
             if pod.anti_affinity:
-                self._repelling[pod.uid] = pod
+                self._with_anti_affinity[pod.uid] = pod
         nominations = pod.live and not pod.node and bool(pod.nominated or pod.hold is not None)
         self._set_claiming(pod.uid, pod if nominations else None)
         if pod.node or not pod.live or pod.terminating:
@@ -349,14 +334,24 @@ class QuotaCluster:
         former = self._pods.pop(uid, None)
         if former is None or not former.counted:
             return
-        self.ranks.remove(former)
-        self._repelling.pop(uid, None)
+        self._count_priority(former, -1)
+        self._with_anti_affinity.pop(uid, None)
         there = self._on_node[former.node]
         del there[uid]
         if there:
             self._requested[former.node] = minus(self._requested[former.node], former.requests)
         else:
             del self._on_node[former.node], self._requested[former.node]
+
+    def _count_priority(self, pod: QuotaPod, change: int) -> None:
+        if pod.static:
+            return
+        counts = self._priorities.setdefault(pod.namespace, Counter())
+        counts[pod.priority] += change
+        if not counts[pod.priority]:
+            del counts[pod.priority]
+        if not counts:
+            del self._priorities[pod.namespace]
 
     def _set_claiming(self, uid: str, pod: QuotaPod | None) -> None:
         former = self.claiming.pop(uid, None)

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from scheduler_plugins.quota.amounts import UNLIMITED, Amounts
+from scheduler_plugins.quota.amounts import UNLIMITED, Amounts, quantity
 from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.nominations import Nomination
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.quota.resource_list import quantity
 
 
 def charges(ledger: QuotaLedger) -> dict[str, Any]:
@@ -37,12 +36,7 @@ def on_their_way(pods: Iterable[tuple[QuotaPod, AbstractSet[str]]]) -> dict[str,
 
 
 def nominations(of: Iterable[Nomination], pods: Mapping[str, QuotaPod]) -> dict[str, Any]:
-    """Claims by the `namespace/name` of the pod that has them.
-
-    Args:
-        of: the claims.
-        pods: all pods by uid.
-    """
+    """Claims by the `namespace/name` of the pod that has them."""
     return {
         pods[nomination.uid].key: {
             "uid": nomination.uid,

@@ -16,8 +16,7 @@ from scheduler_plugins.snapshot.units import LARGEST
 
 LONGEST_SECONDS: Final = 3 * 3600.0
 """What lasts longer from now is no hold of ours: of a grace period and of holdSeconds, an hour counts at most. [s]"""
-REASON: Final = "Reclaiming"
-"""Of the condition that vouches for a hold."""
+REASON: Final = "Reclaiming"  # of the condition that vouches for a hold
 _LONGEST_TEXT: Final = 65_536
 _LATEST: Final = 2.0**40
 _MOST_ATTEMPTS: Final = 1_000_000
@@ -28,14 +27,11 @@ _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 class Hold:
     """What was freed for a pod, and until when it is kept."""
 
-    node: str
-    """Where the pod is to go."""
-    until: float
-    """When it expires. [unix s]"""
+    node: str  # where the pod is to go
+    until: float  # when it expires. [unix s]
     victims: tuple[str, ...] = ()
     """Uids of the pods that were evicted for it, on that node or, with crossNode, elsewhere."""
-    attempt: int = 1
-    """How often room has been freed for this pod, this time included."""
+    attempt: int = 1  # how often room has been freed for this pod, this time included
     relief: Mapping[str, int] = field(default_factory=lambda: _NONE, hash=False)
     """What was measured of those victims on the node when they were chosen: an average over minutes holds it still when
     they have left, and is no reason to refuse the pod for which they did. [milli-cores for cpu, else base units]"""
@@ -56,11 +52,7 @@ class Hold:
         return {"type": names.CONDITION_ROOM_HELD, "status": "True", "reason": REASON, "message": self.as_text()}
 
     def lasts(self, now: float) -> bool:
-        """Whether it counts.
-
-        Args:
-            now: the time to judge it by. [unix s]
-        """
+        """Whether it counts."""
         return now < self.until <= now + LONGEST_SECONDS
 
     @property

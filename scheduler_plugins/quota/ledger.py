@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
-from scheduler_plugins.quota.comparison import over_min
+from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, over_min, plus
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
 
@@ -14,12 +13,9 @@ from scheduler_plugins.quota.quota import Quota
 class Charge:
     """What one pod is charged."""
 
-    namespace: str
-    """To whom."""
-    amounts: Amounts
-    """How much. [milli-cores for cpu, else base units]"""
-    bound: bool
-    """Whether the pod was seen bound; else it was admitted, and is on its way."""
+    namespace: str  # to whom
+    amounts: Amounts  # how much. [milli-cores for cpu, else base units]
+    bound: bool  # whether the pod was seen bound; else it was admitted, and is on its way
 
 
 @dataclass(slots=True)
@@ -38,8 +34,7 @@ class QuotaLedger:
     _total_used: dict[str, int] = field(default_factory=dict)
     _total_min: dict[str, int] = field(default_factory=dict)
     _over_min: set[str] = field(default_factory=set)
-    version: int = 0
-    """Changes with everything that may change a verdict."""
+    version: int = 0  # changes with everything that may change a verdict
 
     # What is known
 

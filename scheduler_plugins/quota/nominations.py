@@ -12,28 +12,17 @@ from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus
 class Nomination:
     """Room that a pending pod has a claim to: it is nominated to a node, or room is held for it."""
 
-    uid: str
-    """Of the pod."""
-    namespace: str
-    """Whose quota it will be charged to."""
-    priority: int
-    """Of the pod."""
-    charge: Amounts
-    """What its quota will be charged."""
-    requests: Amounts
-    """What kube-scheduler will set aside for it on the node."""
-    node: str
-    """Where."""
-    victims: tuple[str, ...] = ()
-    """Uids of the pods that were evicted for it: what it claims is their room."""
+    uid: str  # of the pod
+    namespace: str  # whose quota it will be charged to
+    priority: int  # of the pod
+    charge: Amounts  # what its quota will be charged
+    requests: Amounts  # what kube-scheduler will set aside for it on the node
+    node: str  # Where
+    victims: tuple[str, ...] = ()  # Uids of the pods that were evicted for it: what it claims is their room
 
 
 class Nominations(Sequence[Nomination]):
-    """Claims that do not change.
-
-    Args:
-        nominations: all of them, one a pod.
-    """
+    """Claims that do not change."""
 
     __slots__ = ("_all", "_by_uid", "_of", "_sums", "_totals", "total", "with_victims")
 
@@ -45,8 +34,7 @@ class Nominations(Sequence[Nomination]):
         self._of: dict[str, list[Nomination]] = {}
         self._sums: dict[str, dict[int, Amounts]] = {}
         self._totals: dict[str, Amounts] = {}
-        self.total: Amounts = NOTHING
-        """What all come to."""
+        self.total: Amounts = NOTHING  # what all come to
         for nomination in self._all:
             name = nomination.namespace
             self._of.setdefault(name, []).append(nomination)
@@ -82,13 +70,7 @@ class Nominations(Sequence[Nomination]):
         return self._of.keys()
 
     def sum(self, namespace: str, least_priority: int | None, without: AbstractSet[str]) -> Amounts:
-        """What the claims of a namespace come to.
-
-        Args:
-            namespace: the namespace.
-            least_priority: count none of less; None: count all.
-            without: uids of pods that are not counted.
-        """
+        """What the claims of a namespace come to."""
         if without and any(
             (nomination := self.of(uid)) is not None and nomination.namespace == namespace for uid in without
         ):

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler_plugins.quota.amounts import UNLIMITED, Amounts
+from scheduler_plugins.quota.amounts import UNLIMITED, Amounts, quantity
 from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
-from scheduler_plugins.quota.resource_list import quantity
 from scheduler_plugins.snapshot.units import unix_time
 
 
@@ -16,10 +15,8 @@ from scheduler_plugins.snapshot.units import unix_time
 class OverMaxUsage:
     """A namespace whose bound pods are charged more than its quota's max."""
 
-    quota: Quota
-    """Its quota in force."""
-    excess: Amounts
-    """By how much, of which resources. [milli-cores for cpu, else base units]"""
+    quota: Quota  # its quota in force
+    excess: Amounts  # by how much, of which resources. [milli-cores for cpu, else base units]
     pods: Sequence[QuotaPod]
     """The pods that make it so and were bound since the quota was last changed, the least important and last first."""
 
@@ -44,11 +41,6 @@ def over_max_usage(
     """All namespaces of which that is so; pods are looked at only where there is one.
 
     A max that was lowered below what runs takes nothing from anybody: what was bound before is not among the pods.
-
-    Args:
-        ledger: quotas and charges.
-        pods: all pods that have not ended.
-        quota_objects: the ElasticQuotas as Kubernetes JSON, by uid.
     """
     over = {
         quota.namespace: (quota, more)

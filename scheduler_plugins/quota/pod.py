@@ -12,13 +12,11 @@ from headroom.cluster.resize import Resize, in_effect
 from headroom.runtime.bounded_cache import BoundedCache
 from scheduler_plugins.quota.affinity import AffinityTerm, required_anti_affinity
 from scheduler_plugins.quota.amounts import Amounts, larger
-from scheduler_plugins.quota.charge import Charging, charge_of
+from scheduler_plugins.quota.charge import Charging, charge_of, reserved_requests
 from scheduler_plugins.quota.hold import Hold
-from scheduler_plugins.quota.reserved_requests import reserved_requests
 from scheduler_plugins.snapshot.units import unix_time
 
-_REMEMBERED_BYTES: Final = 16 * 2**20
-"""What equal labels, and equal amounts, of pods may take each, kept once. [bytes]"""
+_REMEMBERED_BYTES: Final = 16 * 2**20  # what equal labels, and equal amounts, of pods may take each, kept once. [bytes]
 _IDLE: Final = frozenset(
     {
         "args",
@@ -47,44 +45,27 @@ _READ: Final = (
 class QuotaPod:
     """One pod, pending or placed."""
 
-    uid: str
-    """Its identity."""
-    namespace: str
-    """Whose quota it is charged to."""
-    name: str
-    """Its name."""
-    node: str
-    """Where it is bound; empty while it is pending."""
-    live: bool
-    """Whether it uses anything, or may: its phase is neither Succeeded nor Failed."""
-    terminating: bool
-    """Whether it has been told to end."""
-    priority: int
-    """Its `spec.priority`; 0 where it states none."""
-    never_preempts: bool
-    """Whether its preemptionPolicy is Never."""
-    started: float | None
-    """Its `status.startTime`; None: not yet. [unix s]"""
-    created: float
-    """When it was created. [unix s]"""
-    charge: Amounts
-    """What its quota is charged. [milli-cores for cpu, else base units]"""
+    uid: str  # its identity
+    namespace: str  # whose quota it is charged to
+    name: str  # its name
+    node: str  # where it is bound; empty while it is pending
+    live: bool  # whether it uses anything, or may: its phase is neither Succeeded nor Failed
+    terminating: bool  # whether it has been told to end
+    priority: int  # its `spec.priority`; 0 where it states none
+    never_preempts: bool  # whether its preemptionPolicy is Never
+    started: float | None  # its `status.startTime`; None: not yet. [unix s]
+    created: float  # when it was created. [unix s]
+    charge: Amounts  # what its quota is charged. [milli-cores for cpu, else base units]
     requests: Amounts
     """What kube-scheduler sets aside for it on a node; one pod in `pods`. [milli-cores for cpu, else base units]"""
-    labels: Mapping[str, str]
-    """Its labels."""
-    nominated: str
-    """Its `status.nominatedNodeName`; empty where it has none."""
-    hold: Hold | None
-    """The room that is kept for it."""
-    host_ports: tuple[tuple[str, str, int], ...] = ()
-    """Ports of the node that it takes: (address, protocol, port)."""
-    anti_affinity: tuple[AffinityTerm, ...] = ()
-    """Whom it keeps away."""
+    labels: Mapping[str, str]  # its labels
+    nominated: str  # its `status.nominatedNodeName`; empty where it has none
+    hold: Hold | None  # the room that is kept for it
+    host_ports: tuple[tuple[str, str, int], ...] = ()  # ports of the node that it takes: (address, protocol, port)
+    anti_affinity: tuple[AffinityTerm, ...] = ()  # whom it keeps away
     lost: bool = False
     """Whether its phase is Unknown: its node is not heard of, and its quota is not charged, as upstream has it."""
-    static: bool = False
-    """Whether kubelet runs it from a file: deleted, it is there again at once."""
+    static: bool = False  # whether kubelet runs it from a file: deleted, it is there again at once
     json: Mapping[str, Any] | None = field(default=None, compare=False)
     """What may decide where it goes, while it is pending."""
 
@@ -106,10 +87,6 @@ class QuotaPod:
     @classmethod
     def from_json(cls, pod: Mapping[str, Any], charging: Charging = Charging.CONTAINERS) -> "QuotaPod":
         """Read a pod. What is the same for many pods is kept once: there may be 150,000 of them.
-
-        Args:
-            pod: Kubernetes JSON.
-            charging: what of it is charged.
 
         Raises:
             QuantityError: a request is not a quantity.

@@ -7,8 +7,7 @@ from typing import Final
 
 from scheduler_plugins.quota.pod import QuotaPod
 
-SECONDS: Final = 10.0
-"""How long it may take until the API shows what it made of that. [s]"""
+SECONDS: Final = 10.0  # how long it may take until the API shows what it made of that. [s]
 LEAVING_SECONDS: Final = 150.0
 """How long those who were evicted are waited for: a usual grace period, and the time for which room is held. [s]"""
 _MOST: Final = 1000
@@ -18,14 +17,10 @@ _MOST: Final = 1000
 class PreemptionGrant:
     """One answer."""
 
-    pod: QuotaPod
-    """The pod that needs room."""
-    at: float
-    """When. [unix s]"""
-    victims: Mapping[str, Sequence[QuotaPod]]
-    """Who may be evicted, by node."""
-    why: Mapping[str, str]
-    """Why they and not others, by node: one sentence with the numbers."""
+    pod: QuotaPod  # the pod that needs room
+    at: float  # when. [unix s]
+    victims: Mapping[str, Sequence[QuotaPod]]  # who may be evicted, by node
+    why: Mapping[str, str]  # why they and not others, by node: one sentence with the numbers
 
 
 class PreemptionGrants:
@@ -40,31 +35,17 @@ class PreemptionGrants:
         _put(self._of, allowance)
 
     def recent(self, now: float) -> list[PreemptionGrant]:
-        """The answers that kube-scheduler may still act on.
-
-        Args:
-            now: the present time. [unix s]
-        """
+        """The answers that kube-scheduler may still act on."""
         self._of = OrderedDict((uid, each) for uid, each in self._of.items() if now - each.at < SECONDS)
         return list(self._of.values())
 
     def has(self, uid: str, now: float) -> bool:
-        """Whether kube-scheduler may be evicting for a pod itself.
-
-        Args:
-            uid: of the pod.
-            now: the present time. [unix s]
-        """
+        """Whether kube-scheduler may be evicting for a pod itself."""
         known = self._of.get(uid)
         return known is not None and now - known.at < SECONDS
 
     def acted_on(self, uid: str, node: str) -> None:
-        """kube-scheduler has evicted those on a node: it may not act on the answer once more.
-
-        Args:
-            uid: of the pod that needs room.
-            node: the node.
-        """
+        """kube-scheduler has evicted those on a node: it may not act on the answer once more."""
         known = self._of.pop(uid, None)
         if known is not None:
             victims = known.victims.get(node, ())
@@ -74,11 +55,6 @@ class PreemptionGrants:
         """Whether somebody is leaving already whom kube-scheduler was allowed to evict for a pod.
 
         kube-scheduler itself forgets it where they are no less important: it then takes the pod's nomination away.
-
-        Args:
-            uid: of the pod.
-            there: the pods that have not ended, by uid.
-            now: the present time. [unix s]
         """
         for known in (self._of.get(uid), self._acted_on.get(uid)):
             if known is not None and now - known.at < LEAVING_SECONDS:

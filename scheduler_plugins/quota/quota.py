@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, Amounts, amounts_of
+from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, Amounts, amounts_of, quantity
 from scheduler_plugins.snapshot.units import unix_time
 
 _BOUNDED: Final = ("cpu", "memory", "ephemeral-storage")
@@ -14,28 +14,20 @@ _BOUNDED: Final = ("cpu", "memory", "ephemeral-storage")
 class MaxMissing(StrEnum):
     """What a `max` that is present says of cpu, memory and ephemeral-storage where it does not name them."""
 
-    ZERO = "zero"
-    """None of it may be used, as upstream's code has it."""
-    INFINITE = "infinite"
-    """It is not limited, as the design text has it."""
+    ZERO = "zero"  # none of it may be used, as upstream's code has it
+    INFINITE = "infinite"  # it is not limited, as the design text has it
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
     """The bounds of a namespace."""
 
-    uid: str
-    """Of the ElasticQuota."""
-    namespace: str
-    """Whose bounds these are."""
-    name: str
-    """Of the ElasticQuota."""
-    created: float
-    """When it was created; of several in a namespace the oldest is in force. [unix s]"""
-    min: Amounts
-    """Guaranteed to the namespace; what is absent is 0. [milli-cores for cpu, else base units]"""
-    max: Amounts
-    """Never exceeded; a scalar that is absent is not limited. [milli-cores for cpu, else base units]"""
+    uid: str  # of the ElasticQuota
+    namespace: str  # whose bounds these are
+    name: str  # of the ElasticQuota
+    created: float  # when it was created; of several in a namespace the oldest is in force. [unix s]
+    min: Amounts  # guaranteed to the namespace; what is absent is 0. [milli-cores for cpu, else base units]
+    max: Amounts  # never exceeded; a scalar that is absent is not limited. [milli-cores for cpu, else base units]
     named: tuple[str, ...] = ()
     """The resources that the object's `min` and `max` name, in this order, whether quotas can bound them or not."""
     left_out: frozenset[str] = frozenset()
@@ -51,13 +43,14 @@ class Quota:
         """Sorts the quotas of a namespace: the first is in force."""
         return self.created, self.name
 
+    def reported(self, used: Amounts) -> Mapping[str, str]:
+        """Its `status.used`: what bound pods of its namespace are charged, and 0 of all else that it names."""
+        names = dict.fromkeys((*self.named, *used))
+        return {name: quantity(name, used.get(name, 0)) for name in names}
+
     @classmethod
     def from_json(cls, quota: Mapping[str, Any], max_missing: MaxMissing = MaxMissing.ZERO) -> "Quota":
         """Read an ElasticQuota.
-
-        Args:
-            quota: Kubernetes JSON.
-            max_missing: what `max` says of core resources that it does not name.
 
         Raises:
             QuantityError: an amount is not a quantity.

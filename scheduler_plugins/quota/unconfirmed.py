@@ -14,11 +14,7 @@ from scheduler_plugins.quota.pod import QuotaPod
 
 
 class UnconfirmedReservations:
-    """The pods in doubt.
-
-    Args:
-        pods: to begin with.
-    """
+    """The pods in doubt."""
 
     __slots__ = ("_pods", "_sums")
 
@@ -56,11 +52,6 @@ class UnconfirmedReservations:
 
         The run before let nobody through beyond a namespace's max, nor all beyond the sum of min. So however many wait,
         no more of them is on its way than fits in what is left there.
-
-        Args:
-            uid: of a pod that is not counted: it is asked about, so it is not on its way.
-            namespace: the namespace.
-            ledger: knows the quotas, and who is charged for certain.
         """
         waiting = dict(self._sums)
         for each in (uid, *(ledger.tentative & self._pods.keys())):
@@ -91,12 +82,9 @@ class UnconfirmedReservations:
 class Beside:
     """What may be on its way."""
 
-    own: Amounts
-    """Of the namespace in question."""
-    total: Amounts
-    """Of all that have a quota."""
-    of: Mapping[str, Amounts]
-    """By namespace; together it may be more than the total."""
+    own: Amounts  # of the namespace in question
+    total: Amounts  # of all that have a quota
+    of: Mapping[str, Amounts]  # by namespace; together it may be more than the total
 
     def waited_for(self, namespace: str, resource: str, *, total: bool) -> tuple[str, ...]:
         """Namespaces whose pods have to be heard of first, those with most of a resource first."""
@@ -109,7 +97,5 @@ def _within(amount: int, used: Amounts, bound: Amounts, name: str, missing: int)
     return min(amount, max(0, bound.get(name, missing) - used.get(name, 0)))
 
 
-NOTHING_BESIDE: Final = Beside(NOTHING, NOTHING, {})
-"""Nobody is in doubt."""
-NO_DOUBTS: Final = UnconfirmedReservations()
-"""There are none; nobody puts any in."""
+NOTHING_BESIDE: Final = Beside(NOTHING, NOTHING, {})  # nobody is in doubt
+NO_DOUBTS: Final = UnconfirmedReservations()  # there are none; nobody puts any in

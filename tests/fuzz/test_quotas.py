@@ -13,7 +13,6 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.quota.resource_list import reported
 from tests.fuzz.strength import fuzz
 from tests.fuzz.test_scheduler_objects import SCALARS, VALUES
 from tests.scheduler_plugins.objects import NOW
@@ -99,7 +98,7 @@ def _sound(cluster: QuotaCluster) -> None:
         assert told.startswith("ElasticQuota ")
         assert "\n" not in told
     for each in cluster.ledger.in_force:
-        reported(each, cluster.ledger.bound(each.namespace))
+        each.reported(cluster.ledger.bound(each.namespace))
     cluster.holding(NOW)
 
 

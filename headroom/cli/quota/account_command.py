@@ -18,7 +18,7 @@ from headroom.cli.quota.reading import Place, Seen, read
 from headroom.cli.table import Cell, Column
 from manager.mid.explanation import amounts
 from manager.mid.explanation.node_metric import age
-from scheduler_plugins.quota.resource_list import quantity
+from scheduler_plugins.quota.amounts import quantity
 
 KIND: Final = "QuotaAccount"
 VERSION: Final = 1

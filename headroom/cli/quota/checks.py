@@ -7,10 +7,9 @@ from typing import Any, Final
 
 from crds.quantity import QuantityError
 from headroom.cli.quota.shares import waits
-from scheduler_plugins.quota.amounts import CORE, NOTHING, UNLIMITED, Amounts, amounts_of, is_counted, plus
+from scheduler_plugins.quota.amounts import CORE, NOTHING, UNLIMITED, Amounts, amounts_of, is_counted, plus, quantity
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.quota import Quota
-from scheduler_plugins.quota.resource_list import quantity
 
 _ALL: Final = "all quotas"
 

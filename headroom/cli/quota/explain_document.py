@@ -27,8 +27,8 @@ from headroom.cli.quota.explanation import Claimant, Explanation, Line
 from headroom.cli.quota.reading import Seen
 from headroom.cli.quota.show import profile
 from scheduler_plugins.preemption.selection.decide import Decision
+from scheduler_plugins.quota.amounts import quantity
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.quota.resource_list import quantity
 
 KIND: Final = "QuotaExplanation"
 VERSION: Final = 1

@@ -19,7 +19,7 @@ from headroom.cli.quota.reading import Seen
 from headroom.cli.quota.shares import QuotaShares, Share
 from headroom.cli.table import Cell, Column, Row
 from manager.mid.explanation import amounts
-from scheduler_plugins.quota.resource_list import quantity
+from scheduler_plugins.quota.amounts import quantity
 
 KIND: Final = "QuotaReport"
 VERSION: Final = 1

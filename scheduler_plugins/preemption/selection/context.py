@@ -9,10 +9,17 @@ from typing import Final
 
 from headroom.cluster.selector import matches
 from scheduler_plugins.quota.admission import demands
-from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus
-from scheduler_plugins.quota.budget import Budget
+from scheduler_plugins.quota.amounts import (
+    NOTHING,
+    Amounts,
+    aggregated_over_min_with,
+    minus,
+    over_max_with,
+    over_min,
+    over_min_with,
+)
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.comparison import aggregated_over_min_with, over_max_with, over_min, over_min_with
+from scheduler_plugins.quota.objects import Budget
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
 
@@ -27,11 +34,7 @@ class BudgetsRule(StrEnum):
 
 
 class Budgets:
-    """The budgets of a cluster, as they are at one moment.
-
-    Args:
-        budgets: all of them.
-    """
+    """The budgets of a cluster, as they are at one moment."""
 
     def __init__(self, budgets: Iterable[Budget]) -> None:
         self._of: dict[str, list[Budget]] = {}
@@ -107,9 +110,6 @@ class Freed:
 
     Usage only ever falls below what it is now, so it is enough to know how far those amounts have to fall that are too
     high now.
-
-    Args:
-        context: how things are.
     """
 
     __slots__ = ("_context", "_of", "_total")
@@ -138,11 +138,7 @@ class Freed:
         return _is_short(self._context.lenders[namespace], self._of.get(namespace, NOTHING))
 
     def suffices(self, *, nominations: bool = True) -> bool:
-        """Whether the pod's quota, and the sum of all, would let it through.
-
-        Args:
-            nominations: whether room that others have a claim to counts, too.
-        """
+        """Whether the pod's quota, and the sum of all, would let it through."""
         own, everything = self._context.shortage if nominations else self._context.own_shortage
         if own and _is_short(own, self._of.get(self._context.pod.namespace, NOTHING)):
             return False
@@ -189,13 +185,7 @@ class PreemptionContext:
 
     @classmethod
     def of(cls, pod: QuotaPod, cluster: QuotaCluster, now: float) -> "PreemptionContext":
-        """How things are.
-
-        Args:
-            pod: a pod that found no node.
-            cluster: the cluster.
-            now: the time to judge holds by. [unix s]
-        """
+        """How things are."""
         ledger = cluster.ledger
         quota, used, total = ledger.quota(pod.namespace), dict[str, Amounts](), ledger.total_used
         own, everything = demands(pod, ledger, cluster.nominations(now))

@@ -50,13 +50,6 @@ def search(context: PreemptionContext, nodes: Iterable[str], now: float, misfit:
     No node loses less than what its least important pods come to of whom enough would have to leave by numbers alone.
     In the order of that bound nodes are looked at until the bound is above the best one found. Nodes that lack room for
     the pod even with all gone who may leave are not looked at.
-
-    Args:
-        context: of the pod that found no node.
-        nodes: names of the nodes that come into question.
-        now: the time to judge holds by. [unix s]
-        misfit: judges whether the pod fits.
-        spared: says which candidates do not count.
     """
     pod, result, short = context.pod, Found(), _joined(context)
     rejected, crowded = result.rejected, result.crowded
@@ -158,12 +151,6 @@ def combine(
     needed, and at last everybody comes back who can. Whom a PodDisruptionBudget protects leaves after all others, then
     whoever has the least priority; among equals those leave who have run for the shortest time or, if that is fewer of
     them, those who free most. Of several nodes the one is taken that loses least, as always.
-
-    Args:
-        context: of the pod that found no node.
-        nodes: names of the nodes that come into question for it: where it fits if all leave that may.
-        misfit: judges whether the pod fits.
-        budgets_rule: what PodDisruptionBudgets mean.
     """
     names, (own, everything) = sorted(nodes), context.shortage
     if not names or not (own or everything) or (own and not context.beyond_min):
@@ -347,17 +334,6 @@ def decide(  # noqa: PLR0913 - all but what is decided about by name
 
     Nobody leaves where the pod could go without that, or once those are gone who were evicted for others; nor where it
     would be refused all the same for room that others have a claim to.
-
-    Args:
-        pod: the pod.
-        cluster: the cluster.
-        now: the time to judge holds by. [unix s]
-        misfit: judges whether the pod fits.
-        cross_node: whether pods of several nodes may be evicted together.
-        nodes: names of the nodes that come into question; None: all.
-        budgets_rule: what PodDisruptionBudgets mean.
-        nominated_status: what kube-scheduler found of the node that the pod is nominated to; None: nothing.
-        refused: nodes that are refused whoever leaves, and why: to be told of.
     """
     if (reason := ineligible(pod, cluster, now, nominated_status)) is not None:
         return Undecided(reason, {})

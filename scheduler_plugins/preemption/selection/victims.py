@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from scheduler_plugins.preemption.selection.context import Freed, PreemptionContext, importance
+from scheduler_plugins.quota.amounts import over_min_with, quantity
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.comparison import over_min_with
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
-from scheduler_plugins.quota.resource_list import quantity
 
 Misfit: TypeAlias = Callable[[QuotaPod, str, AbstractSet[str]], str | None]
 """(pod, node, uids of pods that are taken away) -> why the pod does not fit the node then; None: it fits."""
@@ -51,14 +50,6 @@ def select_victims(
 
     All who may go are taken away, the least important first. If the pod fits then, they are put back one by one, those
     whom a PodDisruptionBudget protects first, then the most important first; who is in the way is a victim.
-
-    Args:
-        pod: the pod that found no node.
-        node: the node.
-        cluster: the cluster.
-        now: the time to judge holds by. [unix s]
-        misfit: judges whether the pod fits.
-        context: of the pod, if it is known already.
     """
     found = context or PreemptionContext.of(pod, cluster, now)
     potential, freed = all_possible_victims(found, node)
@@ -142,14 +133,7 @@ UNRESOLVABLE: Final = "UnschedulableAndUnresolvable"
 
 
 def ineligible(pod: QuotaPod, cluster: QuotaCluster, now: float, nominated_status: str | None = None) -> str | None:
-    """Why a pod may not have others evicted for it now; None: it may. As upstream's CapacityScheduling judges.
-
-    Args:
-        pod: the pod.
-        cluster: the cluster.
-        now: the time to judge holds by. [unix s]
-        nominated_status: what kube-scheduler found of the node that the pod is nominated to; None: nothing.
-    """
+    """Why a pod may not have others evicted for it now; None: it may. As upstream's CapacityScheduling judges."""
     if pod.never_preempts:
         return NEVER
     if cluster.preemption_grants.leaving(pod.uid, cluster.pods, now):

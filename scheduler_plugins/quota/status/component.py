@@ -12,8 +12,7 @@ from scheduler_plugins.quota.status.metrics import QuotaMetrics
 from scheduler_plugins.quota.status.verification import LedgerVerifier
 from scheduler_plugins.quota.status.writer import Writer
 
-COMPONENT: Final = "headroom-scheduler"
-"""Who speaks in the Events."""
+COMPONENT: Final = "headroom-scheduler"  # who speaks in the Events
 
 
 class Leads(Protocol):
@@ -29,16 +28,7 @@ class Leads(Protocol):
 
 
 class QuotaStatus:
-    """What is said of quotas. Every replica checks its own ledger; the leader alone writes.
-
-    Args:
-        cluster: the quotas, and what they are charged.
-        api: the session.
-        leader: who leads.
-        trusted: whether the watches have brought all there is, and go on.
-        metrics: where it is counted.
-        clock: the present time. [unix s]
-    """
+    """What is said of quotas. Every replica checks its own ledger; the leader alone writes."""
 
     def __init__(
         self,

@@ -4,15 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from scheduler_plugins.quota.amounts import UNLIMITED, Amounts, amounts_of
+from scheduler_plugins.quota.amounts import UNLIMITED, Amounts, amounts_of, bound, quantity
 from scheduler_plugins.quota.over_max import sentences
 from scheduler_plugins.quota.quota import Quota
-from scheduler_plugins.quota.resource_list import bound, quantity
 
-IN_FORCE: Final = "InForce"
-"""Condition: whether this quota is the one that counts in its namespace."""
-MIN_WITHIN_MAX: Final = "MinWithinMax"
-"""Condition: whether its namespace may use all that it is guaranteed."""
+IN_FORCE: Final = "InForce"  # condition: whether this quota is the one that counts in its namespace
+MIN_WITHIN_MAX: Final = "MinWithinMax"  # condition: whether its namespace may use all that it is guaranteed
 MIN_WITHIN_CAPACITY: Final = "MinWithinCapacity"
 """Condition: whether the nodes have all that is guaranteed to all namespaces."""
 USED_WITHIN_MAX: Final = "UsedWithinMax"
@@ -34,26 +31,19 @@ _MOST_NAMED: Final = 5
 class Finding:
     """One condition of a quota."""
 
-    type: str
-    """Which."""
-    good: bool
-    """Whether all is well."""
-    reason: str
-    """One CamelCase word for programs."""
-    message: str
-    """A sentence for people, with the amounts."""
-    warns: bool = False
-    """Whether an Event tells of it when it comes up."""
+    type: str  # Which
+    good: bool  # whether all is well
+    reason: str  # one CamelCase word for programs
+    message: str  # a sentence for people, with the amounts
+    warns: bool = False  # whether an Event tells of it when it comes up
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What all quotas are judged against."""
 
-    total_min: Amounts
-    """What is guaranteed, over all quotas in force. [milli-cores for cpu, else base units]"""
-    capacity: Amounts
-    """What the nodes have to give to pods, all together. [milli-cores for cpu, else base units]"""
+    total_min: Amounts  # what is guaranteed, over all quotas in force. [milli-cores for cpu, else base units]
+    capacity: Amounts  # what the nodes have to give to pods, all together. [milli-cores for cpu, else base units]
 
 
 def findings(

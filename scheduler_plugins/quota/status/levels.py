@@ -19,17 +19,12 @@ FAMILIES: Final[Mapping[str, str]] = {
     "headroom_scheduler_quota_max": "What the namespace may use at most [cores, bytes]; absent: it is not limited.",
 }
 """Names and texts."""
-PASSED_OVER: Final = "headroom_scheduler_quotas_passed_over"
-"""Name of the number of quotas that are not in force."""
+PASSED_OVER: Final = "headroom_scheduler_quotas_passed_over"  # name of the number of quotas that are not in force
 _MILLI: Final = 1000
 
 
 class QuotaLevels(Collector):
-    """Nothing is kept here, so a quota that is deleted is gone from the next answer.
-
-    Args:
-        registry: where they are registered.
-    """
+    """Nothing is kept here, so a quota that is deleted is gone from the next answer."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._books: list[QuotaLedger] = []

@@ -8,10 +8,8 @@ from typing import Any, Final, Protocol
 from headroom.kube import ApiError
 from scheduler_plugins.quota.status.findings import Hard, hard_by_namespace
 
-RESOURCE_QUOTAS: Final = "/api/v1/resourcequotas"
-"""Path of the ResourceQuotas of all namespaces."""
-READ_SECONDS: Final = 30.0
-"""How often they are read; earlier when a quota's bounds have changed."""
+RESOURCE_QUOTAS: Final = "/api/v1/resourcequotas"  # path of the ResourceQuotas of all namespaces
+READ_SECONDS: Final = 30.0  # how often they are read; earlier when a quota's bounds have changed
 
 _SOONEST_SECONDS: Final = 2.0
 _RETRY_SECONDS: Final = 300.0
@@ -47,11 +45,7 @@ class NamespaceLimits:
         return None if self._hard is None else self._hard.get(namespace, {})
 
     async def refresh(self, quotas: Mapping[str, Mapping[str, Any]]) -> None:
-        """Read them, if it is time. Never raises: what was read before stays.
-
-        Args:
-            quotas: the ElasticQuotas by uid.
-        """
+        """Read them, if it is time. Never raises: what was read before stays."""
         now, specs = self._monotonic(), {uid: quota.get("spec") for uid, quota in quotas.items()}
         age = now - self._read_at
         due = age >= READ_SECONDS or (specs != self._specs and age >= _SOONEST_SECONDS)

@@ -4,11 +4,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class QuotaMetrics:
-    """The metrics.
-
-    Args:
-        registry: where they are registered.
-    """
+    """The metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.differences = Gauge(

@@ -15,23 +15,13 @@ Json = Mapping[str, Any]
 class Update:
     """What is to be written, and told."""
 
-    body: dict[str, Any]
-    """A merge patch of the status; it fits this very version of the object and no other."""
-    news: Sequence[Finding]
-    """What came up that people are warned of."""
-    words_alone: bool
-    """Whether nothing but messages of conditions would change."""
+    body: dict[str, Any]  # a merge patch of the status; it fits this very version of the object and no other
+    news: Sequence[Finding]  # what came up that people are warned of
+    words_alone: bool  # whether nothing but messages of conditions would change
 
 
 def update(quota: Json, used: Mapping[str, str] | None, found: Sequence[Finding], now: float) -> Update | None:
-    """What has to be written to a quota; None: it says all of it already.
-
-    Args:
-        quota: the ElasticQuota as it is.
-        used: what its namespace uses, as quantities; None: it is not in force, and says nothing of it.
-        found: its conditions; others of ours stay as they are, or go where the quota is not in force.
-        now: the time. [unix s]
-    """
+    """What has to be written to a quota; None: it says all of it already."""
     metadata, status = quota.get("metadata") or {}, quota.get("status") or {}
     body: dict[str, Any] = {}
     usage = _usage(status.get("used"), used)

@@ -7,21 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from headroom.kube import ApiError, ApiUnavailable, paths
-from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus
+from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus, quantity
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.quota.resource_list import quantity
 from scheduler_plugins.quota.status.metrics import QuotaMetrics
 from scheduler_plugins.snapshot.watch import LIVE_PODS
 
-CHECK_SECONDS: Final = 30.0
-"""How often the ledger is compared with the pods that we know. [s]"""
-FIRST_SECONDS: Final = 5.0
-"""How long after the start the first comparison is made. [s]"""
-LIST_SECONDS: Final = 3600.0
-"""How often it is compared with a new list of all pods, where there are quotas. [s]"""
-CATCH_UP_SECONDS: Final = 5.0
-"""How long the watch may take to bring what a list has told. [s]"""
+CHECK_SECONDS: Final = 30.0  # how often the ledger is compared with the pods that we know. [s]
+FIRST_SECONDS: Final = 5.0  # how long after the start the first comparison is made. [s]
+LIST_SECONDS: Final = 3600.0  # how often it is compared with a new list of all pods, where there are quotas. [s]
+CATCH_UP_SECONDS: Final = 5.0  # how long the watch may take to bring what a list has told. [s]
 
 _SLICE: Final = 1000
 _ATTEMPTS: Final = 3

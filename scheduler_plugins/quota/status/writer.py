@@ -16,18 +16,14 @@ from headroom.kube.unreadable_objects import Unreadable
 from headroom.runtime.backoff import Backoff
 from headroom.runtime.token_bucket import TokenBucket
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.resource_list import reported
 from scheduler_plugins.quota.status.findings import Finding, Surroundings, findings
 from scheduler_plugins.quota.status.limits import NamespaceLimits
 from scheduler_plugins.quota.status.metrics import QuotaMetrics
 from scheduler_plugins.quota.status.patch import Update, update
 
-INTERVAL_SECONDS: Final = 1.0
-"""How often we look."""
-WRITES_PER_SECOND: Final = 20.0
-"""How many statuses are written in the long run. [1/s]"""
-WRITE_BURST: Final = 200
-"""How many are written at once after a quiet time. [quotas]"""
+INTERVAL_SECONDS: Final = 1.0  # how often we look
+WRITES_PER_SECOND: Final = 20.0  # how many statuses are written in the long run. [1/s]
+WRITE_BURST: Final = 200  # how many are written at once after a quiet time. [quotas]
 MISSING_RIGHT: Final = f"apiGroups: [{GROUP}], resources: [{PLURAL}/status], verbs: [patch]"
 """The rule that a role needs, as the chart gives it."""
 
@@ -50,16 +46,11 @@ Json = Mapping[str, Any]
 class Written(StrEnum):
     """What became of a write."""
 
-    OK = "ok"
-    """The quota says it now."""
-    GONE = "gone"
-    """There is no such quota any more."""
-    CHANGED = "changed"
-    """It has changed meanwhile, and is looked at again."""
-    REFUSED = "refused"
-    """The API server refuses it."""
-    UNAVAILABLE = "unavailable"
-    """The API server is away or overloaded, or another replica leads now."""
+    OK = "ok"  # the quota says it now
+    GONE = "gone"  # there is no such quota any more
+    CHANGED = "changed"  # it has changed meanwhile, and is looked at again
+    REFUSED = "refused"  # the API server refuses it
+    UNAVAILABLE = "unavailable"  # the API server is away or overloaded, or another replica leads now
 
 
 class PatchesQuotas(Protocol):
@@ -74,16 +65,12 @@ class PatchesQuotas(Protocol):
 class _Known:
     """What we did about a quota."""
 
-    seen: str = ""
-    """The version of the object as the watch had it when we wrote."""
-    answer: Json | None = None
-    """The object as the API server answered, which the watch has yet to bring."""
+    seen: str = ""  # the version of the object as the watch had it when we wrote
+    answer: Json | None = None  # the object as the API server answered, which the watch has yet to bring
     wrote_at: float = float("-inf")
     not_before: float = float("-inf")
-    pruned: Sequence[Json] = ()
-    """The conditions that we wrote and the API server did not keep."""
-    settled: tuple[Any, ...] = ()
-    """What was looked at when there was nothing to write."""
+    pruned: Sequence[Json] = ()  # the conditions that we wrote and the API server did not keep
+    settled: tuple[Any, ...] = ()  # what was looked at when there was nothing to write
 
 
 class Writer:
@@ -224,7 +211,7 @@ class Writer:
         looked_at = (metadata.get("resourceVersion"), all_of_it, bound, hard, surroundings)
         if now < known.not_before or looked_at == known.settled:
             return None
-        used = reported(quota, bound) if quota is senior else None
+        used = quota.reported(bound) if quota is senior else None
         change = update(stored, used, findings(quota, all_of_it, surroundings, hard, bound), self._clock())
         if change is None:
             known.settled = looked_at

@@ -5,14 +5,22 @@ from typing import Any, Final
 
 from scheduler_plugins.framework.verdict import Code
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
-from scheduler_plugins.quota.amounts import CORE, NOTHING, Amounts, amounts_of, plus
+from scheduler_plugins.quota.amounts import (
+    CORE,
+    NOTHING,
+    Amounts,
+    aggregated_over_min_with,
+    amounts_of,
+    over_max_with,
+    over_min,
+    over_min_with,
+    plus,
+)
 from scheduler_plugins.quota.charge import charge_of
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.comparison import aggregated_over_min_with, over_max_with, over_min, over_min_with
 from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing, Quota
-from scheduler_plugins.quota.resource_list import reported
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from tests.golden.adapters import Adapter
@@ -241,7 +249,7 @@ def _status_used(vector: Json) -> dict[str, Any]:
     for pod in vector.get("pods") or ():
         cluster.put_pod(_somewhere(named(pod)))
     quotas = cluster.ledger.in_force
-    lists = {quota.key: reported(quota, cluster.ledger.bound(quota.namespace)) for quota in quotas}
+    lists = {quota.key: quota.reported(cluster.ledger.bound(quota.namespace)) for quota in quotas}
     return {
         "used": {key: {name: Amount.of(amount) for name, amount in listed.items()} for key, listed in lists.items()}
     }

@@ -10,7 +10,7 @@ from agent.sources.node import ApiNode
 from crds.codec import CodecError
 from headroom import kube
 from headroom.cluster.shape import check_node, check_placed_pod, check_pod
-from scheduler_plugins.quota.node import QuotaNode
+from scheduler_plugins.quota.objects import QuotaNode
 from tests.agent.test_sources import NO_SERVER
 
 

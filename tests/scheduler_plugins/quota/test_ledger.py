@@ -9,7 +9,6 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing, Quota
-from scheduler_plugins.quota.resource_list import reported
 from tests.fuzz.strength import fuzz
 from tests.scheduler_plugins.objects import Json
 from tests.scheduler_plugins.quota.things import GPU, miscounted, pod, quota
@@ -143,7 +142,7 @@ def test_status_names_what_the_quota_names() -> None:
     """What a quota reports has a zero for all that it names, quantities, and what is charged beyond."""
     item = quota("a", {"cpu": 4, GPU: 2}, {"cpu": 4, "memory": "1Gi", "requests.storage": 5})
     found = Quota.from_json(item, MaxMissing.INFINITE)
-    assert reported(found, {"cpu": 1500, "memory": 3 * 2**30, "hugepages-2Mi": 2**21}) == {
+    assert found.reported({"cpu": 1500, "memory": 3 * 2**30, "hugepages-2Mi": 2**21}) == {
         "cpu": "1500m",
         GPU: "0",
         "memory": "3Gi",

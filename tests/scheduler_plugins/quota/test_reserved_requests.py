@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from scheduler_plugins.quota.charge import reserved_requests
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.quota.reserved_requests import reserved_requests
 
 Json = dict[str, Any]
 

@@ -63,10 +63,7 @@ def render(helm: Helm, *settings: str, kube_version: str = "v1.36.2") -> Rendere
         kube_version: the cluster's version.
     """
     flags = [flag for setting in settings for flag in ("--set", setting)]
-    text = helm(
-        *("template", "headroom", str(CHART), "--namespace", NAMESPACE, "--kube-version", kube_version),
-        *flags,
-    )
+    text = helm(*("template", "headroom", str(CHART), "--namespace", NAMESPACE, "--kube-version", kube_version), *flags)
     return Rendered(tuple(obj for obj in yaml.safe_load_all(text) if obj))
 
 

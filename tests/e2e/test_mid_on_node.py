@@ -101,9 +101,7 @@ def test_prod_gets_its_room_back(empty: MidNode) -> None:
     node.report("900m")
     node.expect_offer(900)
     node.create(
-        pod("high", BOUGHT, "mid-high"),
-        pod("low", BOUGHT, "mid-low"),
-        pod("guarded", BOUGHT, "mid-low", app="guarded"),
+        pod("high", BOUGHT, "mid-high"), pod("low", BOUGHT, "mid-low"), pod("guarded", BOUGHT, "mid-low", app="guarded")
     )
     node.expect_phase("Running", "high", "low", "guarded")
     _guard(node, "guarded")

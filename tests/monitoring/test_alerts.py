@@ -72,9 +72,7 @@ def _test(name: str, case: Case, *, bad: bool) -> dict[str, Any]:
         "name": f"{name} {'fires' if bad else 'is quiet'}",
         "interval": "1m",
         "input_series": [{"series": each, "values": values} for each, values in series.items()],
-        "alert_rule_test": [
-            {"eval_time": AT_THE_END, "alertname": name, "exp_alerts": [expected] if bad else []},
-        ],
+        "alert_rule_test": [{"eval_time": AT_THE_END, "alertname": name, "exp_alerts": [expected] if bad else []}],
     }
 
 

@@ -58,11 +58,7 @@ class Narrator:
         self.console.print(Text(f"  {command}", style="bold green"), soft_wrap=True)
 
     def wait_until(self, what: str, probe: Callable[[], str | None], *, seconds: float) -> str:
-        """Wait until the probe answers with what it saw; show progress meanwhile.
-
-        Raises:
-            StepFailed: it did not happen in time.
-        """
+        """Wait until the probe answers with what it saw; show progress meanwhile."""
         began = time.monotonic()
         with self.console.status(f"waiting until {what} ...") as status:
             while True:

@@ -15,12 +15,6 @@ def start_replayed_nodes(cluster: Cluster) -> None:
     """Make the nodes, replay their machines, and start their agents; all of it ends with the cluster.
 
     Without a real node, a third replayed one is the node that the story is about.
-
-    Args:
-        cluster: a running cluster.
-
-    Raises:
-        DevClusterError: a node did not become Ready, or an agent ended.
     """
     for prefix, load in LOADS.items():
         template = NodeTemplate(

@@ -17,11 +17,7 @@ HELM = ("install", "headroom", str(CHART), "--namespace", NAMESPACE, "--create-n
 
 
 def install_as_pods(story: Story) -> None:
-    """Install the chart; agent, manager and scheduler run as pods on the real node.
-
-    Raises:
-        CommandError: helm refused, or the pods did not become ready.
-    """
+    """Install the chart; agent, manager and scheduler run as pods on the real node."""
     settings = {
         "manager.replicas": "1",
         "scheduler.replicas": "1",
@@ -34,13 +30,7 @@ def install_as_pods(story: Story) -> None:
 
 
 def install_as_processes(story: Story) -> None:
-    """Install the chart without its pods, which kwok nodes cannot run, and start the same services as processes.
-
-    Raises:
-        CommandError: helm refused.
-        DevClusterError: a service did not start.
-        StepFailed: the extender did not become healthy.
-    """
+    """Install the chart without its pods, which kwok nodes cannot run, and start the same services as processes."""
     story.narrator.skipped("agent, manager and scheduler as pods: needs the real node (root on Linux)")
     story.narrator.say("The same three services run as processes of this machine instead.")
     nowhere = {"agent.nodeSelector.headroom\\.dev/node": "none", "manager.replicas": "0", "scheduler.replicas": "0"}

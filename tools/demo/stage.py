@@ -18,17 +18,7 @@ for them, and its CPU threshold is off, so that they do not make it a hot node. 
 
 @contextmanager
 def stage(name: str, narrator: Narrator | None = None, *, real_node: bool = True) -> Iterator[Story]:
-    """The story on its own cluster, which is gone when the block ends.
-
-    Args:
-        name: the cluster's name.
-        narrator: who tells the story; one that prints to stdout if not given.
-        real_node: whether the node that the story is about is a real one, else a replayed one.
-
-    Raises:
-        DevClusterError: the cluster did not start; the message has the end of the log.
-        MissingRequirementError: this machine cannot run a real node; the message says what is missing.
-    """
+    """The story on its own cluster, which is gone when the block ends."""
     teller = narrator or Narrator()
     with Cluster(name=name, real_node=real_node, say=teller.say) as cluster:
         if real_node:

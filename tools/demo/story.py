@@ -83,10 +83,6 @@ class Story:
 
 
 def require(condition: object, instead: str) -> None:
-    """End the step unless the condition holds.
-
-    Raises:
-        StepFailed: it does not; `instead` says what was seen.
-    """
+    """End the step unless the condition holds."""
     if not condition:
         raise StepFailed(instead)

@@ -53,11 +53,7 @@ def up(options: argparse.Namespace) -> None:
 
 
 def detach(options: argparse.Namespace) -> None:
-    """Start `up` as a process of its own, and return when its cluster is ready.
-
-    Raises:
-        DevClusterError: it ended before; with what it said.
-    """
+    """Start `up` as a process of its own, and return when its cluster is ready."""
     log = clusters_directory() / f"{options.name}.log"
     command = [sys.executable, "-m", "tools.devcluster", "up", options.name]
     command += ["--real-node"] if options.real_node else []
@@ -80,11 +76,7 @@ def detach(options: argparse.Namespace) -> None:
 
 
 def down(options: argparse.Namespace) -> None:
-    """End one cluster, or all of this user.
-
-    Raises:
-        DevClusterError: there is none with this name.
-    """
+    """End one cluster, or all of this user."""
     names = [found.name for found in state.clusters()] if options.all else [options.name]
     for name in names:
         found = state.read(name)
@@ -126,11 +118,7 @@ def status(_: argparse.Namespace) -> None:
 
 
 def running(name: str) -> state.ClusterState:
-    """A cluster that is ready.
-
-    Raises:
-        DevClusterError: there is none with this name, or it is not ready.
-    """
+    """A cluster that is ready."""
     found = state.read(name)
     if found is None or not found.alive:
         raise DevClusterError(f"there is no cluster {name!r}; {known()}")
@@ -145,11 +133,7 @@ def kubeconfig(options: argparse.Namespace) -> None:
 
 
 def real_node(options: argparse.Namespace) -> None:
-    """Print the state of a cluster's real node: the Node, its pods, the end of its programs' logs.
-
-    Raises:
-        DevClusterError: the cluster has none.
-    """
+    """Print the state of a cluster's real node: the Node, its pods, the end of its programs' logs."""
     found = running(options.name)
     if found.real_node is None:
         raise DevClusterError(f"cluster {found.name!r} has no real node: start one with `up --real-node`")

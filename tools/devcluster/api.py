@@ -56,12 +56,7 @@ class ApiClient:
         return cls(url.hostname or "", url.port or http.client.HTTPS_PORT, context)
 
     def request(self, method: str, path: str, body: Json | None = None, content_type: str = "application/json") -> Json:
-        """Send one request and return the decoded answer; an answer that is not JSON comes as `{"text": …}`.
-
-        Raises:
-            ApiError: the server answered with a status of 400 or more.
-            OSError: the server cannot be reached.
-        """
+        """Send one request and return the decoded answer; an answer that is not JSON comes as `{"text": …}`."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": content_type, "Accept": "application/json"}
         try:
@@ -127,10 +122,6 @@ class ApiClient:
 
         Yields:
             What happened (`LISTED` once with the list, then `ADDED`, `MODIFIED`, `DELETED`), and the list or object.
-
-        Raises:
-            ApiError: the server refused, or the watch is too old.
-            OSError: the server cannot be reached, or went away.
         """
         found = self.get(path)
         yield "LISTED", found
@@ -153,14 +144,7 @@ class ApiClient:
             connection.close()
 
     def create_all(self, requests: Iterable[tuple[str, Json]]) -> None:
-        """Create many objects, several at a time; one that exists already is left as it is.
-
-        Args:
-            requests: path of the collection and the object.
-
-        Raises:
-            ApiError: the server refused one.
-        """
+        """Create many objects, several at a time; one that exists already is left as it is."""
         with ThreadPoolExecutor(WORKERS) as pool:
             for _ in pool.map(self._create, requests):
                 pass

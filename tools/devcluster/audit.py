@@ -99,12 +99,7 @@ class Verdict:
 
 
 def verdict(report: Mapping[str, object] | None, why: str = "") -> Verdict:
-    """Judge what pip-audit reports. A library that it could not ask about is not one without fault.
-
-    Args:
-        report: its JSON; None where it gave none.
-        why: its last words.
-    """
+    """Judge what pip-audit reports. A library that it could not ask about is not one without fault."""
     if report is None:
         return Verdict(NOT_AUDITED, (f"pip-audit gave no report: {why}",))
     libraries: list[Json] = list(report["dependencies"])  # type: ignore[call-overload]
@@ -124,12 +119,7 @@ def verdict(report: Mapping[str, object] | None, why: str = "") -> Verdict:
 
 
 def ask(parts: Sequence[Component], folder: Path) -> Verdict:
-    """Ask for known vulnerabilities of the libraries among the parts, by pip-audit of the package index.
-
-    Args:
-        parts: of an image.
-        folder: where a list for pip-audit is written.
-    """
+    """Ask for known vulnerabilities of the libraries among the parts, by pip-audit of the package index."""
     requirements = folder / "libraries.txt"
     requirements.write_text("".join(f"{one.name}=={one.version}\n" for one in parts if one.kind == "pypi"))
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}") or "uv"
@@ -158,11 +148,7 @@ def audit(
     say: Say = print,
     asked: Callable[[Sequence[Component], Path], Verdict] = ask,
 ) -> bool:
-    """Write a list for each image, ask for vulnerabilities, and say what came of it.
-
-    Returns:
-        Whether nothing is known to be vulnerable; where nobody could be asked, that is so too, and is said.
-    """
+    """Write a list for each image, ask for vulnerabilities, and say what came of it."""
     folder.mkdir(parents=True, exist_ok=True)
     every: set[Component] = set()
     for image in images:
@@ -180,11 +166,7 @@ def audit(
 
 
 def main(say: Say = print) -> None:
-    """Audit the images of this checkout, building them where they are not in the cache.
-
-    Raises:
-        DevClusterError: something in them is known to be vulnerable.
-    """
+    """Audit the images of this checkout, building them where they are not in the cache."""
     built = own_images.build_all(Binaries.find_or_build(REAL_NODE, say), say)
     names = {recipe.reference for recipe in own_images.RECIPES}
     if not audit([one for one in built if one.name in names], ROOT / "build" / "audit", say):

@@ -71,17 +71,7 @@ def host_source() -> Source:
 
 
 def build(origin: Source, directory: Path, say: Say = print) -> Layout:
-    """Make the base image.
-
-    Args:
-        origin: where the packages come from.
-        directory: becomes the image's layout.
-        say: takes lines of progress.
-
-    Raises:
-        MissingRequirementError: debootstrap is not installed.
-        DevClusterError: the packages cannot be had; with the end of what debootstrap says.
-    """
+    """Make the base image."""
     if shutil.which("debootstrap") is None:
         raise MissingRequirementError(
             "debootstrap is not installed: install it (Debian, Ubuntu: apt-get install debootstrap)"

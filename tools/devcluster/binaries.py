@@ -44,15 +44,7 @@ class Binaries:
 
     @classmethod
     def find_or_build(cls, families: Iterable[str], say: Say = print) -> Self:
-        """Find the families' programs, and build what is not there.
-
-        Args:
-            families: names of `families.FAMILIES`.
-            say: takes lines of progress.
-
-        Raises:
-            DevClusterError: a build failed; the message has the end of its log.
-        """
+        """Find the families' programs, and build what is not there."""
         paths: dict[str, Path] = {}
         for name in families:
             family = FAMILIES[name]
@@ -60,11 +52,7 @@ class Binaries:
         return cls(paths)
 
     def path(self, program: str) -> Path:
-        """The file of a program.
-
-        Raises:
-            DevClusterError: its family was not asked for.
-        """
+        """The file of a program."""
         try:
             return self.paths[program]
         except KeyError:
@@ -150,11 +138,7 @@ def _remove_unused(family: Family, say: Say) -> None:
 
 
 def build(family: Family, say: Say = print) -> dict[str, Path]:
-    """Build the family with the Go toolchain into the cache; another process that wants the same waits.
-
-    Raises:
-        DevClusterError: there is no Go, no network, or the build fails.
-    """
+    """Build the family with the Go toolchain into the cache; another process that wants the same waits."""
     go = find_go(family.go_version)
     directory = cached_directory(family, go)
     with file_lock(cache_directory() / "binaries" / f"{family.name}.lock", f"building {family.name}", say):

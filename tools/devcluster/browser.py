@@ -42,12 +42,7 @@ def find() -> Path | None:
 
 
 def find_or_install(say: Say = print) -> Path:
-    """A browser, installed the first time.
-
-    Raises:
-        MissingRequirementError: none can be had here.
-        DevClusterError: the installation failed.
-    """
+    """A browser, installed the first time."""
     found = find()
     if found is not None:
         return found

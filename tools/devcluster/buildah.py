@@ -31,11 +31,7 @@ def store_directory() -> Path:
 
 @contextmanager
 def session() -> Iterator["Buildah"]:
-    """One use of the store; to be held by one process at a time.
-
-    Raises:
-        MissingRequirementError: buildah is not installed.
-    """
+    """One use of the store; to be held by one process at a time."""
     if shutil.which("buildah") is None:
         raise MissingRequirementError("buildah is not installed: install it (Debian, Ubuntu: apt-get install buildah)")
     store_directory().mkdir(parents=True, exist_ok=True)
@@ -56,11 +52,7 @@ class Buildah:
         self._runroot = work / "run"
 
     def run(self, *argv: str | Path, cwd: Path | None = None) -> str:
-        """Run a command of buildah and return its output.
-
-        Raises:
-            CommandError: it failed.
-        """
+        """Run a command of buildah and return its output."""
         driver = "vfs" if lies_on_overlay(store_directory()) else "overlay"
         options: list[str | Path] = [
             "--root",
@@ -94,17 +86,7 @@ class Buildah:
         self.run("tag", identity, name)
 
     def build(self, dockerfile: str, context: Path, base: str, tag: str) -> None:
-        """Build an image from a Dockerfile; layers whose inputs are the same are taken from the store.
-
-        Args:
-            dockerfile: its name in `context`.
-            context: the folder whose files it may copy.
-            base: value of its argument BASE_IMAGE.
-            tag: name in the store.
-
-        Raises:
-            DevClusterError: the build failed; with the end of what it says.
-        """
+        """Build an image from a Dockerfile; layers whose inputs are the same are taken from the store."""
         mounts = [f"{self._pip_config}:/etc/pip.conf:ro"]
         if CERTIFICATES.is_dir():
             mounts.append(f"{CERTIFICATES}:{CERTIFICATES}:ro")
@@ -130,14 +112,7 @@ class Buildah:
             ) from error
 
     def export(self, tag: str, name: str, directory: Path, known: Sequence[Layout] = ()) -> Layout:
-        """Write an image of the store as a layout.
-
-        Args:
-            tag: its name in the store.
-            name: its name on the node.
-            directory: becomes the layout.
-            known: layouts on the same file system; layers that they have are shared with them.
-        """
+        """Write an image of the store as a layout."""
         # Of the forms that keep blobs apart, only `dir:` leaves them uncompressed, which saves most of the time.
         self.run("push", "--quiet", "--disable-compression", "--format", "oci", tag, f"dir:{directory}")
         image = adopt(directory, name)

@@ -53,14 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def find(wanted: str | None = None) -> str:
-    """The builder to use: it must be installed, and answer, which a docker without a daemon does not.
-
-    Args:
-        wanted: the only one that will do.
-
-    Raises:
-        MissingRequirementError: none works; with what each said.
-    """
+    """The builder to use: it must be installed, and answer, which a docker without a daemon does not."""
     said = []
     for name in [wanted] if wanted else BUILDERS:
         fault = _fault(name)
@@ -86,20 +79,7 @@ def _fault(name: str) -> str | None:
 
 
 def build(options: argparse.Namespace, say: Say = print, root: Path = ROOT) -> list[str]:
-    """Build both images into the builder's own store.
-
-    Args:
-        options: of `add_options`, with a prefix.
-        say: takes lines of progress.
-        root: the repository.
-
-    Returns:
-        The images' names.
-
-    Raises:
-        MissingRequirementError: no builder works.
-        DevClusterError: a build failed; what it said is on the terminal.
-    """
+    """Build both images into the builder's own store."""
     builder = find(options.builder)
     base = pinned(builder, options.base or default_base(root), say)
     made = []
@@ -123,11 +103,7 @@ def build_command(builder: str, dockerfile: str, name: str, base: str) -> Sequen
 
 
 def default_base(root: Path = ROOT) -> str:
-    """The base that the Dockerfiles name, which is one for both.
-
-    Raises:
-        DevClusterError: they name different ones.
-    """
+    """The base that the Dockerfiles name, which is one for both."""
     texts = [(root / recipe.dockerfile).read_text(encoding="utf-8") for recipe in RECIPES]
     found: set[str] = {name for text in texts for name in _BASE.findall(text)}
     if len(found) != 1:
@@ -136,13 +112,7 @@ def default_base(root: Path = ROOT) -> str:
 
 
 def pinned(builder: str, base: str, say: Say) -> str:
-    """A base by the digest that its registry has for it now, so that both images have the same one and it can be named.
-
-    Args:
-        builder: asks the registry.
-        base: as it is asked for; one with a digest is taken as it is.
-        say: told which it is, or why it has none.
-    """
+    """A base by the digest that its registry has for it now, so that both images have the same one."""
     if "@sha256:" in base:
         return base
     try:

@@ -120,18 +120,12 @@ class Pki:
             "kind": "Config",
             "current-context": "headroom",
             "clusters": [
-                {
-                    "name": "headroom",
-                    "cluster": {"server": server_url, "certificate-authority-data": _base64(self.ca)},
-                }
+                {"name": "headroom", "cluster": {"server": server_url, "certificate-authority-data": _base64(self.ca)}}
             ],
             "users": [
                 {
                     "name": name,
-                    "user": {
-                        "client-certificate-data": _base64(client.cert),
-                        "client-key-data": _base64(client.key),
-                    },
+                    "user": {"client-certificate-data": _base64(client.cert), "client-key-data": _base64(client.key)},
                 }
             ],
             "contexts": [{"name": "headroom", "context": {"cluster": "headroom", "user": name}}],

@@ -60,11 +60,7 @@ def mounted() -> list[Hierarchy]:
 
 
 def create(name: str, trees: Sequence[Hierarchy]) -> None:
-    """Make the node's cgroup in every hierarchy, ready to be entered.
-
-    Raises:
-        OSError: not root, or the hierarchy is read-only.
-    """
+    """Make the node's cgroup in every hierarchy, ready to be entered."""
     for tree in trees:
         if tree.is_v2:
             _enable_controllers(tree.mount_point)
@@ -109,11 +105,7 @@ def leftovers(name: str, trees: Sequence[Hierarchy]) -> Iterator[Path]:
 
 
 def remove(name: str, trees: Sequence[Hierarchy], timeout_seconds: float = REMOVE_SECONDS) -> list[Path]:
-    """Remove the node's cgroups, depth first; waits for processes that are just ending.
-
-    Returns:
-        What is still there after the time, because a process lives in it; empty when all is gone.
-    """
+    """Remove the node's cgroups, depth first; waits for processes that are just ending."""
     deadline = time.monotonic() + timeout_seconds
     while True:
         for directory in leftovers(name, trees):

@@ -52,26 +52,10 @@ class ClusterSpec:
 
 
 class Cluster:
-    """A running cluster, for a `with` block. Ends with the block, or with this process, however that ends.
-
-    Attributes:
-        spec: what it is made of.
-        binaries: the programs that it runs.
-        control_plane: etcd, API server, controller manager, scheduler.
-        kwok: its kwok nodes; more can be added.
-        node: the real node, or None.
-        network: the network namespace that it lives in when it has a real node, or None.
-        supervisor: owns its processes; more can be started beside them.
-    """
+    """A running cluster, for a `with` block. Ends with the block, or with this process, however that ends."""
 
     def __init__(self, spec: ClusterSpec | None = None, say: Say = print, **settings: object) -> None:
-        """Describe a cluster; `with` starts it.
-
-        Args:
-            spec: what it is made of.
-            say: takes lines of progress.
-            settings: fields of `ClusterSpec`, in place of those of `spec`.
-        """
+        """Describe a cluster; `with` starts it."""
         given = replace(spec or ClusterSpec(), **settings)  # type: ignore[arg-type]
         self.spec = given if given.name else replace(given, name=f"c-{secrets.token_hex(3)}")
         self.node: node.RealNode | None = None
@@ -93,12 +77,7 @@ class Cluster:
         self.stop()
 
     def start(self) -> None:
-        """Start everything and wait until all nodes are Ready.
-
-        Raises:
-            DevClusterError: something did not start; its logs are kept in the cache and named.
-            MissingRequirementError: the real node needs something that this machine lacks.
-        """
+        """Start everything and wait until all nodes are Ready."""
         try:
             self._start()
         except BaseException as error:
@@ -177,11 +156,7 @@ class Cluster:
         self._exit.close()
 
     def check(self) -> None:
-        """See that every program of the control plane still runs.
-
-        Raises:
-            DevClusterError: one has ended; with the end of its log.
-        """
+        """See that every program of the control plane still runs."""
         plane = self.control_plane
         for component in (plane.etcd, plane.apiserver, plane.controller_manager, plane.scheduler, plane.forwarder):
             if component is not None and component.process is not None:
@@ -236,19 +211,11 @@ class Cluster:
         return sorted({str(self.binaries.path(program).parent) for program in ("kubectl", "helm")})
 
     def kubectl(self, *arguments: str | Path, stdin: str | None = None) -> str:
-        """Run kubectl as administrator and return what it prints.
-
-        Raises:
-            CommandError: it failed; the message has what it said.
-        """
+        """Run kubectl as administrator and return what it prints."""
         return self._run("kubectl", arguments, stdin)
 
     def helm(self, *arguments: str | Path, stdin: str | None = None) -> str:
-        """Run helm as administrator and return what it prints.
-
-        Raises:
-            CommandError: it failed; the message has what it said.
-        """
+        """Run helm as administrator and return what it prints."""
         return self._run("helm", arguments, stdin)
 
     def _run(self, program: str, arguments: tuple[str | Path, ...], stdin: str | None) -> str:
@@ -260,21 +227,12 @@ class Cluster:
         )
 
     def apply(self, manifest: Mapping[str, object] | str) -> str:
-        """Apply a manifest (server-side): YAML text, or one object.
-
-        Raises:
-            CommandError: the API server refused it.
-        """
+        """Apply a manifest (server-side): YAML text, or one object."""
         text = manifest if isinstance(manifest, str) else json.dumps(manifest)
         return self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
 
     def define(self, manifest: Path) -> None:
-        """Apply a CustomResourceDefinition and wait until its objects are served.
-
-        Raises:
-            CommandError: the API server refused it.
-            DevClusterError: it is not served in time.
-        """
+        """Apply a CustomResourceDefinition and wait until its objects are served."""
         spec = yaml.safe_load(manifest.read_text(encoding="utf-8"))["spec"]
         served = [f"/apis/{spec['group']}/{each['name']}/{spec['names']['plural']}" for each in spec["versions"]]
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", manifest)
@@ -291,16 +249,7 @@ class Cluster:
     def start_replay(self, speed: float = 1.0, cgroups: str = "v2", step_seconds: float = 0.1) -> Path:
         """Give every kwok node, also later ones, a host tree with load from real traces; `replay_load` has annotations.
 
-        Args:
-            speed: how much faster than the clock the time in the traces passes.
-            cgroups: version of the trees' cgroups, v1 or v2.
-            step_seconds: shortest time between two writes of the files.
-
-        Returns:
-            The folder that gets one folder a node, named like the node: the agent's `--host-root`.
-
-        Raises:
-            DevClusterError: it did not start; with the end of its log.
+        Returns the folder with one folder a node, named like the node: the agent's `--host-root`.
         """
         root = self.dir / "hosts"
         settings = [f"--speed={speed}", f"--cgroups={cgroups}", f"--step={step_seconds}"]
@@ -324,14 +273,7 @@ class Cluster:
         wait_until(lambda: self.api.exists(path), f"making {path}", NODE_READY_SECONDS)
 
     def load_image(self, name: str) -> None:
-        """Build an image of ours again if its sources changed, and give it to the running real node.
-
-        Args:
-            name: such as `localhost/headroom-agent:dev`.
-
-        Raises:
-            DevClusterError: there is no such image, or no real node.
-        """
+        """Build an image of ours again if its sources changed, and give it to the running real node."""
         if self.node is None:
             raise DevClusterError(f"cluster {self.name} has no real node to load {name} into")
         built = {image.name: image for image in images.build_all(self.binaries, self._say)}

@@ -26,12 +26,7 @@ def run(
     cwd: Path | None = None,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> str:
-    """Run a program and return its standard output.
-
-    Raises:
-        CommandError: it ended with another code than 0.
-        DevClusterError: it is not there, or took too long.
-    """
+    """Run a program and return its standard output."""
     words = [str(word) for word in argv]
     try:
         done = subprocess.run(

@@ -50,11 +50,7 @@ class Component:
     process: Process | None = None  # the running program; None before the first start
 
     def launch(self) -> None:
-        """Start it and do not wait.
-
-        Raises:
-            DevClusterError: it runs already, or cannot be started.
-        """
+        """Start it and do not wait."""
         self.process = self.supervisor.start(
             self.name,
             self.command(self.port),
@@ -64,11 +60,7 @@ class Component:
         )
 
     def start(self) -> None:
-        """Start it and wait until it is ready.
-
-        Raises:
-            DevClusterError: it ends, or is not ready in time; with the end of its log.
-        """
+        """Start it and wait until it is ready."""
         chosen = self.port
         for attempt in range(PORT_ATTEMPTS):
             self.port = chosen or free_port()
@@ -83,11 +75,7 @@ class Component:
                 return
 
     def wait_ready(self) -> None:
-        """Wait until it is ready.
-
-        Raises:
-            DevClusterError: it ends, or is not ready in time; with the end of its log.
-        """
+        """Wait until it is ready."""
         processes = [component._started() for component in (*self.needs, self)]  # noqa: SLF001 - of this class
         wait_until(lambda: self.ready(self.port), f"{self.name} being ready", START_SECONDS, processes)
 

@@ -57,11 +57,7 @@ disabled_plugins = [
 
 
 def runc() -> str:
-    """The runtime's program.
-
-    Raises:
-        MissingRequirementError: it is not installed.
-    """
+    """The runtime's program."""
     found = shutil.which("runc", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if found is None:
         raise MissingRequirementError("runc is not installed: install it (Debian, Ubuntu: apt-get install runc)")
@@ -74,13 +70,7 @@ def lies_on_overlay(directory: Path) -> bool:
 
 
 def config(root: Path, cni_bin: Path, cni_conf: Path) -> str:
-    """The configuration file (version 3, containerd 2.x).
-
-    Args:
-        root: where it keeps images and containers; exists.
-        cni_bin: folder of the CNI plugins.
-        cni_conf: folder of the network's configuration.
-    """
+    """The configuration file (version 3, containerd 2.x)."""
     return CONFIG.format(
         root=root,
         socket=SOCKET,
@@ -93,11 +83,7 @@ def config(root: Path, cni_bin: Path, cni_conf: Path) -> str:
 
 
 def start(node: Supervisor, binaries: Binaries, config_file: Path) -> Process:
-    """Start containerd in the node and wait until it answers.
-
-    Raises:
-        DevClusterError: it ended or did not answer in time; with the end of its log.
-    """
+    """Start containerd in the node and wait until it answers."""
     program = binaries.path("containerd")
     path = f"{program.parent}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # it looks for its shim on PATH
     process = node.start("containerd", [program, "--config", config_file], env={"PATH": path, "HOME": "/root"})
@@ -112,11 +98,7 @@ def _answers(node: Supervisor) -> bool:
 
 
 def import_image(node: Supervisor, binaries: Binaries, image: Layout) -> None:
-    """Give an image to containerd; layers that it has already are neither sent nor unpacked again.
-
-    Raises:
-        DevClusterError: containerd refuses it, or takes too long.
-    """
+    """Give an image to containerd; layers that it has already are neither sent nor unpacked again."""
     present = set(run(enter_command(node, *_ctr(binaries), "content", "list", "--quiet")).split())
     try:
         _import_archive(node, binaries, image, present)

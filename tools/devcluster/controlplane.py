@@ -28,11 +28,7 @@ AUDIT_POLICY = {
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
     "rules": [
-        {
-            "level": "RequestResponse",
-            "userGroups": [RECORDED_GROUP],
-            "verbs": ["create", "patch", "update", "delete"],
-        },
+        {"level": "RequestResponse", "userGroups": [RECORDED_GROUP], "verbs": ["create", "patch", "update", "delete"]},
         {"level": "Metadata"},
     ],
 }
@@ -88,11 +84,7 @@ class ControlPlane:
         self._api_port = 0
 
     def start(self) -> None:
-        """Start everything. `kubeconfig` and `api` work when this returns.
-
-        Raises:
-            DevClusterError: a program ended or did not become ready; with the end of its log.
-        """
+        """Start everything. `kubeconfig` and `api` work when this returns."""
         self._prepare()
         self.etcd.launch()
         if self.forwarder is not None:
@@ -122,11 +114,7 @@ class ControlPlane:
 
     @property
     def api(self) -> ApiClient:
-        """The API server, as administrator.
-
-        Raises:
-            DevClusterError: the API server was never started.
-        """
+        """The API server, as administrator."""
         if self._api is None:
             raise DevClusterError("the API server was never started")
         return self._api

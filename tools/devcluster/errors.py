@@ -1,4 +1,7 @@
-"""What goes wrong in the dev cluster, said in plain lines."""
+"""What goes wrong in the dev cluster, in plain lines.
+
+Whatever cannot be done raises one of these; docstrings do not repeat it.
+"""
 
 
 class DevClusterError(Exception):

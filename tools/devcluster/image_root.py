@@ -79,7 +79,7 @@ PARTS: Final = {
             "linalg",
         ),
         *("misc", "ndimage", "odr", "optimize", "signal", "sparse", "spatial", "stats"),
-    ),
+    )
 }
 """Parts of libraries that nothing of ours imports: of scipy we use `scipy.special` alone."""
 INSTALLERS: Final = ("pip", "setuptools", "wheel")
@@ -129,12 +129,7 @@ def copy_system(target: Path) -> None:
 
 
 def take_certificates(file: Path, target: Path) -> None:
-    """Put the authorities where Debian has them.
-
-    Args:
-        file: a copy of the base's own: what a build sees in /etc/ssl may be lent by the machine that builds.
-        target: the root of the image.
-    """
+    """Put the authorities where Debian has them."""
     certificates = target / "etc/ssl/certs"
     certificates.mkdir(parents=True, exist_ok=True)
     shutil.copy(file, certificates / "ca-certificates.crt")
@@ -160,12 +155,7 @@ def _name_packages(found: Sequence[Path], target: Path) -> None:
 
 
 def take(path: Path, target: Path) -> None:
-    """Copy a file to the same place below `target`, with every symbolic link on the way to it.
-
-    Args:
-        path: absolute.
-        target: the other root.
-    """
+    """Copy a file to the same place below `target`, with every symbolic link on the way to it."""
     so_far = Path("/")
     parts = [part for part in path.parts[1:] if part != "."]
     for number, part in enumerate(parts):
@@ -186,15 +176,7 @@ def take(path: Path, target: Path) -> None:
 
 
 def remove_unused(environment: Path, needs: Sequence[str]) -> None:
-    """Remove the libraries that none of `needs` requires, and of the others what is not run.
-
-    Args:
-        environment: a virtual environment, for the interpreter that runs this.
-        needs: names of distributions.
-
-    Raises:
-        SystemExit: one that is needed is not installed.
-    """
+    """Remove the libraries that none of `needs` requires, and of the others what is not run."""
     (site,) = environment.glob("lib/python3*/site-packages")
     installed = {_normal(one.metadata["Name"]): one for one in metadata.distributions(path=[str(site)])}
     for name in installed.keys() - _required(installed, needs):
@@ -238,12 +220,7 @@ def _required(installed: dict[str, metadata.Distribution], needs: Sequence[str])
 
 
 def settle_all(folder: Path, place: Path) -> None:
-    """Compile all Python files so that no time stamp decides whether that holds, and give all files the same time.
-
-    Args:
-        folder: what to settle.
-        place: where it will lie in the image.
-    """
+    """Compile all Python files so that no time stamp decides whether that holds, and give all files the same time."""
     for cache in [*folder.rglob("__pycache__")]:
         shutil.rmtree(cache)
     compileall.compile_dir(

@@ -105,17 +105,7 @@ def images_directory() -> Path:
 
 
 def build_all(binaries: Binaries, say: Say = print, root: Path = ROOT) -> list[Layout]:
-    """Build what is not in the cache: pause, kube-scheduler, and our own images from the repository's Dockerfiles.
-
-    Args:
-        binaries: with the Kubernetes family.
-        say: takes lines of progress; nothing is said when all is there.
-        root: the repository.
-
-    Raises:
-        MissingRequirementError: not root, or a program is missing.
-        DevClusterError: a build failed.
-    """
+    """Build what is not in the cache: pause, kube-scheduler, and our own images from the repository's Dockerfiles."""
     with _work(say):
         system = [_pause(say), _kube_scheduler(binaries)]
         return [*system, *_own_images(root, say)]

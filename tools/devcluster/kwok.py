@@ -84,9 +84,6 @@ class KwokNodes:
 
         Returns:
             The names of the new nodes.
-
-        Raises:
-            DevClusterError: they did not become Ready; with the end of kwok's log.
         """
         first = len(self.names)
         names = [f"{prefix}-{number}" for number in range(first, first + count)]
@@ -94,11 +91,7 @@ class KwokNodes:
         return names
 
     def create(self, names: Sequence[str], template: NodeTemplate | None = None) -> None:
-        """Make nodes with these names and wait until they are Ready and take pods.
-
-        Raises:
-            DevClusterError: they did not become Ready; with the end of kwok's log.
-        """
+        """Make nodes with these names and wait until they are Ready and take pods."""
         if not names:
             return
         if self._controller.process is None:
@@ -109,11 +102,7 @@ class KwokNodes:
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        """Wait until all nodes made here are Ready and take pods.
-
-        Raises:
-            DevClusterError: they did not become Ready in time, or kwok ended; with the end of its log.
-        """
+        """Wait until all nodes made here are Ready and take pods."""
         if self._controller.process is None:
             raise DevClusterError("there are no kwok nodes")
         wait_until(

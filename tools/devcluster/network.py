@@ -56,12 +56,7 @@ class Network:
 
 
 def create(supervisor: Supervisor) -> Network:
-    """Make the network of a cluster; it ends with the supervisor.
-
-    Raises:
-        MissingRequirementError: not root.
-        DevClusterError: a command failed.
-    """
+    """Make the network of a cluster; it ends with the supervisor."""
     if os.geteuid() != 0:
         raise MissingRequirementError("the real node needs root on Linux (network namespace): run it with sudo")
     network = Network(supervisor.start("network", ["unshare", "--net", "sleep", "infinity"]))
@@ -77,11 +72,7 @@ def create(supervisor: Supervisor) -> Network:
 
 
 def cni_folder() -> Path:
-    """The folder with the CNI plugins of the distribution.
-
-    Raises:
-        MissingRequirementError: there is none.
-    """
+    """The folder with the CNI plugins of the distribution."""
     for folder in CNI_FOLDERS:
         if all((folder / plugin).exists() for plugin in CNI_PLUGINS):
             return folder
@@ -92,11 +83,7 @@ def cni_folder() -> Path:
 
 
 def cni_config(directory: Path) -> str:
-    """The CNI network of the node's pods: addresses on the bridge, a route to the API server and no other.
-
-    Args:
-        directory: keeps the addresses that are given out.
-    """
+    """The CNI network of the node's pods: addresses on the bridge, a route to the API server and no other."""
     ipam = {
         "type": "host-local",
         "dataDir": str(directory),

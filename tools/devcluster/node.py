@@ -34,11 +34,7 @@ def nodes_directory() -> Path:
 
 
 def require_root() -> None:
-    """Check that this machine and user can run a real node.
-
-    Raises:
-        MissingRequirementError: not Linux, not root, or a program is missing; says what to do.
-    """
+    """Check that this machine and user can run a real node."""
     refusal = packages.real_node_refusal()
     if refusal:
         raise MissingRequirementError(refusal)
@@ -76,17 +72,7 @@ class RealNode:
         self._kubelet: Process | None = None
 
     def start(self, supervisor: Supervisor, pki: Pki, net: network.Network) -> None:
-        """Start containerd and the kubelet; the Node object becomes Ready some seconds later.
-
-        Args:
-            supervisor: the cluster's; it removes what the node leaves, also when this process is killed.
-            pki: signs the kubelet's certificates.
-            net: the cluster's network.
-
-        Raises:
-            MissingRequirementError: see `require_root`.
-            DevClusterError: a program did not start; with the end of its log.
-        """
+        """Start containerd and the kubelet; the Node object becomes Ready some seconds later."""
         require_root()
         sweep(self._say)
         self._claim(supervisor)
@@ -147,21 +133,13 @@ class RealNode:
 
     @property
     def sandbox(self) -> Supervisor:
-        """The supervisor inside the node.
-
-        Raises:
-            DevClusterError: the node does not run.
-        """
+        """The supervisor inside the node."""
         if self._node is None:
             raise DevClusterError(f"the node {self.spec.name} does not run")
         return self._node
 
     def start_kubelet(self) -> Process:
-        """Start the kubelet, also again after it was stopped; its log goes on.
-
-        Raises:
-            DevClusterError: the node does not run, or the kubelet does.
-        """
+        """Start the kubelet, also again after it was stopped; its log goes on."""
         if self._files is None:
             raise DevClusterError(f"the node {self.spec.name} does not run")
         self._kubelet = kubelet.start(self.sandbox, self._binaries, self.spec.name, self._files)
@@ -173,11 +151,7 @@ class RealNode:
             self._kubelet.stop()
 
     def load_image(self, image: Layout) -> None:
-        """Give the running node one more image, or a new version of one.
-
-        Raises:
-            DevClusterError: containerd refuses it.
-        """
+        """Give the running node one more image, or a new version of one."""
         containerd.import_image(self.sandbox, self._binaries, image)
 
     def command(self, *argv: str | Path) -> list[str]:

@@ -52,11 +52,7 @@ class View:
 
 
 def mount(source: str, target: str | Path, kind: str = "", flags: int = 0, data: str = "") -> None:
-    """The mount system call.
-
-    Raises:
-        OSError: it failed; names the target.
-    """
+    """The mount system call."""
     words = [word.encode() for word in (source, str(target), kind)]
     if LIBC.mount(*words, ctypes.c_ulong(flags), data.encode()) != 0:
         number = ctypes.get_errno()
@@ -118,11 +114,7 @@ def show_sysctls() -> None:
 
 
 def prepare(view: View) -> None:
-    """Build the node's view of the machine.
-
-    Raises:
-        OSError: a mount or a cgroup could not be made.
-    """
+    """Build the node's view of the machine."""
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     if view.cgroup:
         enter_cgroups(view.cgroup)

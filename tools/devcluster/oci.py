@@ -43,12 +43,7 @@ class Layout:
         return [self.digest, manifest["config"]["digest"], *(layer["digest"] for layer in manifest["layers"])]
 
     def pack(self, file: IO[bytes], left_out: Container[str] = ()) -> None:
-        """Write the layout as an archive, as `ctr images import` wants it.
-
-        Args:
-            file: takes the archive.
-            left_out: digests of blobs that the reader has already.
-        """
+        """Write the layout as an archive, as `ctr images import` wants it."""
         with tarfile.open(fileobj=file, mode="w|", bufsize=CHUNK_BYTES) as archive:
             for part in ("oci-layout", "index.json"):
                 archive.add(self.directory / part, arcname=part)
@@ -57,12 +52,7 @@ class Layout:
 
 
 def adopt(directory: Path, name: str) -> Layout:
-    """Make a layout of a folder that another program wrote in the form `dir:` (blobs beside `manifest.json`).
-
-    Args:
-        directory: holds the image, and afterwards the layout; blobs that the image does not use are dropped.
-        name: the image's name on the node.
-    """
+    """Make a layout of a folder that another program wrote in the form `dir:` (blobs beside `manifest.json`)."""
     data = (directory / "manifest.json").read_bytes()
     manifest = json.loads(data)
     blobs = directory / "blobs" / "sha256"
@@ -81,14 +71,7 @@ def _hexadecimal(digest: str) -> str:
 
 
 def write_program_image(directory: Path, name: str, program: Path, path: str) -> Layout:
-    """Write an image that holds one static program and nothing else.
-
-    Args:
-        directory: becomes the layout; must not exist.
-        name: the image's name on the node.
-        program: the file on this machine.
-        path: where it is in the image; its folder becomes the PATH, and it is what the image runs.
-    """
+    """Write an image that holds one static program and nothing else."""
     directory.mkdir(parents=True)
     layer = directory / "layer.tar"
     entry = tarfile.TarInfo(path.lstrip("/"))
@@ -99,14 +82,7 @@ def write_program_image(directory: Path, name: str, program: Path, path: str) ->
 
 
 def write_layout(directory: Path, name: str, layer: Path, config: Json) -> Layout:
-    """Write an image of one layer.
-
-    Args:
-        directory: becomes the layout.
-        name: the image's name on the node.
-        layer: an uncompressed archive; it is moved into the layout.
-        config: what the image says about how to run it (`Env`, `Entrypoint`, `User` …).
-    """
+    """Write an image of one layer."""
     (directory / "blobs" / "sha256").mkdir(parents=True)
     with layer.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()

@@ -28,17 +28,7 @@ def unpack(image: Layout, directory: Path) -> None:
 
 
 def execute(image: Layout, bundle: Path, *argv: str, tmpfs: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    """Run a command on a read-only root, as the image's user, without capabilities, privileges to gain or a network.
-
-    Args:
-        image: what `bundle` was unpacked from.
-        bundle: folder with the image's files in `root`.
-        argv: the command; the image's entry point without one.
-        tmpfs: folders that can be written.
-
-    Raises:
-        MissingRequirementError: runc is not installed.
-    """
+    """Run a command on a read-only root, as the image's user, without capabilities, privileges to gain or a network."""
     said = image_config(image)["config"]
     (bundle / "config.json").write_text(json.dumps(_config(said, argv or said["Entrypoint"], tmpfs)))
     name = f"headroom-{uuid.uuid4().hex}"

@@ -80,12 +80,7 @@ def install(say: Say = print) -> None:
 
 
 def install_packages(wanted: Sequence[Package], say: Say = print) -> None:
-    """Install packages: with apt-get as root on Debian and Ubuntu, said first; elsewhere say what to install.
-
-    Raises:
-        MissingRequirementError: they cannot be installed here.
-        DevClusterError: apt-get failed.
-    """
+    """Install packages: with apt-get as root on Debian and Ubuntu, said first; elsewhere say what to install."""
     if not wanted:
         return
     names = [package.name for package in wanted]
@@ -102,12 +97,7 @@ def install_packages(wanted: Sequence[Package], say: Say = print) -> None:
 
 
 def update_lists(say: Say = print) -> None:
-    """Have apt-get read anew which packages there are.
-
-    Raises:
-        MissingRequirementError: only root can.
-        DevClusterError: apt-get failed.
-    """
+    """Have apt-get read anew which packages there are."""
     if os.geteuid() != 0:
         raise MissingRequirementError("as root, apt-get update")
     say("reading which system packages there are")

@@ -17,11 +17,7 @@ def cache_directory() -> Path:
 
 
 def clusters_directory() -> Path:
-    """The folder with one folder per running cluster: under `$XDG_RUNTIME_DIR`, else under /tmp; readable by us alone.
-
-    Raises:
-        DevClusterError: the folder belongs to somebody else, or its path is too long for unix sockets.
-    """
+    """The folder with one folder per running cluster: in `$XDG_RUNTIME_DIR`, else in /tmp; readable by us alone."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     directory = Path(runtime) / "headroom" if runtime else Path(f"/tmp/headroom-{os.getuid()}")  # noqa: S108
     if len(str(directory)) > LONGEST_STATE_PATH:
@@ -33,11 +29,7 @@ def clusters_directory() -> Path:
 
 
 def state_directory(name: str) -> Path:
-    """The folder of the cluster with this name; not made here.
-
-    Raises:
-        DevClusterError: the name is not a short DNS label.
-    """
+    """The folder of the cluster with this name; not made here."""
     if not NAME_PATTERN.fullmatch(name):
         raise DevClusterError(
             f"cluster name {name!r}: use 1 to 20 of a-z, 0-9 and '-', not starting or ending with '-'"

@@ -73,11 +73,7 @@ class Process:
         return code
 
     def require_running(self) -> None:
-        """Raise with the end of its log when it has ended.
-
-        Raises:
-            DevClusterError: it no longer runs.
-        """
+        """Raise with the end of its log when it has ended."""
         code = self.returncode
         if code is not None:
             raise DevClusterError(f"{self.name} ended with {code}. The end of {self.log}:\n{last_lines(self.log)}")
@@ -114,11 +110,7 @@ class Supervisor:
         return self._process.pid
 
     def request(self, **request: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-        """Ask the supervisor; for the classes of this module.
-
-        Raises:
-            DevClusterError: the supervisor refuses, or is gone.
-        """
+        """Ask the supervisor; for the classes of this module."""
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None or stdin.closed:
             raise DevClusterError("the cluster was stopped, so nothing can be asked of its processes")
@@ -164,9 +156,6 @@ class Supervisor:
             env: its whole environment; ours when not given.
             cwd: its working directory.
             grace_seconds: how long it gets between SIGTERM and SIGKILL when it is stopped.
-
-        Raises:
-            DevClusterError: it cannot be started.
         """
         log = self._logs / f"{name}.log"
         reply = self.request(
@@ -219,9 +208,6 @@ def wait_until(
         timeout_seconds: when to give up.
         processes: programs without which it cannot happen; if one has ended, that is the error.
         pause_seconds: between two questions.
-
-    Raises:
-        DevClusterError: it did not happen in time, or a process ended; with the last lines of the logs.
     """
     deadline = time.monotonic() + timeout_seconds
     reason = ""

@@ -39,12 +39,7 @@ def refusal() -> str | None:
 
 
 def find_or_fetch(say: Say = print) -> Prometheus:
-    """The programs that are installed, else those in the cache, fetched there the first time.
-
-    Raises:
-        MissingRequirementError: they cannot be had here.
-        DevClusterError: the download failed.
-    """
+    """The programs that are installed, else those in the cache, fetched there the first time."""
     unable = refusal()
     if unable:
         raise MissingRequirementError(unable)

@@ -85,12 +85,7 @@ class Replay:
         self._said: set[str] = set()
 
     def follow(self, nodes: Sequence[Json], pods: Sequence[Json]) -> None:
-        """Take over what nodes and pods there are now.
-
-        Args:
-            nodes: all Node objects; those without kwok's annotation are left alone.
-            pods: all Pod objects.
-        """
+        """Take over what nodes and pods there are now."""
         here = {node["metadata"]["name"]: node for node in nodes if ANNOTATION in _annotations(node)}
         for name in set(self._machines) - set(here):
             del self._machines[name]

@@ -43,11 +43,7 @@ class Load:
 
 
 def amount(text: str) -> float:
-    """A Kubernetes quantity of CPU [cores] or memory [bytes].
-
-    Raises:
-        DevClusterError: it is none.
-    """
+    """A Kubernetes quantity of CPU [cores] or memory [bytes]."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(m|k|M|G|T|Ki|Mi|Gi|Ti)?", text.strip())
     if match is None:
         raise DevClusterError(f"{text!r} is not an amount such as 500m, 2 or 1Gi")
@@ -55,11 +51,7 @@ def amount(text: str) -> float:
 
 
 def share_or_amount(text: str, of: float) -> float:
-    """`80%` of something, or an amount of its own.
-
-    Raises:
-        DevClusterError: it is neither.
-    """
+    """`80%` of something, or an amount of its own."""
     if text.strip().endswith("%"):
         try:
             return float(text.strip()[:-1]) / 100 * of
@@ -69,11 +61,7 @@ def share_or_amount(text: str, of: float) -> float:
 
 
 def pod_load(pod: Json) -> Load:
-    """What a pod uses: by its annotations, else a series of the Bitbrains trace over its requests.
-
-    Raises:
-        DevClusterError: an annotation cannot be read; the message names pod and annotation.
-    """
+    """What a pod uses: by its annotations, else a series of the Bitbrains trace over its requests."""
     metadata = pod["metadata"]
     key = f"{metadata['namespace']}/{metadata['name']}"
     cpu = sum_of(pod, "requests", ("cpu",)) or sum_of(pod, "requests", EXTENDED_CPU) / 1000 or DEFAULT_CPU_CORES
@@ -92,11 +80,7 @@ def system_load(node: Json, capacity_cpu: float, capacity_memory: float) -> Load
 
 
 def node_floor(node: Json, capacity_cpu: float, capacity_memory: float) -> Load:
-    """What a whole node uses at least, by its annotations; nothing without them. The system makes up what is missing.
-
-    Raises:
-        DevClusterError: an annotation cannot be read; the message names node and annotation.
-    """
+    """What a whole node uses at least, by its annotations; nothing without them. The system uses what is missing."""
     name = node["metadata"]["name"]
     annotations = node["metadata"].get("annotations") or {}
     if not {CPU, MEMORY, TRACE} & set(annotations):

@@ -26,14 +26,6 @@ def open_sandbox(view: View, logs: Path, network: Network | None = None) -> Supe
 
     The supervisor that comes back starts programs inside (their process ids are those of the node). Closing it ends
     every process in there, those of pods too; so does the death of this process.
-
-    Args:
-        view: what the node sees of the machine.
-        logs: folder for the logs of its programs.
-        network: without one, the node has none but its own loopback.
-
-    Raises:
-        DevClusterError: the namespaces could not be made; with the reason.
     """
     network_argv = network.command() if network else ["unshare", "--net"]
     namespaces = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
@@ -49,11 +41,7 @@ def open_sandbox(view: View, logs: Path, network: Network | None = None) -> Supe
 
 
 def init_pid(supervisor: Supervisor) -> int:
-    """The process id, on the machine, of a sandbox's first process.
-
-    Raises:
-        ProcessLookupError: it is not there (yet, or any more).
-    """
+    """The process id, on the machine, of a sandbox's first process."""
     for child in Path(f"/proc/{supervisor.pid}/task/{supervisor.pid}/children").read_text().split():
         return int(child)
     raise ProcessLookupError(supervisor.pid, os.strerror(3))

@@ -37,27 +37,13 @@ def key(images: Sequence[Layout], binaries: Binaries) -> str:
 
 
 def plant(directory: Path, images: Sequence[Layout], binaries: Binaries, say: Say = print) -> None:
-    """Make containerd's folder for one node, with these images in it.
-
-    Args:
-        directory: is made, on the cache's file system.
-        images: in it from the start.
-        binaries: containerd's, for the first import.
-        say: takes lines of progress.
-
-    Raises:
-        DevClusterError: an import failed.
-    """
+    """Make containerd's folder for one node, with these images in it."""
     with _held(images, binaries, say) as seed:
         copy(seed / "containerd", directory)
 
 
 def prepare(images: Sequence[Layout], binaries: Binaries, say: Say = print) -> None:
-    """Import these images into the cache, if they are not there, so that the next node with them starts at once.
-
-    Raises:
-        DevClusterError: an import failed.
-    """
+    """Import these images into the cache, if they are not there, so that the next node with them starts at once."""
     with _held(images, binaries, say):
         pass
 

@@ -66,11 +66,7 @@ def process_start(pid: int) -> int:
 
 
 def claim(name: str, real_node: str | None, kwok_nodes: int) -> ClusterState:
-    """Make the state folder of a new cluster of this process.
-
-    Raises:
-        DevClusterError: a cluster with this name runs.
-    """
+    """Make the state folder of a new cluster of this process."""
     directory = state_directory(name)
     try:
         directory.mkdir(mode=0o700)
@@ -104,11 +100,7 @@ def clusters() -> Iterator[ClusterState]:
 
 
 def end(cluster: ClusterState, timeout_seconds: float) -> None:
-    """End a cluster by ending its owner, and wait until its folder is gone.
-
-    Raises:
-        DevClusterError: it did not end in time.
-    """
+    """End a cluster by ending its owner, and wait until its folder is gone."""
     if cluster.alive:
         os.kill(cluster.pid, signal.SIGTERM)
     deadline = time.monotonic() + timeout_seconds

@@ -147,12 +147,7 @@ def serve(operations: Mapping[str, Callable[[Request], Request]], parent_pid: in
 
 
 def run(parent_pid: int, between: Callable[[Children], None] = lambda _: None) -> None:
-    """Serve, then clean up, whatever ended the service.
-
-    Args:
-        parent_pid: the user's process id; another parent means that the user is gone.
-        between: called between two requests, and twice a second.
-    """
+    """Serve, then clean up, whatever ended the service."""
     children, cleanup = Children(), list[Request]()
 
     def add_cleanup(request: Request) -> Request:

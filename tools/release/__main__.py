@@ -14,10 +14,7 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, default=Path("dist/krew"), help="where to (default: dist/krew)")
     parser.add_argument(
-        "--platform",
-        action="append",
-        choices=sorted(krew.PLATFORMS),
-        help="can be repeated (default: this machine's)",
+        "--platform", action="append", choices=sorted(krew.PLATFORMS), help="can be repeated (default: this machine's)"
     )
     parser.add_argument(
         "--python",

@@ -68,14 +68,7 @@ def this_platform() -> str:
 
 
 def build(out: Path, platforms: Sequence[str], pythons: Sequence[str], url: str) -> Iterator[str]:
-    """Build the archives and the manifest; says what it does, a line at a time.
-
-    Args:
-        out: folder for all of it.
-        platforms: of `PLATFORMS`.
-        pythons: of `PYTHONS`.
-        url: what comes before an archive's name in the manifest; empty: the file itself.
-    """
+    """Build the archives and the manifest; says what it does, a line at a time."""
     out.mkdir(parents=True, exist_ok=True)
     version = _version()
     archives = []
@@ -112,14 +105,7 @@ def _wheel(folder: Path) -> Path:
 
 
 def install(target: Path, name: str, python: str, wheel: Path) -> None:
-    """Install the locked libraries and our own packages, without what only their authors need.
-
-    Args:
-        target: folder for them.
-        name: of `PLATFORMS`.
-        python: of `PYTHONS`.
-        wheel: of our own packages.
-    """
+    """Install the locked libraries and our own packages, without what only their authors need."""
     where = ["--target", str(target), "--python-version", python, "--python-platform", PLATFORMS[name]]
     lock = ["--require-hashes", "--only-binary", ":all:", "-r", str(ROOT / "requirements/cli.txt")]
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", "--no-python-downloads"]
@@ -134,13 +120,7 @@ def install(target: Path, name: str, python: str, wheel: Path) -> None:
 
 
 def pack(folder: Path, file: Path, name: str) -> Archive:
-    """Pack a folder with `lib/` into an archive: the same bytes for the same content, whenever and wherever.
-
-    Args:
-        folder: what `install` has filled.
-        file: the archive.
-        name: of `PLATFORMS`.
-    """
+    """Pack a folder with `lib/` into an archive: the same bytes for the same content, whenever and wherever."""
     (folder / "kubectl-headroom").write_text(_LAUNCHER, encoding="utf-8")
     shutil.copyfile(ROOT / "LICENSE", folder / "LICENSE")
     written = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
@@ -159,13 +139,7 @@ def pack(folder: Path, file: Path, name: str) -> Archive:
 
 
 def manifest(version: str, archives: Sequence[Archive], url: str) -> str:
-    """The manifest for krew, by the template `.krew.yaml`.
-
-    Args:
-        version: of the plugin, without a v.
-        archives: one a platform.
-        url: what comes before an archive's name; empty: the file itself.
-    """
+    """The manifest for krew, by the template `.krew.yaml`."""
     document: dict[str, Any] = yaml.safe_load((ROOT / ".krew.yaml").read_text(encoding="utf-8"))
     document["spec"]["version"] = f"v{version}"
     (template,) = document["spec"]["platforms"]

@@ -1,8 +1,8 @@
 """Whose history is in which row: the node, the system, the classes, each pod, and workloads whose pods have ended."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -34,7 +34,6 @@ class SeriesEntry:
     """What is known about the owner of a row."""
 
     row: int
-    """Its row."""
     history_number: int
     """Number of the history in the row: no two were ever the same, so what is saved under it stays its own."""
     class_name: str = ""
@@ -62,9 +61,7 @@ class MeasuredSeries:
     """Those who can be measured, as arrays of one order: the node, the system, then the pods. shape (E,) each."""
 
     entities: tuple[str, ...]
-    """The node, the system, and the pods by uid."""
     rows: IntArray
-    """Their rows."""
     here: BoolArray
     """Who is here now."""
     classes: IntArray
@@ -83,40 +80,39 @@ class SeriesIndexLimits:
     """At most so many workloads without a pod are remembered; the ones longest gone are forgotten first."""
 
 
+class RowHistories(Protocol):
+    """What the rows of the index hold."""
+
+    def clear(self, row: int) -> None:
+        """Forget a row, which may not exist yet."""
+
+    def copy(self, source: int, target: int) -> None:
+        """Let one row continue another's history."""
+
+    def evidence(self, row: int) -> float:
+        """How much is known in a row; 0 for nothing."""
+
+
 class SeriesIndex:
-    """Owners and their rows. The tables with those rows are changed through the two functions it is given.
+    """Owners and their rows.
 
     Its clock stands still while the agent is away and takes no part in jumps of the machine's: a wrong clock does not
     evict any series.
     """
 
-    def __init__(
-        self, limits: SeriesIndexLimits, clear: Callable[[int], None], copy: Callable[[int, int], None]
-    ) -> None:
-        """Create an index.
-
-        Args:
-            limits: how long and how many.
-            clear: forgets a row; the row may not exist yet.
-            copy: lets a row (second) continue another's (first) history.
-        """
+    def __init__(self, limits: SeriesIndexLimits, histories: RowHistories) -> None:
         self.limits = limits
+        self.histories = histories
         self.entries: dict[str, SeriesEntry] = {entity: SeriesEntry(row, row) for row, entity in enumerate(FIXED)}
         self.rows = len(FIXED)
-        self._next_history = len(FIXED)
         self.clock = 0.0
         """For how long it was kept up to date. [s]"""
+        self._next_history = len(FIXED)
         self._updated: float | None = None
         self._evicted_at = 0.0
         self._listed: tuple[PodRef, ...] | None = None
         self._measured: MeasuredSeries | None = None
         self._free: list[int] = []
-        self._clear = clear
-        self._copy = copy
-
-    def bind(self, clear: Callable[[int], None], copy: Callable[[int, int], None]) -> None:
-        """Change other tables from now on; the arguments are those of the constructor."""
-        self._clear, self._copy = clear, copy
 
     def row(self, entity: str) -> int | None:
         """The row of an entity, if it has one."""
@@ -127,16 +123,11 @@ class SeriesIndex:
         """Every pod with a row, those that departed lately included, by uid."""
         return ((entity, entry) for entity, entry in self.entries.items() if entry.class_name)
 
-    def update(self, now: float, pods: Sequence[PodRef], evidence: Callable[[int], float]) -> None:
-        """Take in which pods are here now.
+    def update(self, now: float, pods: Sequence[PodRef]) -> None:
+        """Take in which pods are on this node now [seconds since 1970]; terminal ones count as gone.
 
         A new pod continues the history of its workload on this node: of the pod or ended pod with the richest one.
         A pod that is gone for longer than the grace time leaves its row to its workload.
-
-        Args:
-            now: the time. [seconds since 1970]
-            pods: the pods on this node; terminal ones count as gone.
-            evidence: how much is known in a row; 0 for nothing.
         """
         if self._updated is not None:
             self.clock += min(max(now - self._updated, 0.0), _LONGEST_STEP_SECONDS)
@@ -144,10 +135,10 @@ class SeriesIndex:
         listed = tuple(pods)
         if listed != self._listed:
             self._listed, self._measured = listed, None
-            self._apply_pods(listed, evidence)
+            self._apply_pods(listed)
         if self.clock - self._evicted_at >= _EVICT_EVERY_SECONDS:
             self._evicted_at = self.clock
-            self._evict(self.clock, evidence)
+            self._evict(self.clock)
 
     @property
     def measured(self) -> MeasuredSeries:
@@ -186,15 +177,16 @@ class SeriesIndex:
         found: Mapping[str, Sequence[Any]] = measured["members"]
         if tuple(found)[: len(FIXED)] != FIXED:
             raise ValueError(f"it begins with {list(found)[: len(FIXED)]}, not with {list(FIXED)}")
-        entries = {}
-        for row, (entity, (history_number, class_name, workload, ended_at)) in enumerate(found.items()):
-            entries[entity] = SeriesEntry(row, int(history_number), str(class_name), workload, ended_at)
+        entries = {
+            entity: SeriesEntry(row, int(number), str(class_name), workload, ended_at)
+            for row, (entity, (number, class_name, workload, ended_at)) in enumerate(found.items())
+        }
         self._next_history, self.clock = int(measured["born"]), float(measured["clock"])
         self._updated, self._evicted_at = measured["updated"], float(measured["looked"])
         self._listed = self._measured = None
         self.entries, self.rows, self._free = entries, len(entries), []
 
-    def _apply_pods(self, listed: Sequence[PodRef], evidence: Callable[[int], float]) -> None:
+    def _apply_pods(self, listed: Sequence[PodRef]) -> None:
         present = {pod.uid: pod for pod in listed if not pod.terminal}
         for uid, entry in self.pods():
             if uid in present:
@@ -204,37 +196,39 @@ class SeriesIndex:
         for uid, pod in present.items():
             entry = self.entries.get(uid) or self._add(uid)
             if entry.workload is None and pod.workload is not None:
-                self._inherit(entry, pod.workload, evidence)
+                self._inherit(entry, pod.workload)
             entry.class_name, entry.workload = CLASS_NAMES[pod.band], pod.workload
 
     def _add(self, uid: str) -> SeriesEntry:
         entry = self.entries[uid] = SeriesEntry(self._free.pop() if self._free else self.rows, self._next_history)
         self._next_history += 1
         self.rows = max(self.rows, entry.row + 1)
-        self._clear(entry.row)
+        self.histories.clear(entry.row)
         return entry
 
-    def _inherit(self, entry: SeriesEntry, workload: str, evidence: Callable[[int], float]) -> None:
+    def _inherit(self, entry: SeriesEntry, workload: str) -> None:
         """Let a pod whose workload has just become known continue its history, if that is the richer one."""
         related = [other.row for other in self.entries.values() if other is not entry and other.workload == workload]
+        evidence = self.histories.evidence
         best = max(related, key=evidence, default=None)
         if best is not None and evidence(best) > evidence(entry.row):
-            self._copy(best, entry.row)
+            self.histories.copy(best, entry.row)
 
-    def _evict(self, now: float, evidence: Callable[[int], float]) -> None:
+    def _evict(self, now: float) -> None:
         for uid, entry in list(self.pods()):
             if entry.ended_at is not None and now - entry.ended_at > self.limits.grace_seconds:
-                self._pass_to_workload(uid, evidence)
-        ended = [(entry.ended_at or 0.0, entity) for entity, entry in self.entries.items() if _is_workload(entity)]
+                self._pass_to_workload(uid)
+        workloads = ((entity, entry) for entity, entry in self.entries.items() if entity.startswith(_WORKLOAD))
+        ended = [(entry.ended_at or 0.0, entity) for entity, entry in workloads]
         ended.sort(reverse=True)
         for rank, (ended_at, entity) in enumerate(ended):
             if rank >= self.limits.workloads or now - ended_at > self.limits.workload_seconds:
                 self._forget(entity)
 
-    def _pass_to_workload(self, uid: str, evidence: Callable[[int], float]) -> None:
+    def _pass_to_workload(self, uid: str) -> None:
         """Let a departed pod's workload keep its row, unless the workload already knows more."""
         self._measured = None
-        entry = self.entries[uid]
+        entry, evidence = self.entries[uid], self.histories.evidence
         if entry.workload is None or evidence(entry.row) <= 0.0:
             self._forget(uid)
             return
@@ -246,14 +240,7 @@ class SeriesIndex:
             return
         if known is not None:
             self._forget(successor)
-        del self.entries[uid]
-        self.entries[successor] = SeriesEntry(
-            entry.row, entry.history_number, workload=entry.workload, ended_at=entry.ended_at
-        )
+        self.entries[successor] = replace(self.entries.pop(uid), class_name="")
 
     def _forget(self, entity: str) -> None:
         self._free.append(self.entries.pop(entity).row)
-
-
-def _is_workload(entity: str) -> bool:
-    return entity.startswith(_WORKLOAD)

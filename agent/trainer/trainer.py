@@ -17,6 +17,7 @@ from agent.pods import PodRef
 from agent.samples import CPU, MEMORY
 from agent.series_index import CLASS_ENTITIES, FIXED, SeriesIndex, SeriesIndexLimits
 from agent.trainer.window_blocks import WindowBlocks
+from agent.tsdb.series import EMPTY, Series
 from crds.codec import from_json, to_json
 from crds.predict_policy import PredictPolicy
 
@@ -29,36 +30,13 @@ _PREFIX: Final = "training/"
 _INDEX: Final = _PREFIX + "roster"
 
 
-class SeriesLike(Protocol):
-    """Samples of one series, oldest first."""
-
-    @property
-    def times(self) -> FloatArray:
-        """Shape (N,), rising. [seconds since 1970]."""
-
-    @property
-    def values(self) -> FloatArray:
-        """Shape (N,). [cores or bytes]."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Nothing:
-    """No samples."""
-
-    times: FloatArray = field(default_factory=lambda: np.empty(0))
-    values: FloatArray = field(default_factory=lambda: np.empty(0))
-
-
-_NOTHING: Final = _Nothing()
-
-
 class TrainingStore(Protocol):
     """What the trainer needs of the store."""
 
-    def windows(self, metric: str, start: float, end: float) -> Mapping[str, SeriesLike]:
+    def windows(self, metric: str, start: float, end: float) -> Mapping[str, Series]:
         """Raw samples with start < time <= end, by entity."""
 
-    def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, SeriesLike]:
+    def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, Series]:
         """5-minute averages of these entities, at the times their 5 minutes begin."""
 
 
@@ -90,7 +68,7 @@ class Trainer:
         self._windows_known = False
         self._unfilled: list[tuple[str, float, float]] = []
         self._blocks = WindowBlocks()
-        self._index = SeriesIndex(self.settings.index_limits, self._clear_row, self._copy_row)
+        self._index = SeriesIndex(self.settings.index_limits, self)
         self._grow()
 
     def row(self, entity: str) -> int | None:
@@ -110,13 +88,11 @@ class Trainer:
         return {kind: np.array(rows, dtype=np.intp) for kind, rows in found.items()}
 
     def update_pods(self, now: float, pods: Sequence[PodRef]) -> None:
-        """Take in which pods are here now. Called every tick: what a pod of a few seconds used has an owner then, too.
+        """Take in which pods are on this node now [seconds since 1970].
 
-        Args:
-            now: the time. [seconds since 1970]
-            pods: the pods on this node.
+        Called every tick: what a pod of a few seconds used has an owner then, too.
         """
-        self._index.update(now, pods, self._evidence)
+        self._index.update(now, pods)
         self._grow()
 
     def train(self, now: float, store: TrainingStore, pods: Sequence[PodRef]) -> None:
@@ -145,7 +121,7 @@ class Trainer:
         self.trained_until = end
 
     def fill(self, store: TrainingStore) -> bool:
-        """Take one day of the 5-minute averages of one resource that are not known from the store, the latest first.
+        """Take one day of unknown 5-minute averages of one resource from the store, the latest first.
 
         Called every tick, so that none has to wait for weeks of them. There are none to take but after the agent was
         away for long, its clock was set back, or a policy looks further back than the one before it.
@@ -156,13 +132,28 @@ class Trainer:
         if not self._unfilled:
             return False
         metric, start, end = self._unfilled.pop()
-        windows = self.histories[metric].windows
-        found = store.averages(metric, start, end, self._index.measured.entities)
-        for entity, averages in found.items():
-            row = self.row(entity)
-            if row is not None:
-                windows.fill(row, averages.times, averages.values)
+        for entity, averages in store.averages(metric, start, end, self._index.measured.entities).items():
+            if (row := self.row(entity)) is not None:
+                self.histories[metric].windows.fill(row, averages.times, averages.values)
         return True
+
+    def evidence(self, row: int) -> float:
+        """For how long the owner of a row was observed. [s]"""
+        return max(float(history.observed[row]) for history in self.histories.values())
+
+    def clear(self, row: int) -> None:
+        """A row is given to a new owner."""
+        self._grow()
+        self._blocks.successors.discard(row)
+        for history in self.histories.values():
+            history.clear(row)
+
+    def copy(self, source: int, target: int) -> None:
+        """A row continues another's history."""
+        self._grow()
+        self._blocks.successors.add(target)
+        for history in self.histories.values():
+            history.copy(source, target)
 
     @property
     def clock(self) -> float:
@@ -172,7 +163,7 @@ class Trainer:
     @property
     def window_days(self) -> float:
         """How far back 5-minute averages are kept. [days]"""
-        return max(history.windows.slots for history in self.histories.values()) / SLOTS_PER_DAY
+        return self.histories[CPU].windows.slots / SLOTS_PER_DAY
 
     def resize_windows(self, window_days: float) -> None:
         """Keep 5-minute averages for a policy's window, and never less than a week; the store has the older ones."""
@@ -217,8 +208,8 @@ class Trainer:
             raise CheckpointError(f"the trainer's checkpoint {error} is missing") from error
         except (TypeError, ValueError) as error:
             raise CheckpointError(f"the trainer's checkpoint cannot be used: {error}") from error
-        fresh._index.bind(self._clear_row, self._copy_row)
         vars(self).update(vars(fresh))
+        self._index.histories = self
 
     def _restore(self, own: Mapping[str, bytes]) -> None:
         facts, _ = unpack(own[_INDEX.removeprefix(_PREFIX)])
@@ -235,8 +226,8 @@ class Trainer:
         self.trained_until = None if facts["trained_until"] is None else float(facts["trained_until"])
         self._tick_seconds = float(facts["tick_seconds"])
         self.policy = None if facts["policy"] is None else from_json(PredictPolicy, facts["policy"])
-        requested_policy = facts.get("asked")  # a checkpoint of an older version has none
-        self.requested_policy = None if requested_policy is None else from_json(PredictPolicy, requested_policy)
+        requested = facts.get("asked")  # a checkpoint of an older version has none
+        self.requested_policy = None if requested is None else from_json(PredictPolicy, requested)
 
     def _edges(self, now: float) -> FloatArray:
         """Bounds of the whole intervals to learn: one after a normal wait, several after a restart, or none yet."""
@@ -263,16 +254,14 @@ class Trainer:
         history.windows.add(rows, ticks, values, self._tick_seconds)
         history.learn(rows[there], samples[there], now, measured[there])
 
-    def _table(
-        self, history: ResourceHistory, series: Mapping[str, SeriesLike]
-    ) -> tuple[IntArray, FloatArray, FloatArray]:
+    def _table(self, history: ResourceHistory, series: Mapping[str, Series]) -> tuple[IntArray, FloatArray, FloatArray]:
         """Rows, ticks and values of everything that has samples or should have, the classes' sums included."""
         measured_series = self._index.measured
         before = history.last[measured_series.rows] > -math.inf
         there = np.array([entity in series for entity in measured_series.entities], dtype=np.bool_)
         kept = there | (before & measured_series.here)
         kept[:2] = True  # the node and the system, measured or not
-        found = [series.get(entity, _NOTHING) for entity in itertools.compress(measured_series.entities, kept)]
+        found = [series.get(entity, EMPTY) for entity in itertools.compress(measured_series.entities, kept)]
         ticks, values = table([(one.times, one.values) for one in found])
         values = np.where((values >= 0.0) & (values < math.inf), values, np.nan)
         rows, classes = measured_series.rows[kept], measured_series.classes[kept]
@@ -294,26 +283,11 @@ class Trainer:
 
     def _unknown_days(self, now: float) -> Iterator[tuple[str, float, float]]:
         """Resource, start and end of each day of the windows, oldest first."""
-        length = max(history.windows.slots for history in self.histories.values()) * SLOT_SECONDS
+        length = self.histories[CPU].windows.slots * SLOT_SECONDS
         for day in np.arange(now - length, now, _DAY_SECONDS).tolist():
             for metric in self.histories:
                 # One slot more than the day: the slot after a gap is left out, and the day's first one is none.
                 yield metric, day - SLOT_SECONDS, min(day + _DAY_SECONDS, now)
-
-    def _evidence(self, row: int) -> float:
-        return max((float(history.observed[row]) for history in self.histories.values()), default=0.0)
-
-    def _clear_row(self, row: int) -> None:
-        self._grow()
-        self._blocks.clear(row)
-        for history in self.histories.values():
-            history.clear(row)
-
-    def _copy_row(self, source: int, target: int) -> None:
-        self._grow()
-        self._blocks.inherit(target)
-        for history in self.histories.values():
-            history.copy(source, target)
 
     def _grow(self) -> None:
         have = len(self.histories[CPU].observed)

@@ -6,7 +6,7 @@ for what did not change, and the store writes only what did. Averages are kept u
 history (`SeriesEntry.history_number`), because rows are given to others.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -27,23 +27,11 @@ class WindowBlocks:
     def __init__(self) -> None:
         self._blocks: dict[int, bytes] = {}
         self._inherited: dict[int, bytes] = {}
-        self._successors: set[int] = set()
-
-    def inherit(self, row: int) -> None:
-        """A row continues another's history: its past is not in the blocks under its number."""
-        self._successors.add(row)
-
-    def clear(self, row: int) -> None:
-        """A row was given to a new series."""
-        self._successors.discard(row)
+        self.successors: set[int] = set()
+        """Rows that continue another's history since the last content: their past is not under their own number."""
 
     def content(self, histories: Mapping[str, ResourceHistory], entries: Iterable[SeriesEntry]) -> dict[str, bytes]:
-        """Blocks by name, packed anew only where something changed.
-
-        Args:
-            histories: by resource, all with rings of the same length.
-            entries: all series that have a row.
-        """
+        """Blocks by name, packed anew only where something changed, of all series that have a row."""
         listed = list(entries)
         changed = {slot // _BLOCK_SLOTS for history in histories.values() for slot in history.windows.changed}
         slots = _held(histories)
@@ -54,24 +42,24 @@ class WindowBlocks:
         for history in histories.values():
             history.windows.changed.clear()
         self._blocks = {block: kept[block] for block in sorted(kept)}
-        self._inherit(histories, listed)
+        for entry in listed:
+            if entry.row in self.successors:
+                self._inherited[entry.history_number] = _packed(histories, [entry], slots)
+        self.successors.clear()
+        present = {entry.history_number for entry in listed}
+        self._inherited = {number: data for number, data in self._inherited.items() if number in present}
         return {
             **{f"{_BLOCK}{block}": data for block, data in self._blocks.items()},
-            **{f"{_INHERITED}{history_number}": data for history_number, data in self._inherited.items()},
+            **{f"{_INHERITED}{number}": data for number, data in self._inherited.items()},
         }
 
     def restore(
         self, content: Mapping[str, bytes], histories: Mapping[str, ResourceHistory], entries: Iterable[SeriesEntry]
     ) -> bool:
-        """Restore the averages.
-
-        Args:
-            content: what `content` gave.
-            histories: with all rows, the rings at the slot where they stood.
-            entries: all series that have a row.
+        """Restore what `content` gave; the histories have all rows, and their rings stand at the slot of then.
 
         Returns:
-            Whether there were any.
+            Whether there were any averages.
 
         Raises:
             CheckpointError: a block is damaged.
@@ -85,27 +73,15 @@ class WindowBlocks:
             history.windows.changed.clear()
         return bool(self._blocks)
 
-    def _inherit(self, histories: Mapping[str, ResourceHistory], entries: Iterable[SeriesEntry]) -> None:
-        """Pack the history of new successors, and drop that of series without a row."""
-        for entry in entries:
-            if entry.row in self._successors:
-                self._inherited[entry.history_number] = _packed(histories, [entry], _held(histories))
-        self._successors.clear()
-        present = {entry.history_number for entry in entries}
-        self._inherited = {
-            history_number: data for history_number, data in self._inherited.items() if history_number in present
-        }
-
 
 def _held(histories: Mapping[str, ResourceHistory]) -> IntArray:
     """The slots that any of the rings holds, rising."""
     return np.unique(np.concatenate([history.windows.held for history in histories.values()]))
 
 
-def _packed(histories: Mapping[str, ResourceHistory], entries: Iterable[SeriesEntry], slots: IntArray) -> bytes:
-    listed = list(entries)
-    rows = np.array([entry.row for entry in listed], dtype=np.intp)
-    facts = {"born": [entry.history_number for entry in listed], "slots": slots.tolist()}
+def _packed(histories: Mapping[str, ResourceHistory], entries: Sequence[SeriesEntry], slots: IntArray) -> bytes:
+    rows = np.array([entry.row for entry in entries], dtype=np.intp)
+    facts = {"born": [entry.history_number for entry in entries], "slots": slots.tolist()}
     return pack(facts, {metric: history.windows.read(rows, slots) for metric, history in histories.items()})
 
 
@@ -113,10 +89,8 @@ def _unpacked(data: bytes, histories: Mapping[str, ResourceHistory], rows: Mappi
     facts, arrays = unpack(data)
     try:
         slots = np.array(facts["slots"], dtype=np.intp)
-        there = np.array([history_number in rows for history_number in facts["born"]], dtype=np.bool_)
-        own = np.array(
-            [rows[history_number] for history_number in facts["born"] if history_number in rows], dtype=np.intp
-        )
+        there = np.array([number in rows for number in facts["born"]], dtype=np.bool_)
+        own = np.array([rows[number] for number in facts["born"] if number in rows], dtype=np.intp)
         for metric, history in histories.items():
             history.windows.write(own, slots, arrays[metric][there])
     except (KeyError, TypeError, ValueError, IndexError) as error:

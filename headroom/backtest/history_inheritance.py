@@ -41,7 +41,7 @@ class _HistoryInheritance:
         self._copied: dict[int, int] = {}
         self._found: list[int | None] = [None] * len(lifetimes)
         self._inherited = [0] * len(lifetimes)
-        self._index = SeriesIndex(SeriesIndexLimits(), self._clear, self._copy)
+        self._index = SeriesIndex(SeriesIndexLimits(), self)
 
     def run(self) -> list[int | None]:
         """Process every change of the machine's pods, and update once an hour."""
@@ -57,7 +57,7 @@ class _HistoryInheritance:
             for place in arrivals.get(self._step, ()):
                 workload = self._lifetimes[place].workload
                 here[place] = PodRef(str(place), "", str(place), PriorityBand.PROD, QoS.NONE, workload=workload)
-            self._index.update(self._step * self._step_seconds, tuple(here.values()), self._richness)
+            self._index.update(self._step * self._step_seconds, tuple(here.values()))
             for place in arrivals.get(self._step, ()):
                 self._record_source(place)
         return self._found
@@ -69,17 +69,20 @@ class _HistoryInheritance:
             self._inherited[place] = 0 if source is None else self._known(source)
             self._owners[row] = place
 
-    def _clear(self, row: int) -> None:
+    def clear(self, row: int) -> None:
+        """A row is given to a new pod."""
         self._owners.pop(row, None)
         self._copied.pop(row, None)
 
-    def _copy(self, source: int, target: int) -> None:
+    def copy(self, source: int, target: int) -> None:
+        """A row continues another's history."""
         # A pod that arrived at this very step has no values of its own yet: its source is inherited.
         lifetime = self._owners.get(source, self._copied.get(source))
         if lifetime is not None:
             self._copied[target] = lifetime
 
-    def _richness(self, row: int) -> float:
+    def evidence(self, row: int) -> float:
+        """How many averages are known in a row."""
         lifetime = self._owners.get(row, self._copied.get(row))
         return 0.0 if lifetime is None else float(self._known(lifetime))
 

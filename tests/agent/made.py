@@ -10,23 +10,12 @@ from agent.numerics.peaks import SLOT_SECONDS, PeakWindows
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.trainer.trainer import Trainer, TrainingSettings
-from agent.tsdb.series import Points
+from agent.tsdb.series import EMPTY, Points, Series
 from crds.priority import PriorityBand, QoS
 
 START = 1_700_000_000.0
 GIB = 1 << 30
 INTERVAL = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """Samples of one series."""
-
-    times: FloatArray
-    values: FloatArray
-
-
-NOTHING = Series(np.empty(0), np.empty(0))
 
 
 class MadeStore:
@@ -40,7 +29,7 @@ class MadeStore:
         """Append values, the first one second after the start; NaN leaves a hole."""
         times = np.arange(start + 1.0, start + 1.0 + len(values))
         new = np.asarray(values, dtype=np.float64)
-        old = self.content.get((metric, entity), NOTHING)
+        old = self.content.get((metric, entity), EMPTY)
         there = ~np.isnan(new)
         self.content[metric, entity] = Series(
             np.concatenate([old.times, times[there]]), np.concatenate([old.values, new[there]])
@@ -53,7 +42,7 @@ class MadeStore:
 
     def window(self, metric: str, entity: str, start: float, end: float) -> Series:
         """The same of one entity."""
-        series = self.content.get((metric, entity), NOTHING)
+        series = self.content.get((metric, entity), EMPTY)
         low, high = np.searchsorted(series.times, (start, end), side="right")
         return Series(series.times[low:high], series.values[low:high])
 

@@ -7,7 +7,8 @@ import pytest
 
 from agent.samples import CPU, NODE, SYS
 from agent.trainer.trainer import Trainer
-from tests.agent.made import START, MadeStore, Series, covered_seconds, highest, machine, pod
+from agent.tsdb.series import Series
+from tests.agent.made import START, MadeStore, covered_seconds, highest, machine, pod
 
 
 def test_start_takes_windows_from_store() -> None:

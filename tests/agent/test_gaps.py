@@ -24,8 +24,9 @@ from agent.predictors import PREDICTORS
 from agent.reporter.usage import present
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.trainer.trainer import Trainer, TrainingSettings
+from agent.tsdb.series import Series
 from crds.predict_policy import ModelChoice, PredictPolicy
-from tests.agent.made import GIB, INTERVAL, SLOT, SLOT_START, Series, SlotStore, machine, pod
+from tests.agent.made import GIB, INTERVAL, SLOT, SLOT_START, SlotStore, machine, pod
 
 FACTS = NodeResources({CPU: 60_000, MEMORY: 60 * GIB}, {CPU: 64_000, MEMORY: 64 * GIB}, {CPU: 1_000, MEMORY: GIB})
 DAY = 86400.0

@@ -9,6 +9,7 @@ import numpy as np
 from agent.pods import PodRef
 from agent.prediction.node import NodeResources, predict
 from agent.trainer.trainer import Trainer, TrainingSettings
+from agent.tsdb.series import Series
 from crds.predict_policy import PredictPolicy
 from crds.priority import PriorityBand, QoS
 from tools.bench.manager_report import moment
@@ -25,26 +26,18 @@ request, or what it has used if that is more, for its first hour only: many pods
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Series:
-    """Samples of one series."""
-
-    times: FloatArray
-    values: FloatArray
-
-
 @dataclass(slots=True)
 class _Store:
     """Holds the last step."""
 
-    content: Mapping[str, Mapping[str, _Series]] = field(default_factory=dict)
+    content: Mapping[str, Mapping[str, Series]] = field(default_factory=dict)
 
-    def windows(self, metric: str, start: float, end: float) -> Mapping[str, _Series]:
+    def windows(self, metric: str, start: float, end: float) -> Mapping[str, Series]:
         """The last step, whatever is asked."""
         del start, end
         return self.content[metric]
 
-    def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, _Series]:
+    def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, Series]:
         """Nothing from before."""
         del metric, start, end, entities
         return {}
@@ -93,7 +86,7 @@ class Agent:
         # Two samples a step, both alike, tell the learner how much time a sample stands for.
         times = np.array([now - STEP_SECONDS / 2, now])
         self._store.content = {
-            metric: {name: _Series(times, np.full(2, value)) for name, value in zip(names, values, strict=True)}
+            metric: {name: Series(times, np.full(2, value)) for name, value in zip(names, values, strict=True)}
             for metric, values in used.items()
         }
         present = [_ref(pod) for pod in pods]

@@ -5,13 +5,12 @@ Run: .venv/bin/python -m tools.bench.training_round
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
-from agent.numerics.arrays import FloatArray
 from agent.pods import PodRef
 from agent.trainer.trainer import Trainer
+from agent.tsdb.series import Series
 from crds.priority import PriorityBand, QoS
 from tools.bench.measurement import Measurement, Timings
 
@@ -22,14 +21,6 @@ BUDGET_MILLISECONDS = {250: 2.0}
 REFERENCE_MILLISECONDS = {50: 0.013, 110: 0.028, 250: 0.065}
 START = 1_700_000_000.0
 GIB = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """Samples of one series."""
-
-    times: FloatArray  # when [s]
-    values: FloatArray  # how much
 
 
 class NextInterval:

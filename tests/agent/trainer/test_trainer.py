@@ -8,9 +8,10 @@ from agent.numerics.packing import CheckpointError
 from agent.samples import CPU, MEMORY, NODE, SYS, Sample
 from agent.series_index import SeriesIndexLimits
 from agent.trainer.trainer import Trainer, TrainingSettings
+from agent.tsdb.series import Series
 from agent.tsdb.tsdb import Tsdb
 from crds.priority import PriorityBand
-from tests.agent.made import GIB, START, Machine, MadeStore, Series, covered_seconds, highest, machine, pod
+from tests.agent.made import GIB, START, Machine, MadeStore, covered_seconds, highest, machine, pod
 
 NAN = math.nan
 

@@ -1,7 +1,6 @@
 """What a backtest asks the models is what the agent asks them: the same samples, given to both."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -23,6 +22,7 @@ from agent.predictors.resource_central import ResourceCentral
 from agent.predictors.sum_max import SumMax
 from agent.series_index import FIXED
 from agent.trainer.trainer import Trainer, TrainingSettings
+from agent.tsdb.series import Series
 from crds.priority import PriorityBand, QoS
 from headroom.backtest.group import Machine, machines
 from headroom.backtest.placement import real
@@ -90,14 +90,6 @@ class Samples:
         """Nothing from before."""
         del metric, start, end, entities
         return {}
-
-
-@dataclass
-class Series:
-    """Samples of one pod."""
-
-    times: FloatArray
-    values: FloatArray
 
 
 @cache

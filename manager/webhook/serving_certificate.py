@@ -16,24 +16,17 @@ _IN_MEMORY: Final = hasattr(os, "memfd_create")
 
 
 class Serving:
-    """What the listener serves with.
-
-    Attributes:
-        context: for the listener, for as long as it lives.
-        ready: set once there is a certificate.
-    """
+    """What the listener serves with."""
 
     def __init__(self) -> None:
         self.ready = asyncio.Event()
-        self._pair: Pair | None = None
+        """Set once there is a certificate."""
+        self.pair: Pair | None = None
+        """What is served."""
         self._current: ssl.SSLContext | None = None
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        """For the listener, for as long as it lives."""
         self.context.sni_callback = self._hand_over  # called for clients that name no server, too
-
-    @property
-    def pair(self) -> Pair | None:
-        """What is served; `None` before the first."""
-        return self._pair
 
     def load(self, pair: Pair) -> bool:
         """Serve another certificate from the next connection on; whether it is another one.
@@ -41,15 +34,15 @@ class Serving:
         Raises:
             UnusableError: it cannot be served; what was served before still is.
         """
-        if pair == self._pair:
+        if pair == self.pair:
             return False
         fresh = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             _load(fresh, pair.certificate + b"\n" + pair.key)
         except (ssl.SSLError, OSError, ValueError) as error:
             raise UnusableError(f"it cannot be served: {error}") from None
-        new = self._pair is None or (self._pair.certificate, self._pair.key) != (pair.certificate, pair.key)
-        self._pair, self._current = pair, fresh
+        new = self.pair is None or (self.pair.certificate, self.pair.key) != (pair.certificate, pair.key)
+        self.pair, self._current = pair, fresh
         self.ready.set()
         return new
 

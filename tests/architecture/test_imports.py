@@ -97,7 +97,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "headroom.cluster",
     ),
     "manager.webhook.certificates": ("manager.webhook.certificates",),
-    "manager.webhook.rotation": ("manager.webhook.rotation", "manager.webhook.certificates"),
     "manager.webhook.admission": (
         "headroom.runtime.sanitize",
         "manager.webhook.admission",

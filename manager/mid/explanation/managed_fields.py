@@ -23,10 +23,7 @@ def observed_at(node_metric: Json | None) -> ObservedAt:
     The manager sees a report the moment it is written. A later write of the same agent, such as a fast report, hides
     when the full one came: then the report counts as younger than it is, never as older.
     """
-    return ObservedAt(
-        _written(node_metric, "f:updateTime"),
-        _written(node_metric, "f:prediction"),
-    )
+    return ObservedAt(_written(node_metric, "f:updateTime"), _written(node_metric, "f:prediction"))
 
 
 def _written(obj: Json | None, field: str) -> float | None:

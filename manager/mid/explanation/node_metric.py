@@ -27,8 +27,7 @@ class Amount:
         """
         known = resources or {}
         return cls(
-            milli_value(known["cpu"]) if "cpu" in known else None,
-            value(known["memory"]) if "memory" in known else None,
+            milli_value(known["cpu"]) if "cpu" in known else None, value(known["memory"]) if "memory" in known else None
         )
 
     def as_json(self) -> dict[str, int | None]:

@@ -244,12 +244,12 @@ async def test_lost_leadership_writes_no_secret() -> None:
     world.store(old)
     leads = [True]
     leader, _ = world.replica()
-    leader._leads = lambda: leads[0]
+    leader.leads = lambda: leads[0]
 
     async def sleep(_: float) -> None:
         leads[0] = False
 
-    leader._sleep = sleep
+    leader.sleep = sleep
     await leader.step()
     assert world.stored() == old
     successor, _ = world.replica()
@@ -268,7 +268,7 @@ async def test_somebody_elses_write_wins() -> None:
     async def sleep(_: float) -> None:
         world.store(better)
 
-    leader._sleep = sleep
+    leader.sleep = sleep
     with pytest.raises(ApiError):
         await leader.step()
     await leader.step()
@@ -296,7 +296,7 @@ async def test_trouble_is_told_once(error: Exception, caplog: pytest.LogCaptureF
         if looks[0] == 4:
             raise _EnoughError
 
-    keeper._sleep = sleep
+    keeper.sleep = sleep
     with caplog.at_level(logging.WARNING), pytest.raises(_EnoughError):
         await keeper.run()
     assert serving.ready.is_set()

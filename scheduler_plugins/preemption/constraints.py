@@ -166,7 +166,7 @@ def beyond_model(spec: Json) -> Iterator[str]:
         yield "features that nodes declare"
 
 
-def between_pods(pod: QuotaPod, repelling: Iterable[QuotaPod], namespaces: Namespaces) -> Iterator[str]:
+def pod_constraints(pod: QuotaPod, with_anti_affinity: Iterable[QuotaPod], namespaces: Namespaces) -> Iterator[str]:
     """Names what makes a node depend on which pods run where: no pod is evicted for a pod that has any of it."""
     spec = (pod.json or {}).get("spec") or {}
     affinity = spec.get("affinity") or {}
@@ -176,8 +176,9 @@ def between_pods(pod: QuotaPod, repelling: Iterable[QuotaPod], namespaces: Names
     if any(each.get("whenUnsatisfiable") == "DoNotSchedule" for each in spec.get("topologySpreadConstraints") or ()):
         yield "topologySpreadConstraints with DoNotSchedule"
     labels = namespaces.labels(pod.namespace)
-    kept_once = {id(other.anti_affinity): other.anti_affinity for other in repelling}  # pods of a workload share theirs
-    terms = (term for each in kept_once.values() for term in each)
+    # Pods of one workload share theirs.
+    distinct = {id(other.anti_affinity): other.anti_affinity for other in with_anti_affinity}
+    terms = (term for each in distinct.values() for term in each)
     if any(term.reaches(pod.namespace, labels) and term.picks(pod.labels) for term in terms):
         yield "labels that required podAntiAffinity of running pods selects"
 

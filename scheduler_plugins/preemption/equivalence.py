@@ -41,8 +41,8 @@ class EquivalenceClass:
     def begin(self, waiting: Iterable[QuotaPod]) -> None:
         """Take down which labels pods are told apart by now, and forget all pods that do not wait any more."""
         self._known = {pod.uid: self._known[pod.uid] for pod in waiting if pod.uid in self._known}
-        repelling = {id(pod.anti_affinity): pod.anti_affinity for pod in self._cluster.with_anti_affinity}
-        self._read = _ALWAYS.union(*map(_keys, repelling.values()))
+        terms = {id(pod.anti_affinity): pod.anti_affinity for pod in self._cluster.with_anti_affinity}
+        self._read = _ALWAYS.union(*map(_keys, terms.values()))
 
     def of(self, pod: QuotaPod) -> Hashable:
         """What decides about a pod.

@@ -57,10 +57,10 @@ class Evaluator:
             return Undecided(f"its selectors, affinity, tolerations and spread constraints are {why}", {})
         started = time.perf_counter()
         try:
-            fit = FitModel(self.cluster, self.cluster.nominations(now))
-            beyond = fit.unmodelled(pod)
+            fit = FitModel(pod, self.cluster, self.cluster.nominations(now))
+            beyond = fit.unmodelled
             # Who runs where changes with every eviction: there kube-scheduler's word on room alone says too little.
-            if beyond and (fit.between_pods(pod) or not is_about_room(refusal_of(pod.json or {}))):
+            if beyond and (fit.pod_constraints or not is_about_room(refusal_of(pod.json or {}))):
                 return Undecided(f"where it fits is for kube-scheduler alone to say: it has {', '.join(beyond)}", {})
             plugin_verdicts = PluginVerdicts(
                 self.cache, self.others, self.cluster, pod, held, now, self.cluster.nodes if nodes is None else nodes
@@ -71,8 +71,8 @@ class Evaluator:
                 possible = {node: {each.uid for each in context.possible(node)} for node in plugin_verdicts.refused}
                 hopeless = plugin_verdicts.hopeless({node: uids | context.going for node, uids in possible.items()})
 
-            def misfit(asked: QuotaPod, node: str, without: AbstractSet[str]) -> str | None:
-                return fit.misfit(asked, node, without) or plugin_verdicts.misfit(node, without)
+            def misfit(node: str, without: AbstractSet[str]) -> str | None:
+                return fit.misfit(node, without) or plugin_verdicts.misfit(node, without)
 
             return decide(
                 pod,

@@ -47,13 +47,13 @@ def answer(
         across = not context.beyond_min
         if (across and not reclaiming) or ineligible(pod, cluster, now) is not None:
             return {}
-    fit = FitModel(cluster, cluster.nominations(now))
-    judged = not fit.unmodelled(pod)
+    fit = FitModel(pod, cluster, cluster.nominations(now))
+    judged = not fit.unmodelled
     answered: dict[str, Candidate] = {}
     for node, victims in proposed.items():
         chosen = _as_proposed(context, node, victims)
         if chosen is None and judged and node in cluster.nodes:
-            found = select_victims(pod, node, cluster, now, fit.misfit, context)
+            found = select_victims(context, node, fit.misfit)
             chosen = found if isinstance(found, Candidate) and found.admitted else None
         if chosen is not None and not _is_protected(context, chosen, budgets_rule):
             answered[node] = chosen

@@ -82,7 +82,7 @@ def one_by_one(cluster: QuotaCluster, pods: list[Json], now: float) -> int:
         fresh = {**each, "metadata": {**each["metadata"], "annotations": {}}, "spec": spec, "status": {}}
         pod = QuotaPod.from_json(fresh)
         cluster.place(pod)
-        misfit = FitModel(cluster, cluster.nominations(now)).misfit
+        misfit = FitModel(pod, cluster, cluster.nominations(now)).misfit
         decision = decide(pod, cluster, now, misfit)
         if isinstance(decision, Decision):
             node = decision.node
@@ -90,7 +90,7 @@ def one_by_one(cluster: QuotaCluster, pods: list[Json], now: float) -> int:
                 cluster.delete_pod(victim.uid)
             victims += len(decision.victims)
         else:
-            node = next(name for name in (node, *cluster.nodes) if misfit(pod, name, frozenset()) is None)
+            node = next(name for name in (node, *cluster.nodes) if misfit(name, frozenset()) is None)
         cluster.place(replace(pod, node=node, json=None))
     return victims
 

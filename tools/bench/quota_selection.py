@@ -33,15 +33,15 @@ def _measure(work: Work, calls: int) -> Iterator[Measurement]:
     found: dict[str, Decision | Undecided] = {}
 
     def decided(pod: QuotaPod) -> None:
-        found[pod.name] = decide(pod, cluster, NOW, FitModel(cluster, cluster.nominations(NOW)).misfit)
+        found[pod.name] = decide(pod, cluster, NOW, FitModel(pod, cluster, cluster.nominations(NOW)).misfit)
 
     turn = count()
     pod = _pending("on-one-node", LARGE)
-    situation, misfit = PreemptionContext.of(pod, cluster, NOW), FitModel(cluster, ()).misfit
+    situation, misfit = PreemptionContext.of(pod, cluster, NOW), FitModel(pod, cluster, ()).misfit
 
     def selected() -> None:
         node = work.names[next(turn) % len(work.names)]
-        kind = select_victims(pod, node, cluster, NOW, misfit, situation)
+        kind = select_victims(situation, node, misfit)
         if not isinstance(kind, Candidate) or len(kind.victims) != LARGE:
             raise AssertionError(f"{LARGE} victims were to be chosen on {node}: {kind}")
 

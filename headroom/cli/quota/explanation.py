@@ -96,8 +96,8 @@ def explain(seen: Seen, pod: QuotaPod) -> Explanation:
     over_min = cluster.ledger.is_over_min(pod.namespace)
     if pod.node:
         return Explanation(pod, quota, "", _lines(seen, pod, quota), claimants, (), {}, (), None, (), over_min)
-    fitting, settings = FitModel(cluster, nominations), seen.plugin.reclaim
-    why_not = {node: fitting.misfit(pod, node, frozenset()) for node in cluster.nodes}
+    fitting, settings = FitModel(pod, cluster, nominations), seen.plugin.reclaim
+    why_not = {node: fitting.misfit(node, frozenset()) for node in cluster.nodes}
     over = refusal(pod, cluster.ledger, nominations)
     return Explanation(
         pod,
@@ -107,7 +107,7 @@ def explain(seen: Seen, pod: QuotaPod) -> Explanation:
         claimants,
         tuple(sorted(node for node, reason in why_not.items() if reason is None)),
         {node: reason for node, reason in sorted(why_not.items()) if reason is not None},
-        tuple(fitting.unmodelled(pod)),
+        tuple(fitting.unmodelled),
         decide(
             pod,
             cluster,

@@ -44,7 +44,7 @@ class Found:
     """Nodes among these where the pod does not fit whoever leaves that may."""
 
 
-def search(context: PreemptionContext, nodes: Iterable[str], now: float, misfit: Misfit, spared: Spared) -> Found:
+def search(context: PreemptionContext, nodes: Iterable[str], misfit: Misfit, spared: Spared) -> Found:
     """The candidate that loses least, as if all nodes were compared.
 
     No node loses less than what its least important pods come to of whom enough would have to leave by numbers alone.
@@ -70,7 +70,7 @@ def search(context: PreemptionContext, nodes: Iterable[str], now: float, misfit:
     for bound, node in promising:
         if result.best is not None and bound > loss(result.best):
             break
-        found = select_victims(pod, node, context.cluster, now, misfit, context)
+        found = select_victims(context, node, misfit)
         if isinstance(found, Rejected):
             rejected[node] = found.reason
             if found.resolvable and not found.needless and found.reason != QUOTA:
@@ -187,7 +187,7 @@ class _Combining:
             victims = self._for_quota(queues, ())
             if victims:
                 gone = {*self._context.going, *(victim.uid for victim in victims)}
-                fits = (node for node in nodes if self._misfit(self._context.pod, node, gone) is None)
+                fits = (node for node in nodes if self._misfit(node, gone) is None)
                 if (node := next(fits, None)) is not None:
                     found.append(self._candidate(node, victims))
         return _best(found)
@@ -220,13 +220,13 @@ class _Combining:
         context = self._context
         potential, _ = all_possible_victims(context, node)
         gone = {*context.going, *(pod.uid for pod in potential)}
-        if not potential or self._misfit(context.pod, node, gone) is not None:
+        if not potential or self._misfit(node, gone) is not None:
             return []
         protected, others = context.budgets.split(potential[::-1])
         victims = []
         for pod in (*protected, *others):
             gone.remove(pod.uid)
-            if self._misfit(context.pod, node, gone) is not None:
+            if self._misfit(node, gone) is not None:
                 gone.add(pod.uid)
                 victims.append(pod)
         return victims
@@ -340,10 +340,10 @@ def decide(  # noqa: PLR0913 - all but what is decided about by name
     context = PreemptionContext.of(pod, cluster, now)
     names = list(cluster.nodes if nodes is None else nodes)
     if context.admitted:
-        roomy = next((name for name in names if misfit(pod, name, context.going) is None), None)
+        roomy = next((name for name in names if misfit(name, context.going) is None), None)
         if roomy is not None:
             return Undecided(f"node {roomy} has room for it without evicting anybody else", {})
-    found = search(context, names, now, misfit, lambda each: _spared(context, each, budgets_rule))
+    found = search(context, names, misfit, lambda each: _spared(context, each, budgets_rule))
     best = found.best
     if best is None and cross_node:
         best = combine(context, [name for name in names if name not in found.crowded], misfit, budgets_rule)

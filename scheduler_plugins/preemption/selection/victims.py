@@ -12,8 +12,8 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
 
-Misfit: TypeAlias = Callable[[QuotaPod, str, AbstractSet[str]], str | None]
-"""(pod, node, uids of pods that are taken away) -> why the pod does not fit the node then; None: it fits."""
+Misfit: TypeAlias = Callable[[str, AbstractSet[str]], str | None]
+"""(node, uids of pods that are taken away) -> why the pod does not fit the node then; None: it fits."""
 
 QUOTA: Final = "global quota max exceeded"  # reason for refusing a node that cannot free as much quota as it takes
 
@@ -38,36 +38,28 @@ class Rejected:
     needless: bool = False  # whether the pod fits there as it is
 
 
-def select_victims(
-    pod: QuotaPod,
-    node: str,
-    cluster: QuotaCluster,
-    now: float,
-    misfit: Misfit,
-    context: PreemptionContext | None = None,
-) -> Candidate | Rejected:
+def select_victims(context: PreemptionContext, node: str, misfit: Misfit) -> Candidate | Rejected:
     """Who would have to leave a node, as upstream's CapacityScheduling chooses.
 
     All who may go are taken away, the least important first. If the pod fits then, they are put back one by one, those
     whom a PodDisruptionBudget protects first, then the most important first; who is in the way is a victim.
     """
-    found = context or PreemptionContext.of(pod, cluster, now)
-    potential, freed = all_possible_victims(found, node)
-    gone = {*found.going, *(each.uid for each in potential)}
+    potential, freed = all_possible_victims(context, node)
+    gone = {*context.going, *(each.uid for each in potential)}
     if not potential:
-        return Rejected(node, no_victims(pod, node), resolvable=False)
-    reason = misfit(pod, node, gone)
+        return Rejected(node, no_victims(context.pod, node), resolvable=False)
+    reason = misfit(node, gone)
     if reason is not None:
         return Rejected(node, reason, resolvable=True)
     if not freed.suffices(nominations=False):
         return Rejected(node, QUOTA, resolvable=True)
     potential.reverse()
-    protected, others = found.budgets.split(potential)
+    protected, others = context.budgets.split(potential)
     victims: list[QuotaPod] = []
     for each in (*protected, *others):
         gone.remove(each.uid)
         freed.give(each)
-        if not freed.suffices() or misfit(pod, node, gone) is not None:
+        if not freed.suffices() or misfit(node, gone) is not None:
             gone.add(each.uid)
             freed.take(each)
             victims.append(each)

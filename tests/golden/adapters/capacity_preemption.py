@@ -54,13 +54,13 @@ def _by_resources(pod: Json) -> Json:
 def _preempt(vector: Json) -> dict[str, Any]:
     cluster, pod = cluster_of(vector), QuotaPod.from_json(_by_resources(vector["preemptor"]))
     claims = cluster.nominations(NOW)
-    fitting, situation = FitModel(cluster, claims), PreemptionContext.of(pod, cluster, NOW)
+    fitting, situation = FitModel(pod, cluster, claims), PreemptionContext.of(pod, cluster, NOW)
     statuses = vector.get("filterStatuses") or {}
     nodes = sorted(name for name in cluster.nodes if statuses.get(name) != UNRESOLVABLE)
-    found = [select_victims(pod, name, cluster, NOW, fitting.misfit, situation) for name in nodes]
+    found = [select_victims(situation, name, fitting.misfit) for name in nodes]
     candidates = [each for each in found if isinstance(each, Candidate)]
     rejected = [each for each in found if isinstance(each, Rejected)]
-    codes = {each.node: _code(each, fitting.never(pod, each.node)) for each in rejected}
+    codes = {each.node: _code(each, fitting.unresolvable(each.node)) for each in rejected}
     nominated = statuses.get(pod.nominated)
     return {
         "preFilter": _pre_filter(pod, refusal(pod, cluster.ledger, claims)),

@@ -50,9 +50,9 @@ class _Loop:
 
     def _tried(self, pod: QuotaPod) -> bool:
         """Whether a pod was placed, others having been evicted for it if need be."""
-        fitting = FitModel(self.cluster, self.cluster.nominations(NOW))
+        fitting = FitModel(pod, self.cluster, self.cluster.nominations(NOW))
         if refusal(pod, self.cluster.ledger, self.cluster.nominations(NOW)) is None:
-            roomy = [node for node in self.cluster.nodes if fitting.misfit(pod, node, frozenset()) is None]
+            roomy = [node for node in self.cluster.nodes if fitting.misfit(node, frozenset()) is None]
             if roomy:
                 self.bind(pod, min(roomy, key=self._load))
                 return True

@@ -62,10 +62,9 @@ def cluster(*objects: Json) -> QuotaCluster:
 
 def misfit(asked: Json, found: QuotaCluster, name: str = "n", without: Iterable[str] = ()) -> str | None:
     """Why a pod does not fit a node."""
-    fitting = FitModel(found, found.nominations(NOW))
-    return fitting.misfit(QuotaPod.from_json(asked), name, frozenset(without))
+    return FitModel(QuotaPod.from_json(asked), found, found.nominations(NOW)).misfit(name, frozenset(without))
 
 
 def never(asked: Json, found: QuotaCluster, name: str = "n") -> str | None:
     """Why a pod cannot fit a node whoever leaves."""
-    return FitModel(found, found.nominations(NOW)).never(QuotaPod.from_json(asked), name)
+    return FitModel(QuotaPod.from_json(asked), found, found.nominations(NOW)).unresolvable(name)

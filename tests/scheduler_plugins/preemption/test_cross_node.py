@@ -176,13 +176,13 @@ def test_enough_and_none_too_many(seed: int) -> None:
     decision = world.decide(pod, cross_node=True)
     if isinstance(decision, Undecided):
         return
-    context, misfit = PreemptionContext.of(pod, world.cluster, NOW), FitModel(world.cluster, ()).misfit
+    context, misfit = PreemptionContext.of(pod, world.cluster, NOW), FitModel(pod, world.cluster, ()).misfit
 
     def is_enough(victims: set[str]) -> bool:
         freed = Freed(context)
         for uid in victims:
             freed.take(world.cluster.pods[uid])
-        return freed.suffices() and misfit(pod, decision.node, victims) is None
+        return freed.suffices() and misfit(decision.node, victims) is None
 
     gone = {victim.uid for victim in decision.victims}
     assert is_enough(gone)

@@ -188,7 +188,7 @@ def test_selector_and_affinity() -> None:
     for labels, reason in (({"a": "", "b": "1"}, None), ({"a": ""}, OTHER_NODES), ({"b": "1"}, OTHER_NODES)):
         assert misfit(pod(nodeSelector={"b": "1"}, affinity=affinity), cluster(node(labels=labels))) == reason
     named = replace(QuotaPod.from_json(pod()), json=pod(node="m"))
-    assert FitModel(cluster(node()), []).never(named, "n") == OTHER_NAME
+    assert FitModel(named, cluster(node()), []).unresolvable("n") == OTHER_NAME
 
 
 def _exists(key: str) -> Json:
@@ -249,7 +249,7 @@ def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
 )
 def test_unmodelled(spec: Json, what: list[str]) -> None:
     """What only kube-scheduler can judge is named."""
-    assert FitModel(cluster(), []).unmodelled(QuotaPod.from_json(pod(**spec))) == what
+    assert FitModel(QuotaPod.from_json(pod(**spec)), cluster(), []).unmodelled == what
 
 
 @pytest.mark.parametrize(
@@ -266,5 +266,5 @@ def test_kept_away_by_running_pods(term: Json, *, kept_away: bool) -> None:
     """Required anti-affinity of a running pod that selects the pod is beyond the model; any other is not."""
     affinity = {"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone", **term}]}}
     there = cluster(node(), pod("there", "n", affinity=affinity))
-    beyond = FitModel(there, []).unmodelled(QuotaPod.from_json(pod(labels={"app": "web"})))
+    beyond = FitModel(QuotaPod.from_json(pod(labels={"app": "web"})), there, []).unmodelled
     assert beyond == ["labels that required podAntiAffinity of running pods selects"] * kept_away

@@ -54,11 +54,11 @@ class Pool:
         """What the model says of each node."""
         spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
         asked = QuotaPod.from_json({**pod, "spec": spec, "status": {}})
-        fitting = FitModel(self.model, self.model.nominations(time.time()))
-        assert not fitting.unmodelled(asked)
+        fitting = FitModel(asked, self.model, self.model.nominations(time.time()))
+        assert not fitting.unmodelled
         for node in self.model.nodes:
-            assert not fitting.never(asked, node) or fitting.misfit(asked, node, frozenset())
-        return {node: fitting.misfit(asked, node, frozenset()) for node in self.model.nodes}
+            assert not fitting.unresolvable(node) or fitting.misfit(node, frozenset())
+        return {node: fitting.misfit(node, frozenset()) for node in self.model.nodes}
 
     def compare(self, pod: Json) -> bool:
         """Have both judge a pod; whether it was bound, and stays."""

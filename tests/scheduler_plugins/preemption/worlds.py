@@ -80,7 +80,7 @@ class World:
             pod: the pod.
             options: of `decide`.
         """
-        fitting = FitModel(self.cluster, self.cluster.nominations(NOW))
+        fitting = FitModel(pod, self.cluster, self.cluster.nominations(NOW))
         return decide(pod, self.cluster, NOW, fitting.misfit, **options)
 
     def victims(self, pod: QuotaPod, **options: Any) -> AbstractSet[str]:  # noqa: ANN401

@@ -15,8 +15,7 @@ from crds.duration import DurationError, format_duration, parse_duration
 
 _LONGEST_SHOWN: Final = 60
 _INT64: Final = range(-(2**63), 2**63)
-_MOST_NAMES: Final = 20
-"""How many known names a message lists."""
+_MOST_NAMES: Final = 20  # how many known names a message lists
 
 
 class ArgumentError(ValueError):
@@ -181,12 +180,7 @@ def _duration(value: object, path: str, mistakes: list[str]) -> float | None:
 
 
 def encode(obj: Any, *, secrets: bool = True) -> dict[str, Any]:  # noqa: ANN401 - any such dataclass
-    """The JSON of a dataclass of arguments, with every field; None is null.
-
-    Args:
-        obj: the dataclass.
-        secrets: False: what is given in fields that `repr` leaves out is replaced by dots, as for logs.
-    """
+    """The JSON of a dataclass of arguments, with every field; None is null."""
     return {
         name: "..." if value and not secrets and not field.repr else _encoded(field.name, value, secrets)
         for name, field in json_fields(type(obj)).items()

@@ -18,8 +18,7 @@ class Telemetry:
     """The metrics. Each extender has its own registry, so that several can live in one process."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        """Where the metrics are registered."""
+        self.registry = CollectorRegistry()  # where the metrics are registered
         self._requests = Histogram(
             "headroom_scheduler_request_seconds",
             "Time from a request's body to its answer, by verb and outcome (answered, refused_all, bad_request, error)",

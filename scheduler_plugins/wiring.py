@@ -41,14 +41,10 @@ from scheduler_plugins.snapshot.watch import ClusterWatch
 class Parts:
     """The extender, put together."""
 
-    cache: ClusterCache
-    """The cluster."""
-    watch: ClusterWatch
-    """What feeds it."""
-    health: Health
-    """How it is."""
-    server: Server
-    """What kube-scheduler talks to."""
+    cache: ClusterCache  # the cluster
+    watch: ClusterWatch  # what feeds it
+    health: Health  # how it is
+    server: Server  # what kube-scheduler talks to
     background: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
     """What else runs until the end, by name; whatever fails in one is its own to survive."""
 

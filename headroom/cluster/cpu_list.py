@@ -4,8 +4,7 @@ from typing import Final
 
 _MOST_CPUS: Final = 1 << 16
 _MOST_DIGITS: Final = 5
-_SHOWN: Final = 80
-"""So much of a text stands in a message. [characters]"""
+_SHOWN: Final = 80  # so much of a text stands in a message. [characters]
 
 
 def count_cpus(text: str) -> int:

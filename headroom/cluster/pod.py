@@ -26,11 +26,6 @@ def pod_requests(
     In base units (cores, bytes, pieces). Sum of the containers and sidecars, or the largest init phase if that is more;
     pod-level resources override it per resource; the overhead of the runtime class is added.
 
-    Args:
-        pod: Kubernetes JSON.
-        resize: what counts while it is being resized in place.
-        only: the resources that are asked about: a pod may name tens of thousands; None: all.
-
     Raises:
         QuantityError: an amount is not a quantity.
     """

@@ -33,10 +33,6 @@ def in_effect(pod: Json, view: Resize) -> Json:
 
     Asked for 64 cores, promised 2, in effect 2: 64 are set aside, 2 where that is infeasible, and 2 are granted.
 
-    Args:
-        pod: Kubernetes JSON.
-        view: what counts.
-
     Raises:
         QuantityError: an amount is not a quantity.
     """

@@ -289,26 +289,18 @@ class _Namespace(Part):
     metadata: _Metadata
 
 
-check_pod: Final[Callable[[Any], object]] = partial(from_json, _Pod)
-"""Of a pod, what it is, asks for and got."""
+check_pod: Final[Callable[[Any], object]] = partial(from_json, _Pod)  # of a pod, what it is, asks for and got
 check_placed_pod: Final[Callable[[Any], object]] = partial(from_json, _PlacedPod)
 """The same, and where it is and may be."""
 check_node: Final[Callable[[Any], object]] = partial(from_json, _Node)
 """Of a Node; its amounts are judged one by one where they are used."""
-check_namespace: Final[Callable[[Any], object]] = partial(from_json, _Namespace)
-"""Of a Namespace."""
-check_elastic_quota: Final[Callable[[Any], object]] = partial(from_json, ElasticQuota)
-"""Of an ElasticQuota."""
-check_node_metric: Final[Callable[[Any], object]] = partial(from_json, NodeMetric)
-"""Of a NodeMetric."""
+check_namespace: Final[Callable[[Any], object]] = partial(from_json, _Namespace)  # of a Namespace
+check_elastic_quota: Final[Callable[[Any], object]] = partial(from_json, ElasticQuota)  # of an ElasticQuota
+check_node_metric: Final[Callable[[Any], object]] = partial(from_json, NodeMetric)  # of a NodeMetric
 
 
 def check_pod_terms(terms: Any, path: str) -> None:  # noqa: ANN401 - JSON from outside can be anything
     """Check required terms of a pod's affinity to pods.
-
-    Args:
-        terms: a list.
-        path: of the list in the pod.
 
     Raises:
         CodecError: a field has another shape; the message begins with its path.

@@ -14,19 +14,12 @@ from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.plugin_state import DescribablePlugin
 from scheduler_plugins.snapshot.units import Vector
 
-PATH: Final = "/debug/nodes/"
-"""What the path of a node's page begins with."""
-PLUGINS: Final = "/debug/plugins/"
-"""What the path of a plugin's page begins with."""
+PATH: Final = "/debug/nodes/"  # what the path of a node's page begins with
+PLUGINS: Final = "/debug/plugins/"  # what the path of a plugin's page begins with
 
 
 class NodePage:
-    """The pages of all nodes, and of plugins.
-
-    Args:
-        cache: the cluster.
-        clock: the present time. [unix s]
-    """
+    """The pages of all nodes, and of plugins."""
 
     def __init__(self, cache: ClusterCache, clock: Callable[[], float]) -> None:
         self._cache, self._clock = cache, clock

@@ -21,10 +21,8 @@ class Health:
 
     required: dict[str, Line] = field(default_factory=dict)
     """Without these nothing can be answered at all: "" when met, else the complaint. /readyz and /healthz fail."""
-    checks: dict[str, Line] = field(default_factory=dict)
-    """"" when well, else the complaint. /healthz fails."""
-    states: dict[str, Line] = field(default_factory=dict)
-    """Shown by /healthz?verbose, whatever they say."""
+    checks: dict[str, Line] = field(default_factory=dict)  # "" when well, else the complaint. /healthz fails.
+    states: dict[str, Line] = field(default_factory=dict)  # shown by /healthz?verbose, whatever they say
 
     def missing(self) -> list[str]:
         """What keeps the extender from answering, one sentence each."""

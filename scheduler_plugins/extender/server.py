@@ -49,15 +49,7 @@ class Meter(Protocol):
 
 
 class Server:
-    """The pages.
-
-    Args:
-        extender: answers.
-        health: what it can answer without, and what it cannot.
-        meter: where requests are counted.
-        node: tells what is known of a node, and what plugins keep.
-        watcher: what clients of load-watcher may be served.
-    """
+    """The pages."""
 
     def __init__(
         self, extender: Extender, health: Health, meter: Meter, node: NodePage, watcher: WatcherPages | None = None

@@ -22,8 +22,7 @@ from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.watch import refusal_of_pod
 
 _REMEMBERED_BYTES: Final = 32 * 2**20
-_MOST_POD_BYTES: Final = 2**20
-"""A larger pod is refused everywhere: reading it would keep all others waiting. [bytes]"""
+_MOST_POD_BYTES: Final = 2**20  # a larger pod is refused everywhere: reading it would keep all others waiting. [bytes]
 _UNREADABLE: Final = "the pod cannot be read"
 _JSON: Final = msgspec.json.Encoder()
 
@@ -52,23 +51,12 @@ class Answering:
 
     mode: Mode = Mode.SHORTLIST
     """shortlist: filter answers with the best few. weighted: filter lets all that pass through, prioritize scores."""
-    shortlist_size: int = 8
-    """How many nodes a shortlist names. [nodes]"""
-    shortlist_size_for_preferences: int = 64
-    """The same for pods with soft constraints of their own. [nodes]"""
+    shortlist_size: int = 8  # how many nodes a shortlist names. [nodes]
+    shortlist_size_for_preferences: int = 64  # the same for pods with soft constraints of their own. [nodes]
 
 
 class Extender:
-    """Answers filter, prioritize and preempt.
-
-    Args:
-        cache: the cluster.
-        cycle: the plugins.
-        answering: how to answer.
-        clock: the present time. [unix s]
-        generator: draws lots between equal nodes.
-        on_refused: is told of pods for which every node was refused; must not raise.
-    """
+    """Answers filter, prioritize and preempt."""
 
     def __init__(
         self,

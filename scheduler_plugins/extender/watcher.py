@@ -18,16 +18,14 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.report import LONGEST, NodeReport
 from scheduler_plugins.snapshot.units import Usage
 
-PREFERRED: Final = 900.0
-"""The window that load-watcher asks for first. [s]"""
+PREFERRED: Final = 900.0  # the window that load-watcher asks for first. [s]
 _SHORTER: Final[Mapping[float, float]] = {900.0: 600.0, 600.0: 300.0}
 """Which window stands for one that is not there, by one step alone, as load-watcher does it. [s]"""
 EXPIRES_SECONDS: Final = 180.0
 """A node whose last report is older is left out: upstream's plugins know no age, only absence. [s]"""
 _TYPES: Final[Mapping[str, str]] = {"cpu": CPU, "memory": MEMORY}
 _OPERATORS: Final[Mapping[str, str]] = {"avg": AVERAGE, "stdev": STDEV}
-_AT_ONCE: Final = 200
-"""After so many nodes others get their turn: some milliseconds. [nodes]"""
+_AT_ONCE: Final = 200  # after so many nodes others get their turn: some milliseconds. [nodes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +39,7 @@ class _Known:
 
 
 class WatcherPages:
-    """The pages.
-
-    Args:
-        cache: the cluster.
-        clock: the present time. [unix s]
-        healthy: whether the numbers are kept up to date.
-    """
+    """The pages."""
 
     def __init__(self, cache: ClusterCache, clock: Callable[[], float], healthy: Callable[[], bool]) -> None:
         self._cache, self._clock, self._healthy = cache, clock, healthy

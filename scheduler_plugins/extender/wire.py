@@ -23,10 +23,8 @@ class BadRequest(ValueError):  # noqa: N818 - it is what HTTP calls it
 class Arguments:
     """What kube-scheduler asks about (ExtenderArgs)."""
 
-    pod: Mapping[str, Any]
-    """The pod, as Kubernetes JSON."""
-    names: Sequence[str]
-    """The nodes in question, each once."""
+    pod: Mapping[str, Any]  # the pod, as Kubernetes JSON
+    names: Sequence[str]  # the nodes in question, each once
     nodes: Mapping[str, msgspec.Raw] | None
     """The JSON of the Nodes by name, when they were sent in full (nodeCacheCapable: false): so is the answer."""
 
@@ -35,14 +33,10 @@ class Arguments:
 class FilterResult:
     """The answer to filter (ExtenderFilterResult)."""
 
-    names: Sequence[str] = ()
-    """The nodes that the pod may be bound to."""
-    failed: Mapping[str, str] | None = None
-    """Refused nodes with their reasons, on which evicting pods may help."""
-    unresolvable: Mapping[str, str] | None = None
-    """Refused nodes with their reasons, on which it does not."""
-    error: str = ""
-    """Why there is no answer."""
+    names: Sequence[str] = ()  # the nodes that the pod may be bound to
+    failed: Mapping[str, str] | None = None  # refused nodes with their reasons, on which evicting pods may help
+    unresolvable: Mapping[str, str] | None = None  # refused nodes with their reasons, on which it does not
+    error: str = ""  # why there is no answer
     families: frozenset[str] = frozenset()
     """What the refusals are counted as, where no node is left: their reasons, without numbers."""
 
@@ -51,10 +45,8 @@ class FilterResult:
 class Preemption:
     """What kube-scheduler asks before it evicts pods (ExtenderPreemptionArgs)."""
 
-    pod: Mapping[str, Any]
-    """The pod that found no node, as Kubernetes JSON."""
-    victims: Mapping[str, Victims]
-    """The pods that would have to go, by node; maybe none."""
+    pod: Mapping[str, Any]  # the pod that found no node, as Kubernetes JSON
+    victims: Mapping[str, Victims]  # the pods that would have to go, by node; maybe none
 
 
 # The bodies

@@ -22,8 +22,7 @@ from scheduler_plugins.framework.verdict import Refusal, Verdict
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 
-MAX_SCORE = 100.0
-"""The best score; the worst is 0."""
+MAX_SCORE = 100.0  # the best score; the worst is 0
 
 Observer = Callable[[str, str, float, bool], None]
 """Is told of every call of a plugin: its name, the extension point, the seconds it took, whether it failed."""
@@ -37,12 +36,9 @@ class PluginError(Exception):
 class Enabled:
     """A plugin of the profile."""
 
-    name: str
-    """Its registered name."""
-    weight: float
-    """How much its score counts beside the others'."""
-    plugin: object
-    """The plugin; it takes part in what it implements."""
+    name: str  # its registered name
+    weight: float  # how much its score counts beside the others'
+    plugin: object  # the plugin; it takes part in what it implements
     points: frozenset[str] | None = None
     """Where it takes part: pre_filter, filter, score, post_filter; None: in all that it implements."""
 
@@ -56,12 +52,7 @@ def _unobserved(_name: str, _step: str, _seconds: float, _failed: bool) -> None:
 
 
 class Cycle:
-    """The plugins of a profile.
-
-    Args:
-        enabled: the plugins in the order in which they filter.
-        observe: is told of every call of a plugin.
-    """
+    """The plugins of a profile."""
 
     def __init__(self, enabled: Sequence[Enabled], observe: Observer = _unobserved) -> None:
         self._pre_filters = [
@@ -88,11 +79,6 @@ class Cycle:
 
     def filter(self, pod: PodRequest, nodes: Nodes, *, preempting: bool = False) -> Verdict:
         """The verdict over the nodes: a node's first refusal stands, and what refuses the pod as such comes first.
-
-        Args:
-            pod: the pod.
-            nodes: the nodes.
-            preempting: leave out plugins that have a say in preemption: they judge there what eviction can cure.
 
         Raises:
             PluginError: a plugin failed.
@@ -134,11 +120,6 @@ class Cycle:
         self, pod: PodRequest, nodes: Nodes, passed_over: AbstractSet[str] = frozenset()
     ) -> Iterator[tuple[str, Verdict]]:
         """The verdict of each plugin, by name and in order; one that refuses the pod as such refuses every node.
-
-        Args:
-            pod: the pod.
-            nodes: the nodes.
-            passed_over: names of plugins that are not asked.
 
         Raises:
             PluginError: a plugin failed.

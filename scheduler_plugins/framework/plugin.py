@@ -55,22 +55,17 @@ class ProblemKind(StrEnum):
 class Problem:
     """One thing wrong with a plugin's arguments."""
 
-    field: str
-    """Its JSON name; parts of an object are joined by dots."""
-    kind: ProblemKind
-    """What is wrong."""
-    message: str
-    """What is wrong, with the value, and what is allowed."""
+    field: str  # its JSON name; parts of an object are joined by dots
+    kind: ProblemKind  # what is wrong
+    message: str  # what is wrong, with the value, and what is allowed
 
 
 @dataclass(frozen=True, slots=True)
 class Victims:
     """The pods that would have to go from a node."""
 
-    uids: tuple[str, ...]
-    """Their uids, the most important first."""
-    budget_violations: int = 0
-    """How many of them a PodDisruptionBudget protects. [pods]"""
+    uids: tuple[str, ...]  # their uids, the most important first
+    budget_violations: int = 0  # how many of them a PodDisruptionBudget protects. [pods]
 
 
 @runtime_checkable
@@ -105,13 +100,7 @@ class PostFilterPlugin(Protocol):
     """Has a say in preemption."""
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
-        """The victims that may go, by node: those that kube-scheduler chose, fewer nodes, or others.
-
-        Args:
-            pod: the pod that found no node.
-            nodes: the nodes in question, as far as they are known.
-            victims: what kube-scheduler, or the plugin before, chose per node.
-        """
+        """The victims that may go, by node: those that kube-scheduler chose, fewer nodes, or others."""
         ...
 
 

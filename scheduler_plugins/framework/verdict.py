@@ -9,8 +9,7 @@ import numpy as np
 
 from scheduler_plugins.snapshot.arrays import BoolArray, IntArray
 
-PASSES: Final = -1
-"""Marks a node that passes, in `Verdict.refused`."""
+PASSES: Final = -1  # marks a node that passes, in `Verdict.refused`
 
 
 class Code(StrEnum):
@@ -24,8 +23,7 @@ class Code(StrEnum):
 class Refusal:
     """Why a node is refused."""
 
-    reason: str
-    """What the user reads in the FailedScheduling event, after the number of nodes."""
+    reason: str  # what the user reads in the FailedScheduling event, after the number of nodes
     eviction_helps: bool = False
     """Whether removing pods from the node can cure it, so that kube-scheduler may try preemption there."""
     kind: str = ""
@@ -41,10 +39,8 @@ class Refusal:
 class Verdict:
     """One refusal or none per node."""
 
-    refused: IntArray
-    """Index into `refusals`, or `PASSES`, shape (N,)."""
-    refusals: Sequence[Refusal]
-    """The refusals that occur."""
+    refused: IntArray  # index into `refusals`, or `PASSES`, shape (N,)
+    refusals: Sequence[Refusal]  # the refusals that occur
 
     @classmethod
     def all_pass(cls, count: int) -> "Verdict":

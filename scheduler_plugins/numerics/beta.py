@@ -20,10 +20,8 @@ _SMALLEST: Final = math.ulp(0.0)
 class Beta(NamedTuple):
     """A beta distribution, if both parameters are positive."""
 
-    alpha: float
-    """First parameter."""
-    beta: float
-    """Second parameter."""
+    alpha: float  # first parameter
+    beta: float  # second parameter
 
     @property
     def valid(self) -> bool:

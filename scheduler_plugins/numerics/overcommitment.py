@@ -23,14 +23,7 @@ def used(percent: float, capacity: float) -> float:
 
 
 def shares(average: float, stdev: float, capacity: float, request: float = 0.0) -> tuple[float, float]:
-    """Mean and deviation of the usage as shares of the capacity, each within 0 and 1; (0, 0) without a capacity.
-
-    Args:
-        average: mean usage.
-        stdev: its standard deviation.
-        capacity: what there is.
-        request: what is expected on top of the average.
-    """
+    """Mean and deviation of the usage as shares of the capacity, each within 0 and 1; (0, 0) without a capacity."""
     if capacity <= 0:
         return 0.0, 0.0
     return min(max((average + request) / capacity, 0.0), 1.0), min(max(stdev / capacity, 0.0), 1.0)
@@ -41,11 +34,6 @@ def widened(mean: float, deviation: float, window: int = 1) -> float:
 
     sigma' = min(sigma sqrt(window), sqrt(0.99 mean (1 - mean))): mean 0.5, deviation 0.1, window 4 give 0.2. And 0 for
     a mean so close to 1 that its last digit leaves no room for a distribution.
-
-    Args:
-        mean: as a share.
-        deviation: of the smoothed samples, as a share.
-        window: how many samples were averaged into one.
     """
     wide = min(deviation * math.sqrt(window), math.sqrt(largest_variance(mean) * SHARE_OF_LARGEST_VARIANCE))
     fit = with_moments(mean, wide * wide + mean * mean)
@@ -59,11 +47,6 @@ def limit_risks(
 
     (limit - capacity) / (limit - request) where the limit exceeds the capacity, else 0. Requests of 2, limits of 6 on a
     node of 4: (6 - 4) / (6 - 2) = 0.5.
-
-    Args:
-        request: what is requested in all, at most the capacity.
-        limit: what may be used in all.
-        capacity: what the nodes have.
     """
     over = limit - capacity
     risk: FloatArray = np.divide(over, limit - request, out=np.zeros(over.shape), where=over > 0)
@@ -76,13 +59,6 @@ def load_risk(mean: float, deviation: float, request: int, limit: int, capacity:
     1 - P(usage <= request), by a beta distribution of this mean and deviation. Where the limits leave a part of the
     node to nobody, on the condition that the usage is at most the limits. Mean 0.5, deviation 0.1, half of the node
     requested and limits beyond the node: 0.5.
-
-    Args:
-        mean: usage as a share of the capacity.
-        deviation: the same, see `widened`.
-        request: what the pods that are there request in all, at most the capacity.
-        limit: what they may use in all.
-        capacity: what the node has.
     """
     threshold = min(float(request) / float(capacity), 1.0) if capacity > 0 else 0.0
     within, fit = probability_below(mean, deviation, threshold)

@@ -22,10 +22,8 @@ from scheduler_plugins.snapshot.report import LONGEST
 from scheduler_plugins.snapshot.rounding import round_half_away
 from scheduler_plugins.snapshot.units import INT64_MAX, Vector
 
-NAME: Final = "LoadAwareScheduling"
-"""How profiles and tables call it."""
-EXPIRED: Final = "node(s) nodeMetric expired"
-"""Reason for refusing a node whose report is too old."""
+NAME: Final = "LoadAwareScheduling"  # how profiles and tables call it
+EXPIRED: Final = "node(s) nodeMetric expired"  # reason for refusing a node whose report is too old
 
 _PERCENT: Final = 100
 _DOUBLE_SLACK: Final = 42

@@ -51,12 +51,9 @@ class Aggregated:
 class Thresholds:
     """The usage thresholds that hold on one node; each group is in percent, by resource name."""
 
-    usage: Mapping[str, int]
-    """Of all that the node uses."""
-    prod: Mapping[str, int]
-    """Of what Prod pods use."""
-    aggregated: Aggregated
-    """Of an aggregate of what the node uses."""
+    usage: Mapping[str, int]  # of all that the node uses
+    prod: Mapping[str, int]  # of what Prod pods use
+    aggregated: Aggregated  # of an aggregate of what the node uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +188,7 @@ def _read_thresholds(text: str) -> tuple[Thresholds | None, str]:
     return found, ""
 
 
-_thresholds: Final = BoundedCache(_read_thresholds, 4 * 2**20, of_json)
-"""Nodes of a pool have the same text."""
+_thresholds: Final = BoundedCache(_read_thresholds, 4 * 2**20, of_json)  # Nodes of a pool have the same text
 
 
 def _lowered(data: object) -> dict[str, Any]:

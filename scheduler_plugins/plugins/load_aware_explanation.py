@@ -18,14 +18,10 @@ _GIBIBYTE: Final = 2**30
 class Group(IntEnum):
     """Which of the exclusive groups of thresholds judges a pod on a node."""
 
-    USAGE = 0
-    """`usageThresholds`, against what the node uses."""
-    AGGREGATED = 1
-    """`aggregated.usageThresholds`, against a statistic over a window."""
-    PREDICTED = 2
-    """`usageThresholds`, against what the node is predicted to use at most."""
-    PROD = 3
-    """`prodUsageThresholds`, against what Prod pods use."""
+    USAGE = 0  # `usageThresholds`, against what the node uses
+    AGGREGATED = 1  # `aggregated.usageThresholds`, against a statistic over a window
+    PREDICTED = 2  # `usageThresholds`, against what the node is predicted to use at most
+    PROD = 3  # `prodUsageThresholds`, against what Prod pods use
 
     @property
     def argument(self) -> str:
@@ -48,26 +44,16 @@ class Group(IntEnum):
 class Account:
     """What the filter compares for one pod."""
 
-    by_prod: BoolArray
-    """Where the Prod group judges, shape (N,)."""
-    aggregated: BoolArray
-    """Where the aggregated group judges, shape (N,)."""
-    by_peak: BoolArray
-    """Where the usage group judges by the predicted peak, shape (N,)."""
-    limit: IntArray
-    """The thresholds, shape (N, R); 0: not checked. [%]"""
-    load: IntArray
-    """Usage with what is expected, of the pod, too, shape (N, R). [per resource of the load rules]"""
-    percent: IntArray
-    """The same in percent of allocatable, shape (N, R)."""
-    over: BoolArray
-    """Where it is known to be more than the threshold, shape (N, R)."""
-    checked: BoolArray
-    """Where there are a threshold and a NodeMetric, shape (N,)."""
-    expired: BoolArray
-    """Where the report is too old, and that matters, shape (N,)."""
-    known: BoolArray
-    """Where there is a usage to compare, shape (N, R)."""
+    by_prod: BoolArray  # where the Prod group judges, shape (N,)
+    aggregated: BoolArray  # where the aggregated group judges, shape (N,)
+    by_peak: BoolArray  # where the usage group judges by the predicted peak, shape (N,)
+    limit: IntArray  # the thresholds, shape (N, R); 0: not checked. [%]
+    load: IntArray  # usage with what is expected, of the pod, too, shape (N, R). [per resource of the load rules]
+    percent: IntArray  # the same in percent of allocatable, shape (N, R)
+    over: BoolArray  # where it is known to be more than the threshold, shape (N, R)
+    checked: BoolArray  # where there are a threshold and a NodeMetric, shape (N,)
+    expired: BoolArray  # where the report is too old, and that matters, shape (N,)
+    known: BoolArray  # where there is a usage to compare, shape (N, R)
 
     def groups(self) -> IntArray:
         """The `Group` that judges each node, shape (N,)."""
@@ -78,15 +64,7 @@ class Account:
 def explanation(
     args: LoadAwareArguments, pod: PodRequest, nodes: Nodes, account: Account, scores: IntArray
 ) -> list[Mapping[str, Any]]:
-    """What the plugin says of each node.
-
-    Args:
-        args: the plugin's arguments.
-        pod: the pod.
-        nodes: the nodes.
-        account: what the filter compares for them.
-        scores: their scores, shape (N,).
-    """
+    """What the plugin says of each node."""
     return [{**dict(_of_node(args, pod, nodes, account, row)), "score": int(scores[row])} for row in range(len(nodes))]
 
 

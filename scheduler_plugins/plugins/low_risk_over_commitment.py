@@ -23,10 +23,8 @@ from scheduler_plugins.snapshot.rounding import round_half_away
 from scheduler_plugins.snapshot.units import Vector
 from scheduler_plugins.snapshot.utilisation import Statistic, Utilisation
 
-NAME: Final = "LowRiskOverCommitment"
-"""How profiles and tables call it."""
-RESOURCES: Final = ("cpu", "memory")
-"""The resources it looks at; the rows of its arrays."""
+NAME: Final = "LowRiskOverCommitment"  # how profiles and tables call it
+RESOURCES: Final = ("cpu", "memory")  # the resources it looks at; the rows of its arrays
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _DEFAULT_WEIGHT: Final = 0.5
@@ -34,19 +32,15 @@ _MOST: Final = 2**50
 """More than this, a pebibyte, counts as this, so that sums over 8,000 pods stay in 64 bits. [milli-cores, bytes]"""
 _PERCENT: Final = 100.0
 _UNITS: Final = ("Milli", "Bytes")
-_REQUEST, _LIMIT, _BEST_EFFORT = slice(0, 2), slice(2, 4), 4
-"""Columns of a pod's numbers, and of their sums."""
+_REQUEST, _LIMIT, _BEST_EFFORT = slice(0, 2), slice(2, 4), 4  # columns of a pod's numbers, and of their sums
 
 
 class Totals(NamedTuple):
     """What the pods of some nodes ask for, shape (2, N): a row per resource. [milli-cores, bytes]"""
 
-    request: IntArray
-    """Requests; at most the capacity."""
-    limit: IntArray
-    """Limits."""
-    capacity: IntArray
-    """What the nodes have to give."""
+    request: IntArray  # requests; at most the capacity
+    limit: IntArray  # Limits
+    capacity: IntArray  # what the nodes have to give
 
 
 @dataclass(frozen=True, slots=True)

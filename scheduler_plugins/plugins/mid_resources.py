@@ -18,14 +18,11 @@ from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, N
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import NodeReport
 
-NAME: Final = "MidResources"
-"""How profiles and tables call it."""
+NAME: Final = "MidResources"  # how profiles and tables call it
 DEFICIT: Final = "node(s) Mid resources oversold"
 """Reason for refusing a node whose Mid pods bought more than may be sold."""
-STALE: Final = "node(s) Mid prediction expired"
-"""Reason for refusing a node whose prediction is too old."""
-ABSENT: Final = "node(s) Mid prediction missing"
-"""Reason for refusing a node that reports no prediction."""
+STALE: Final = "node(s) Mid prediction expired"  # reason for refusing a node whose prediction is too old
+ABSENT: Final = "node(s) Mid prediction missing"  # reason for refusing a node that reports no prediction
 
 _REFUSALS: Final = (Refusal(DEFICIT), Refusal(ABSENT), Refusal(STALE))
 _DEFICIT, _ABSENT, _STALE = range(3)

@@ -12,8 +12,7 @@ from scheduler_plugins.quota.amounts import is_scalar
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes, NodeState
 from scheduler_plugins.snapshot.pod import PodRequest
 
-NAME: Final = "NodeResourcesAllocatable"
-"""How profiles and tables call it."""
+NAME: Final = "NodeResourcesAllocatable"  # how profiles and tables call it
 
 _BEST: Final = 100
 _LARGEST_SPAN: Final = (2**63 - 1) // _BEST

@@ -14,10 +14,8 @@ _NOTHING: Mapping[str, Any] = {}
 class Complaints:
     """What is wrong with a profile so far, and what was passed over."""
 
-    mistakes: list[str]
-    """One sentence each, with the path of the field and the way out."""
-    notes: list[str]
-    """One sentence each; none of them keeps the extender from starting."""
+    mistakes: list[str]  # one sentence each, with the path of the field and the way out
+    notes: list[str]  # one sentence each; none of them keeps the extender from starting
 
     def unknown(self, data: Mapping[Any, Any], known: Collection[str], path: str) -> None:
         """Complain of every name that is not known."""

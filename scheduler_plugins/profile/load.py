@@ -18,11 +18,6 @@ _MOST_TOLD: Final = 50
 def load_profile(path: Path, mode: str | None = None, scheduler_name: str | None = None) -> Profile:
     """Read a profile.
 
-    Args:
-        path: the YAML file.
-        mode: overrides the profile's mode.
-        scheduler_name: which profile of a KubeSchedulerConfiguration; None: the only one.
-
     Raises:
         ProfileError: it cannot be read, or says something that is not understood; names every mistake.
     """
@@ -36,12 +31,6 @@ def load_profile(path: Path, mode: str | None = None, scheduler_name: str | None
 
 def parse_profile(content: str, origin: str, mode: str | None = None, scheduler_name: str | None = None) -> Profile:
     """Read a profile's text.
-
-    Args:
-        content: YAML (or JSON) of kind HeadroomSchedulerConfiguration or KubeSchedulerConfiguration.
-        origin: how messages call it, as the start of a sentence.
-        mode: overrides the profile's mode.
-        scheduler_name: which profile of a KubeSchedulerConfiguration; None: the only one.
 
     Raises:
         ProfileError: it says something that is not understood; names every mistake.

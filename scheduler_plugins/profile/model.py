@@ -13,13 +13,10 @@ from scheduler_plugins.framework.plugin import LoadAccounting
 from scheduler_plugins.requeue.settings import RequeueSettings
 from scheduler_plugins.snapshot.estimate import LoadRules
 
-API_VERSION: Final = "headroom.dev/v1alpha1"
-"""Version of the profile's own format."""
-KIND: Final = "HeadroomSchedulerConfiguration"
-"""Kind of the profile's own format."""
+API_VERSION: Final = "headroom.dev/v1alpha1"  # version of the profile's own format
+KIND: Final = "HeadroomSchedulerConfiguration"  # kind of the profile's own format
 
-DEFAULT_PROFILE: Final = Path(__file__).parents[1] / "profile.yaml"
-"""The profile that is in force when none is given."""
+DEFAULT_PROFILE: Final = Path(__file__).parents[1] / "profile.yaml"  # the profile that is in force when none is given
 
 
 class ProfileError(ValueError):
@@ -30,16 +27,12 @@ class ProfileError(ValueError):
 class Profile:
     """What the extender does."""
 
-    enabled: Sequence[Enabled]
-    """The plugins, in the order in which they filter."""
-    answering: Answering = field(default_factory=Answering)
-    """Mode and sizes of the answers."""
-    in_flight_seconds: float = 30.0
-    """How long a pod that was answered for and then not heard of stays charged. [s]"""
+    enabled: Sequence[Enabled]  # the plugins, in the order in which they filter
+    answering: Answering = field(default_factory=Answering)  # mode and sizes of the answers
+    in_flight_seconds: float = 30.0  # how long a pod that was answered for and then not heard of stays charged. [s]
     waking: RequeueSettings = field(default_factory=RequeueSettings)
     """How pods that were refused are woken, and told of."""
-    notes: tuple[str, ...] = ()
-    """What was passed over or filled in, and why; for the log."""
+    notes: tuple[str, ...] = ()  # what was passed over or filled in, and why; for the log
 
     @property
     def load_rules(self) -> LoadRules:

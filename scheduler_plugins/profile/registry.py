@@ -23,12 +23,10 @@ from scheduler_plugins.framework.plugin import (
 )
 from scheduler_plugins.plugins import PLUGINS
 
-ENTRY_POINT_GROUP: Final = "headroom.scheduler_plugins"
-"""Where other distributions announce plugins."""
+ENTRY_POINT_GROUP: Final = "headroom.scheduler_plugins"  # where other distributions announce plugins
 
 _TAKES_PART: Final = (PreFilterPlugin, FilterPlugin, ScorePlugin, PostFilterPlugin, ReservePlugin)
-_ROOT: Final = re.compile(r"[.\[:]")
-"""Ends the name of an argument in a path into it."""
+_ROOT: Final = re.compile(r"[.\[:]")  # ends the name of an argument in a path into it
 _UPSTREAM_ARGS: Final = "kubescheduler.config.k8s.io/"
 
 
@@ -45,11 +43,6 @@ def _announced() -> Mapping[str, EntryPoint]:
 
 def build(name: str, arguments: object, path: str) -> Any:  # noqa: ANN401 - a class that only the registry knows
     """The plugin of that name with these arguments, defaults filled in.
-
-    Args:
-        name: its name; one of `known`.
-        arguments: its arguments as JSON; upstream's `apiVersion` and `kind` may head them.
-        path: where they stand, for messages.
 
     Raises:
         ArgumentError: the arguments do not fit, or the plugin itself cannot be used; all mistakes.

@@ -4,12 +4,9 @@ from typing import Any, Final
 
 import yaml
 
-LONGEST: Final = 256 * 1024
-"""The longest text that is read. [characters]"""
-DEEPEST: Final = 32
-"""How deep objects may be nested."""
-LARGEST: Final = 20_000
-"""How many values a text may come to, anchors written out."""
+LONGEST: Final = 256 * 1024  # the longest text that is read. [characters]
+DEEPEST: Final = 32  # how deep objects may be nested
+LARGEST: Final = 20_000  # how many values a text may come to, anchors written out
 
 
 class TextError(ValueError):
@@ -43,8 +40,7 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = 0
-        self._sizes: dict[yaml.Node, tuple[int, int]] = {}
-        """Values and depth of each node, every alias written out."""
+        self._sizes: dict[yaml.Node, tuple[int, int]] = {}  # values and depth of each node, every alias written out
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:  # noqa: ANN401 - PyYAML's own
         """A node within the bounds; its parts are composed before it."""

@@ -14,16 +14,12 @@ from scheduler_plugins.profile import registry
 from scheduler_plugins.profile.fields import Complaints
 from scheduler_plugins.profile.model import Profile
 
-KIND: Final = "KubeSchedulerConfiguration"
-"""Kind of kube-scheduler's configuration."""
+KIND: Final = "KubeSchedulerConfiguration"  # kind of kube-scheduler's configuration
 API_VERSIONS: Final = tuple(f"kubescheduler.config.k8s.io/{version}" for version in ("v1", "v1beta3", "v1beta2"))
 """The versions whose profiles are understood; they are the same in what is read here."""
-DEFAULT_NAME: Final = "default-scheduler"
-"""Name of a profile that has none."""
-ALL: Final = "*"
-"""Stands for all plugins in a list of disabled ones."""
-MULTI_POINT: Final = "multiPoint"
-"""Stands for every extension point."""
+DEFAULT_NAME: Final = "default-scheduler"  # name of a profile that has none
+ALL: Final = "*"  # stands for all plugins in a list of disabled ones
+MULTI_POINT: Final = "multiPoint"  # stands for every extension point
 
 POINTS: Final[Mapping[str, str]] = {
     "preFilter": "pre_filter",
@@ -65,8 +61,7 @@ class _Listed:
 
     everywhere: bool = False
     weight: float = 1.0
-    points: dict[str, float] = field(default_factory=dict)
-    """Extension point -> weight there."""
+    points: dict[str, float] = field(default_factory=dict)  # extension point -> weight there
 
 
 def parse(data: Mapping[str, Any], scheduler_name: str | None, complaints: Complaints) -> Profile:
@@ -118,18 +113,11 @@ def _choose(
 
 
 class _Reader:
-    """Reads the sections of `plugins`, one extension point after the other.
-
-    Args:
-        path: where they stand.
-        complaints: what is wrong goes there.
-    """
+    """Reads the sections of `plugins`, one extension point after the other."""
 
     def __init__(self, path: str, complaints: Complaints) -> None:
-        self.listed: dict[str, _Listed] = {}
-        """Our plugins by name, in the order of the file."""
-        self.path = path
-        """Where they stand."""
+        self.listed: dict[str, _Listed] = {}  # our plugins by name, in the order of the file
+        self.path = path  # where they stand
         self._complaints = complaints
         self._disabled: dict[str, set[str]] = {}
         self._known = registry.known()

@@ -33,10 +33,6 @@ class LoadWatcher:
 def decode(document: Any, now: float) -> Answer:  # noqa: ANN401 - JSON from outside can be anything
     """What the service's answer says.
 
-    Args:
-        document: the JSON.
-        now: the time of a document that does not state its own, or states one that is still to come. [unix s]
-
     Raises:
         ProviderError: it is not an answer of load-watcher.
     """

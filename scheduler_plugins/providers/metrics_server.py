@@ -21,10 +21,8 @@ from scheduler_plugins.providers.spec import ProviderSpec
 from scheduler_plugins.providers.web import BODY_LIMIT, bounded, parsed
 from scheduler_plugins.snapshot.units import units, unix_time
 
-NODES: Final = "/apis/metrics.k8s.io/v1beta1/nodes"
-"""Where usage is."""
-RESOURCES: Final[Mapping[str, str]] = {"cpu": CPU, "memory": MEMORY}
-"""load-watcher's type by resource."""
+NODES: Final = "/apis/metrics.k8s.io/v1beta1/nodes"  # where usage is
+RESOURCES: Final[Mapping[str, str]] = {"cpu": CPU, "memory": MEMORY}  # load-watcher's type by resource
 _ABSENT: Final = "the API server knows no metrics.k8s.io: is metrics-server, or what stands for it, installed?"
 
 

@@ -21,8 +21,7 @@ from scheduler_plugins.providers.readings import AVERAGE, CPU, MEMORY, STDEV
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
 from scheduler_plugins.providers.web import Site
 
-ADDRESS: Final = "http://prometheus-k8s:9090"
-"""Where it is by default, as for upstream."""
+ADDRESS: Final = "http://prometheus-k8s:9090"  # where it is by default, as for upstream
 CPU_METRIC: Final = "instance:node_cpu:ratio"
 MEMORY_METRIC: Final = "instance:node_memory_utilisation:ratio"
 NODE_LABEL: Final = "instance"
@@ -34,15 +33,7 @@ _PAIR: Final = 2
 
 
 def query(expression: str, function: str, window: str, host: str = "", step: str = "30s") -> str:
-    """A query for a function over a window.
-
-    Args:
-        expression: name of a series, perhaps with a selector; anything else is asked as a subquery.
-        function: such as `avg_over_time`.
-        window: Prometheus' duration.
-        host: only this one, by the label `instance`; for names of series alone.
-        step: how often a subquery looks.
-    """
+    """A query for a function over a window."""
     if not _SELECTOR.fullmatch(expression):
         return f"{function}(({expression})[{window}:{step}])"
     selector = f'{{{NODE_LABEL}="{host}"}}' if host else ""
@@ -59,10 +50,8 @@ def age_query(expression: str, window: str, step: str = "30s") -> str:
 class Naming:
     """How a series names its node."""
 
-    label: str = NODE_LABEL
-    """The label."""
-    pattern: re.Pattern[str] | None = None
-    """Takes the name out of it; None: the label is the name."""
+    label: str = NODE_LABEL  # the label
+    pattern: re.Pattern[str] | None = None  # takes the name out of it; None: the label is the name
 
     def node(self, labels: object) -> str | None:
         """The node's name; None when the series names none."""

@@ -11,8 +11,7 @@ from scheduler_plugins.providers.spec import ProviderSpec
 Metric: TypeAlias = Mapping[str, Any]
 """One value, as load-watcher writes it: `name`, `type`, `operator`, `rollup`, `value` [%]."""
 
-LARGEST_PERCENT: Final = 1000.0
-"""More than this of what a node has is no measurement. [%]"""
+LARGEST_PERCENT: Final = 1000.0  # more than this of what a node has is no measurement. [%]
 
 
 class ProviderError(Exception):
@@ -23,39 +22,28 @@ class ProviderError(Exception):
 class NodeAnswer:
     """What a provider says of one node."""
 
-    metrics: Sequence[Metric]
-    """Its metrics."""
-    measured_at: float
-    """End of the window that they are of. [unix s]"""
+    metrics: Sequence[Metric]  # its metrics
+    measured_at: float  # end of the window that they are of. [unix s]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What one fetch brought."""
 
-    nodes: Mapping[str, NodeAnswer]
-    """By the name that the provider has for the node."""
-    unusable: int = 0
-    """How many values or nodes could not be understood, and were left out."""
-    remark: str = ""
-    """What a person should know about it."""
+    nodes: Mapping[str, NodeAnswer]  # by the name that the provider has for the node
+    unusable: int = 0  # how many values or nodes could not be understood, and were left out
+    remark: str = ""  # what a person should know about it
 
 
 class Provider(Protocol):
     """Knows the utilisation of nodes."""
 
-    name: str
-    """What the profile calls it."""
-    address: str
-    """Where it is, for messages."""
-    smoothed: bool
-    """Whether each of its samples is itself a mean over some minutes."""
+    name: str  # what the profile calls it
+    address: str  # where it is, for messages
+    smoothed: bool  # whether each of its samples is itself a mean over some minutes
 
     async def fetch(self, now: float) -> Answer:
         """Ask it.
-
-        Args:
-            now: the present time. [unix s]
 
         Raises:
             ProviderError: there is nothing that can be used.
@@ -67,14 +55,12 @@ class Provider(Protocol):
 class Cluster:
     """What a provider may need of the cluster."""
 
-    api: ApiServer
-    """The session with the API server."""
+    api: ApiServer  # the session with the API server
     allocatable: Callable[[str], Mapping[str, int] | None]
     """What a node has to give by its status; None: there is no such node. [milli-cores for cpu, else base units]"""
 
 
-Factory: TypeAlias = Callable[[ProviderSpec, Cluster], Provider]
-"""Makes a provider."""
+Factory: TypeAlias = Callable[[ProviderSpec, Cluster], Provider]  # makes a provider
 
 
 def percent(value: object) -> float | None:

@@ -5,16 +5,11 @@ from typing import Any, Final
 
 from scheduler_plugins.snapshot.utilisation import Statistic, Utilisation
 
-CPU: Final = "CPU"
-"""`type` of a metric of the CPU; case matters."""
-MEMORY: Final = "Memory"
-"""`type` of a metric of the memory."""
-AVERAGE: Final = "AVG"
-"""`operator` of an average."""
-STDEV: Final = "STD"
-"""`operator` of a standard deviation."""
-LATEST: Final = "Latest"
-"""`operator` of a plain sample; an empty one means the same."""
+CPU: Final = "CPU"  # `type` of a metric of the CPU; case matters
+MEMORY: Final = "Memory"  # `type` of a metric of the memory
+AVERAGE: Final = "AVG"  # `operator` of an average
+STDEV: Final = "STD"  # `operator` of a standard deviation
+LATEST: Final = "Latest"  # `operator` of a plain sample; an empty one means the same
 
 _SAMPLES: Final = ("", LATEST)
 
@@ -37,10 +32,6 @@ def statistic(metrics: Sequence[Mapping[str, Any]], kind: str) -> Statistic | No
 
     The last average counts; a plain sample stands for it only while no average came before. Any metric of the type
     makes the rest known: what is not stated is 0.
-
-    Args:
-        metrics: load-watcher's list.
-        kind: `CPU` or `MEMORY`.
     """
     average, stdev, known, averaged = 0.0, 0.0, False, False
     for metric in metrics:

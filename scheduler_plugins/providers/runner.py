@@ -20,13 +20,11 @@ from scheduler_plugins.providers.registry import LOAD_WATCHER, PROVIDERS
 from scheduler_plugins.providers.spec import ProviderSpec
 from scheduler_plugins.snapshot.utilisation import Utilisation
 
-LONGEST_PAUSE: Final = 300.0
-"""The longest wait between two tries of a provider that does not answer. [s]"""
+LONGEST_PAUSE: Final = 300.0  # the longest wait between two tries of a provider that does not answer. [s]
 _FIRST_PAUSE: Final = 2.0
 _JITTER: Final = 0.1
 _NAMES_SHOWN: Final = 3
-_AT_ONCE: Final = 100
-"""So many nodes are some milliseconds of work. [nodes]"""
+_AT_ONCE: Final = 100  # so many nodes are some milliseconds of work. [nodes]
 _BUCKETS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _LOG: Final = logging.getLogger(__name__)
 
@@ -88,12 +86,9 @@ class ProviderMetrics:
 class Match:
     """How the names in an answer agree with the cluster's."""
 
-    matched: int
-    """Nodes that are in both."""
-    missing: Sequence[str]
-    """Nodes that the answer leaves out, sorted."""
-    unknown: Sequence[str]
-    """Names that are no nodes, sorted."""
+    matched: int  # Nodes that are in both
+    missing: Sequence[str]  # Nodes that the answer leaves out, sorted
+    unknown: Sequence[str]  # names that are no nodes, sorted
 
     @classmethod
     def of(cls, answered: Mapping[str, object], nodes: Sequence[str]) -> "Match":

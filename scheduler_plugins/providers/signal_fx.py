@@ -9,8 +9,7 @@ from scheduler_plugins.providers.readings import AVERAGE, CPU, MEMORY
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
 from scheduler_plugins.providers.web import Site
 
-ADDRESS: Final = "https://api.signalfx.com"
-"""Where it is by default."""
+ADDRESS: Final = "https://api.signalfx.com"  # where it is by default
 TOKEN_HEADER: Final = "X-SF-Token"  # noqa: S105 - the name of a header
 POINTS: Final = "/v1/timeserieswindow"
 SERIES: Final = "/v2/metrictimeseries"
@@ -43,11 +42,6 @@ def series_params(found: str) -> dict[str, str]:
 
 def decode(kind: str, points: Any, series: Any) -> tuple[dict[str, Metric], int]:  # noqa: ANN401
     """The mean of one metric by host, and how many series were no use.
-
-    Args:
-        kind: load-watcher's type.
-        points: the answer with the points of each series.
-        series: the answer that says which host each series is of; the host's name ends at the first dot.
 
     Raises:
         ProviderError: one of them is not an answer of SignalFx.

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 _LONGEST_WINDOW: Final = 24 * 3600.0
 _SECONDS: Final = (1.0, 3600.0)
-_METRIC: Final = 4096
-"""The longest query that is sent. [characters]"""
+_METRIC: Final = 4096  # the longest query that is sent. [characters]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +112,7 @@ def _pattern_mistakes(pattern: str) -> list[str]:
 class ProviderSpec:
     """Everything that a provider is made from."""
 
-    metric_provider: MetricProvider
-    """What the arguments say of the provider."""
+    metric_provider: MetricProvider  # what the arguments say of the provider
     watcher_address: str | None = None
     """URL of a load-watcher service; if given, the provider is that service whatever else is said."""
     parity: bool = False

@@ -20,16 +20,13 @@ from headroom.kube.errors import LoginError
 from scheduler_plugins.providers.provider import ProviderError
 from scheduler_plugins.providers.spec import MetricProvider
 
-BODY_LIMIT: Final = 64 * 2**20
-"""Largest answer that is read: 5,000 nodes have about 5 MiB. [bytes]"""
-BEARER: Final = "Authorization"
-"""The header that has a bearer token."""
+BODY_LIMIT: Final = 64 * 2**20  # largest answer that is read: 5,000 nodes have about 5 MiB. [bytes]
+BEARER: Final = "Authorization"  # the header that has a bearer token
 _CHUNK: Final = 2**16
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _OK: Final = 200
 _REDIRECTS: Final = range(300, 400)
-_SHOWN: Final = 200
-"""How much of an answer that is none is shown. [characters]"""
+_SHOWN: Final = 200  # how much of an answer that is none is shown. [characters]
 _VEIL: Final = "..."
 
 
@@ -37,14 +34,10 @@ _VEIL: Final = "..."
 class Site:
     """A provider's HTTP server."""
 
-    address: str
-    """Its URL."""
-    settings: MetricProvider
-    """Token, TLS, deadline."""
-    login_header: str = BEARER
-    """The header that has the token; of this one it is a bearer token."""
-    body_limit: int = BODY_LIMIT
-    """Largest answer that is read. [bytes]"""
+    address: str  # its URL
+    settings: MetricProvider  # token, TLS, deadline
+    login_header: str = BEARER  # the header that has the token; of this one it is a bearer token
+    body_limit: int = BODY_LIMIT  # largest answer that is read. [bytes]
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator["Session"]:

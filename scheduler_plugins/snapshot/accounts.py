@@ -34,11 +34,7 @@ class PodAccount(Protocol):
 
 
 class Accounts:
-    """The accounts of a profile's plugins.
-
-    Args:
-        plugins: by name; those that want none are passed over.
-    """
+    """The accounts of a profile's plugins."""
 
     def __init__(self, plugins: Mapping[str, object]) -> None:
         self._plugins = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, PodAccount)}
@@ -47,8 +43,7 @@ class Accounts:
         for name, plugin in self._plugins.items():
             slices[name] = slice(start, start + plugin.width())
             start += plugin.width()
-        self.width: Final = start
-        """How many numbers there are of a pod, over all plugins."""
+        self.width: Final = start  # how many numbers there are of a pod, over all plugins
         self.slices: Final[Mapping[str, slice]] = MappingProxyType(slices)
         """Which of them belong to a plugin, by its name."""
         # Pods of one workload share one object, so that 150,000 pods cost little.

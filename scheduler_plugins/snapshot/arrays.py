@@ -14,24 +14,20 @@ from scheduler_plugins.snapshot.units import Vector
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
-Table: TypeAlias = NDArray[Any]
-"""A structured array: one record per node."""
+Table: TypeAlias = NDArray[Any]  # a structured array: one record per node
 
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
     """What is known of one node when its record is made."""
 
-    name: str
-    """Name of the Node."""
-    annotations: Mapping[str, str]
-    """Its annotations."""
+    name: str  # name of the Node
+    annotations: Mapping[str, str]  # its annotations
     allocatable: Mapping[str, int]
     """What it has to give, raw-allocatable annotation included. [milli-cores for cpu, else base units]"""
     own_allocatable: Mapping[str, int]
     """What its status alone says that it has to give. [milli-cores for cpu, else base units]"""
-    ledger: NodeLedger
-    """Its measured and expected load. To be read only."""
+    ledger: NodeLedger  # its measured and expected load. To be read only.
     sums: Mapping[str, Vector]
     """Sums over the pods that are bound to it, by the name of the plugin that wants them (see `accounts`)."""
     readings: Mapping[str, Any]
@@ -61,24 +57,16 @@ class AnnotationReader(Protocol):
 class Nodes:
     """Some nodes at one moment; row i of every array belongs to `names[i]`."""
 
-    names: Sequence[str]
-    """Their names."""
-    tables: Mapping[str, Table]
-    """By plugin name: the records that the plugin asked for, shape (N,)."""
-    in_flight: IntArray
-    """Expected usage of pods whose binding has not been seen yet, shape (N, R)."""
-    in_flight_prod: IntArray
-    """The part of it that is Prod, shape (N, R)."""
-    sums: IntArray
-    """Sums over the bound pods that plugins want, shape (N, W): see `bound`."""
-    in_flight_sums: IntArray
-    """The same over the pods in flight, shape (N, W)."""
-    accounts: Mapping[str, slice]
-    """Which columns of the sums belong to a plugin, by its name."""
+    names: Sequence[str]  # their names
+    tables: Mapping[str, Table]  # by plugin name: the records that the plugin asked for, shape (N,)
+    in_flight: IntArray  # expected usage of pods whose binding has not been seen yet, shape (N, R)
+    in_flight_prod: IntArray  # the part of it that is Prod, shape (N, R)
+    sums: IntArray  # sums over the bound pods that plugins want, shape (N, W): see `bound`
+    in_flight_sums: IntArray  # the same over the pods in flight, shape (N, W)
+    accounts: Mapping[str, slice]  # which columns of the sums belong to a plugin, by its name
     kept: Mapping[str, PluginState]
     """What plugins keep of the whole cluster, by their names: as it is now, not as it was."""
-    now: float
-    """The time to judge ages by. [unix s]"""
+    now: float  # the time to judge ages by. [unix s]
 
     def __len__(self) -> int:
         return len(self.names)
@@ -114,8 +102,7 @@ class Nodes:
 class Snapshot(Nodes):
     """All nodes at one moment."""
 
-    index: Mapping[str, int]
-    """Row by name."""
+    index: Mapping[str, int]  # row by name
 
     def select(self, names: Sequence[str]) -> tuple[Nodes, list[str]]:
         """The nodes of these names, in this order, and the names that are not known."""

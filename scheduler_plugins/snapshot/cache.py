@@ -57,8 +57,7 @@ class ClusterCache:
         steady: Callable[[], float] | None = None,
     ) -> None:
         plugins = plugins or {}
-        self.rules = rules
-        """How load is counted."""
+        self.rules = rules  # how load is counted
         self._accounts = Accounts(plugins)
         self._tables = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, NodeTable)}
         self._readers = [plugin for plugin in plugins.values() if isinstance(plugin, AnnotationReader)]
@@ -110,21 +109,12 @@ class ClusterCache:
         return self._readings.get(node, _NO_READINGS)
 
     def select(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
-        """The present state of some nodes, in this order, for one decision; and the names that are not known.
-
-        Args:
-            names: the nodes.
-            now: the time to judge ages by. [unix s]
-        """
+        """The present state of some nodes, in this order, for one decision; and the names that are not known."""
         self._catch_up(now)
         return self._rows.select(names, now)
 
     def freeze(self, now: float) -> Snapshot:
-        """The present state of all nodes.
-
-        Args:
-            now: the time to judge ages by. [unix s]
-        """
+        """The present state of all nodes."""
         self._catch_up(now)
         return self._rows.freeze(now)
 
@@ -212,22 +202,12 @@ class ClusterCache:
     # What plugins' own sources say
 
     def put_readings(self, plugin: str, readings: Mapping[str, Any]) -> None:
-        """Replace all that a plugin's own source said.
-
-        Args:
-            plugin: its name.
-            readings: by node; a node that is absent has none any more.
-        """
+        """Replace all that a plugin's own source said."""
         self.retain_readings(plugin, readings.keys())
         self.update_readings(plugin, readings)
 
     def update_readings(self, plugin: str, readings: Mapping[str, Any]) -> None:
-        """Take some of what a plugin's own source said.
-
-        Args:
-            plugin: its name.
-            readings: by node; of other nodes the last ones stay.
-        """
+        """Take some of what a plugin's own source said."""
         for name, reading in readings.items():
             given = self._readings.setdefault(name, {})
             if given.get(plugin) != reading:
@@ -280,10 +260,6 @@ class ClusterCache:
 
     def put_pod(self, pod: Mapping[str, Any], now: float) -> None:
         """Add or update a Pod: assign it where it is bound, or take it away when it has ended.
-
-        Args:
-            pod: Kubernetes JSON.
-            now: the time of scheduling of a pod that does not state it. [unix s]
 
         Raises:
             ValueError: a request or limit is not a quantity, or a time cannot be read.
@@ -341,13 +317,7 @@ class ClusterCache:
     # Pods in flight
 
     def charge(self, pod: PodRequest, names: Sequence[str], now: float) -> None:
-        """Charge a pod to the nodes that it may be bound to, in place of any former charge of it.
-
-        Args:
-            pod: the pod that was answered for.
-            names: the nodes of the answer; none while it is not known which of them it will be.
-            now: when. [unix s]
-        """
+        """Charge a pod to the nodes that it may be bound to, in place of any former charge of it."""
         self.release(pod.uid)
         if pod.uid in self._placed or pod.uid in self._tombstones:
             return
@@ -358,10 +328,6 @@ class ClusterCache:
 
     def reserve_unconfirmed(self, pod: Mapping[str, Any], now: float) -> None:
         """A Pod was there before we were: if it is pending, an earlier run may have answered for it.
-
-        Args:
-            pod: Kubernetes JSON.
-            now: when. [unix s]
 
         Raises:
             ValueError: a request or limit is not a quantity, or a time cannot be read.

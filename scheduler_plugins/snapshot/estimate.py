@@ -24,8 +24,7 @@ _COLOCATED: Final[Mapping[PriorityBand, Mapping[str, str]]] = {
 _UNREQUESTED: Final[Mapping[str, int]] = {"cpu": 250, "memory": 200 * 2**20}
 """The estimate of a pod that asks for nothing: 250 milli-cores, 200 MiB. Not scaled."""
 
-LONGEST_ANNOTATION: Final = 4096
-"""An annotation that is longer is not read. [characters]"""
+LONGEST_ANNOTATION: Final = 4096  # an annotation that is longer is not read. [characters]
 _LONGEST_REASON: Final = 200
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _INT64: Final = range(-(2**63), 2**63)
@@ -58,10 +57,6 @@ def estimate_pod(pod: Mapping[str, Any], rules: LoadRules) -> dict[str, int]:
     A Mid or Batch pod asks for its tier's resources; what any pod requests natively counts, too, where that is more:
     whoever creates a pod chooses its labels, and none of them makes it use less. Of a pod that is being resized in
     place counts what is set aside for it: what its node will never give it, it will not use.
-
-    Args:
-        pod: Kubernetes JSON.
-        rules: the factors.
 
     Raises:
         QuantityError: a request or limit is not a quantity.
@@ -165,10 +160,8 @@ def integers(data: object) -> dict[str, int] | None:
 class EstimationWindow:
     """Until when a pod's estimate counts even though its usage is reported."""
 
-    seconds_after_scheduled: int | None
-    """From the time of scheduling on. [s]"""
-    until: float | None
-    """A fixed end, known once the pod is initialized; it replaces the former. [unix s]"""
+    seconds_after_scheduled: int | None  # from the time of scheduling on. [s]
+    until: float | None  # a fixed end, known once the pod is initialized; it replaces the former. [unix s]
 
     def end(self, scheduled: float) -> float | None:
         """The end of the window of a pod that was scheduled then; None if it has none; in unix seconds."""

@@ -10,14 +10,10 @@ from scheduler_plugins.snapshot.pod import PodRequest
 class Charge:
     """One pod's charge."""
 
-    pod: PodRequest
-    """The pod."""
-    names: tuple[str, ...]
-    """The nodes that carry its estimate."""
-    since: float
-    """When it was answered for. [unix s]"""
-    counted_from: float
-    """The same by the clock that charges expire by. [s]"""
+    pod: PodRequest  # the pod
+    names: tuple[str, ...]  # the nodes that carry its estimate
+    since: float  # when it was answered for. [unix s]
+    counted_from: float  # the same by the clock that charges expire by. [s]
 
 
 class InFlight:

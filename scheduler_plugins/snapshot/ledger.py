@@ -11,18 +11,15 @@ from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import NodeReport
 from scheduler_plugins.snapshot.units import Usage, Vector
 
-NEVER: Final = float("-inf")
-"""The time of a measurement that was never taken. [unix s]"""
+NEVER: Final = float("-inf")  # the time of a measurement that was never taken. [unix s]
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
     """A pod on the node."""
 
-    pod: PodRequest
-    """The pod."""
-    timestamp: float
-    """When it was scheduled, as far as is known. [unix s]"""
+    pod: PodRequest  # the pod
+    timestamp: float  # when it was scheduled, as far as is known. [unix s]
 
     @property
     def estimated(self) -> Vector | None:
@@ -38,14 +35,10 @@ class Assigned:
 class Terms(NamedTuple):
     """What one pod adds to the sums of its node."""
 
-    node_delta: Vector
-    """Expected beyond the measured usage of the node."""
-    prod_delta: Vector
-    """Expected beyond the measured usage of the Prod pods."""
-    estimated: Vector
-    """Expected in all, measured or not."""
-    prod_usage: Vector
-    """Measured usage, if it is Prod both by its spec and by the report."""
+    node_delta: Vector  # expected beyond the measured usage of the node
+    prod_delta: Vector  # expected beyond the measured usage of the Prod pods
+    estimated: Vector  # expected in all, measured or not
+    prod_usage: Vector  # measured usage, if it is Prod both by its spec and by the report
     unreported: Vector
     """Expected in all of what the report does not name: its node's agent, and so its prediction, may not know it."""
 
@@ -56,12 +49,6 @@ def terms(assigned: Assigned, report: NodeReport | None, updated: float, nothing
     An estimate counts beyond what was measured while the measurement does not cover a whole report interval of the pod
     (`updated - interval < scheduled`), or within its forced window. A measured value above the estimate adds nothing.
     A resource that the report does not state of the pod counts with its estimate, as a pod that is not reported does.
-
-    Args:
-        assigned: the pod.
-        report: the node's last report, if any.
-        updated: the time of the last report that had one, or `NEVER`. [unix s]
-        nothing: zeros.
     """
     pod = assigned.pod
     prod, expected = pod.prod, pod.estimate
@@ -100,15 +87,12 @@ class NodeLedger:
     )
 
     def __init__(self, rules: LoadRules) -> None:
-        self.rules = rules
-        """How load is counted."""
+        self.rules = rules  # how load is counted
         self._nothing: Vector = (0,) * len(rules.resources)
         self._pods: dict[str, Assigned] = {}
         self._clear_sums()
-        self.report: NodeReport | None = None
-        """The node's last report; None when it has no NodeMetric."""
-        self.update_time = NEVER
-        """Time of the last report that had one. [unix s]"""
+        self.report: NodeReport | None = None  # the node's last report; None when it has no NodeMetric
+        self.update_time = NEVER  # time of the last report that had one. [unix s]
 
     def _clear_sums(self) -> None:
         self.node_delta = self.prod_delta = self.node_estimated = self._prod_measured = self.unreported = self._nothing
@@ -139,11 +123,7 @@ class NodeLedger:
         return _plus(self.prod_usage, self.prod_delta)
 
     def load(self, aggregation: tuple[str, float] | None = None) -> Vector:
-        """Usage of the node, measured and expected; of what was not measured the sum of all estimates.
-
-        Args:
-            aggregation: which aggregation (type, duration in seconds) to take for measured; None: the plain usage.
-        """
+        """Usage of the node, measured and expected; of what was not measured the sum of all estimates."""
         base = self._base(aggregation)
         if base is None:
             return self.node_estimated
@@ -174,12 +154,7 @@ class NodeLedger:
         return _sum((_known(report.get(pod.key, pod.estimate), pod.estimate) for pod in pods), self._nothing)
 
     def left_behind(self, uids: Iterable[str], measured: Mapping[str, int]) -> Vector:
-        """Of what was measured of some pods together, the part of those that are not here any more.
-
-        Args:
-            uids: of the pods.
-            measured: of them, by resource.
-        """
+        """Of what was measured of some pods together, the part of those that are not here any more."""
         here = self.relief(uids)
         return tuple(
             [max(0, measured.get(name, 0) - less) for name, less in zip(self.rules.resources, here, strict=True)]

@@ -55,11 +55,7 @@ class DescribablePlugin(Protocol):
     """What is kept, where it can tell of itself."""
 
     def describe(self, now: float) -> Json:
-        """All of it that people may want to see, as JSON.
-
-        Args:
-            now: the present time. [unix s]
-        """
+        """All of it that people may want to see, as JSON."""
         ...
 
 
@@ -87,12 +83,7 @@ class RelievablePlugin(Protocol):
     """What is kept, where it knows who leaves a node for whom: what they used may be measured there for minutes yet."""
 
     def relieved(self, uid: str, now: float) -> Relieved | None:
-        """Who leaves a node for a pod; None: nobody.
-
-        Args:
-            uid: of the pod that is asked about.
-            now: the present time. [unix s]
-        """
+        """Who leaves a node for a pod; None: nobody."""
         ...
 
 

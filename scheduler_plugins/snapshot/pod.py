@@ -42,8 +42,7 @@ _USUAL: Final = frozenset(
 class Refusal(NamedTuple):
     """Why kube-scheduler found no node at its last attempt that it wrote down."""
 
-    words: str
-    """Reason and message of the condition."""
+    words: str  # reason and message of the condition
     written: float | None
     """When the API server last took a change of the condition; None: the pod does not say. [unix s]"""
 
@@ -52,34 +51,21 @@ class Refusal(NamedTuple):
 class PodRequest:
     """One pod, pending or placed."""
 
-    uid: str
-    """Its identity; a pod of the same name that is created anew has another."""
-    key: str
-    """`namespace/name`."""
-    node_name: str
-    """Where it is bound; empty while it is pending."""
-    band: PriorityBand
-    """Its band, by label, priority or QoS."""
-    priority: int
-    """Its `spec.priority`; 0 where it states none, as kube-scheduler counts."""
-    created: float
-    """When it was created; 0 where it does not say. [unix s]"""
-    estimate: Vector
-    """What it is expected to use. [per resource of the load rules]"""
-    window: EstimationWindow
-    """Until when the estimate counts although usage is reported."""
-    scheduled_at: float | None
-    """Time of its condition PodScheduled=True. [unix s]"""
+    uid: str  # its identity; a pod of the same name that is created anew has another
+    key: str  # `namespace/name`
+    node_name: str  # where it is bound; empty while it is pending
+    band: PriorityBand  # its band, by label, priority or QoS
+    priority: int  # its `spec.priority`; 0 where it states none, as kube-scheduler counts
+    created: float  # when it was created; 0 where it does not say. [unix s]
+    estimate: Vector  # what it is expected to use. [per resource of the load rules]
+    window: EstimationWindow  # until when the estimate counts although usage is reported
+    scheduled_at: float | None  # time of its condition PodScheduled=True. [unix s]
     refused_at: float | None
     """Time of its condition PodScheduled=False, which a further refusal does not move. [unix s]"""
-    refusal: Refusal | None
-    """What that condition says; None where it is not there."""
-    fingerprint: bytes
-    """Changes with spec and conditions; only of a placed pod that does not say when it was scheduled."""
-    of_daemon_set: bool
-    """Whether a DaemonSet owns it."""
-    requests_mid: bool
-    """Whether it requests, or is limited to, a Mid resource."""
+    refusal: Refusal | None  # what that condition says; None where it is not there
+    fingerprint: bytes  # changes with spec and conditions; only of a placed pod that does not say when it was scheduled
+    of_daemon_set: bool  # whether a DaemonSet owns it
+    requests_mid: bool  # whether it requests, or is limited to, a Mid resource
     has_preferences: bool
     """Whether it states soft constraints (preferred affinity, ScheduleAnyway spread) that kube-scheduler weighs."""
     present: bool
@@ -88,8 +74,7 @@ class PodRequest:
     """Numbers that plugins wanted to know of it, by plugin name."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What else they wanted to know of it while it is pending, by plugin name."""
-    alike: tuple[Hashable, ...] = ()
-    """The part of these facts that is the same for pods that are judged alike."""
+    alike: tuple[Hashable, ...] = ()  # the part of these facts that is the same for pods that are judged alike
 
     @property
     def prod(self) -> bool:
@@ -99,11 +84,6 @@ class PodRequest:
     @classmethod
     def from_json(cls, pod: Mapping[str, Any], rules: LoadRules, accounts: Accounts | None = None) -> "PodRequest":
         """Read a pod. What is the same for many pods is kept once: there may be 150,000 of them.
-
-        Args:
-            pod: Kubernetes JSON.
-            rules: how load is counted.
-            accounts: what plugins want to know of it.
 
         Raises:
             QuantityError: a request or limit is not a quantity.

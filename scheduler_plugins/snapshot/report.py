@@ -13,24 +13,20 @@ from crds.priority import PriorityBand
 from headroom.kube.unreadable_objects import TooLarge
 from scheduler_plugins.snapshot.units import Usage, units, unix_time, usage
 
-DEFAULT_REPORT_INTERVAL: Final = 60.0
-"""How often a node is taken to report when its NodeMetric does not say. [s]"""
+DEFAULT_REPORT_INTERVAL: Final = 60.0  # how often a node is taken to report when its NodeMetric does not say. [s]
 MOST_ITEMS: Final = 1000
 """A report of more pods, aggregated amounts or conditions is not read: 36,000 take longer than kube-scheduler waits."""
-LONGEST: Final = 0.0
-"""The duration that stands for the longest reported one of an aggregation type. [s]"""
+LONGEST: Final = 0.0  # the duration that stands for the longest reported one of an aggregation type. [s]
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
-_seconds = lru_cache(maxsize=256)(parse_duration)
-"""Reports of all nodes name the same few windows."""
+_seconds = lru_cache(maxsize=256)(parse_duration)  # reports of all nodes name the same few windows
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """What a node is predicted to use."""
 
-    time: float | None = None
-    """When it was last reported; None: never. [unix s]"""
+    time: float | None = None  # when it was last reported; None: never. [unix s]
     peak: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     """Predicted peak of the whole node, margin included, where there is one. [milli-cores, else base units]"""
 
@@ -39,24 +35,18 @@ class Prediction:
 class NodeReport:
     """One node's NodeMetric."""
 
-    update_time: float | None = None
-    """When it was measured, by the node's clock; None: never. [unix s]"""
-    interval: float = DEFAULT_REPORT_INTERVAL
-    """Time between two reports. [s]"""
-    node_usage: Usage | None = None
-    """Usage of the whole node; None while it reports nothing about itself."""
-    system_usage: Usage | None = None
-    """The part of it that belongs to no pod."""
+    update_time: float | None = None  # when it was measured, by the node's clock; None: never. [unix s]
+    interval: float = DEFAULT_REPORT_INTERVAL  # time between two reports. [s]
+    node_usage: Usage | None = None  # usage of the whole node; None while it reports nothing about itself
+    system_usage: Usage | None = None  # the part of it that belongs to no pod
     aggregated: Mapping[tuple[str, float], Usage] = field(default_factory=lambda: _NOTHING)
     """Usage of the node by (aggregation type, duration in seconds); duration `LONGEST` is the longest of its type."""
     pods: Mapping[str, Usage] = field(default_factory=lambda: _NOTHING)
     """What was measured of the pods, by `namespace/name`."""
-    prod_pods: AbstractSet[str] = frozenset()
-    """The pods that the report calls Prod."""
+    prod_pods: AbstractSet[str] = frozenset()  # the pods that the report calls Prod
     conditions: Mapping[str, bool] = field(default_factory=lambda: _NOTHING)
     """The conditions of the NodeMetric: whether each is True; one that is Unknown is absent."""
-    prediction: Prediction | None = None
-    """What the node is predicted to use; None: its agent predicts nothing."""
+    prediction: Prediction | None = None  # what the node is predicted to use; None: its agent predicts nothing
 
     @classmethod
     def from_json(cls, node_metric: Mapping[str, Any], resources: Sequence[str]) -> "NodeReport":

@@ -14,10 +14,6 @@ def pod_totals(pod: Mapping[str, Any], kind: str) -> tuple[int, int]:
     container. What is stated for the pod as a whole does not count; while the pod is being resized in place, what is
     set aside for it does.
 
-    Args:
-        pod: Kubernetes JSON.
-        kind: requests or limits.
-
     Raises:
         QuantityError: an amount is not a quantity.
     """

@@ -24,13 +24,7 @@ class Reserving(Protocol):
     """A plugin, or what it keeps, that wants to know of every answer."""
 
     def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:
-        """A pod was answered for.
-
-        Args:
-            pod: the pod; it may be reserved already, and this replaces that.
-            names: the nodes of the answer; none while it is not known which of them it will be.
-            now: when. [unix s]
-        """
+        """A pod was answered for."""
         ...
 
     def unreserve(self, uid: str) -> None:
@@ -43,12 +37,7 @@ class ReservesUnconfirmed(Reserving, Protocol):
     """One that also wants to know, after a start, of which pods nobody knows whether they were answered for."""
 
     def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:
-        """A pod was pending when the pods were first listed. `reserve` and `unreserve` end the doubt.
-
-        Args:
-            pod: the pod.
-            now: when. [unix s]
-        """
+        """A pod was pending when the pods were first listed. `reserve` and `unreserve` end the doubt."""
         ...
 
 
@@ -106,10 +95,6 @@ class Reservations:
         keeps it reserved: it is asked about again soon. But where in-tree filters refuse every node from then on, it is
         not, and its condition keeps the time of its first refusal. So it is refused, too, if the condition says another
         thing than before, and that was written later: the API server says when, else when we hear of it does.
-
-        Args:
-            pod: the pod, as the watch shows it.
-            now: the present time. [unix s]
         """
         reserved = self._reserved.charges.get(pod.uid) or self._doubted.charges.get(pod.uid)
         if reserved is None or pod.refusal is None:

@@ -16,19 +16,11 @@ _IN_FLIGHT = "in_flight"
 _IN_FLIGHT_PROD = "in_flight_prod"
 _IN_FLIGHT_SUMS = "in_flight_sums"
 _SUMS = "sums"
-_LARGEST_SUM: Final = 2**61
-"""Two of them, and what pods in flight add, stay in 64 bits."""
+_LARGEST_SUM: Final = 2**61  # two of them, and what pods in flight add, stay in 64 bits
 
 
 class Rows:
-    """Arrays that grow and shrink by whole nodes, and freeze by copying only what changed.
-
-    Args:
-        resources: number of resources of the load rules.
-        dtypes: a record per node, by plugin name.
-        accounts: sums over pods, by plugin name.
-        kept: what plugins keep, by their names; it is not copied.
-    """
+    """Arrays that grow and shrink by whole nodes, and freeze by copying only what changed."""
 
     def __init__(
         self, resources: int, dtypes: Mapping[str, np.dtype[Any]], accounts: Accounts, kept: Mapping[str, PluginState]

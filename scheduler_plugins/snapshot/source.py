@@ -15,24 +15,16 @@ Json = Mapping[str, Any]
 class Source:
     """One kind of object that is watched, and where it goes."""
 
-    kind: str
-    """What it is called in messages."""
-    path: str
-    """Path of its collection."""
-    selector: str
-    """Field selector."""
-    hint: str
-    """What to look at when it cannot be listed."""
-    identity: Callable[[Json], str]
-    """What it is known by in the cache."""
-    put: Callable[[Json], None]
-    """Add or update one."""
-    delete: Callable[[str], None]
-    """Forget one."""
+    kind: str  # what it is called in messages
+    path: str  # path of its collection
+    selector: str  # field selector
+    hint: str  # what to look at when it cannot be listed
+    identity: Callable[[Json], str]  # what it is known by in the cache
+    put: Callable[[Json], None]  # add or update one
+    delete: Callable[[str], None]  # forget one
     absent: Callable[[AbstractSet[str]], Iterable[str]]
     """There are these and no others: which of those that are known are gone, then."""
-    health: WatchHealth = field(default_factory=WatchHealth)
-    """How the watch is doing."""
+    health: WatchHealth = field(default_factory=WatchHealth)  # how the watch is doing
     absent_is_empty: bool = False
     """Whether a cluster that does not know the kind counts as one without such objects; else nothing is answered."""
     check: Callable[[Any], object] | None = None

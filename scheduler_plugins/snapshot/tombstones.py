@@ -3,8 +3,7 @@
 from collections import OrderedDict
 from typing import Final
 
-REMEMBERED: Final = 10_000
-"""How many are remembered, the last ones. [pods]"""
+REMEMBERED: Final = 10_000  # how many are remembered, the last ones. [pods]
 
 
 class Tombstones:

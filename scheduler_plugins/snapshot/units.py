@@ -10,15 +10,11 @@ Vector: TypeAlias = tuple[int, ...]
 """One amount per resource of the load rules, in their order. [milli-cores for cpu, else base units]"""
 Usage: TypeAlias = tuple[int | None, ...]
 """The same as measured; None: nothing is known of that resource. [milli-cores for cpu, else base units]"""
-LARGEST: Final = 2**53
-"""The largest amount. [milli-cores for cpu, else base units]"""
-INT64_MAX: Final = 2**63 - 1
-"""The largest amount that Kubernetes knows."""
+LARGEST: Final = 2**53  # the largest amount. [milli-cores for cpu, else base units]
+INT64_MAX: Final = 2**63 - 1  # the largest amount that Kubernetes knows
 _LONGEST_PLAIN: Final = 15
-_SHOWN: Final = 80
-"""So much of a quantity stands in a message. [characters]"""
-_THOUSANDTHS: Final[Mapping[str, int]] = {"m": 1, "u": 1000, "n": 10**6}
-"""How many of a unit make one thousandth."""
+_SHOWN: Final = 80  # so much of a quantity stands in a message. [characters]
+_THOUSANDTHS: Final[Mapping[str, int]] = {"m": 1, "u": 1000, "n": 10**6}  # how many of a unit make one thousandth
 _MULTIPLES: Final[Mapping[str, int]] = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 """The suffixes that amounts of memory usually have."""
 

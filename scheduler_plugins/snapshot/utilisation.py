@@ -7,8 +7,7 @@ from dataclasses import dataclass
 class Statistic:
     """Moments of the usage of one resource."""
 
-    average: float
-    """Mean usage. [% of what the node has to give]"""
+    average: float  # mean usage. [% of what the node has to give]
     stdev: float = 0.0
     """Standard deviation of the usage; 0 where the provider knows none. [% of what the node has to give]"""
 
@@ -17,11 +16,8 @@ class Statistic:
 class Utilisation:
     """The usage of one node, as a provider reports it."""
 
-    cpu: Statistic | None
-    """Of the CPU; None: the provider says nothing of it."""
-    memory: Statistic | None
-    """Of the memory."""
-    measured_at: float
-    """End of the window that the numbers are of. [unix s]"""
+    cpu: Statistic | None  # of the CPU; None: the provider says nothing of it
+    memory: Statistic | None  # of the memory
+    measured_at: float  # end of the window that the numbers are of. [unix s]
     smoothed: bool
     """Whether each sample is itself a mean over a smoothing window, so that the deviation is too small for it."""

@@ -18,8 +18,7 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import bounded
 from scheduler_plugins.snapshot.source import Source, by_name, by_uid
 
-NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/nodemetrics"
-"""Path of the NodeMetrics."""
+NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/nodemetrics"  # path of the NodeMetrics
 LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that use something or may; the API server says DELETED for one that ends."""
 
@@ -54,14 +53,7 @@ class PodFollower(Protocol):
 
 
 class ClusterWatch:
-    """Feeds a cache from the API server.
-
-    Args:
-        api: the session.
-        cache: what is fed.
-        clock: the present time, for pods that do not say when they were scheduled. [unix s]
-        followers: who else is told of pods, before the cache.
-    """
+    """Feeds a cache from the API server."""
 
     def __init__(
         self, api: ApiServer, cache: ClusterCache, clock: Callable[[], float], followers: Sequence[PodFollower] = ()

@@ -34,7 +34,7 @@ from scheduler_plugins.requeue.metrics import RequeueMetrics
 from scheduler_plugins.settings import Settings
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.source import silence
-from scheduler_plugins.snapshot.watch import ClusterWatch
+from scheduler_plugins.snapshot.watch import ClusterWatch, PodFollower
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,9 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     requeue_component = RequeueComponent(profile.waking, cache, Cycle(profile.enabled), api, metrics, now)
     leader = LeaseFollower(api, settings.leader_lease, settings.leader_identity)
     reclaiming = list(_reclaiming(settings, cache, api, leader, telemetry))
-    watch = ClusterWatch(api, cache, now, [*(each.pending for each in reclaiming), requeue_component.unschedulable])
+    unschedulable = requeue_component.unschedulable
+    followers: list[PodFollower] = [*(each.pending for each in reclaiming), unschedulable]
+    watch = ClusterWatch(api, cache, now, followers, unschedulable.pods_listed)
     cycle = Cycle(profile.enabled, telemetry.observe_plugin)
     extender = Extender(cache, cycle, profile.answering, now, np.random.default_rng(), requeue_component.refused)
     telemetry.watch("nodes", "Nodes that are known.", lambda: len(cache.nodes))
@@ -85,11 +87,11 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         each.trusted = lambda: not watched.complaints()
     accounting = [
         QuotaStatus(kept, api, leader, lambda: not watched.complaints(), telemetry.part(QuotaMetrics))
-        for kept in cache.kept.values()
+        for kept in cache.plugin_states.values()
         if isinstance(kept, QuotaCluster)
     ]
     levels = telemetry.part(QuotaLevels)
-    for kept in cache.kept.values():
+    for kept in cache.plugin_states.values():
         if isinstance(kept, QuotaCluster):
             levels.show(kept.ledger)
     polling = _providers(profile.enabled, cache, api, health, telemetry)
@@ -132,7 +134,7 @@ def _reclaiming(
     """What gives borrowed resources back, where the profile has quotas."""
     enabled = settings.profile.enabled
     for part in enabled:
-        kept = cache.kept.get(part.name)
+        kept = cache.plugin_states.get(part.name)
         if isinstance(part.plugin, CapacityScheduling) and isinstance(kept, QuotaCluster):
             given = part.plugin.reclaim
             chosen = replace(given, scheduler_names=given.scheduler_names or settings.reclaim_for)

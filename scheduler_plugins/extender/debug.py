@@ -30,7 +30,7 @@ class NodePage:
 
     def kept(self, request: Request) -> Reply:
         """What the plugin that the path names keeps of the whole cluster."""
-        kept = {name: each for name, each in self._cache.kept.items() if isinstance(each, DescribablePlugin)}
+        kept = {name: each for name, each in self._cache.plugin_states.items() if isinstance(each, DescribablePlugin)}
         name = request.path.removeprefix(PLUGINS)
         if name not in kept:
             return Reply.text(f"there are pages of: {', '.join(kept) or 'no plugin'}\n", 404)

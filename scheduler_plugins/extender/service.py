@@ -51,8 +51,10 @@ class Answering:
 
     mode: Mode = Mode.SHORTLIST
     """shortlist: filter answers with the best few. weighted: filter lets all that pass through, prioritize scores."""
-    shortlist_size: int = 8  # how many nodes a shortlist names. [nodes]
-    shortlist_size_for_preferences: int = 64  # the same for pods with soft constraints of their own. [nodes]
+    shortlist_size: int = 8
+    """How many nodes a shortlist names. [nodes]"""
+    shortlist_size_for_preferences: int = 64
+    """The same for pods with soft constraints of their own. [nodes]"""
 
 
 class Extender:
@@ -74,7 +76,7 @@ class Extender:
         self._generator = generator
         self._on_refused = on_refused
         self._requests: BoundedCache[bytes, PodRequest] = BoundedCache(self._parse, _REMEMBERED_BYTES, of_json)
-        self._relieving = [kept for kept in cache.kept.values() if isinstance(kept, RelievablePlugin)]
+        self._relieving = [kept for kept in cache.plugin_states.values() if isinstance(kept, RelievablePlugin)]
 
     def filter(self, asked: Arguments) -> FilterResult:
         """The nodes that the pod may be bound to, or a reason for every node when there is none.
@@ -174,7 +176,7 @@ class Extender:
         there = [(ledger.pods, found.uids) for name, found in victims.items() if (ledger := self._cache.ledger(name))]
         gone = [pods[uid] for pods, uids in there for uid in uids if uid in pods]
         for assigned in gone:
-            self._cache.delete_pod(assigned.pod.uid)
+            self._cache.displace(assigned.pod.uid)
         try:
             yield
         finally:
@@ -212,6 +214,7 @@ class Extender:
         try:
             self._cache.put_node(node_object(asked, name))
         except Exception:  # noqa: BLE001 - what was sent is judged by the watch, which names it
+            self._cache.delete_node(name)
             return False
         return True
 

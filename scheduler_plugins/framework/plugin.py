@@ -14,10 +14,10 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from scheduler_plugins.framework.verdict import Refusal, Verdict
 from scheduler_plugins.providers.spec import ProviderSpec
-from scheduler_plugins.snapshot.accounts import PodAccount
+from scheduler_plugins.snapshot.accounts import PodAccount, PodFacts
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes, NodeTable
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.plugin_state import PluginState, PodFacts, StatefulPlugin
+from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.reservations import Reserving as ReservePlugin
 

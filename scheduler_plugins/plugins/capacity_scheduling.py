@@ -56,7 +56,7 @@ class CapacityScheduling:
         found = self.reclaim.problems()
         return tuple(Problem(f"reclaim.{problem.field}", problem.kind, problem.message) for problem in found)
 
-    def keep(self) -> QuotaCluster:
+    def new_state(self) -> QuotaCluster:
         """The cluster as quotas see it."""
         return QuotaCluster(NAME, self.max_missing, self.charge)
 
@@ -113,7 +113,7 @@ class CapacityScheduling:
 
 def kept(nodes: Nodes) -> QuotaCluster:
     """The cluster as quotas see it."""
-    found = nodes.kept[NAME]
+    found = nodes.plugin_states[NAME]
     assert isinstance(found, QuotaCluster)  # noqa: S101 - it is what `keep` made
     return found
 

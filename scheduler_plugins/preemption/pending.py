@@ -66,10 +66,6 @@ class Pending:
         self.waiting.pop(uid, None)
         self.shown.pop(uid, None)
 
-    def absent_pods(self, uids: AbstractSet[str]) -> AbstractSet[str]:
-        """The pods that are known beside these."""
-        return (self.waiting.keys() | self.shown.keys()) - uids
-
 
 def refusal_of(pod: Json) -> str:
     """What kube-scheduler wrote down of its last attempt at a pod; empty when the pod does not wait for a node."""

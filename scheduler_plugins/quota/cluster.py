@@ -205,7 +205,6 @@ class QuotaCluster:
                 by_uid,
                 self.put_quota,
                 self.delete_quota,
-                self.absent_quotas,
                 absent_is_empty=True,
                 check=check_elastic_quota,
             ),
@@ -217,7 +216,6 @@ class QuotaCluster:
                 by_uid,
                 self.put_budget,
                 self.delete_budget,
-                self.absent_budgets,
                 check=check_budget,
             ),
             Source(
@@ -228,7 +226,6 @@ class QuotaCluster:
                 by_name,
                 self.namespaces.put,
                 self.namespaces.delete,
-                self.namespaces.absent,
                 check=check_namespace,
             ),
         )
@@ -248,10 +245,6 @@ class QuotaCluster:
         self._quota_objects.pop(uid, None)
         self.ledger.delete_quota(uid)
 
-    def absent_quotas(self, uids: AbstractSet[str]) -> AbstractSet[str]:
-        """The ElasticQuotas that are known beside these."""
-        return self._quota_objects.keys() - uids
-
     def put_budget(self, budget: Json) -> None:
         """A PodDisruptionBudget is there, or has changed."""
         read = Budget.from_json(budget)
@@ -260,10 +253,6 @@ class QuotaCluster:
     def delete_budget(self, uid: str) -> None:
         """A PodDisruptionBudget is gone."""
         self._budgets.pop(uid, None)
-
-    def absent_budgets(self, uids: AbstractSet[str]) -> AbstractSet[str]:
-        """The PodDisruptionBudgets that are known beside these."""
-        return self._budgets.keys() - uids
 
     def put_node(self, node: Json) -> None:
         """A Node is there, or has changed.
@@ -281,10 +270,6 @@ class QuotaCluster:
         if self._nodes.pop(name, None) is not None:
             self._claims_version += 1
 
-    def absent_nodes(self, names: AbstractSet[str]) -> AbstractSet[str]:
-        """The Nodes that are known beside these."""
-        return self._nodes.keys() - names
-
     def put_pod(self, pod: Json) -> None:
         """A pod is there, or has changed.
 
@@ -300,6 +285,10 @@ class QuotaCluster:
             ValueError: a request is not a quantity, or a time cannot be read.
         """
         return QuotaPod.from_json(pod, self._charging)
+
+    def pod_changed(self, pod: PodRequest) -> None:
+        """A pod is there, or has changed."""
+        self.place(pod.facts[self._name])
 
     def place(self, pod: QuotaPod) -> None:
         """A pod that was read is there, or has changed."""
@@ -325,10 +314,6 @@ class QuotaCluster:
         self._resolve(uid)
         self._answered.pop(uid, None)
         self.ledger.delete_pod(uid)
-
-    def absent_pods(self, uids: AbstractSet[str]) -> AbstractSet[str]:
-        """The pods that were seen beside these; those that were answered for since may be newer than a list."""
-        return self._pods.keys() - uids
 
     def _forget(self, uid: str) -> None:
         former = self._pods.pop(uid, None)

@@ -4,7 +4,6 @@ import heapq
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from typing import Any, Final
@@ -211,10 +210,9 @@ class UnschedulablePods:
         if entry := self.pods.get(uid):
             self.forget(entry)
 
-    def absent_pods(self, _uids: AbstractSet[str]) -> Sequence[str]:
-        """Note that all pods have been listed. Those that are gone are forgotten as nobody asks about them."""
+    def pods_listed(self) -> None:
+        """Note that all pods have been listed: what comes from now on was not refused by an earlier process."""
         self._listed = True
-        return ()
 
     def settle(self) -> None:
         """Forget the pods that have been placed, and those that kube-scheduler does not ask about any more."""

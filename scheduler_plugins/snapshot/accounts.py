@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from headroom.runtime.bounded_cache import BoundedCache
-from scheduler_plugins.snapshot.plugin_state import PodFacts
 from scheduler_plugins.snapshot.units import LARGEST, Vector
 
 _REMEMBERED_BYTES: Final = 16 * 2**20
@@ -30,6 +29,23 @@ class PodAccount(Protocol):
         Raises:
             QuantityError: a request or limit is not a quantity.
         """
+        ...
+
+
+@runtime_checkable
+class PodFacts(Protocol):
+    """A plugin that wants to know more of a pod than numbers."""
+
+    def facts(self, pod: Mapping[str, Any]) -> Hashable:
+        """What it wants to know, from Kubernetes JSON; `PodRequest.facts` has it by the plugin's name.
+
+        Raises:
+            ValueError: the pod cannot be understood.
+        """
+        ...
+
+    def alike(self, facts: Any) -> Hashable:  # noqa: ANN401 - what `facts` made
+        """The part of it that is the same for pods that are judged alike."""
         ...
 
 

@@ -64,7 +64,7 @@ class Nodes:
     sums: IntArray  # sums over the bound pods that plugins want, shape (N, W): see `bound`
     in_flight_sums: IntArray  # the same over the pods in flight, shape (N, W)
     accounts: Mapping[str, slice]  # which columns of the sums belong to a plugin, by its name
-    kept: Mapping[str, PluginState]
+    plugin_states: Mapping[str, PluginState]
     """What plugins keep of the whole cluster, by their names: as it is now, not as it was."""
     now: float  # the time to judge ages by. [unix s]
 
@@ -85,7 +85,7 @@ class Nodes:
             sums=self.sums.take(rows, 0),
             in_flight_sums=self.in_flight_sums.take(rows, 0),
             accounts=self.accounts,
-            kept=self.kept,
+            plugin_states=self.plugin_states,
             now=self.now,
         )
 

@@ -1,9 +1,9 @@
 """What a plugin keeps of the whole cluster beside what all plugins see: quotas and what is charged to them."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.source import Source
 
 Json = Mapping[str, Any]
@@ -11,7 +11,7 @@ Json = Mapping[str, Any]
 
 @runtime_checkable
 class PluginState(Protocol):
-    """Fed by the watches; `Nodes.kept` has it by the plugin's name."""
+    """Fed by the watches; `Nodes.plugin_states` has it by the plugin's name."""
 
     @property
     def version(self) -> int:
@@ -30,23 +30,12 @@ class PluginState(Protocol):
         """A Node is gone."""
         ...
 
-    def absent_nodes(self, names: AbstractSet[str]) -> Iterable[str]:
-        """There are these Nodes and no others: which of those that are known are gone. `delete_node` follows."""
-        ...
-
-    def put_pod(self, pod: Json) -> None:
-        """A pod is there, or has changed."""
+    def pod_changed(self, pod: PodRequest) -> None:
+        """A pod is there, or has changed; `pod.facts` has what the plugin read of it."""
         ...
 
     def delete_pod(self, uid: str) -> None:
         """A pod is gone."""
-        ...
-
-    def absent_pods(self, uids: AbstractSet[str]) -> Iterable[str]:
-        """There are these pods and no others: which of those that are known are gone. `delete_pod` follows.
-
-        Pods that were answered for and not seen are not among them: they may be newer than a list.
-        """
         ...
 
 
@@ -91,23 +80,6 @@ class RelievablePlugin(Protocol):
 class StatefulPlugin(Protocol):
     """A plugin that keeps something."""
 
-    def keep(self) -> PluginState:
+    def new_state(self) -> PluginState:
         """A new, empty one. Asked once at start."""
-        ...
-
-
-@runtime_checkable
-class PodFacts(Protocol):
-    """A plugin that wants to know more of a pending pod than numbers."""
-
-    def facts(self, pod: Json) -> Hashable:
-        """What it wants to know, from Kubernetes JSON; `PodRequest.facts` has it by the plugin's name.
-
-        Raises:
-            ValueError: the pod cannot be understood.
-        """
-        ...
-
-    def alike(self, facts: Any) -> Hashable:  # noqa: ANN401 - what `facts` made
-        """The part of it that is the same for pods that are judged alike."""
         ...

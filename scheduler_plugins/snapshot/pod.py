@@ -24,6 +24,7 @@ from scheduler_plugins.snapshot.units import Vector, unix_time
 
 _CONDITION: Final = 'k:{"type":"PodScheduled"}'
 _NO_AMOUNTS: Final[Mapping[str, Vector]] = MappingProxyType({})
+NO_FACTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 MOST_CONTAINERS: Final = 250
@@ -72,7 +73,7 @@ class PodRequest:
     """Whether it uses anything where it is, or may: it has not ended. No annotation of its own makes it absent."""
     amounts: Mapping[str, Vector] = field(default_factory=lambda: _NO_AMOUNTS)
     """Numbers that plugins wanted to know of it, by plugin name."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=lambda: NO_FACTS)
     """What else they wanted to know of it while it is pending, by plugin name."""
     alike: tuple[Hashable, ...] = ()  # the part of these facts that is the same for pods that are judged alike
 
@@ -91,13 +92,13 @@ class PodRequest:
         """
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
         containers = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
+        if containers > MOST_CONTAINERS and not spec.get("nodeName"):
+            what = f"{containers} with the init containers"
+            raise TooLarge(f"spec.containers: {what}, {MOST_CONTAINERS} are the most")
+        pod = bounded(pod)
+        facts = accounts.facts(pod) if accounts else NO_FACTS
         if containers > MOST_CONTAINERS:
-            if not spec.get("nodeName"):
-                what = f"{containers} with the init containers"
-                raise TooLarge(f"spec.containers: {what}, {MOST_CONTAINERS} are the most")
             pod, spec = _shorter(pod)
-        bounded(pod)
-        facts = accounts.facts(pod) if accounts and not spec.get("nodeName") else {}
         node_name, scheduled_at = str(spec.get("nodeName") or ""), condition_time(pod, "PodScheduled")
         return cls(
             uid=sys.intern(str(metadata.get("uid") or "")),
@@ -118,7 +119,7 @@ class PodRequest:
             present=not is_terminal(pod),
             amounts=accounts.read(pod) if accounts else _NO_AMOUNTS,
             facts=facts,
-            alike=accounts.alike(facts) if accounts and facts else (),
+            alike=accounts.alike(facts) if accounts and facts and not node_name else (),
         )
 
 

@@ -23,9 +23,13 @@ class Rows:
     """Arrays that grow and shrink by whole nodes, and freeze by copying only what changed."""
 
     def __init__(
-        self, resources: int, dtypes: Mapping[str, np.dtype[Any]], accounts: Accounts, kept: Mapping[str, PluginState]
+        self,
+        resources: int,
+        dtypes: Mapping[str, np.dtype[Any]],
+        accounts: Accounts,
+        plugin_states: Mapping[str, PluginState],
     ) -> None:
-        self._kept = kept
+        self._plugin_states = plugin_states
         self._tables = tuple(dtypes)
         self._accounts = accounts
         self._names: list[str] = []
@@ -114,7 +118,7 @@ class Rows:
             sums=self._arrays[_SUMS],
             in_flight_sums=self._arrays[_IN_FLIGHT_SUMS],
             accounts=self._accounts.slices,
-            kept=self._kept,
+            plugin_states=self._plugin_states,
             now=now,
             index=self._index,
         )
@@ -136,7 +140,7 @@ class Rows:
             sums=self._frozen[_SUMS],
             in_flight_sums=self._frozen[_IN_FLIGHT_SUMS],
             accounts=self._accounts.slices,
-            kept=self._kept,
+            plugin_states=self._plugin_states,
             now=now,
             index=self._frozen_index,
         )

@@ -1,8 +1,7 @@
 """A kind of object that is watched, and where it goes."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +21,6 @@ class Source:
     identity: Callable[[Json], str]  # what it is known by in the cache
     put: Callable[[Json], None]  # add or update one
     delete: Callable[[str], None]  # forget one
-    absent: Callable[[AbstractSet[str]], Iterable[str]]
-    """There are these and no others: which of those that are known are gone, then."""
     health: WatchHealth = field(default_factory=WatchHealth)  # how the watch is doing
     absent_is_empty: bool = False
     """Whether a cluster that does not know the kind counts as one without such objects; else nothing is answered."""

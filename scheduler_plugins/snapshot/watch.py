@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
@@ -15,7 +15,6 @@ from headroom.kube.time_slices import SLICE, in_slices
 from headroom.kube.unreadable_objects import TooLarge, Unreadable, reason
 from headroom.runtime import garbage_collection
 from scheduler_plugins.snapshot.cache import ClusterCache
-from scheduler_plugins.snapshot.pod import bounded
 from scheduler_plugins.snapshot.source import Source, by_name, by_uid
 
 NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/nodemetrics"  # path of the NodeMetrics
@@ -47,25 +46,25 @@ class PodFollower(Protocol):
         """A pod is gone."""
         ...
 
-    def absent_pods(self, uids: AbstractSet[str]) -> Iterable[str]:
-        """There are these pods and no others: which of those that are known are gone, then. `delete_pod` follows."""
-        ...
-
 
 class ClusterWatch:
     """Feeds a cache from the API server."""
 
     def __init__(
-        self, api: ApiServer, cache: ClusterCache, clock: Callable[[], float], followers: Sequence[PodFollower] = ()
+        self,
+        api: ApiServer,
+        cache: ClusterCache,
+        clock: Callable[[], float],
+        followers: Sequence[PodFollower] = (),
+        pods_listed: Callable[[], None] = lambda: None,
     ) -> None:
         self._api = api
         self._cache = cache
         self._clock = clock
+        self._pods_listed = pods_listed
         self._settled = False
         self.preparing = False
         """Whether all has just been listed, and the nodes' records are being made: no decision should have to."""
-        kept = list(cache.kept.values())
-        followers = [*kept, *followers]
         self.sources: tuple[Source, ...] = (
             Source(
                 "Nodes",
@@ -73,9 +72,8 @@ class ClusterWatch:
                 "",
                 _READABLE,
                 by_name,
-                _within_bounds(_each(*(one.put_node for one in kept), cache.put_node), _bounded_node),
-                _each(*(one.delete_node for one in kept), cache.delete_node),
-                _all_of(*(one.absent_nodes for one in kept), cache.absent_nodes),
+                _put_bounded(cache.put_node),
+                cache.delete_node,
                 check=check_node,
             ),
             Source(
@@ -86,7 +84,6 @@ class ClusterWatch:
                 by_name,
                 cache.put_node_metric,
                 cache.delete_node_metric,
-                cache.absent_node_metrics,
                 check=check_node_metric,
             ),
             Source(
@@ -95,16 +92,14 @@ class ClusterWatch:
                 LIVE_PODS,
                 _READABLE,
                 by_uid,
-                _within_bounds(
-                    _each(*(one.put_pod for one in followers), lambda pod: cache.put_pod(pod, clock())), bounded
-                ),
-                _each(*(one.delete_pod for one in followers), cache.delete_pod),
-                _all_of(*(one.absent_pods for one in followers), cache.absent_pods),
+                _each(lambda pod: cache.put_pod(pod, clock()), *(one.put_pod for one in followers)),
+                _each(cache.delete_pod, *(one.delete_pod for one in followers)),
                 check=check_placed_pod,
             ),
-            *(source for one in kept for source in one.sources()),
+            *(source for state in cache.plugin_states.values() for source in state.sources()),
         )
         """What is watched."""
+        self._known: dict[str, set[str]] = {source.kind: set() for source in self.sources}
         self._unreadable = {
             source.kind: Unreadable(source.kind.removesuffix("s"), source.check) for source in self.sources
         }
@@ -146,12 +141,16 @@ class ClusterWatch:
         )
         async for change in changes:
             if isinstance(change, Relisted):
-                listed = set(change.items)
+                listed, known = set(change.items), self._known[source.kind]
                 self._unreadable[source.kind].retain(listed)
-                await in_slices(source.absent(listed), partial(self._drop, source), [])
+                if source.path == paths.PODS:
+                    self._pods_listed()
+                await in_slices(known - listed, partial(self._drop, source), [])
+                known &= listed
                 await self._settle()
             elif change.type == "DELETED":
-                self._attempt(source, change.object, lambda item: source.delete(source.identity(item)))
+                identity = self._attempt(source, change.object, lambda item: source.delete(source.identity(item)))
+                self._known[source.kind].discard(identity)
             else:
                 self._attempt(source, change.object, source.put)
 
@@ -186,32 +185,23 @@ class ClusterWatch:
             identity = source.identity(item)
         except (KeyError, TypeError):  # the API server lets nothing in without a name and a uid
             identity = ""
+        self._known[source.kind].add(identity)
         self._unreadable[source.kind].attempt(identity, item, take)
         if self._settled and not self.preparing:
             self._cache.write_some(beyond=SLICE)
         return identity
 
 
-def _within_bounds(take: Callable[[Json], None], bound: Callable[[Json], Json]) -> Callable[[Json], None]:
-    """The same for objects without what is beyond all use: anybody may write one that takes long to read."""
-    return lambda item: take(bound(item))
+def _put_bounded(put: Callable[[Json], None]) -> Callable[[Json], None]:
+    """Refuse a Node of which a kubelet, or who may taint, wrote more than can be read in time."""
 
+    def take(node: Json) -> None:
+        for part, name in (("spec", "taints"), ("status", "allocatable")):
+            if (size := len((node.get(part) or {}).get(name) or ())) > _MOST_OF_A_NODE:
+                raise TooLarge(f"{part}.{name}: {size} items, {_MOST_OF_A_NODE} are the most")
+        put(node)
 
-def _bounded_node(node: Json) -> Json:
-    """The Node itself.
-
-    Raises:
-        TooLarge: a kubelet, whose own object it is, or who may taint, wrote more than can be read in time.
-    """
-    for part, name in (("spec", "taints"), ("status", "allocatable")):
-        if (size := len((node.get(part) or {}).get(name) or ())) > _MOST_OF_A_NODE:
-            raise TooLarge(f"{part}.{name}: {size} items, {_MOST_OF_A_NODE} are the most")
-    return node
-
-
-def _all_of(*absent: Callable[[AbstractSet[str]], Iterable[str]]) -> Callable[[AbstractSet[str]], AbstractSet[str]]:
-    """What any of these knows that a list has left out."""
-    return lambda listed: set().union(*(each(listed) for each in absent))
+    return take
 
 
 def _each(*takers: Callable[[_Taken], None]) -> Callable[[_Taken], None]:

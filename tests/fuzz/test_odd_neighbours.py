@@ -206,7 +206,7 @@ async def _reclaimed(listed: dict[str, list[Json]]) -> tuple[Any, ...]:
     """What becomes of the sound objects: verdicts, charges, and who is evicted."""
     plugins = {NAME: CapacityScheduling(), LOAD: LoadAware(allow_customize_estimation=True)}
     cache = ClusterCache(plugins[LOAD].load_rules(), plugins)  # type: ignore[attr-defined]
-    cluster = cast("QuotaCluster", cache.kept[NAME])
+    cluster = cast("QuotaCluster", cache.plugin_states[NAME])
     cluster.present = lambda _: NOW
     api, settings, metrics = _Api(listed), PreemptionSettings(), PreemptionMetrics(CollectorRegistry())
     typed = cast("ApiServer", api)

@@ -80,7 +80,7 @@ PODS = st.fixed_dictionaries(
 
 
 def _cluster(missing: MaxMissing = MaxMissing.INFINITE) -> QuotaCluster:
-    cluster = CapacityScheduling(missing).keep()
+    cluster = CapacityScheduling(missing).new_state()
     cluster.put_node(node("n1", cpu="4"))
     cluster.put_quota(quota("a", {"cpu": 2}, {"cpu": 3}))
     cluster.put_pod(pod("x", "a", node="n1"))

@@ -75,23 +75,6 @@ def test_order_of_events_is_irrelevant() -> None:
         assert world.reasons(pod("incoming")) == ["node(s) cpu usage exceed threshold"]
 
 
-def test_relist_forgets_the_rest() -> None:
-    """After a list only what was listed remains, and for its time what is in flight: it may be newer than the list."""
-    world = World().put(*(node(name) for name in "abc"), node_metric("a"), node_metric("b"), pod("p", node="a"))
-    world.cache.charge(world.request(pod("q")), ["a"], NOW)
-    for name in world.cache.absent_nodes({"b"}):
-        world.cache.delete_node(name)
-    for name in world.cache.absent_node_metrics({"b"}):
-        world.cache.delete_node_metric(name)
-    for uid in world.cache.absent_pods(set()):
-        world.cache.delete_pod(uid)
-    assert list(world.cache.nodes) == ["b"]
-    assert world.cache.ledger("a") is None
-    assert set(world.cache.in_flight) == {"uid-q"}
-    world.cache.freeze(NOW + 31)
-    assert not world.cache.in_flight
-
-
 def test_snapshot_does_not_change() -> None:
     """A snapshot stays what it was, and nobody can write to it."""
     world = World().put(node(), node_metric(cpu="50"))

@@ -32,7 +32,7 @@ def _quota(namespace: str, name: str, least: Json, most: Json) -> Json:
 def test_account_is_told() -> None:
     """Quotas, what is charged for bound pods and for those on their way, claims and holds; amounts as quantities."""
     cache, page = _site()
-    kept: Any = cache.kept[NAME]
+    kept: Any = cache.plugin_states[NAME]
     kept.put_quota(_quota("default", "team", {"cpu": "4"}, {"cpu": "6", "memory": "10Gi"}))
     kept.put_quota(_quota("default", "zzz", {"cpu": "1"}, {}))
     kept.put_quota(_quota("other", "idle", {"memory": "1Gi"}, {}))

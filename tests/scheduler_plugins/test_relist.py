@@ -88,7 +88,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _world() -> tuple[ClusterCache, QuotaCluster]:
     cache = ClusterCache(LoadRules(), {QUOTAS: CapacityScheduling(), NAME: LoadAware()})
-    kept = cache.kept[QUOTAS]
+    kept = cache.plugin_states[QUOTAS]
     assert isinstance(kept, QuotaCluster)
     return cache, kept
 
@@ -106,12 +106,10 @@ def _fed(objects: dict[str, list[Json]]) -> tuple[ClusterCache, QuotaCluster]:
     """A cache that was fed these objects and no others."""
     cache, quotas = _world()
     for item in objects.get(paths.NODES, []):
-        quotas.put_node(item)
         cache.put_node(item)
     for item in objects.get(NODE_METRICS, []):
         cache.put_node_metric(item)
     for item in objects.get(paths.PODS, []):
-        quotas.put_pod(item)
         cache.put_pod(item, NOW)
     return cache, quotas
 

@@ -29,7 +29,7 @@ class Site:
         self.passed = 0.0
         clock = (lambda: self.passed) if steady else None
         self.cache = ClusterCache(LoadRules(), {NAME: CapacityScheduling()}, steady=clock)
-        kept = self.cache.kept[NAME]
+        kept = self.cache.plugin_states[NAME]
         assert isinstance(kept, QuotaCluster)
         self.cluster = kept
         self.cluster.put_quota(quota("a", {"cpu": 5, "memory": 1}, {"cpu": 5, "memory": 1}))

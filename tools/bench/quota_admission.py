@@ -42,7 +42,7 @@ class Work:
     def __init__(self, nodes: int) -> None:
         self.plugin = CapacityScheduling(max_missing=MaxMissing.INFINITE).defaulted()
         self.cache = ClusterCache(LoadRules(), {NAME: self.plugin})
-        kept = self.cache.kept[NAME]
+        kept = self.cache.plugin_states[NAME]
         assert isinstance(kept, QuotaCluster)  # noqa: S101 - it is what the plugin made
         self.cluster = kept
         self.quotas = nodes // made.NODES_PER_QUOTA

@@ -81,9 +81,6 @@ def scheduler() -> Feed:
     def feed(node: Json, node_metric: Json, pod: Json) -> None:
         cache.put_node(node)
         cache.put_node_metric(node_metric)
-        for kept in cache.kept.values():
-            kept.put_node(node)
-            kept.put_pod(pod)
         cache.put_pod(pod, 0.0)
         extender.filter(Arguments(pod, ["n"], None))
 

@@ -59,9 +59,9 @@ class Seen:
         listed = {part.name: part.plugin for part in chosen.profile.enabled}
         plugin = listed.get(NAME)
         if isinstance(plugin, CapacityScheduling):
-            return cls(plugin.keep(), plugin, chosen.origin, True, now, chosen.scheduler_names)
+            return cls(plugin.new_state(), plugin, chosen.origin, True, now, chosen.scheduler_names)
         stand_in = CapacityScheduling(max_missing=MaxMissing.INFINITE)
-        return cls(stand_in.keep(), stand_in, chosen.origin, False, now, chosen.scheduler_names)
+        return cls(stand_in.new_state(), stand_in, chosen.origin, False, now, chosen.scheduler_names)
 
     @property
     def notes(self) -> list[str]:

@@ -44,35 +44,31 @@ class World:
 
     def sources(self) -> list[Source]:
         """Further kinds of objects that plugins keep an account of: to be listed, and given to `put_kept`."""
-        return [source for kept in self.cache.kept.values() for source in kept.sources()]
+        return [source for kept in self.cache.plugin_states.values() for source in kept.sources()]
 
     def put_kept(self, source: Source, item: Json) -> None:
         """Take an object of one of these kinds."""
-        self._take(source.kind.removesuffix("s"), [source.put], item)
+        self._take(source.kind.removesuffix("s"), source.put, item)
 
     def put_node(self, node: Json) -> None:
         """Take a Node."""
-        self._take("Node", [*(kept.put_node for kept in self.cache.kept.values()), self.cache.put_node], node)
+        self._take("Node", self.cache.put_node, node)
 
     def put_node_metric(self, node_metric: Json) -> None:
         """Take a NodeMetric."""
-        self._take("NodeMetric", [self.cache.put_node_metric], node_metric)
+        self._take("NodeMetric", self.cache.put_node_metric, node_metric)
 
     def put_pod(self, pod: Json) -> None:
         """Take a Pod."""
-        kept = [kept.put_pod for kept in self.cache.kept.values()]
-        self._take("Pod", [*kept, lambda given: self.cache.put_pod(given, self.now)], pod)
+        self._take("Pod", lambda given: self.cache.put_pod(given, self.now), pod)
 
     def delete_pod(self, uid: str) -> None:
         """Forget a Pod."""
-        for kept in self.cache.kept.values():
-            kept.delete_pod(uid)
         self.cache.delete_pod(uid)
 
-    def _take(self, kind: str, puts: Sequence[Callable[[Json], None]], item: Json) -> None:
+    def _take(self, kind: str, put: Callable[[Json], None], item: Json) -> None:
         try:
-            for put in puts:
-                put(item)
+            put(item)
         except Exception as error:  # noqa: BLE001 - objects of any shape
             name = (item.get("metadata") or {}).get("name")
             self.unreadable.append(f"{kind} {name} cannot be understood and is left out: {error}")

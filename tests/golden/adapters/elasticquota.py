@@ -145,7 +145,7 @@ class World:
     def __init__(self, vector: Json) -> None:
         self.plugin = CapacityScheduling(MaxMissing.ZERO)
         self.cache = ClusterCache(LoadRules(), {NAME: self.plugin})
-        kept = self.cache.kept[NAME]
+        kept = self.cache.plugin_states[NAME]
         assert isinstance(kept, QuotaCluster)
         self.kept = kept
         seed(kept.ledger, vector)

@@ -39,7 +39,7 @@ class Site:
         self.load = LoadAware(**arguments).defaulted()  # type: ignore[arg-type]
         quotas = CapacityScheduling(MaxMissing.INFINITE)
         self.cache = ClusterCache(self.load.load_rules(), {LOAD: self.load, QUOTAS: quotas})
-        kept = self.cache.kept[QUOTAS]
+        kept = self.cache.plugin_states[QUOTAS]
         assert isinstance(kept, QuotaCluster)
         self.cluster = kept
         count = CORES * len(nodes)

@@ -168,7 +168,9 @@ def test_plugin_says_whether_to_reclaim() -> None:
         nodes, _ = cache.select(["gpu"], NOW)
 
         asking = cache.read(pod.json or {})
-        answered = plugin.post_filter(asking, replace(nodes, kept={NAME: world.cluster}), {"gpu": Victims(("a/low",))})
+        answered = plugin.post_filter(
+            asking, replace(nodes, plugin_states={NAME: world.cluster}), {"gpu": Victims(("a/low",))}
+        )
 
         assert bool(answered) is reclaims
 

@@ -106,4 +106,4 @@ def test_all_that_is_set_aside_may_count(spec: Json, by_containers: Json, by_sch
     assert QuotaPod.from_json(item, Charging.SCHEDULER).charge == by_scheduler
     plugin = CapacityScheduling(charge=Charging.SCHEDULER)
     assert plugin.facts(item).charge == by_scheduler
-    assert plugin.keep().read(item).charge == by_scheduler
+    assert plugin.new_state().read(item).charge == by_scheduler

@@ -39,24 +39,24 @@ class Run:
         plugin = CapacityScheduling(MaxMissing.INFINITE)
         self.now = now
         self.cache = ClusterCache(LoadRules(), {NAME: plugin})
-        kept = self.cache.kept[NAME]
+        kept = self.cache.plugin_states[NAME]
         assert isinstance(kept, QuotaCluster)
         self.cluster = kept
+        self.seen = set[str]()
         cycle = Cycle([Enabled(NAME, 1.0, plugin)])
         lots = np.random.default_rng(1)
         self.extender = Extender(self.cache, cycle, Answering(mode), lambda: NOW + self.now, lots)
         for name in NODES:
-            self.cluster.put_node(node(name, cpu="100"))
             self.cache.put_node(node(name, cpu="100"))
 
     def put(self, pod: Json) -> None:
         """The watch tells of a pod."""
-        self.cluster.put_pod(pod)
+        self.seen.add(pod["metadata"]["uid"])
         self.cache.put_pod(pod, NOW + self.now)
 
     def delete(self, uid: str) -> None:
         """The watch tells that a pod is gone."""
-        self.cluster.delete_pod(uid)
+        self.seen.discard(uid)
         self.cache.delete_pod(uid)
 
     def relist(self, pods: Mapping[str, Json], *, first: bool = False) -> None:
@@ -65,7 +65,7 @@ class Run:
             self.put(pod)
             if first:
                 self.cache.reserve_unconfirmed(pod, NOW + self.now)
-        for uid in {*self.cluster.absent_pods(pods.keys()), *self.cache.absent_pods(pods.keys())}:
+        for uid in self.seen - pods.keys():
             self.delete(uid)
 
 

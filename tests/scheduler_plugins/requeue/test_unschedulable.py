@@ -154,7 +154,7 @@ def _restarted(*pods: Json) -> Site:
     for pod in pods:
         site.pods[pod["metadata"]["name"]] = pod
         site.unschedulable.put_pod(pod)
-    site.unschedulable.absent_pods({pod["metadata"]["uid"] for pod in pods})
+    site.unschedulable.pods_listed()
     return site
 
 

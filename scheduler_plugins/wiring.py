@@ -64,21 +64,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     watch = ClusterWatch(api, cache, now, followers, unschedulable.pods_listed)
     cycle = Cycle(profile.enabled, telemetry.observe_plugin)
     extender = Extender(cache, cycle, profile.answering, now, np.random.default_rng(), requeue_component.refused)
-    telemetry.watch("nodes", "Nodes that are known.", lambda: len(cache.nodes))
-    telemetry.watch("pods_in_flight", "Pods answered for whose binding was not seen.", lambda: len(cache.in_flight))
-    telemetry.watch("unreadable_objects", "Objects that could not be understood.", lambda: len(watch.unreadable))
-
-    telemetry.watch_each(
-        "watch_silence_seconds",
-        "Time since the API server was last heard about a kind of object. [s]",
-        "kind",
-        {source.kind: partial(silence, source) for source in watch.sources},
-    )
-    telemetry.watch(
-        "snapshot_age_seconds",
-        "How old the oldest part of the snapshot may be. [s]",
-        lambda: max(map(silence, watch.sources)),
-    )
+    _measure(telemetry, cache, watch)
     watched = of_watches(watch, settings.stale_seconds)
     health = _with_reports(watched, profile.enabled, cache, api)
     telemetry.watch("leads", "Whether this replica decides for the whole cluster.", lambda: float(leader.leads()))
@@ -109,6 +95,23 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
             **{name: run for each in reclaiming for name, run in each.background.items()},
             **{name: run for each in accounting for name, run in each.background.items()},
         },
+    )
+
+
+def _measure(telemetry: Telemetry, cache: ClusterCache, watch: ClusterWatch) -> None:
+    telemetry.watch("nodes", "Nodes that are known.", lambda: len(cache.nodes))
+    telemetry.watch("pods_in_flight", "Pods answered for whose binding was not seen.", lambda: len(cache.in_flight))
+    telemetry.watch("unreadable_objects", "Objects that could not be understood.", lambda: len(watch.unreadable))
+    telemetry.watch_each(
+        "watch_silence_seconds",
+        "Time since the API server was last heard about a kind of object. [s]",
+        "kind",
+        {source.kind: partial(silence, source) for source in watch.sources},
+    )
+    telemetry.watch(
+        "snapshot_age_seconds",
+        "How old the oldest part of the snapshot may be. [s]",
+        lambda: max(map(silence, watch.sources)),
     )
 
 

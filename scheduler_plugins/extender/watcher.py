@@ -12,8 +12,7 @@ import msgspec
 
 from crds.duration import format_duration
 from headroom.runtime.http import JSON, Paced, Pages, Reply, Request
-from scheduler_plugins.providers.provider import metric
-from scheduler_plugins.providers.readings import AVERAGE, CPU, LATEST, MEMORY, STDEV
+from scheduler_plugins.providers.provider import AVERAGE, CPU, LATEST, MEMORY, STDEV, metric
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.report import LONGEST, NodeReport
 from scheduler_plugins.snapshot.units import Usage

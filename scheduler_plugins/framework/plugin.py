@@ -17,9 +17,9 @@ from scheduler_plugins.providers.spec import ProviderSpec
 from scheduler_plugins.snapshot.accounts import PodAccount, PodFacts
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes, NodeTable
 from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.in_flight import Reserving as ReservePlugin
 from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.reservations import Reserving as ReservePlugin
 
 __all__ = [
     "Configurable",

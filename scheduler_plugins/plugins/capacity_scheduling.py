@@ -22,8 +22,8 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
+from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.reservations import DOUBTED_SECONDS
 
 NAME: Final = "CapacityScheduling"  # how profiles and tables call it
 HELD: Final = "node(s) room held for a pod that others were evicted for"

@@ -19,8 +19,7 @@ from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, N
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST
-from scheduler_plugins.snapshot.rounding import round_half_away
-from scheduler_plugins.snapshot.units import INT64_MAX, Vector
+from scheduler_plugins.snapshot.units import INT64_MAX, Vector, round_half_away
 
 NAME: Final = "LoadAwareScheduling"  # how profiles and tables call it
 EXPIRED: Final = "node(s) nodeMetric expired"  # reason for refusing a node whose report is too old

@@ -13,15 +13,12 @@ from numpy.typing import NDArray
 
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, shares, used, widened
-from scheduler_plugins.providers.registry import NODE_METRIC, TYPES
-from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec, is_url, without_login
+from scheduler_plugins.providers.spec import NODE_METRIC, TYPES, MetricProvider, ProviderSpec, is_url, without_login
 from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table
+from scheduler_plugins.snapshot.estimate import is_best_effort, pod_totals
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.report import LONGEST, NodeReport
-from scheduler_plugins.snapshot.requests_and_limits import is_best_effort, pod_totals
-from scheduler_plugins.snapshot.rounding import round_half_away
-from scheduler_plugins.snapshot.units import Vector
-from scheduler_plugins.snapshot.utilisation import Statistic, Utilisation
+from scheduler_plugins.snapshot.report import LONGEST, NodeReport, Statistic, Utilisation
+from scheduler_plugins.snapshot.units import Vector, round_half_away
 
 NAME: Final = "LowRiskOverCommitment"  # how profiles and tables call it
 RESOURCES: Final = ("cpu", "memory")  # the resources it looks at; the rows of its arrays

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from scheduler_plugins.providers.provider import Answer, Cluster, Metric, NodeAnswer, ProviderError, moment, percent
-from scheduler_plugins.providers.registry import LOAD_WATCHER
-from scheduler_plugins.providers.spec import ProviderSpec
+from scheduler_plugins.providers.spec import LOAD_WATCHER, ProviderSpec
 from scheduler_plugins.providers.web import Site
 
 _TEXTS: Final = ("name", "type", "operator", "rollup")

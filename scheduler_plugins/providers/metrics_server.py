@@ -7,6 +7,9 @@ from typing import Any, Final
 from crds.quantity import QuantityError
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from scheduler_plugins.providers.provider import (
+    CPU,
+    LATEST,
+    MEMORY,
     Answer,
     Cluster,
     Metric,
@@ -16,7 +19,6 @@ from scheduler_plugins.providers.provider import (
     moment,
     percent,
 )
-from scheduler_plugins.providers.readings import CPU, LATEST, MEMORY
 from scheduler_plugins.providers.spec import ProviderSpec
 from scheduler_plugins.providers.web import BODY_LIMIT, bounded, parsed
 from scheduler_plugins.snapshot.units import units, unix_time

@@ -8,6 +8,10 @@ from typing import Any, Final
 
 from crds.duration import format_duration
 from scheduler_plugins.providers.provider import (
+    AVERAGE,
+    CPU,
+    MEMORY,
+    STDEV,
     Answer,
     Cluster,
     Metric,
@@ -17,7 +21,6 @@ from scheduler_plugins.providers.provider import (
     moment,
     percent,
 )
-from scheduler_plugins.providers.readings import AVERAGE, CPU, MEMORY, STDEV
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
 from scheduler_plugins.providers.web import Site
 

@@ -14,11 +14,9 @@ from typing import Any, Final, Protocol
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from headroom.runtime.backoff import Backoff
-from scheduler_plugins.providers.provider import Answer, Cluster, Provider, ProviderError
-from scheduler_plugins.providers.readings import utilisation
-from scheduler_plugins.providers.registry import LOAD_WATCHER, PROVIDERS
-from scheduler_plugins.providers.spec import ProviderSpec
-from scheduler_plugins.snapshot.utilisation import Utilisation
+from scheduler_plugins.providers.provider import Answer, Cluster, Provider, ProviderError, utilisation
+from scheduler_plugins.providers.spec import LOAD_WATCHER, PROVIDERS, ProviderSpec
+from scheduler_plugins.snapshot.report import Utilisation
 
 LONGEST_PAUSE: Final = 300.0  # the longest wait between two tries of a provider that does not answer. [s]
 _FIRST_PAUSE: Final = 2.0

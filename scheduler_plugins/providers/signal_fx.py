@@ -4,8 +4,18 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scheduler_plugins.providers.provider import Answer, Cluster, Metric, NodeAnswer, ProviderError, metric, percent
-from scheduler_plugins.providers.readings import AVERAGE, CPU, MEMORY
+from scheduler_plugins.providers.provider import (
+    AVERAGE,
+    CPU,
+    MEMORY,
+    Answer,
+    Cluster,
+    Metric,
+    NodeAnswer,
+    ProviderError,
+    metric,
+    percent,
+)
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
 from scheduler_plugins.providers.web import Site
 

@@ -3,10 +3,27 @@
 import math
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
+
+NODE_METRIC: Final = "NodeMetric"
+"""No provider of its own: what our agents report is in the snapshot. The same as an empty type."""
+LOAD_WATCHER: Final = "LoadWatcher"
+"""The load-watcher service; `watcherAddress` selects it, `metricProvider.type` cannot."""
+
+PROVIDERS: Final[Mapping[str, str]] = {
+    LOAD_WATCHER: "scheduler_plugins.providers.load_watcher:make",
+    "Prometheus": "scheduler_plugins.providers.prometheus:make",
+    "KubernetesMetricsServer": "scheduler_plugins.providers.metrics_server:make",
+    "SignalFx": "scheduler_plugins.providers.signal_fx:make",
+}
+"""Where the maker of each provider is."""
+
+TYPES: Final = (NODE_METRIC, *(name for name in PROVIDERS if name != LOAD_WATCHER))
+"""What `metricProvider.type` may say, beside nothing. Case matters, as it does upstream."""
+
 
 _LONGEST_WINDOW: Final = 24 * 3600.0
 _SECONDS: Final = (1.0, 3600.0)

@@ -15,8 +15,8 @@ from crds import names
 from scheduler_plugins.framework.cycle import Cycle, PluginError
 from scheduler_plugins.snapshot.arrays import Nodes, Snapshot
 from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.in_flight import Tombstones
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.tombstones import Tombstones
 
 GroupKey = tuple[Any, ...]
 

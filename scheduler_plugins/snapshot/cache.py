@@ -14,14 +14,12 @@ from headroom.kube.time_slices import SLICE
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import AnnotationReader, Nodes, NodeState, NodeTable, Snapshot
 from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node
-from scheduler_plugins.snapshot.in_flight import Charge, InFlight
+from scheduler_plugins.snapshot.in_flight import Charge, InFlight, Reservations, Reserving, Tombstones
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
 from scheduler_plugins.snapshot.pod import NO_FACTS, PodRequest
 from scheduler_plugins.snapshot.report import NodeReport
-from scheduler_plugins.snapshot.reservations import Reservations, Reserving
 from scheduler_plugins.snapshot.rows import Rows
-from scheduler_plugins.snapshot.tombstones import Tombstones
 from scheduler_plugins.snapshot.units import INT64_MAX, Vector, units
 
 _LOG: Final = logging.getLogger(__name__)

@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crds.quantity import QuantityError, milli_value, value
 
 Vector: TypeAlias = tuple[int, ...]
@@ -74,3 +77,13 @@ def usage(resources: Sequence[str], amounts: Mapping[str, Any] | None) -> Usage 
 def unix_time(text: str | None) -> float | None:
     """Unix seconds of an RFC 3339 time; None for none."""
     return datetime.fromisoformat(text).timestamp() if text else None
+
+
+_JUST_BELOW_HALF: Final = np.nextafter(0.5, 0.0)
+"""Adding this, not 0.5, keeps the number just below one half from reaching one; x.5 still does: the sum rounds up."""
+
+
+def round_half_away(values: Any) -> NDArray[np.int64]:  # noqa: ANN401 - whatever numpy takes for an array of floats
+    """Nearest integers, halves away from zero: 64.5 -> 65, -64.5 -> -65, 65.49 -> 65."""
+    numbers = np.asarray(values, dtype=np.float64)
+    return np.trunc(numbers + np.copysign(_JUST_BELOW_HALF, numbers)).astype(np.int64)

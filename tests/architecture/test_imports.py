@@ -179,7 +179,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "headroom.cluster",
     ),
     "scheduler_plugins.providers.spec": ("scheduler_plugins.providers.spec",),
-    "scheduler_plugins.providers.registry": ("scheduler_plugins.providers.registry",),
     "scheduler_plugins.quota": (
         "scheduler_plugins.quota",
         "scheduler_plugins.snapshot",
@@ -239,7 +238,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.quota",
         "scheduler_plugins.preemption",
         "scheduler_plugins.providers.spec",
-        "scheduler_plugins.providers.registry",
         "headroom.runtime.bounded_cache",
         "crds",
         "headroom.cluster",

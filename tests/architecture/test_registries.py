@@ -12,9 +12,9 @@ REGISTRIES = {
     "agent.collectors:COLLECTORS": ("agent/collectors", {"base"}),
     "agent.predictors:PREDICTORS": ("agent/predictors", {"base"}),
     "manager.calculators:CALCULATORS": ("manager/calculators", {"base"}),
-    "scheduler_plugins.providers.registry:PROVIDERS": (
+    "scheduler_plugins.providers.spec:PROVIDERS": (
         "scheduler_plugins/providers",
-        {"provider", "readings", "registry", "runner", "spec", "web"},
+        {"provider", "runner", "spec", "web"},
     ),
     "scheduler_plugins.plugins:PLUGINS": (
         "scheduler_plugins/plugins",

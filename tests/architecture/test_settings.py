@@ -14,13 +14,15 @@ READ_BY_NOBODY = {
 
 
 def _dataclass_fields(path: Path) -> Iterator[tuple[ast.ClassDef, str, bool]]:
-    """Class, name and whether a docstring follows, of every field of every dataclass in a file."""
+    """Class, name and whether a comment stands beside it or a docstring follows, of every field of every dataclass."""
+    lines = path.read_text().splitlines()
     for node in ast.walk(tree(path)):
         if not isinstance(node, ast.ClassDef) or "dataclass" not in ast.unparse(ast.List(node.decorator_list)):
             continue
         for statement, following in zip(node.body, [*node.body[1:], None], strict=True):
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                documented = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+                beside = "  # " in lines[statement.lineno - 1]
+                documented = beside or (isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant))
                 yield node, statement.target.id, documented
 
 
@@ -43,7 +45,7 @@ def _attributes_read(service: str) -> set[str]:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_setting_is_documented(service: str) -> None:
-    """Under each field stands a docstring."""
+    """Beside each field stands a comment, or under it a docstring."""
     bare = [
         f"{path.relative_to(ROOT)}: {node.name}.{name}"
         for path in _settings(service)

@@ -9,8 +9,7 @@ from functools import partial
 from hypothesis import strategies as st
 
 from scheduler_plugins.providers import load_watcher, metrics_server, prometheus, signal_fx
-from scheduler_plugins.providers.provider import LARGEST_PERCENT, Answer, Metric, ProviderError
-from scheduler_plugins.providers.readings import CPU, utilisation
+from scheduler_plugins.providers.provider import CPU, LARGEST_PERCENT, Answer, Metric, ProviderError, utilisation
 from scheduler_plugins.providers.spec import MetricProvider
 from scheduler_plugins.providers.web import Site, parsed
 from tests.fuzz.inputs import Json, objects

@@ -7,7 +7,7 @@ from scheduler_plugins.plugins.low_risk_over_commitment import NAME, LowRiskOver
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.utilisation import Statistic, Utilisation
+from scheduler_plugins.snapshot.report import Statistic, Utilisation
 from tests.scheduler_plugins.objects import NOW, Json, node, node_metric, pod
 
 WATCHED: Final = "http://load-watcher:2020"

@@ -14,8 +14,8 @@ from crds import names
 from scheduler_plugins.snapshot.arrays import NodeState
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.in_flight import REMEMBERED, Tombstones
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.tombstones import REMEMBERED, Tombstones
 from tests.scheduler_plugins.objects import NOW, Json, World, condition, node, node_metric, pod
 
 

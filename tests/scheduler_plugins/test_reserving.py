@@ -8,7 +8,7 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.settings import load
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.reservations import DOUBTED_SECONDS, LATE_SECONDS, LONGEST_SECONDS
+from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, LATE_SECONDS, LONGEST_SECONDS
 from scheduler_plugins.wiring import assemble
 from tests.scheduler_plugins.objects import NOW, Json, at, condition
 from tests.scheduler_plugins.quota.things import pod, quota

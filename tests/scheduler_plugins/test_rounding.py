@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugins.snapshot.rounding import round_half_away
+from scheduler_plugins.snapshot.units import round_half_away
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from crds.duration import parse_duration
 from headroom.runtime.http import Reply, Request
 from scheduler_plugins.extender.watcher import WatcherPages, latest, short_duration, wire_format
 from scheduler_plugins.providers import metrics_server, prometheus, signal_fx
-from scheduler_plugins.providers.provider import Answer, NodeAnswer, ProviderError
-from scheduler_plugins.providers.readings import AVERAGE, CPU, MEMORY
+from scheduler_plugins.providers.provider import AVERAGE, CPU, MEMORY, Answer, NodeAnswer, ProviderError
 from scheduler_plugins.providers.runner import ProviderMetrics, Runner
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules

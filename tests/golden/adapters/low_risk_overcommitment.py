@@ -10,13 +10,11 @@ from scheduler_plugins.numerics.beta import Beta, largest_variance, probability_
 from scheduler_plugins.numerics.overcommitment import load_risk, shares, used, widened
 from scheduler_plugins.plugins.low_risk_over_commitment import NAME, RESOURCES, LowRiskOverCommitment, Totals
 from scheduler_plugins.providers.load_watcher import decode as decode_watcher
-from scheduler_plugins.providers.provider import ProviderError
-from scheduler_plugins.providers.readings import CPU, MEMORY, statistic, utilisation
+from scheduler_plugins.providers.provider import CPU, MEMORY, ProviderError, statistic, utilisation
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
-from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.estimate import LoadRules, pod_totals
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.requests_and_limits import pod_totals
 from scheduler_plugins.snapshot.units import units
 from tests.golden.adapters import Adapter
 

@@ -13,8 +13,7 @@ from headroom.cluster.resize import Resize, in_effect
 from headroom.cluster.shape import check_pod
 from manager.inputs import PodInputs
 from scheduler_plugins.quota.charge import charge_of
-from scheduler_plugins.snapshot.estimate import LoadRules, estimate_pod, estimate_vector
-from scheduler_plugins.snapshot.requests_and_limits import pod_totals
+from scheduler_plugins.snapshot.estimate import LoadRules, estimate_pod, estimate_vector, pod_totals
 
 Json = dict[str, Any]
 INFEASIBLE = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}

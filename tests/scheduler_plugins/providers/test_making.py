@@ -7,9 +7,8 @@ import pytest
 from headroom.kube import ApiServer
 from scheduler_plugins.arguments import encode
 from scheduler_plugins.providers.provider import Cluster, Provider
-from scheduler_plugins.providers.registry import TYPES
 from scheduler_plugins.providers.runner import make
-from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec, is_url
+from scheduler_plugins.providers.spec import TYPES, MetricProvider, ProviderSpec, is_url
 
 NOWHERE = Cluster(cast("ApiServer", None), lambda _name: None)
 

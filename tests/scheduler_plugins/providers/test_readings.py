@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler_plugins.providers.readings import CPU, MEMORY, statistic, utilisation
-from scheduler_plugins.snapshot.utilisation import Statistic, Utilisation
+from scheduler_plugins.providers.provider import CPU, MEMORY, statistic, utilisation
+from scheduler_plugins.snapshot.report import Statistic, Utilisation
 
 
 def _metrics(*parts: tuple[str, str, float]) -> list[dict[str, object]]:

@@ -9,10 +9,9 @@ from collections.abc import Set as AbstractSet
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from scheduler_plugins.providers.provider import Answer, NodeAnswer, ProviderError
-from scheduler_plugins.providers.readings import AVERAGE, CPU
+from scheduler_plugins.providers.provider import AVERAGE, CPU, Answer, NodeAnswer, ProviderError
 from scheduler_plugins.providers.runner import LONGEST_PAUSE, Match, ProviderMetrics, Runner
-from scheduler_plugins.snapshot.utilisation import Statistic, Utilisation
+from scheduler_plugins.snapshot.report import Statistic, Utilisation
 from tests.scheduler_plugins.providers.server import NOW
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.providers.provider import Answer, ProviderError
-from scheduler_plugins.providers.readings import CPU
+from scheduler_plugins.providers.provider import CPU, Answer, ProviderError
 from scheduler_plugins.providers.signal_fx import TOKEN_HEADER, SignalFx, decode, search
 from scheduler_plugins.providers.spec import MetricProvider
 from scheduler_plugins.providers.web import Site

@@ -13,7 +13,7 @@ from scheduler_plugins.framework.cycle import Cycle, PluginError
 from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, Amounts, amounts_of, plus
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.snapshot.reservations import DOUBTED_SECONDS
+from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS
 from tests.fuzz.strength import fuzz
 from tests.scheduler_plugins.objects import NOW, Json, condition
 from tests.scheduler_plugins.quota.things import GPU, miscounted, pod, quota

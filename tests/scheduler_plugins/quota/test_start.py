@@ -13,7 +13,7 @@ from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot import watch
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.reservations import Reservations
+from scheduler_plugins.snapshot.in_flight import Reservations
 from scheduler_plugins.snapshot.watch import ClusterWatch
 from tests.scheduler_plugins.objects import NOW, Json
 from tests.scheduler_plugins.quota.things import pod, quota

@@ -20,7 +20,7 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.reservations import DOUBTED_SECONDS, LONGEST_SECONDS
+from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, LONGEST_SECONDS
 from tests.scheduler_plugins.objects import NOW, Json, at, condition
 from tests.scheduler_plugins.quota.things import node
 

@@ -53,11 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def serve(settings: Settings, connection: Connection) -> None:
-    """Answer until SIGTERM or SIGINT.
-
-    Raises:
-        StartError: the address cannot be listened on.
-    """
+    """Answer until SIGTERM or SIGINT. Raises StartError: the address cannot be listened on."""
     async with ApiServer(connection, user_agent="headroom-scheduler") as api:
         parts = assemble(settings, api)
         served = await _listen_all(parts, settings)

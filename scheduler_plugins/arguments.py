@@ -52,11 +52,7 @@ def json_fields(cls: type[Any]) -> dict[str, dataclasses.Field[Any]]:
 
 
 def decode(cls: type[Any], data: object, path: str) -> Any:  # noqa: ANN401 - an object of cls
-    """Build a dataclass from JSON, as `read` does.
-
-    Raises:
-        ArgumentError: anything is wrong; all mistakes.
-    """
+    """Build a dataclass from JSON, as `read` does. Raises ArgumentError: anything is wrong; all mistakes."""
     mistakes: list[str] = []
     found = read(cls, data, path, mistakes)
     if mistakes:

@@ -92,9 +92,7 @@ class Settings:
 def load(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from the command line, else from the environment, else the defaults; and the profile.
 
-    Raises:
-        WrongSetting: a value or the profile cannot be used; of the profile, every mistake.
-        SystemExit: `--help`.
+    Raises WrongSetting: a value or the profile cannot be used; of the profile, every mistake; SystemExit: `--help`.
     """
     environment = os.environ if environment is None else environment
     settings, _ = options.load(Settings, PROG, arguments, environment, description=ABOUT, epilog=MORE)

@@ -10,8 +10,7 @@ _SHOWN: Final = 80  # so much of a text stands in a message. [characters]
 def count_cpus(text: str) -> int:
     """How many CPUs a list such as "0-3,8" names, in one pass over its pieces whatever they name.
 
-    Raises:
-        ValueError: it is not such a list.
+    Raises ValueError: it is not such a list.
     """
     ranges = sorted(_cpu_range(piece.strip(), text) for piece in text.split(","))
     count, end = 0, -1

@@ -26,8 +26,7 @@ def pod_requests(
     In base units (cores, bytes, pieces). Sum of the containers and sidecars, or the largest init phase if that is more;
     pod-level resources override it per resource; the overhead of the runtime class is added.
 
-    Raises:
-        QuantityError: an amount is not a quantity.
+    Raises QuantityError: an amount is not a quantity.
     """
     pod = in_effect(pod, resize)
     totals = _pod_totals(pod, "requests", only)
@@ -43,8 +42,7 @@ def pod_limits(
     In base units. As `pod_requests`, but overhead is added only where there is a limit. A container without a limit
     adds nothing.
 
-    Raises:
-        QuantityError: an amount is not a quantity.
+    Raises QuantityError: an amount is not a quantity.
     """
     pod = in_effect(pod, resize)
     totals = _pod_totals(pod, "limits", only)

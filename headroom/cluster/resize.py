@@ -33,8 +33,7 @@ def in_effect(pod: Json, view: Resize) -> Json:
 
     Asked for 64 cores, promised 2, in effect 2: 64 are set aside, 2 where that is infeasible, and 2 are granted.
 
-    Raises:
-        QuantityError: an amount is not a quantity.
+    Raises QuantityError: an amount is not a quantity.
     """
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     pending = (each for each in status.get("conditions") or () if each.get("type") == "PodResizePending")

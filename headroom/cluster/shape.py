@@ -302,8 +302,7 @@ check_node_metric: Final[Callable[[Any], object]] = partial(from_json, NodeMetri
 def check_pod_terms(terms: Any, path: str) -> None:  # noqa: ANN401 - JSON from outside can be anything
     """Check required terms of a pod's affinity to pods.
 
-    Raises:
-        CodecError: a field has another shape; the message begins with its path.
+    Raises CodecError: a field has another shape; the message begins with its path.
     """
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     try:
@@ -316,11 +315,7 @@ def check_pod_terms(terms: Any, path: str) -> None:  # noqa: ANN401 - JSON from 
 
 
 def check_budget(budget: Any) -> None:  # noqa: ANN401 - JSON from outside can be anything
-    """Check a PodDisruptionBudget.
-
-    Raises:
-        CodecError: a field has another shape; the message begins with its path.
-    """
+    """Check a PodDisruptionBudget. Raises CodecError: a field has another shape; the message begins with its path."""
     read = from_json(_Budget, budget)
     _check_selector(read.spec.selector if read.spec else None, "spec.selector")
 

@@ -37,15 +37,12 @@ class Meter(Protocol):
 
     def request(self, verb: str) -> AbstractContextManager[list[str]]:
         """Time a request; the outcome is put into the list."""
-        ...
 
     def refused(self, reasons: AbstractSet[str]) -> None:
         """Note a pod that found every node refused."""
-        ...
 
     def text(self) -> bytes:
         """Everything in Prometheus' text format."""
-        ...
 
 
 class Server:

@@ -83,8 +83,7 @@ class Extender:
 
         A pod that cannot be read is refused on every node: to an error kube-scheduler may close its eyes, and bind it.
 
-        Raises:
-            PluginError: a plugin failed.
+        Raises PluginError: a plugin failed.
         """
         try:
             pod = self._read(asked.pod)
@@ -121,9 +120,7 @@ class Extender:
 
         The pod is not in its own way: what it was charged to by filter counts again only when the scores are made.
 
-        Raises:
-            PluginError: a plugin failed.
-            UnreadablePod: the pod cannot be read.
+        Raises PluginError: a plugin failed; UnreadablePod: the pod cannot be read.
         """
         pod = self._read(asked.pod)
         charge = self._cache.in_flight.get(pod.uid)
@@ -153,9 +150,7 @@ class Extender:
     def preempt(self, asked: Preemption) -> Mapping[str, Victims]:
         """The victims that may go, by node: not on nodes that stay refused when they are gone, and as the plugins say.
 
-        Raises:
-            PluginError: a plugin failed.
-            UnreadablePod: the pod cannot be read.
+        Raises PluginError: a plugin failed; UnreadablePod: the pod cannot be read.
         """
         pod = self._read(asked.pod)
         self._cache.release(pod.uid)

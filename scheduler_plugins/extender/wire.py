@@ -114,11 +114,7 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 
 
 def parse(body: bytes) -> Arguments:
-    """Read a request to filter or prioritize.
-
-    Raises:
-        BadRequest: it is not one.
-    """
+    """Read a request to filter or prioritize. Raises BadRequest: it is not one."""
     asked = _read(_ASKED.decode, body, "Pod and NodeNames")
     if asked.pod is None or (asked.node_names is None and asked.nodes is None):
         asked = _read(_ASKED.decode, _in_go_case(body, _Asked), "Pod and NodeNames")
@@ -133,11 +129,7 @@ def parse(body: bytes) -> Arguments:
 
 
 def parse_preemption(body: bytes) -> Preemption:
-    """Read a request to preempt.
-
-    Raises:
-        BadRequest: it is not one.
-    """
+    """Read a request to preempt. Raises BadRequest: it is not one."""
     asked = _read(_PREEMPTING.decode, body, "Pod and NodeNameToMetaVictims")
     if asked.pod is None or (asked.node_name_to_meta_victims is None and asked.node_name_to_victims is None):
         asked = _read(_PREEMPTING.decode, _in_go_case(body, _Preempting), "Pod and NodeNameToMetaVictims")
@@ -157,12 +149,7 @@ def parse_preemption(body: bytes) -> Preemption:
 
 
 def node_object(asked: Arguments, name: str) -> Mapping[str, Any]:
-    """A Node as it was sent in full.
-
-    Raises:
-        BadRequest: it cannot be read.
-        KeyError: only names were sent.
-    """
+    """A Node as it was sent in full. Raises BadRequest: it cannot be read; KeyError: only names were sent."""
     return _read(_ANY.decode, (asked.nodes or {})[name], "metadata")
 
 
@@ -184,8 +171,7 @@ def _read(decode: Callable[[bytes | msgspec.Raw], _Body], body: bytes | msgspec.
 def _in_go_case(body: bytes, kind: type[msgspec.Struct]) -> bytes:
     """A body under the keys that it should have: Go reads them in any case, and old clients write them in lower case.
 
-    Raises:
-        BadRequest: it is not a JSON object.
+    Raises BadRequest: it is not a JSON object.
     """
     keys = {key.lower(): key for key in kind.__struct_encode_fields__}
     parts = _read(_PARTS.decode, body, " and ".join(keys.values()))
@@ -227,8 +213,7 @@ def _victims(
 def filter_reply(result: FilterResult, asked: Arguments) -> bytes:
     """The JSON of a filter result.
 
-    Raises:
-        ValueError: it names a node that was not asked about, which would make kube-scheduler fail the pod.
+    Raises ValueError: it names a node that was not asked about, which would make kube-scheduler fail the pod.
     """
     failed, unresolvable, full = result.failed or {}, result.unresolvable or {}, asked.nodes
     _only_sent({*result.names, *failed, *unresolvable}, asked.names)
@@ -240,8 +225,7 @@ def filter_reply(result: FilterResult, asked: Arguments) -> bytes:
 def prioritize_reply(names: Sequence[str], scores: IntArray) -> bytes:
     """The JSON of a HostPriorityList.
 
-    Raises:
-        ValueError: a score is out of range, which kube-scheduler would not notice; or there is not one per name.
+    Raises ValueError: a score is out of range, which kube-scheduler would not notice; or there is not one per name.
     """
     if len(scores) and not (scores.min() >= 0 and scores.max() <= MAX_SCORE):
         raise ValueError(f"a score is outside of 0..{MAX_SCORE:.0f}: {scores.min()}..{scores.max()}")
@@ -252,8 +236,7 @@ def prioritize_reply(names: Sequence[str], scores: IntArray) -> bytes:
 def preempt_reply(victims: Mapping[str, Victims], asked: Preemption) -> bytes:
     """The JSON of an ExtenderPreemptionResult. A node without a victim is left out: kube-scheduler rejects it.
 
-    Raises:
-        ValueError: it names a node that was not asked about, on which kube-scheduler would evict pods.
+    Raises ValueError: it names a node that was not asked about, on which kube-scheduler would evict pods.
     """
     _only_sent(victims.keys(), asked.victims)
     kept = {

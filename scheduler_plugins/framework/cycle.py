@@ -80,8 +80,7 @@ class Cycle:
     def filter(self, pod: PodRequest, nodes: Nodes, *, preempting: bool = False) -> Verdict:
         """The verdict over the nodes: a node's first refusal stands, and what refuses the pod as such comes first.
 
-        Raises:
-            PluginError: a plugin failed.
+        Raises PluginError: a plugin failed.
         """
         passed_over = {name for name, _ in self._post_filters} if preempting else set()
         verdict = Verdict.all_pass(len(nodes))
@@ -94,8 +93,7 @@ class Cycle:
     def refuses(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
         """Why no node may have the pod, whatever the node; None: that depends on the node.
 
-        Raises:
-            PluginError: a plugin failed.
+        Raises PluginError: a plugin failed.
         """
         for name, plugin in self._pre_filters:
             with self._guarded(name, "pre_filter"):
@@ -107,8 +105,7 @@ class Cycle:
     def recognises(self, text: str) -> bool:
         """Whether a text quotes a reason of a plugin whose reasons hold numbers.
 
-        Raises:
-            PluginError: a plugin failed.
+        Raises PluginError: a plugin failed.
         """
         for name, plugin in self._recognising:
             with self._guarded(name, "recognise"):
@@ -121,8 +118,7 @@ class Cycle:
     ) -> Iterator[tuple[str, Verdict]]:
         """The verdict of each plugin, by name and in order; one that refuses the pod as such refuses every node.
 
-        Raises:
-            PluginError: a plugin failed.
+        Raises PluginError: a plugin failed.
         """
         for name, plugin in self._pre_filters:
             if name in passed_over:
@@ -141,8 +137,7 @@ class Cycle:
     def score(self, pod: PodRequest, nodes: Nodes) -> FloatArray:
         """The weighted mean of the plugins' scores, within 0 and 100, shape (N,). Without any, all are 0.
 
-        Raises:
-            PluginError: a plugin failed, or its score is no number.
+        Raises PluginError: a plugin failed, or its score is no number.
         """
         total, weights = np.zeros(len(nodes)), 0.0
         for _, weight, score in self.scores(pod, nodes):
@@ -153,8 +148,7 @@ class Cycle:
     def scores(self, pod: PodRequest, nodes: Nodes) -> Iterator[tuple[str, float, FloatArray]]:
         """Each plugin's name, weight and scores, within 0 and 100, shape (N,), not weighted.
 
-        Raises:
-            PluginError: a plugin failed, or its score is no number.
+        Raises PluginError: a plugin failed, or its score is no number.
         """
         for name, plugin, weight in self._scores:
             with self._guarded(name, "score"):
@@ -164,11 +158,7 @@ class Cycle:
             yield name, weight, np.clip(score, 0.0, MAX_SCORE)
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
-        """Which victims may go, by node, after every plugin had its say.
-
-        Raises:
-            PluginError: a plugin failed.
-        """
+        """Which victims may go, by node, after every plugin had its say. Raises PluginError: a plugin failed."""
         for name, plugin in self._post_filters:
             with self._guarded(name, "post_filter"):
                 victims = plugin.post_filter(pod, nodes, victims)
@@ -177,8 +167,7 @@ class Cycle:
     def explain(self, pod: PodRequest, nodes: Nodes) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """The numbers behind verdicts and scores: per plugin, one JSON object per node.
 
-        Raises:
-            PluginError: a plugin failed.
+        Raises PluginError: a plugin failed.
         """
         found = {}
         for name, plugin in self._explaining:

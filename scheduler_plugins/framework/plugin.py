@@ -74,7 +74,6 @@ class PreFilterPlugin(Protocol):
 
     def pre_filter(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
         """Why no node may have the pod, or None. Called once per attempt, before any filter."""
-        ...
 
 
 @runtime_checkable
@@ -83,7 +82,6 @@ class FilterPlugin(Protocol):
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         """Judge the nodes for a pod. Called once per attempt to schedule a pod, with the nodes that fit otherwise."""
-        ...
 
 
 @runtime_checkable
@@ -92,7 +90,6 @@ class ScorePlugin(Protocol):
 
     def score(self, pod: PodRequest, nodes: Nodes) -> IntArray | FloatArray:
         """Scores from 0 (worst) to 100, shape (N,). Called with the nodes that no filter refused."""
-        ...
 
 
 @runtime_checkable
@@ -101,7 +98,6 @@ class PostFilterPlugin(Protocol):
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The victims that may go, by node: those that kube-scheduler chose, fewer nodes, or others."""
-        ...
 
 
 @runtime_checkable
@@ -110,7 +106,6 @@ class SourcedPlugin(Protocol):
 
     def provider(self) -> ProviderSpec | None:
         """Which one; None: the snapshot has all it needs. Read once at start."""
-        ...
 
 
 @runtime_checkable
@@ -124,7 +119,6 @@ class ExplainingPlugin(Protocol):
         `binding`, where a filter refuses the node, is one sentence with the limit that binds and the numbers against
         it: "cpu: 24.0 of 32 cores in use and 0.9 expected are 78 % of allocatable, usageThresholds.cpu is 65 %".
         """
-        ...
 
 
 @runtime_checkable
@@ -133,7 +127,6 @@ class RecognisingPlugin(Protocol):
 
     def recognises(self, text: str) -> bool:
         """Whether a text quotes one of its reasons, such as what kube-scheduler wrote down of a pod it refused."""
-        ...
 
 
 @runtime_checkable
@@ -142,7 +135,6 @@ class LoadAccounting(Protocol):
 
     def load_rules(self) -> LoadRules:
         """The rules; read once at start."""
-        ...
 
 
 @runtime_checkable
@@ -151,8 +143,6 @@ class Configurable(Protocol):
 
     def defaulted(self) -> Self:
         """A copy in which every argument that was not given has its default."""
-        ...
 
     def problems(self) -> Sequence[Problem]:
         """Everything wrong with the arguments, in order. Called at start, after `defaulted`."""
-        ...

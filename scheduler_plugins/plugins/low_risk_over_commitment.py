@@ -107,8 +107,7 @@ class LowRiskOverCommitment:
     def amounts(self, pod: Mapping[str, Any]) -> Vector:
         """Requests and limits of one pod, a limit being at least the request.
 
-        Raises:
-            QuantityError: a request or limit is not a quantity.
+        Raises QuantityError: a request or limit is not a quantity.
         """
         requests, limits = pod_totals(pod, "requests"), pod_totals(pod, "limits")
         amounts = (*requests, *map(max, limits, requests))

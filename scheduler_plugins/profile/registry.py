@@ -44,8 +44,7 @@ def _announced() -> Mapping[str, EntryPoint]:
 def build(name: str, arguments: object, path: str) -> Any:  # noqa: ANN401 - a class that only the registry knows
     """The plugin of that name with these arguments, defaults filled in.
 
-    Raises:
-        ArgumentError: the arguments do not fit, or the plugin itself cannot be used; all mistakes.
+    Raises ArgumentError: the arguments do not fit, or the plugin itself cannot be used; all mistakes.
     """
     kind, origin = _resolve(name, path)
     mistakes: list[str] = []

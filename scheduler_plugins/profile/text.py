@@ -16,8 +16,7 @@ class TextError(ValueError):
 def read(text: str) -> Any:  # noqa: ANN401 - whatever the YAML holds
     """Parse one YAML document.
 
-    Raises:
-        TextError: it is no YAML, holds several documents or a key twice, or is beyond one of the bounds.
+    Raises TextError: it is no YAML, holds several documents or a key twice, or is beyond one of the bounds.
     """
     if len(text) > LONGEST:
         raise TextError(f"it has {len(text)} characters, and may have {LONGEST}")

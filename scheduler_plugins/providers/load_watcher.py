@@ -30,11 +30,7 @@ class LoadWatcher:
 
 
 def decode(document: Any, now: float) -> Answer:  # noqa: ANN401 - JSON from outside can be anything
-    """What the service's answer says.
-
-    Raises:
-        ProviderError: it is not an answer of load-watcher.
-    """
+    """What the service's answer says. Raises ProviderError: it is not an answer of load-watcher."""
     nodes = _map(_map(document, "data"), "NodeMetricsMap")
     if nodes is None:
         raise ProviderError("the answer is not load-watcher's: it has no data.NodeMetricsMap")

@@ -36,8 +36,7 @@ def decode(usages: Any, whole: Mapping[str, Mapping[str, int]], now: float) -> A
         whole: what each node has; a node that is not in it is left out. [milli-cores for cpu, else base units]
         now: the time of an item that does not state its own. [unix s]
 
-    Raises:
-        ProviderError: it is no list.
+    Raises ProviderError: it is no list.
     """
     if not isinstance(usages, list):
         raise ProviderError("the answer is not a NodeMetricsList: it has no items")

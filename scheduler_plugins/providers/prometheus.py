@@ -85,8 +85,7 @@ class Values:
 def samples(body: Any) -> Iterator[tuple[object, float | None]]:  # noqa: ANN401 - JSON from outside can be anything
     """Labels and value of each series in the answer to an instant query; None for a value that is no number.
 
-    Raises:
-        ProviderError: it is not an answer of Prometheus.
+    Raises ProviderError: it is not an answer of Prometheus.
     """
     data = body.get("data") if isinstance(body, Mapping) else None
     if not isinstance(data, Mapping) or body.get("status") != "success":
@@ -117,8 +116,7 @@ def _value(pair: object) -> float | None:
 def percentages(body: Any, naming: Naming) -> Values:  # noqa: ANN401
     """The shares (0..1) of an answer as percentages by node.
 
-    Raises:
-        ProviderError: it is not an answer of Prometheus.
+    Raises ProviderError: it is not an answer of Prometheus.
     """
     values = Values()
     for labels, share in samples(body):

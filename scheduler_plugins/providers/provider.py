@@ -86,12 +86,7 @@ class Provider(Protocol):
     smoothed: bool  # whether each of its samples is itself a mean over some minutes
 
     async def fetch(self, now: float) -> Answer:
-        """Ask it.
-
-        Raises:
-            ProviderError: there is nothing that can be used.
-        """
-        ...
+        """Ask it. Raises ProviderError: there is nothing that can be used."""
 
 
 @dataclass(frozen=True, slots=True)

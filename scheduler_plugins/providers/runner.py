@@ -33,19 +33,15 @@ class Readings(Protocol):
     @property
     def nodes(self) -> Sequence[str]:
         """Names of the cluster's nodes."""
-        ...
 
     def retain_readings(self, plugin: str, names: AbstractSet[str]) -> None:
         """Forget a plugin's readings of all nodes but these."""
-        ...
 
     def update_readings(self, plugin: str, readings: Mapping[str, Any]) -> None:
         """Take readings of some nodes."""
-        ...
 
     def freeze(self, now: float) -> object:
         """Work in all that has come."""
-        ...
 
 
 class ProviderMetrics:
@@ -257,8 +253,7 @@ class Runner:
 def make(spec: ProviderSpec, cluster: Cluster) -> Provider:
     """The provider that a plugin asks for; says so in the log where its certificate is not checked.
 
-    Raises:
-        LookupError: there is none of that name.
+    Raises LookupError: there is none of that name.
     """
     name = spec.metric_provider.type if spec.watcher_address is None else LOAD_WATCHER
     if name not in PROVIDERS:

@@ -53,8 +53,7 @@ def series_params(found: str) -> dict[str, str]:
 def decode(kind: str, points: Any, series: Any) -> tuple[dict[str, Metric], int]:  # noqa: ANN401
     """The mean of one metric by host, and how many series were no use.
 
-    Raises:
-        ProviderError: one of them is not an answer of SignalFx.
+    Raises ProviderError: one of them is not an answer of SignalFx.
     """
     data = points.get("data") if isinstance(points, Mapping) else None
     results = series.get("results") if isinstance(series, Mapping) else None

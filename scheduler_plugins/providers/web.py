@@ -43,8 +43,7 @@ class Site:
     async def session(self) -> AsyncIterator["Session"]:
         """A session for one fetch: the files of authority and token are read anew, so they may be renewed.
 
-        Raises:
-            ProviderError: a file cannot be used, or the time is over.
+        Raises ProviderError: a file cannot be used, or the time is over.
         """
         tls, headers = await asyncio.to_thread(self._login)
         direct = urlsplit(self.address).hostname in _LOOPBACK
@@ -89,11 +88,7 @@ class Session:
         self._secret = secret
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - any JSON
-        """The JSON of an answer.
-
-        Raises:
-            ProviderError: there is none.
-        """
+        """The JSON of an answer. Raises ProviderError: there is none."""
         url = self._site.address.rstrip("/") + path
         try:
             async with self._session.get(url, params=params, allow_redirects=False) as response:
@@ -115,8 +110,7 @@ class Session:
     async def get_all(self, requests: Sequence[tuple[str, Mapping[str, str] | None]]) -> list[Any]:
         """The JSON of several answers at once, in order; none is still under way when one has failed.
 
-        Raises:
-            ProviderError: there is none for one of them.
+        Raises ProviderError: there is none for one of them.
         """
         tasks = [asyncio.create_task(self.get(path, params)) for path, params in requests]
         try:
@@ -135,11 +129,7 @@ class Session:
 
 
 async def bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:
-    """All chunks in one.
-
-    Raises:
-        ProviderError: they are too much.
-    """
+    """All chunks in one. Raises ProviderError: they are too much."""
     body = bytearray()
     async for chunk in chunks:
         body += chunk
@@ -149,11 +139,7 @@ async def bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:
 
 
 def parsed(body: bytes) -> Any:  # noqa: ANN401 - any JSON
-    """The JSON of a body.
-
-    Raises:
-        ProviderError: it is none.
-    """
+    """The JSON of a body. Raises ProviderError: it is none."""
     try:
         return msgspec.json.decode(body)
     except (ValueError, RecursionError):

@@ -19,17 +19,14 @@ class PodAccount(Protocol):
 
     def width(self) -> int:
         """How many numbers there are of a pod."""
-        ...
 
     def amounts(self, pod: Mapping[str, Any]) -> Vector:
         """The numbers of one pod, from its Kubernetes JSON; integers that can be added. Called once per pod and change.
 
         None is beyond 2^53 on either side, so that sums over hundreds of pods stay in 64 bits.
 
-        Raises:
-            QuantityError: a request or limit is not a quantity.
+        Raises QuantityError: a request or limit is not a quantity.
         """
-        ...
 
 
 @runtime_checkable
@@ -39,14 +36,11 @@ class PodFacts(Protocol):
     def facts(self, pod: Mapping[str, Any]) -> Hashable:
         """What it wants to know, from Kubernetes JSON; `PodRequest.facts` has it by the plugin's name.
 
-        Raises:
-            ValueError: the pod cannot be understood.
+        Raises ValueError: the pod cannot be understood.
         """
-        ...
 
     def alike(self, facts: Any) -> Hashable:  # noqa: ANN401 - what `facts` made
         """The part of it that is the same for pods that are judged alike."""
-        ...
 
 
 class Accounts:
@@ -79,8 +73,7 @@ class Accounts:
     def facts(self, pod: Mapping[str, Any]) -> Mapping[str, Any]:
         """What plugins want to know of a pending pod beside numbers, by their names.
 
-        Raises:
-            ValueError: a plugin cannot read it.
+        Raises ValueError: a plugin cannot read it.
         """
         return {name: _guarded(name, plugin.facts, pod) for name, plugin in self._curious.items()}
 

@@ -164,8 +164,7 @@ class ClusterCache:
     def put_node(self, node: Mapping[str, Any]) -> None:
         """Add or update a Node.
 
-        Raises:
-            ValueError: an amount is not a quantity, or a plugin cannot read it; the others have it.
+        Raises ValueError: an amount is not a quantity, or a plugin cannot read it; the others have it.
         """
         try:
             self._put_node(node)
@@ -228,9 +227,7 @@ class ClusterCache:
     def put_node_metric(self, node_metric: Mapping[str, Any]) -> None:
         """Add or update a NodeMetric.
 
-        Raises:
-            QuantityError: an amount is not a quantity.
-            ValueError: a time or duration cannot be read.
+        Raises QuantityError: an amount is not a quantity; ValueError: a time or duration cannot be read.
         """
         self._receive(str(node_metric["metadata"]["name"]), NodeReport.from_json(node_metric, self.rules.resources))
 
@@ -248,16 +245,14 @@ class ClusterCache:
     def read(self, pod: Mapping[str, Any]) -> PodRequest:
         """A pod as the plugins see it.
 
-        Raises:
-            ValueError: a request or limit is not a quantity, or a time cannot be read.
+        Raises ValueError: a request or limit is not a quantity, or a time cannot be read.
         """
         return PodRequest.from_json(pod, self.rules, self._accounts)
 
     def put_pod(self, pod: Mapping[str, Any], now: float) -> None:
         """Add or update a Pod: assign it where it is bound, or take it away when it has ended.
 
-        Raises:
-            ValueError: a request or limit is not a quantity, or a time cannot be read.
+        Raises ValueError: a request or limit is not a quantity, or a time cannot be read.
         """
         request = self.read(pod)
         for state in self.plugin_states.values():
@@ -331,8 +326,7 @@ class ClusterCache:
     def reserve_unconfirmed(self, pod: Mapping[str, Any], now: float) -> None:
         """A Pod was there before we were: if it is pending, an earlier run may have answered for it.
 
-        Raises:
-            ValueError: a request or limit is not a quantity, or a time cannot be read.
+        Raises ValueError: a request or limit is not a quantity, or a time cannot be read.
         """
         metadata, spec = pod["metadata"], pod.get("spec") or {}
         if spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp") or is_terminal(pod):

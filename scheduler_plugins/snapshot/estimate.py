@@ -57,8 +57,7 @@ def estimate_pod(pod: Mapping[str, Any], rules: LoadRules) -> dict[str, int]:
     whoever creates a pod chooses its labels, and none of them makes it use less. Of a pod that is being resized in
     place counts what is set aside for it: what its node will never give it, it will not use.
 
-    Raises:
-        QuantityError: a request or limit is not a quantity.
+    Raises QuantityError: a request or limit is not a quantity.
     """
     annotation = _annotations(pod).get(names.ANNOTATION_ESTIMATED_SCALING_FACTORS)
     return _estimates(pod, priority_class(pod), _factors(annotation, rules))
@@ -77,8 +76,7 @@ def estimate_vector(pod: Mapping[str, Any], rules: LoadRules) -> Vector:
 
     Pods of one workload ask for the same, so the answer is remembered by what they ask for.
 
-    Raises:
-        QuantityError: a request or limit is not a quantity.
+    Raises QuantityError: a request or limit is not a quantity.
     """
     spec = in_effect(pod, Resize.SET_ASIDE).get("spec") or {}
     asked = {
@@ -227,9 +225,7 @@ def _raw_allocatable(annotations: Mapping[str, str]) -> tuple[dict[str, Any], st
 def annotated(text: str) -> Mapping[str, Any]:
     """The JSON object that a node's annotation holds; null counts as an empty one.
 
-    Raises:
-        ValueError: it holds something else, or more than anybody means.
-        RecursionError: it is nested too deep.
+    Raises ValueError: it holds something else, or more than anybody means; RecursionError: it is nested too deep.
     """
     if len(text) > LONGEST_ANNOTATION:
         raise ValueError(f"longer than {LONGEST_ANNOTATION} characters")
@@ -260,8 +256,7 @@ def pod_totals(pod: Mapping[str, Any], kind: str) -> tuple[int, int]:
     container. What is stated for the pod as a whole does not count; while the pod is being resized in place, what is
     set aside for it does.
 
-    Raises:
-        QuantityError: an amount is not a quantity.
+    Raises QuantityError: an amount is not a quantity.
     """
     spec = in_effect(pod, Resize.SET_ASIDE).get("spec") or {}
     cpu, memory = 0, 0

@@ -111,11 +111,9 @@ class Reserving(Protocol):
 
     def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:
         """A pod was answered for."""
-        ...
 
     def unreserve(self, uid: str) -> None:
         """The pod was seen bound, refused or gone, is asked about again, or was not heard of for ten minutes."""
-        ...
 
 
 @runtime_checkable
@@ -124,7 +122,6 @@ class ReservesUnconfirmed(Reserving, Protocol):
 
     def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:
         """A pod was pending when the pods were first listed. `reserve` and `unreserve` end the doubt."""
-        ...
 
 
 class Reservations:

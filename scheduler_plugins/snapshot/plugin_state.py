@@ -16,27 +16,21 @@ class PluginState(Protocol):
     @property
     def version(self) -> int:
         """Changes with everything here that may change a verdict on any node: who could not be helped may be now."""
-        ...
 
     def sources(self) -> Sequence[Source]:
         """Further kinds of objects to watch. Asked once at start."""
-        ...
 
     def put_node(self, node: Json) -> None:
         """A Node is there, or has changed."""
-        ...
 
     def delete_node(self, name: str) -> None:
         """A Node is gone."""
-        ...
 
     def pod_changed(self, pod: PodRequest) -> None:
         """A pod is there, or has changed; `pod.facts` has what the plugin read of it."""
-        ...
 
     def delete_pod(self, uid: str) -> None:
         """A pod is gone."""
-        ...
 
 
 @runtime_checkable
@@ -45,7 +39,6 @@ class DescribablePlugin(Protocol):
 
     def describe(self, now: float) -> Json:
         """All of it that people may want to see, as JSON."""
-        ...
 
 
 class Relieved(Protocol):
@@ -54,17 +47,14 @@ class Relieved(Protocol):
     @property
     def node(self) -> str:
         """The node."""
-        ...
 
     @property
     def victims(self) -> Sequence[str]:
         """Uids of the pods."""
-        ...
 
     @property
     def relief(self) -> Mapping[str, int]:
         """What was measured of them on the node, by resource. [milli-cores for cpu, else base units]"""
-        ...
 
 
 @runtime_checkable
@@ -73,7 +63,6 @@ class RelievablePlugin(Protocol):
 
     def relieved(self, uid: str, now: float) -> Relieved | None:
         """Who leaves a node for a pod; None: nobody."""
-        ...
 
 
 @runtime_checkable
@@ -82,4 +71,3 @@ class StatefulPlugin(Protocol):
 
     def new_state(self) -> PluginState:
         """A new, empty one. Asked once at start."""
-        ...

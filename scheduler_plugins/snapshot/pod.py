@@ -134,8 +134,7 @@ def _shorter(pod: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, An
 def bounded(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     """A pod without amounts beyond those that are read: of a bound one the usual resources count, and so many others.
 
-    Raises:
-        TooLarge: it is pending, and names more. It can be bound by whoever passes kube-scheduler by.
+    Raises TooLarge: it is pending, and names more. It can be bound by whoever passes kube-scheduler by.
     """
     spec = pod.get("spec") or {}
     if (affinity := spec.get("affinity")) and (size := len(json.dumps(affinity))) > _LONGEST_AFFINITY:

@@ -40,11 +40,9 @@ class PodFollower(Protocol):
 
     def put_pod(self, pod: Json) -> None:
         """A pod is there, or has changed."""
-        ...
 
     def delete_pod(self, uid: str) -> None:
         """A pod is gone."""
-        ...
 
 
 class ClusterWatch:

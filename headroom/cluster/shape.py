@@ -7,294 +7,146 @@ one pass that what is read of an object is what it should be, and raises a Codec
 field where it is not.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import field, make_dataclass
 from functools import partial
+from types import GenericAlias
 from typing import Any, Final
 
-from crds.codec import JSON_NAME, CodecError, Part, QuantityText, from_json
+from crds.codec import CodecError, Part, QuantityText, from_json
 from crds.elastic_quota import ElasticQuota
 from crds.node_metric import NodeMetric
-
-Amounts = Mapping[str, QuantityText]
 
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _WITH_VALUES: Final = frozenset({"In", "NotIn"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Owner(Part):
-    kind: str | None = None
-    name: str | None = None
-    controller: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Metadata(Part):
-    name: str | None = None
-    namespace: str | None = None
-    uid: str | None = None
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    labels: Mapping[str, str] | None = None
-    annotations: Mapping[str, str] | None = None
-    owner_references: tuple[_Owner, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Resources(Part):
-    requests: Amounts | None = None
-    limits: Amounts | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Container(Part):
-    name: str | None = None
-    resources: _Resources | None = None
-    restart_policy: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _PodSpec(Part):
-    priority: int | None = None
-    containers: tuple[_Container, ...] | None = None
-    init_containers: tuple[_Container, ...] | None = None
-    resources: _Resources | None = None
-    overhead: Amounts | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _ContainerStatus(Part):
-    name: str | None = None
-    resources: _Resources | None = None
-    allocated_resources: Amounts | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Condition(Part):
-    type: str | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _PodStatus(Part):
-    phase: str | None = None
-    qos_class: str | None = None
-    conditions: tuple[_Condition, ...] | None = None
-    container_statuses: tuple[_ContainerStatus, ...] | None = None
-    init_container_statuses: tuple[_ContainerStatus, ...] | None = None
-    resources: _Resources | None = None
-    allocated_resources: Amounts | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Pod(Part):
-    metadata: _Metadata | None = None
-    spec: _PodSpec | None = None
-    status: _PodStatus | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Expression(Part):
-    key: str
-    operator: str
-    values: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Selector(Part):
-    match_labels: Mapping[str, str] | None = None
-    match_expressions: tuple[_Expression, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _PodTerm(Part):
-    topology_key: str | None = None
-    namespaces: tuple[str, ...] | None = None
-    namespace_selector: _Selector | None = None
-    label_selector: _Selector | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _PodAffinity(Part):
-    required_during_scheduling_ignored_during_execution: tuple[_PodTerm, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeTerm(Part):
-    match_expressions: tuple[_Expression, ...] | None = None
-    match_fields: tuple[_Expression, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeTerms(Part):
-    node_selector_terms: tuple[_NodeTerm, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeAffinity(Part):
-    required_during_scheduling_ignored_during_execution: _NodeTerms | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Affinity(Part):
-    node_affinity: _NodeAffinity | None = None
-    pod_affinity: _PodAffinity | None = None
-    pod_anti_affinity: _PodAffinity | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Taint(Part):
-    key: str | None = None
-    value: str | None = None
-    effect: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Toleration(Part):
-    key: str | None = None
-    operator: str | None = None
-    value: str | None = None
-    effect: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Spread(Part):
-    max_skew: int | None = None
-    topology_key: str | None = None
-    when_unsatisfiable: str | None = None
-    label_selector: _Selector | None = None
-    min_domains: int | None = None
-    match_label_keys: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Port(Part):
-    host_port: int | None = None
-    protocol: str | None = None
-    host_ip: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _PlacedContainer(_Container):
-    ports: tuple[_Port, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _PlacedPodSpec(_PodSpec):
-    node_name: str | None = None
-    node_selector: Mapping[str, str] | None = None
-    scheduler_name: str | None = None
-    preemption_policy: str | None = None
-    affinity: _Affinity | None = None
-    tolerations: tuple[_Toleration, ...] | None = None
-    topology_spread_constraints: tuple[_Spread, ...] | None = None
-    scheduling_gates: tuple[Mapping[str, Any], ...] | None = None
-    resource_claims: tuple[Mapping[str, Any], ...] | None = None
-    volumes: tuple[Mapping[str, Any], ...] | None = None
-    containers: tuple[_PlacedContainer, ...] | None = None
-    init_containers: tuple[_PlacedContainer, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Fields(Part):
-    time: str | None = None
-    fields_v1: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _PlacedMetadata(_Metadata):
-    generation: int | None = None
-    managed_fields: tuple[_Fields, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _PlacedCondition(_Condition):
-    status: str | None = None
-    message: str | None = None
-    last_transition_time: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _PlacedPodStatus(_PodStatus):
-    start_time: str | None = None
-    nominated_node_name: str | None = None
-    conditions: tuple[_PlacedCondition, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _PlacedPod(_Pod):
-    metadata: _PlacedMetadata | None = None
-    spec: _PlacedPodSpec | None = None
-    status: _PlacedPodStatus | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Address(Part):
-    type: str | None = None
-    address: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Endpoint(Part):
-    port: int | None = field(default=None, metadata={JSON_NAME: "Port"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Endpoints(Part):
-    kubelet_endpoint: _Endpoint | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeSpec(Part):
-    taints: tuple[_Taint, ...] | None = None
-    unschedulable: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeStatus(Part):
-    capacity: Mapping[str, Any] | None = None
-    allocatable: Mapping[str, Any] | None = None
-    addresses: tuple[_Address, ...] | None = None
-    daemon_endpoints: _Endpoints | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Node(Part):
-    metadata: _Metadata | None = None
-    spec: _NodeSpec | None = None
-    status: _NodeStatus | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _BudgetSpec(Part):
-    selector: _Selector | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _BudgetStatus(Part):
-    disruptions_allowed: int | None = None
-    disrupted_pods: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Budget(Part):
-    metadata: _Metadata
-    spec: _BudgetSpec | None = None
-    status: _BudgetStatus | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Namespace(Part):
-    metadata: _Metadata
-
-
-check_pod: Final[Callable[[Any], object]] = partial(from_json, _Pod)  # of a pod, what it is, asks for and got
-check_placed_pod: Final[Callable[[Any], object]] = partial(from_json, _PlacedPod)
+def _shape(
+    title: str, /, *, base: type = Part, required: Collection[str] = (), **fields: type[Any] | list[type[Any]]
+) -> type[Any]:
+    """A type of the wire, by its fields: [X] is a list of X, and all but the required ones may be absent or null."""
+    kinds = {
+        key: GenericAlias(tuple, (kind[0], ...)) if isinstance(kind, list) else kind for key, kind in fields.items()
+    }
+    made = [(key, kind) if key in required else (key, kind | None, field(default=None)) for key, kind in kinds.items()]
+    return make_dataclass(title, made, bases=(base,), frozen=True, slots=True)
+
+
+_LABELS: Final = Mapping[str, str]
+_AMOUNTS: Final = Mapping[str, QuantityText]
+_OBJECT: Final = Mapping[str, Any]
+
+# Of a pod: what it is, asks for and got.
+_OWNER = _shape("Owner", kind=str, name=str, controller=bool)
+_METADATA = _shape(
+    "Metadata",
+    name=str,
+    namespace=str,
+    uid=str,
+    creation_timestamp=str,
+    deletion_timestamp=str,
+    labels=_LABELS,
+    annotations=_LABELS,
+    owner_references=[_OWNER],
+)
+_RESOURCES = _shape("Resources", requests=_AMOUNTS, limits=_AMOUNTS)
+_CONTAINER = _shape("Container", name=str, resources=_RESOURCES, restart_policy=str)
+_POD_SPEC = _shape(
+    "PodSpec",
+    priority=int,
+    containers=[_CONTAINER],
+    init_containers=[_CONTAINER],
+    resources=_RESOURCES,
+    overhead=_AMOUNTS,
+)
+_CONTAINER_STATUS = _shape("ContainerStatus", name=str, resources=_RESOURCES, allocated_resources=_AMOUNTS)
+_CONDITION = _shape("Condition", type=str, reason=str)
+_POD_STATUS = _shape(
+    "PodStatus",
+    phase=str,
+    qos_class=str,
+    conditions=[_CONDITION],
+    container_statuses=[_CONTAINER_STATUS],
+    init_container_statuses=[_CONTAINER_STATUS],
+    resources=_RESOURCES,
+    allocated_resources=_AMOUNTS,
+)
+_POD = _shape("Pod", metadata=_METADATA, spec=_POD_SPEC, status=_POD_STATUS)
+
+# Of a pod, further: where it is and may be.
+_EXPRESSION = _shape("Expression", required=("key", "operator"), key=str, operator=str, values=[str])
+_SELECTOR = _shape("Selector", match_labels=_LABELS, match_expressions=[_EXPRESSION])
+_POD_TERM = _shape(
+    "PodTerm", topology_key=str, namespaces=[str], namespace_selector=_SELECTOR, label_selector=_SELECTOR
+)
+_POD_AFFINITY = _shape("PodAffinity", required_during_scheduling_ignored_during_execution=[_POD_TERM])
+_NODE_TERM = _shape("NodeTerm", match_expressions=[_EXPRESSION], match_fields=[_EXPRESSION])
+_NODE_TERMS = _shape("NodeTerms", node_selector_terms=[_NODE_TERM])
+_NODE_AFFINITY = _shape("NodeAffinity", required_during_scheduling_ignored_during_execution=_NODE_TERMS)
+_AFFINITY = _shape(
+    "Affinity", node_affinity=_NODE_AFFINITY, pod_affinity=_POD_AFFINITY, pod_anti_affinity=_POD_AFFINITY
+)
+_TAINT = _shape("Taint", key=str, value=str, effect=str)
+_TOLERATION = _shape("Toleration", key=str, operator=str, value=str, effect=str)
+_SPREAD = _shape(
+    "Spread",
+    max_skew=int,
+    topology_key=str,
+    when_unsatisfiable=str,
+    label_selector=_SELECTOR,
+    min_domains=int,
+    match_label_keys=[str],
+)
+_PORT = _shape("Port", host_port=int, protocol=str, host_ip=str)
+_PLACED_CONTAINER = _shape("PlacedContainer", base=_CONTAINER, ports=[_PORT])
+_PLACED_SPEC = _shape(
+    "PlacedPodSpec",
+    base=_POD_SPEC,
+    node_name=str,
+    scheduler_name=str,
+    preemption_policy=str,
+    node_selector=_LABELS,
+    affinity=_AFFINITY,
+    tolerations=[_TOLERATION],
+    topology_spread_constraints=[_SPREAD],
+    scheduling_gates=[_OBJECT],
+    resource_claims=[_OBJECT],
+    volumes=[_OBJECT],
+    containers=[_PLACED_CONTAINER],
+    init_containers=[_PLACED_CONTAINER],
+)
+_FIELDS = _shape("Fields", time=str, fields_v1=_OBJECT)
+_PLACED_METADATA = _shape("PlacedMetadata", base=_METADATA, generation=int, managed_fields=[_FIELDS])
+_PLACED_CONDITION = _shape("PlacedCondition", base=_CONDITION, status=str, message=str, last_transition_time=str)
+_PLACED_STATUS = _shape(
+    "PlacedPodStatus", base=_POD_STATUS, start_time=str, nominated_node_name=str, conditions=[_PLACED_CONDITION]
+)
+_PLACED_POD = _shape("PlacedPod", metadata=_PLACED_METADATA, spec=_PLACED_SPEC, status=_PLACED_STATUS)
+
+# Of other kinds.
+_ADDRESS = _shape("Address", type=str, address=str)
+_ENDPOINTS = _shape("Endpoints", kubelet_endpoint=_shape("Endpoint", Port=int))
+_NODE_SPEC = _shape("NodeSpec", taints=[_TAINT], unschedulable=bool)
+_NODE_STATUS = _shape(
+    "NodeStatus", capacity=_OBJECT, allocatable=_OBJECT, addresses=[_ADDRESS], daemon_endpoints=_ENDPOINTS
+)
+_NODE = _shape("Node", metadata=_METADATA, spec=_NODE_SPEC, status=_NODE_STATUS)
+_BUDGET = _shape(
+    "Budget",
+    required=("metadata",),
+    metadata=_METADATA,
+    spec=_shape("BudgetSpec", selector=_SELECTOR),
+    status=_shape("BudgetStatus", disruptions_allowed=int, disrupted_pods=_OBJECT),
+)
+_NAMESPACE = _shape("Namespace", required=("metadata",), metadata=_METADATA)
+
+
+check_pod: Final[Callable[[Any], object]] = partial(from_json, _POD)  # of a pod, what it is, asks for and got
+check_placed_pod: Final[Callable[[Any], object]] = partial(from_json, _PLACED_POD)
 """The same, and where it is and may be."""
-check_node: Final[Callable[[Any], object]] = partial(from_json, _Node)
+check_node: Final[Callable[[Any], object]] = partial(from_json, _NODE)
 """Of a Node; its amounts are judged one by one where they are used."""
-check_namespace: Final[Callable[[Any], object]] = partial(from_json, _Namespace)  # of a Namespace
+check_namespace: Final[Callable[[Any], object]] = partial(from_json, _NAMESPACE)  # of a Namespace
 check_elastic_quota: Final[Callable[[Any], object]] = partial(from_json, ElasticQuota)  # of an ElasticQuota
 check_node_metric: Final[Callable[[Any], object]] = partial(from_json, NodeMetric)  # of a NodeMetric
 
@@ -306,24 +158,31 @@ def check_pod_terms(terms: Any, path: str) -> None:  # noqa: ANN401 - JSON from 
     """
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     try:
-        read = from_json(_PodAffinity, {required: terms})
+        read = from_json(_POD_AFFINITY, {required: terms})
     except CodecError as error:
         raise CodecError(f"{path}.{error}") from None
     for number, term in enumerate(read.required_during_scheduling_ignored_during_execution or ()):
-        _check_selector(term.label_selector, f"{path}.{required}[{number}].labelSelector")
-        _check_selector(term.namespace_selector, f"{path}.{required}[{number}].namespaceSelector")
+        where = f"{path}.{required}[{number}]"
+        selectors = {
+            f"{where}.labelSelector": term.label_selector,
+            f"{where}.namespaceSelector": term.namespace_selector,
+        }
+        _check_selectors(selectors)
 
 
 def check_budget(budget: Any) -> None:  # noqa: ANN401 - JSON from outside can be anything
     """Check a PodDisruptionBudget. Raises CodecError: a field has another shape; the message begins with its path."""
-    read = from_json(_Budget, budget)
-    _check_selector(read.spec.selector if read.spec else None, "spec.selector")
+    read = from_json(_BUDGET, budget)
+    _check_selectors({"spec.selector": read.spec.selector if read.spec else None})
 
 
-def _check_selector(selector: _Selector | None, path: str) -> None:
-    for number, each in enumerate((selector.match_expressions if selector else None) or ()):
-        where = f"{path}.matchExpressions[{number}]"
-        if each.operator not in _OPERATORS:
-            raise CodecError(f"{where}.operator: must be one of {', '.join(_OPERATORS)}, got {each.operator[:80]!r}")
-        if each.operator in _WITH_VALUES and each.values is None:
-            raise CodecError(f"{where}: values is missing")
+def _check_selectors(selectors: Mapping[str, Any]) -> None:
+    for path, selector in selectors.items():
+        for number, each in enumerate((selector.match_expressions if selector else None) or ()):
+            where = f"{path}.matchExpressions[{number}]"
+            if each.operator not in _OPERATORS:
+                raise CodecError(
+                    f"{where}.operator: must be one of {', '.join(_OPERATORS)}, got {each.operator[:80]!r}"
+                )
+            if each.operator in _WITH_VALUES and each.values is None:
+                raise CodecError(f"{where}: values is missing")

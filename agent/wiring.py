@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from agent.collectors.base import Machine, resolve
 from agent.host.cgroup import CgroupTree, Layout, NoCgroups, detect
@@ -23,7 +22,7 @@ from agent.store_failover import StoreFailover
 from agent.training import CheckpointedTrainer
 from agent.tsdb import checkpoints
 from agent.tsdb.schema import StoreNewer
-from agent.tsdb.tsdb import StoreSize, Tsdb
+from agent.tsdb.tsdb import Tsdb
 from headroom import kube
 from headroom.runtime.option_types import KUBELET_PORT
 
@@ -68,11 +67,20 @@ def build(settings: AgentSettings, api: kube.ApiServer | None) -> AgentComponent
             seconds
         )
     pods = listed if isinstance(listed, CgroupPods) else ListedAndCgroupPods(listed, cgroups)
+    longest = max(_LONGEST_SECONDS, _LONGEST_INTERVALS * settings.collect.interval_seconds)
+    per_second = float(os.sysconf("SC_CLK_TCK"))
+    machine = Machine(settings.collect.paths, cgroups, time.monotonic, per_second, longest_seconds=longest)
+    failover = StoreFailover(
+        lambda: Tsdb.open(settings.database, settings.store),
+        lambda: Tsdb.in_memory(settings.store),
+        lambda: checkpoints.load_read_only(settings.database),
+        settings.store.retry_seconds,
+    )
     try:
         pipeline = Pipeline(
-            resolve(settings.collect.collectors, _machine(settings, cgroups)),
+            resolve(settings.collect.collectors, machine),
             pods,
-            _failover(settings),
+            failover,
             lambda store: CheckpointedTrainer(store, settings.train, metrics, settings.node_name),
             metrics,
         )
@@ -87,43 +95,25 @@ def health_details(
 ) -> Mapping[str, Callable[[], str]]:
     """What /healthz?verbose shows: what was detected, and the current state."""
     pipeline, cgroups = components.pipeline, components.cgroups
+
+    def describe_store() -> str:
+        size = pipeline.store.size()
+        unwritten = f", {size.unwritten_ticks} of them only in memory" if size.unwritten_ticks else ""
+        return (
+            f"{settings.database}, {size.file_bytes / (1 << 20):.1f} MiB on disk, {size.series} series, "
+            f"{size.head_ticks} ticks not yet compressed{unwritten}"
+        )
+
     return {
         "node": lambda: settings.node_name,
         "machine": lambda: cgroups.layout.description,
-        **{f"detected {name}": partial(_fact, cgroups, name) for name in cgroups.detected},
+        **{f"detected {name}": partial(lambda name: cgroups.detected[name], name) for name in cgroups.detected},
         "pods known": lambda: str(len(components.pods.pods())),
         "gaps in the last tick": lambda: str(len(pipeline.missing)),
         "failing": lambda: "; ".join(f"{step}: {why}" for step, why in pipeline.failing.items()) or "nothing",
         "reports": lambda: report_problem() or "taken",
-        "database": lambda: _describe_store(settings.database, pipeline.store.size()),
+        "database": describe_store,
     }
-
-
-def _describe_store(path: Path, size: StoreSize) -> str:
-    unwritten = f", {size.unwritten_ticks} of them only in memory" if size.unwritten_ticks else ""
-    return (
-        f"{path}, {size.file_bytes / (1 << 20):.1f} MiB on disk, {size.series} series, "
-        f"{size.head_ticks} ticks not yet compressed{unwritten}"
-    )
-
-
-def _fact(cgroups: CgroupTree, name: str) -> str:
-    return cgroups.detected[name]
-
-
-def _machine(settings: AgentSettings, cgroups: CgroupTree) -> Machine:
-    longest = max(_LONGEST_SECONDS, _LONGEST_INTERVALS * settings.collect.interval_seconds)
-    ticks = float(os.sysconf("SC_CLK_TCK"))
-    return Machine(settings.collect.paths, cgroups, time.monotonic, ticks, longest_seconds=longest)
-
-
-def _failover(settings: AgentSettings) -> StoreFailover:
-    return StoreFailover(
-        lambda: Tsdb.open(settings.database, settings.store),
-        lambda: Tsdb.in_memory(settings.store),
-        lambda: checkpoints.load_read_only(settings.database),
-        settings.store.retry_seconds,
-    )
 
 
 def _pod_source(

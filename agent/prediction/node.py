@@ -15,7 +15,7 @@ The margin is in Peak[sys] once. Amounts are milli-cores and bytes; a peak is ro
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -127,32 +127,40 @@ class ModelRunner:
 
     def peak(self, model: ResourceModel, view: ClassView) -> float:
         """The model's peak; infinite when it fails or answers what is no amount."""
-        try:
-            found = float(np.asarray(model.model.peak(view, model.margin), dtype=np.float64).item())
-            if 0.0 <= found < math.inf:
-                return found
-            self._failed(model, view.history, f"it answers {found:g}")
-        except MODEL_FAILURES as error:
-            self._failed(model, view.history, f"{type(error).__name__}: {error}")
-        return math.inf
+        return self._call(
+            model, view.history, lambda: [float(np.asarray(model.model.peak(view, model.margin)).item())]
+        )[0]
 
     def estimate_reclaimable(
         self, rule: ReclaimableModel, model: ResourceModel, prod: ProdView, ratio: float
     ) -> ReclaimableEstimate:
         """The estimate of the model's own rule; 0 reclaimable and an infinite peak when it fails."""
-        try:
-            found = rule.estimate_reclaimable(prod, model.margin, ratio)
-            if 0.0 <= found.reclaimable < math.inf and 0.0 <= found.peak < math.inf:
-                return found
-            self._failed(model, prod.history, f"it answers {found}")
-        except MODEL_FAILURES as error:
-            self._failed(model, prod.history, f"{type(error).__name__}: {error}")
-        return ReclaimableEstimate(0.0, math.inf)
 
-    def _failed(self, model: ResourceModel, history: ResourceHistory, why: str) -> None:
+        def call() -> list[float]:
+            found = rule.estimate_reclaimable(prod, model.margin, ratio)
+            return [found.reclaimable, found.peak]
+
+        reclaimable, peak = self._call(model, prod.history, call, failed=(0.0, math.inf))
+        return ReclaimableEstimate(reclaimable, peak)
+
+    def _call(
+        self,
+        model: ResourceModel,
+        history: ResourceHistory,
+        call: Callable[[], Sequence[float]],
+        failed: Sequence[float] = (math.inf,),
+    ) -> Sequence[float]:
+        try:
+            found = call()
+            if all(0.0 <= one < math.inf for one in found):
+                return found
+            why = f"it answers {', '.join(f'{one:g}' for one in found)}"
+        except MODEL_FAILURES as error:
+            why = f"{type(error).__name__}: {error}"
         problem = f"Model {model.name} failed for {history.resource}: {' '.join(why.split())}"
         if problem not in self.failures:
             self.failures.append(problem)
+        return failed
 
 
 def class_peak(

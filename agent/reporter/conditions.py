@@ -31,14 +31,6 @@ class CollectionStatus:
     """Sentences about what else is wrong: the spec, the cluster's definition, a list of pods that is not current."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionContext:
-    """The conditions as last reported, of which one whose status stays keeps its time, and the spec's version."""
-
-    previous: Sequence[Condition] = ()
-    generation: int | None = None
-
-
 class ConditionState(NamedTuple):
     """The state of one condition: a CamelCase word for programs and a sentence for people."""
 
@@ -53,13 +45,15 @@ def conditions(
     readiness: Readiness,
     present: Sequence[PodRef],
     collection: CollectionStatus,
-    context: ConditionContext,
+    previous: Sequence[Condition] = (),
+    generation: int | None = None,
 ) -> tuple[Condition, ...]:
     """`Collecting` and `PredictionReady`.
 
     The worst of what is wrong with collecting gives the reason; all else that is wrong is added to the message.
 
-    `present` are the pods on this node, without terminal ones.
+    `present` are the pods on this node, without terminal ones; `previous` are the conditions as last reported, of which
+    one whose status stays keeps its time; `generation` is that of the spec.
     """
     found = list(_problems(now, usages, present, collection))
     if not found:
@@ -70,17 +64,19 @@ def conditions(
     collecting = ConditionState(all(one.ok for one in found), found[0].reason, " ".join(sentences))
     ready = ConditionState(readiness.ready, readiness.reason, readiness.message)
     return (
-        condition(now, CONDITION_COLLECTING, collecting, context),
-        condition(now, CONDITION_PREDICTION_READY, ready, context),
+        condition(now, CONDITION_COLLECTING, collecting, previous, generation),
+        condition(now, CONDITION_PREDICTION_READY, ready, previous, generation),
     )
 
 
-def condition(now: float, name: str, state: ConditionState, context: ConditionContext) -> Condition:
+def condition(
+    now: float, name: str, state: ConditionState, previous: Sequence[Condition] = (), generation: int | None = None
+) -> Condition:
     """A condition; its time is kept from the previous one of that name when the status did not change."""
     status = "True" if state.ok else "False"
-    before = next((one for one in context.previous if one.type == name and one.status == status), None)
+    before = next((one for one in previous if one.type == name and one.status == status), None)
     since = before.last_transition_time if before is not None else None
-    return Condition(name, status, state.reason, state.message, since or timestamp(now), context.generation)
+    return Condition(name, status, state.reason, state.message, since or timestamp(now), generation)
 
 
 def timestamp(seconds: float) -> str:

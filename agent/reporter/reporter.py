@@ -10,7 +10,7 @@ from agent.prediction.node import PROD, NodePrediction, NodeResources, predict
 from agent.prediction.policy import Policy, in_force
 from agent.prediction.reclaimable import PRESENT_SECONDS
 from agent.report_metrics import show_accuracy, show_pressure, show_report, show_training
-from agent.reporter.conditions import CollectionStatus, ConditionContext, conditions
+from agent.reporter.conditions import CollectionStatus, conditions
 from agent.reporter.node_metric import build_status, fast_status
 from agent.reporter.pressure import extensions, measure_pressure
 from agent.reporter.spec import SpecInForce
@@ -186,5 +186,4 @@ class ReportBuilder:
         if spec.generation is not None and spec.spec.predict_policy is None and requested_before:
             stated.append(_LOST)
         collection = CollectionStatus(self._pipeline.failing, self._pipeline.missing, unknown, stated)
-        context = ConditionContext(previous, spec.generation)
-        return conditions(now, usages, prediction.readiness, present, collection, context)
+        return conditions(now, usages, prediction.readiness, present, collection, previous, spec.generation)

@@ -43,13 +43,13 @@ class SpecInForce:
 
     @property
     def report_interval_seconds(self) -> int:
-        """Time from one full report to the next [s]."""
-        return report_interval_seconds(self.spec)
+        """Time from one full report to the next, at least `SHORTEST_REPORT_SECONDS` [s]."""
+        return max(_collect(self.spec).report_interval_seconds or 0, SHORTEST_REPORT_SECONDS)
 
     @property
     def window_seconds(self) -> int:
-        """Window of the averages [s]."""
-        return window_seconds(self.spec)
+        """Window of the averages, at least `SHORTEST_WINDOW_SECONDS` [s]."""
+        return max(_collect(self.spec).aggregate_duration_seconds or 0, SHORTEST_WINDOW_SECONDS)
 
     @property
     def durations_seconds(self) -> tuple[float, ...]:
@@ -84,16 +84,6 @@ def merged(spec: NodeMetricSpec | None) -> NodeMetricSpec:
         node_memory_collect_policy=collect.node_memory_collect_policy or WITHOUT_PAGE_CACHE,
     )
     return replace(spec, metric_collect_policy=filled)
-
-
-def report_interval_seconds(spec: NodeMetricSpec | None) -> int:
-    """Time between two full reports, at least `SHORTEST_REPORT_SECONDS` [s]."""
-    return max(_collect(merged(spec)).report_interval_seconds or 0, SHORTEST_REPORT_SECONDS)
-
-
-def window_seconds(spec: NodeMetricSpec | None) -> int:
-    """Window of the averages, at least `SHORTEST_WINDOW_SECONDS` [s]."""
-    return max(_collect(merged(spec)).aggregate_duration_seconds or 0, SHORTEST_WINDOW_SECONDS)
 
 
 def read(spec: Mapping[str, Any] | None, last: SpecInForce) -> SpecInForce:

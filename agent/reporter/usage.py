@@ -7,9 +7,10 @@ from typing import Final, Protocol
 import numpy as np
 
 from agent.numerics.aggregate import WindowStatistics, statistics, table
-from agent.numerics.arrays import BoolArray, FloatArray, IntArray
+from agent.numerics.arrays import BoolArray, FloatArray
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS
+from agent.tsdb.series import Points, Series
 from crds.node_metric import CLASSES, LONGEST_AGGREGATE_SECONDS, WITH_PAGE_CACHE
 
 Amounts = Mapping[str, float]
@@ -18,50 +19,18 @@ _MINUTE_SECONDS: Final = 60.0
 _POD_CLASSES: Final = tuple(name for name in CLASSES if name not in (NODE, SYS))
 
 
-class SeriesLike(Protocol):
-    """Samples of one series, oldest first, shape (N,)."""
-
-    @property
-    def times(self) -> FloatArray:
-        """When, rising. [seconds since 1970]"""
-
-    @property
-    def values(self) -> FloatArray:
-        """How much. [cores or bytes]"""
-
-
-class PointsLike(Protocol):
-    """1-minute points of one series, oldest first, shape (N,)."""
-
-    @property
-    def starts_ms(self) -> IntArray:
-        """When each minute begins. [milliseconds since 1970]"""
-
-    @property
-    def average(self) -> FloatArray:
-        """Mean of its samples. [cores or bytes]"""
-
-    @property
-    def highest(self) -> FloatArray:
-        """Largest of its samples."""
-
-    @property
-    def count(self) -> IntArray:
-        """Number of its samples."""
-
-
 class UsageStore(Protocol):
     """What the reporter needs of the store."""
 
-    def windows(self, metric: str, start: float, end: float) -> Mapping[str, SeriesLike]:
+    def windows(self, metric: str, start: float, end: float) -> Mapping[str, Series]:
         """Raw samples with start < time <= end, by entity."""
 
-    def window(self, metric: str, entity: str, start: float, end: float) -> SeriesLike:
+    def window(self, metric: str, entity: str, start: float, end: float) -> Series:
         """The same of one entity; empty when there are none."""
 
     def minutes(
         self, metric: str, start: float, end: float, entities: Collection[str] | None = None
-    ) -> Mapping[str, PointsLike]:
+    ) -> Mapping[str, Points]:
         """1-minute points of these entities, of minutes that begin at start <= time < end."""
 
 
@@ -151,7 +120,7 @@ def class_means(
 
 
 def _by_class(
-    series: Mapping[str, Mapping[str, SeriesLike]], class_of: Callable[[str], str | None]
+    series: Mapping[str, Mapping[str, Series]], class_of: Callable[[str], str | None]
 ) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for metric, by_entity in series.items():
@@ -168,7 +137,7 @@ def _by_class(
     return found
 
 
-def _of_pods(by_entity: Mapping[str, SeriesLike], class_of: Callable[[str], str | None]) -> dict[str, float]:
+def _of_pods(by_entity: Mapping[str, Series], class_of: Callable[[str], str | None]) -> dict[str, float]:
     """Mean by class of what is known of the pods, over every tick that anything has."""
     if not by_entity:
         return {}
@@ -177,11 +146,11 @@ def _of_pods(by_entity: Mapping[str, SeriesLike], class_of: Callable[[str], str 
     return class_means(np.ones(len(ticks), dtype=np.bool_), values, own)
 
 
-def _measured_at(*series: SeriesLike | None) -> float | None:
+def _measured_at(*series: Series | None) -> float | None:
     return min((float(one.times[-1]) for one in series if one is not None and one.times.size), default=None)
 
 
-def _means(series: Mapping[str, Mapping[str, SeriesLike]], entity: str) -> dict[str, float]:
+def _means(series: Mapping[str, Mapping[str, Series]], entity: str) -> dict[str, float]:
     return {
         metric: float(np.mean(by_entity[entity].values))
         for metric, by_entity in series.items()
@@ -195,7 +164,7 @@ def _windows(
     memory = MEMORY_WITH_PAGE_CACHE if memory_policy == WITH_PAGE_CACHE else MEMORY
     short = [seconds for seconds in durations if seconds <= LONGEST_AGGREGATE_SECONDS]
     long = [seconds for seconds in durations if seconds > LONGEST_AGGREGATE_SECONDS]
-    samples, minutes = dict[str, SeriesLike](), dict[str, PointsLike]()
+    samples, minutes = dict[str, Series](), dict[str, Points]()
     for resource, metric in ((CPU, CPU), (MEMORY, memory)):
         if short:
             samples[resource] = store.window(metric, entity, now - max(short), now)
@@ -209,7 +178,7 @@ def _windows(
     )
 
 
-def _statistics(series: Mapping[str, SeriesLike], start: float) -> dict[str, WindowStatistics]:
+def _statistics(series: Mapping[str, Series], start: float) -> dict[str, WindowStatistics]:
     found = {}
     for resource, samples in series.items():
         first = int(np.searchsorted(samples.times, start, side="right"))
@@ -218,7 +187,7 @@ def _statistics(series: Mapping[str, SeriesLike], start: float) -> dict[str, Win
     return found
 
 
-def _of_minutes(series: Mapping[str, PointsLike], start: float) -> dict[str, WindowStatistics]:
+def _of_minutes(series: Mapping[str, Points], start: float) -> dict[str, WindowStatistics]:
     """Statistics of 1-minute averages; the mean, the largest sample and their number are those of the samples."""
     found = {}
     for resource, points in series.items():

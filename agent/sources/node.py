@@ -61,7 +61,7 @@ class ApiNode:
             self._resources, self._missing = NodeResources(), True
             return
         self._missing = False
-        self._resources, problems, kubelet = _read(nodes[0])
+        self._resources, problems, kubelet = read_node(nodes[0])
         self.kubelet = kubelet or self.kubelet
         if problems != self._problems:
             for problem in problems:
@@ -92,22 +92,11 @@ class MachineNode:
         """Nothing to follow."""
 
 
-def node_resources(node: Mapping[str, Any]) -> tuple[NodeResources, tuple[str, ...]]:
-    """What a Node object says that it has.
+def read_node(node: Mapping[str, Any]) -> tuple[NodeResources, tuple[str, ...], tuple[str, int] | None]:
+    """What a Node object says that it has, a sentence for each thing that could not be used, and its kubelet's address.
 
-    Returns the facts, and one sentence for each thing that could not be used.
+    That is its first InternalIP, as the API server prefers it by default, and its port.
     """
-    resources, problems, _ = _read(node)
-    return resources, problems
-
-
-def kubelet_address(node: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Host and port of a Node's kubelet: its first InternalIP, as the API server prefers it by default."""
-    return _read(node)[2]
-
-
-def _read(node: Mapping[str, Any]) -> tuple[NodeResources, tuple[str, ...], tuple[str, int] | None]:
-    """What `node_resources` and `kubelet_address` say, of a Node that is checked once."""
     try:
         check_node(node)
     except CodecError as error:

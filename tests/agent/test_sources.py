@@ -9,7 +9,7 @@ import pytest
 from agent.host.cgroup import CgroupTree, detect
 from agent.host.procfs import HostPaths
 from agent.host.reopening_files import Unreadable
-from agent.sources.node import ApiNode, MachineNode, kubelet_address, node_resources
+from agent.sources.node import ApiNode, MachineNode, read_node
 from agent.sources.pod import ApiPods, CgroupPods, ListedAndCgroupPods
 from crds.priority import PriorityBand
 from headroom import kube
@@ -135,7 +135,7 @@ def _node(**annotations: str) -> dict[str, Any]:
 
 def test_node_states_amounts() -> None:
     """Allocatable and capacity are read as milli-cores and bytes."""
-    facts, problems = node_resources(_node())
+    facts, problems, _ = read_node(_node())
     assert facts.allocatable == {"cpu": 3900, "memory": 8 << 30}
     assert facts.capacity == {"cpu": 4000, "memory": 9 << 30}
     assert facts.reservation == {}
@@ -144,13 +144,13 @@ def test_node_states_amounts() -> None:
 
 def test_raw_allocatable_wins() -> None:
     """Where resources are amplified, the amount before amplification counts; what it leaves out stays as stated."""
-    facts, _ = node_resources(_node(raw='{"cpu": "2"}'))
+    facts, _, _ = read_node(_node(raw='{"cpu": "2"}'))
     assert facts.allocatable == {"cpu": 2000, "memory": 8 << 30}
 
 
 def test_bad_raw_allocatable_is_ignored() -> None:
     """An annotation with an amount that is none counts as a whole as absent, and is named."""
-    facts, problems = node_resources(_node(raw='{"cpu": "many", "memory": "1Gi"}'))
+    facts, problems, _ = read_node(_node(raw='{"cpu": "many", "memory": "1Gi"}'))
     assert facts.allocatable == {"cpu": 3900, "memory": 8 << 30}
     assert "raw-allocatable.cpu" in problems[0]
 
@@ -165,7 +165,7 @@ def test_bad_raw_allocatable_is_ignored() -> None:
 )
 def test_reservation(text: str, expected: dict[str, int]) -> None:
     """Named CPUs count whole, and override the number."""
-    facts, problems = node_resources(_node(reservation=text))
+    facts, problems, _ = read_node(_node(reservation=text))
     assert facts.reservation == expected
     assert not problems
 
@@ -175,7 +175,7 @@ def test_reservation(text: str, expected: dict[str, int]) -> None:
 )
 def test_bad_annotation_is_ignored(text: str) -> None:
     """An annotation that cannot be used reserves nothing, and is said in one sentence."""
-    facts, problems = node_resources(_node(reservation=text))
+    facts, problems, _ = read_node(_node(reservation=text))
     assert facts.reservation == {}
     assert len(problems) == 1
     assert "it is ignored" in problems[0]
@@ -184,11 +184,11 @@ def test_bad_annotation_is_ignored(text: str) -> None:
 def test_node_states_kubelet(caplog: pytest.LogCaptureFixture) -> None:
     """The Node says where its kubelet listens; what it leaves out is the usual port, or unknown."""
     addresses = [{"type": "Hostname", "address": "worker"}, {"type": "InternalIP", "address": "10.0.0.7"}]
-    assert kubelet_address({"status": {"addresses": addresses}}) == ("10.0.0.7", 10250)
+    assert read_node({"status": {"addresses": addresses}})[2] == ("10.0.0.7", 10250)
     port = {"kubeletEndpoint": {"Port": 1234}}
-    assert kubelet_address({"status": {"addresses": addresses, "daemonEndpoints": port}}) == ("10.0.0.7", 1234)
-    assert kubelet_address({"status": {"addresses": addresses[:1]}}) is None
-    assert kubelet_address({}) is None
+    assert read_node({"status": {"addresses": addresses, "daemonEndpoints": port}})[2] == ("10.0.0.7", 1234)
+    assert read_node({"status": {"addresses": addresses[:1]}})[2] is None
+    assert read_node({})[2] is None
     source = ApiNode(NO_SERVER, "worker")
     source.apply(kube.Relisted([{"status": {"addresses": addresses}}]))
     source.apply(kube.Relisted([]))  # a Node that registers anew is where it was

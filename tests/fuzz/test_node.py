@@ -4,7 +4,7 @@ import json
 
 from hypothesis import strategies as st
 
-from agent.sources.node import node_resources
+from agent.sources.node import read_node
 from crds import names
 from headroom.cluster.cpu_list import count_cpus
 from tests.fuzz.inputs import Json, any_json, damaged, objects
@@ -19,7 +19,7 @@ ANNOTATIONS = st.dictionaries(
 
 
 def _check(node: Json) -> None:
-    facts, problems = node_resources(node)
+    facts, problems, _ = read_node(node)
     for amounts in (facts.allocatable, facts.capacity, facts.reservation):
         assert amounts.keys() <= {"cpu", "memory"}
         assert all(type(amount) is int and 0 <= amount < LARGEST for amount in amounts.values())

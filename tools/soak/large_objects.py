@@ -108,7 +108,7 @@ def manager() -> Feed:
 
 def agent() -> Feed:
     """What an agent takes of its Node, its Pods, and the answer to its report."""
-    from agent.sources.node import node_resources  # noqa: PLC0415
+    from agent.sources.node import read_node  # noqa: PLC0415
     from agent.sources.pod import ApiPods  # noqa: PLC0415
     from headroom import kube  # noqa: PLC0415
 
@@ -116,7 +116,7 @@ def agent() -> Feed:
     pods = ApiPods(nobody, "n")
 
     def feed(node: Json, _node_metric: Json, pod: Json) -> None:
-        node_resources(node)
+        read_node(node)
         pods.apply(kube.Changed("MODIFIED", pod))
 
     return feed

@@ -9,7 +9,6 @@ from agent.pods import PodRef
 from agent.prediction.readiness import Readiness
 from agent.reporter.conditions import (
     CollectionStatus,
-    ConditionContext,
     ConditionState,
     condition,
     conditions,
@@ -35,7 +34,7 @@ def collecting(
     """The condition Collecting; all is well where nothing else is said."""
     node = {CPU: 1.0, MEMORY: 1.0} if node is None else node
     usages = Usages(node, {}, {}, ALL if pods is None else pods, (), (), START)
-    return conditions(START, usages, READY, present, collection or CollectionStatus(), ConditionContext())[0]
+    return conditions(START, usages, READY, present, collection or CollectionStatus())[0]
 
 
 def outcome(found: Condition) -> tuple[str, str | None]:
@@ -132,22 +131,16 @@ def test_prediction_ready_is_readiness() -> None:
     """PredictionReady says what the prediction says of itself, of which generation of the spec."""
     readiness = Readiness(ready=False, reason="CollectingHistory", message="wait")
     usages = Usages({}, {}, {}, {}, (), (), None)
-    found = conditions(START, usages, readiness, [], CollectionStatus(), ConditionContext(generation=7))[1]
+    found = conditions(START, usages, readiness, [], CollectionStatus(), generation=7)[1]
     assert (found.type, *outcome(found)) == ("PredictionReady", "False", "CollectingHistory")
     assert (found.message, found.observed_generation) == ("wait", 7)
 
 
 def test_condition_keeps_its_time() -> None:
     """The time of a condition moves only when its status does, not with its reason or message."""
-    first = condition(
-        START, "PredictionReady", ConditionState(ok=False, reason="CollectingHistory", message="…"), ConditionContext()
-    )
-    second = condition(
-        START + 60, "PredictionReady", ConditionState(ok=False, reason="Other", message="…"), ConditionContext([first])
-    )
-    third = condition(
-        START + 120, "PredictionReady", ConditionState(ok=True, reason="Ready", message="…"), ConditionContext([second])
-    )
+    first = condition(START, "PredictionReady", ConditionState(ok=False, reason="CollectingHistory", message="…"))
+    second = condition(START + 60, "PredictionReady", ConditionState(ok=False, reason="Other", message="…"), [first])
+    third = condition(START + 120, "PredictionReady", ConditionState(ok=True, reason="Ready", message="…"), [second])
     assert second.last_transition_time == first.last_transition_time == timestamp(START)
     assert (third.status, third.last_transition_time) == ("True", timestamp(START + 120))
 
@@ -155,7 +148,5 @@ def test_condition_keeps_its_time() -> None:
 def test_other_conditions_lend_no_time() -> None:
     """A condition of another type with the same status lends no time."""
     other = Condition("Collecting", "True", last_transition_time=timestamp(START))
-    found = condition(
-        START + 60, "PredictionReady", ConditionState(ok=True, reason="Ready", message="…"), ConditionContext([other])
-    )
+    found = condition(START + 60, "PredictionReady", ConditionState(ok=True, reason="Ready", message="…"), [other])
     assert found.last_transition_time == timestamp(START + 60)

@@ -40,8 +40,8 @@ def test_short_times_have_floors(seconds: int, report: int, window: int) -> None
     collect = {"aggregateDurationSeconds": seconds, "reportIntervalSeconds": seconds}
     found = specs.read({"metricCollectPolicy": collect}, specs.default())
     assert (found.report_interval_seconds, found.window_seconds) == (report, window)
-    assert specs.report_interval_seconds(None) == 60
-    assert specs.window_seconds(None) == 300
+    assert specs.default().report_interval_seconds == 60
+    assert specs.default().window_seconds == 300
 
 
 def test_good_spec_is_obeyed() -> None:

@@ -22,11 +22,11 @@ def _agent_merge_spec(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _agent_report_interval(vector: dict[str, Any]) -> dict[str, Any]:
-    return {"seconds": agent_spec.report_interval_seconds(_given(vector["nodeMetricSpec"]))}
+    return {"seconds": agent_spec.SpecInForce(_given(vector["nodeMetricSpec"])).report_interval_seconds}
 
 
 def _agent_query_window(vector: dict[str, Any]) -> dict[str, Any]:
-    return {"windowSeconds": agent_spec.window_seconds(_given(vector["nodeMetricSpec"]))}
+    return {"windowSeconds": agent_spec.SpecInForce(_given(vector["nodeMetricSpec"])).window_seconds}
 
 
 def _collect_policy(vector: dict[str, Any]) -> dict[str, Any]:

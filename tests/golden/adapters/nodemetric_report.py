@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,12 +12,11 @@ from agent.host.procfs import Malformed
 from agent.host.rates import Gap, Rates
 from agent.numerics import aggregate
 from agent.numerics.aggregate import WindowStatistics
-from agent.numerics.arrays import FloatArray
 from agent.pods import PodRef, pod_ref
 from agent.reporter.node_metric import aggregated, pod_metric, resource_map
 from agent.reporter.usage import Usages, Window, measure
 from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS
-from agent.tsdb.series import Points
+from agent.tsdb.series import Points, Series
 from crds.node_metric import ResourceMap
 from tests.golden.adapters import Adapter, priority
 from tests.golden.adapters.pods import kubernetes_pod
@@ -61,12 +59,6 @@ def _aggregate_cold_start(vector: dict[str, Any]) -> dict[str, Any]:
     return {"coldStart": aggregate.is_cold(vector["sampleSpanSeconds"], vector["windowSeconds"])}
 
 
-@dataclass(frozen=True, slots=True)
-class _Series:
-    times: FloatArray
-    values: FloatArray
-
-
 class _Store:
     """Answers with the series of a vector: each has one value from the window's first sample to its last."""
 
@@ -86,15 +78,15 @@ class _Store:
         del metric, start, end, entities
         return {}
 
-    def windows(self, metric: str, start: float, end: float) -> dict[str, _Series]:
+    def windows(self, metric: str, start: float, end: float) -> dict[str, Series]:
         """Samples of a metric, by entity."""
         return {entity: self.window(metric, entity, start, end) for kind, entity in self._content if kind == metric}
 
-    def window(self, metric: str, entity: str, start: float, end: float) -> _Series:
+    def window(self, metric: str, entity: str, start: float, end: float) -> Series:
         """The same of one entity."""
         times = self._times[(self._times > start) & (self._times <= end)]
         value = self._content.get((metric, entity))
-        return _Series(times, np.full_like(times, value)) if value is not None else _Series(np.empty(0), np.empty(0))
+        return Series(times, np.full_like(times, value)) if value is not None else Series(np.empty(0), np.empty(0))
 
 
 def _usages(vector: Mapping[str, Any], pods: tuple[PodRef, ...] = ()) -> Usages:

@@ -17,7 +17,7 @@ from agent.predictors import PolicyError, build
 from agent.predictors.percentile import USUAL, PercentileEstimate, ProdPods, by_class, by_pods, tightest
 from agent.samples import CPU, INPUT_MISSING, MEMORY, NODE, SYS, CollectionResult, Missing, Sample
 from agent.series_index import CLASS_NAMES, FIXED
-from agent.sources.node import node_resources
+from agent.sources.node import read_node
 from agent.trainer.trainer import Trainer, TrainingSettings
 from crds.predict_policy import ResourcePolicy
 from crds.quantity import milli_value, value
@@ -55,7 +55,7 @@ class _Given:
         listed = [(pod_ref(kubernetes_pod(short) or {}), short.get("ageSeconds", 0)) for short in vector["pods"]]
         listed = [(pod, age) for pod, age in listed if CLASS_NAMES[pod.band] == PROD]
         node = kubernetes_node(vector.get("node"))
-        facts = node_resources(node)[0].allocatable if node is not None else {}
+        facts = read_node(node)[0].allocatable if node is not None else {}
         return cls(
             pods=[pod for pod, _ in listed],
             ages={pod.uid: age for pod, age in reversed(listed)},

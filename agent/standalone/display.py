@@ -21,8 +21,7 @@ from agent.samples import CPU, MEMORY
 from agent.settings import DisplaySettings
 from agent.standalone.overview import NO_REQUESTS, NOTHING_RECLAIMABLE, Overview, Sources, build_overview
 from agent.standalone.screen import Screen
-from agent.standalone.table import table
-from agent.standalone.text import cores, size
+from agent.standalone.table import cores, size, table
 from crds.codec import to_json
 from crds.names import CONDITION_PREDICTION_READY
 from crds.node_metric import NodeMetric

@@ -7,48 +7,57 @@ from typing import Final
 
 from agent.samples import CPU, MEMORY
 from agent.standalone.overview import Overview, Row
-from agent.standalone.text import cores, size
 
-_GROUPS: Final = ("", "", "", "cores", "", "", "memory", "")
-_HEAD: Final = ("", "used", "peak", "reclaim", "used", "peak", "reclaim", "history")
+_HEADS: Final = (
+    ("", "", "", "cores", "", "", "memory", ""),
+    ("", "used", "peak", "reclaim", "used", "peak", "reclaim", "history"),
+)
+_UNITS: Final = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 _LEAST_ROWS: Final = 3
 _LEAST_NAME: Final = 15
+_WHOLE: Final = 100.0
+
+
+def cores(value: float | None) -> str:
+    """Cores with two decimals: 0.284 -> "0.28"; a dash for what is unknown."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+def size(value: float | None) -> str:
+    """Bytes with three digits or so: 3328599654 -> "3.1Gi"; a dash for what is unknown."""
+    if value is None:
+        return "-"
+    for name, unit in _UNITS:
+        if value >= unit:
+            amount = value / unit
+            return f"{amount:.0f}{name}" if amount >= _WHOLE else f"{amount:.1f}{name}"
+    return f"{value:.0f}"
 
 
 def table(
     view: Overview, title: str, notes: Sequence[str], *, height: int | None = None, width: int | None = None
 ) -> list[str]:
-    """The lines.
+    """The lines; the title follows the time in the first one.
 
     At most `height` lines where there is room for the least of it: pods are left out first. Text is broken and names
     are cut to `width`.
     """
     when = time.strftime("%H:%M:%S", time.localtime(view.time))
-    room = " and ".join(
-        f"{text} {noun}"
-        for text, noun in (
-            (f"{view.capacity[CPU]:g}" if CPU in view.capacity else "?", "cores"),
-            (size(view.capacity.get(MEMORY)), "of memory"),
-        )
-    )
+    cpus = f"{view.capacity[CPU]:g}" if CPU in view.capacity else "?"
+    room = f"{cpus} cores and {size(view.capacity.get(MEMORY))} of memory"
     first = [*_broken([f"{when}  {title}; {room}; model {view.model}"], width), ""]
-    broken = _broken(notes, width)
-    last = ["", *broken] if broken else []
-    heads = (_GROUPS, _HEAD)
-    shown = _fitting(view.pods, height, len(first) + len(last) + len(heads) + len(view.classes) + 1)
-    rows = [*heads, *map(_cells, view.classes), *map(_cells, shown)]
-    if len(shown) < len(view.pods):
-        last = [f"… and {len(view.pods) - len(shown)} more pods", *last]
+    last = _broken(notes, width)
+    if last:
+        last = ["", *last]
+    shown, others = view.pods, len(first) + len(last) + len(_HEADS) + len(view.classes) + 1
+    if height is not None and len(shown) + others > height:
+        shown = shown[: max(height - others - 1, _LEAST_ROWS)]  # with a line that says how many there are besides
+        if len(shown) < len(view.pods):
+            last = [f"… and {len(view.pods) - len(shown)} more pods", *last]
+    rows = [*_HEADS, *map(_cells, view.classes), *map(_cells, shown)]
     if width is not None:
         rows = _narrowed(rows, width)
-    return [*first, *_aligned(rows, len(heads) + len(view.classes)), *last]
-
-
-def _fitting(pods: Sequence[Row], height: int | None, others: int) -> Sequence[Row]:
-    """The pods that fit, with a line that says how many do not."""
-    if height is None or len(pods) + others <= height:
-        return pods
-    return pods[: max(height - others - 1, _LEAST_ROWS)]
+    return [*first, *_aligned(rows, len(_HEADS) + len(view.classes)), *last]
 
 
 def _broken(texts: Sequence[str], width: int | None) -> list[str]:
@@ -57,27 +66,23 @@ def _broken(texts: Sequence[str], width: int | None) -> list[str]:
 
 def _narrowed(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
     """Rows whose names are so short that the numbers fit beside them."""
-    others = sum(2 + max(len(row[column]) for row in rows) for column in range(1, len(_HEAD)))
+    others = sum(2 + max(map(len, column)) for column in list(zip(*rows, strict=True))[1:])
     room = max(width - others, _LEAST_NAME)
     return [(row[0] if len(row[0]) <= room else row[0][: room - 1] + "…", *row[1:]) for row in rows]
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    return (
-        row.name,
-        cores(row.used.get(CPU)),
-        cores(row.peak.get(CPU)),
-        cores(row.reclaimable.get(CPU)),
-        size(row.used.get(MEMORY)),
-        size(row.peak.get(MEMORY)),
-        size(row.reclaimable.get(MEMORY)),
-        row.history,
-    )
+    numbers = [
+        shown(amounts.get(metric))
+        for metric, shown in ((CPU, cores), (MEMORY, size))
+        for amounts in (row.used, row.peak, row.reclaimable)
+    ]
+    return row.name, *numbers, row.history
 
 
 def _aligned(rows: Sequence[tuple[str, ...]], classes: int) -> list[str]:
     """Columns as wide as they must be; the first and the last to the left. An empty line parts classes and pods."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for number, row in enumerate(rows):
         if number == classes:

@@ -6,8 +6,8 @@ import pytest
 
 from agent.prediction.node import NodePrediction, NodeResources, predict
 from agent.samples import CPU, MEMORY, NODE, SYS
-from agent.standalone.overview import Overview, Row, Sources, build_overview
-from agent.standalone.table import table
+from agent.standalone.overview import Overview, Row, Sources, build_overview, span
+from agent.standalone.table import cores, size, table
 from agent.trainer.trainer import Trainer
 from crds.predict_policy import PredictPolicy
 from crds.priority import PriorityBand
@@ -141,3 +141,27 @@ def test_table_fits_terminal() -> None:
     shown = sum(line.startswith("shop/") for line in lines)
     assert f"… and {100 - shown} more pods" in lines
     assert len(table(many, "vm", [])) > 100
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (size(None), "-"),  # what is unknown is no zero
+        (size(0.0), "0"),
+        (size(900), "900"),
+        (size(1 << 20), "1.0Mi"),
+        (size(3328599654), "3.1Gi"),
+        (size(500 << 30), "500Gi"),
+        (cores(0.284), "0.28"),
+        (cores(0.0), "0.00"),
+        (cores(None), "-"),
+        (span(0), "0s"),
+        (span(59.9), "59s"),
+        (span(75), "1m15s"),
+        (span(86400), "1d"),
+        (span(90061), "1d1h"),
+    ],
+)
+def test_amounts_are_short(shown: str, text: str) -> None:
+    """Bytes in the largest unit that fits, cores with two decimals, times in two units."""
+    assert shown == text

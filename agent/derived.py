@@ -1,8 +1,8 @@
 """One tick's samples to more samples: what runs outside pods. Only ever from values of the same tick."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from agent.samples import CPU, INPUT_MISSING, MEMORY, NODE, SYS, VANISHED, CollectionResult, Missing, Sample
+from agent.samples import CPU, INPUT_MISSING, MEMORY, NODE, SYS, VANISHED, CollectionResult
 
 
 def system_usage(node: float | None, pods: Iterable[float | None]) -> float | None:
@@ -17,34 +17,21 @@ def system_usage(node: float | None, pods: Iterable[float | None]) -> float | No
 
 
 def system(collected: CollectionResult, now: float) -> CollectionResult:
-    """System CPU and memory of a tick.
+    """System CPU and memory of a tick, of everything that was collected in it.
 
-    Returns at most two samples; a resource of which the node or any pod is missing is missing too, and so are both when
-    it is not known which pods there are. A pod that vanished since the last tick used CPU that cannot be told from the
-    system's, and holds no memory any more.
+    A resource of which the node or any pod is missing is missing too, and so are both when it is not known which pods
+    there are. A pod that vanished since the last tick used CPU that cannot be told from the system's, and holds no
+    memory any more.
     """
     derived = CollectionResult()
     for metric in (CPU, MEMORY):
-        samples = [sample for sample in collected.samples if sample.metric == metric]
-        value = (
-            system_usage(_node(samples), _pods(samples, collected.missing, metric)) if collected.pods_listed else None
-        )
-        if value is None:
-            derived.missing.append(Missing(metric, SYS, INPUT_MISSING))
-        else:
-            derived.samples.append(Sample(metric, SYS, now, value))
+        values = [(sample.entity, sample.value) for sample in collected.samples if sample.metric == metric]
+        node = next((value for entity, value in values if entity == NODE), None)
+        pods: list[float | None] = [value for entity, value in values if entity not in (NODE, SYS)]
+        for one in collected.missing:
+            is_nothing = metric == MEMORY and one.reason == VANISHED
+            if one.metric == metric and one.entity != NODE and not is_nothing:
+                pods.append(None)
+        value = system_usage(node, pods) if collected.pods_listed else None
+        derived.add(metric, SYS, now, INPUT_MISSING if value is None else value)
     return derived
-
-
-def _node(samples: Sequence[Sample]) -> float | None:
-    return next((sample.value for sample in samples if sample.entity == NODE), None)
-
-
-def _pods(samples: Sequence[Sample], missing: Sequence[Missing], metric: str) -> list[float | None]:
-    values: list[float | None] = [sample.value for sample in samples if sample.entity not in (NODE, SYS)]
-    return values + [None for one in missing if one.metric == metric and one.entity != NODE and not _is_nothing(one)]
-
-
-def _is_nothing(one: Missing) -> bool:
-    """Whether what is missing is no amount at all."""
-    return one.metric == MEMORY and one.reason == VANISHED

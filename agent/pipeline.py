@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -12,7 +12,7 @@ from agent.collectors.base import Collector, Incomplete, NoData, Tick
 from agent.metrics import Metrics
 from agent.pods import PodRef
 from agent.report_metrics import show_store
-from agent.samples import CPU, MEMORY, NODE, NOT_FINITE, CollectionResult, Missing, Sample
+from agent.samples import CPU, MEMORY, NODE, NOT_FINITE, CollectionResult, Missing
 from agent.sources.pod import PodSource
 from agent.store_failover import StoreFailover
 from agent.training import CheckpointedTrainer
@@ -71,9 +71,7 @@ class Pipeline:
         with self._metrics.tick_seconds.time():
             collected = self._collect(Tick(now, pods))
             with self._step("derive"):
-                system = derived.system(collected, now)
-                collected.samples.extend(system.samples)
-                collected.missing.extend(system.missing)
+                collected.extend(derived.system(collected, now))
             self._count(collected)
             self._store(now, collected)
             with self._step("learn"):
@@ -132,9 +130,11 @@ class Pipeline:
                 except NoData as lacking:
                     log.debug("%s: %s", name, lacking)
                     continue
-                collected.samples.extend(_finite(found))
-                collected.missing.extend(found.missing)
-                collected.pods_listed |= found.pods_listed
+                found.missing += [
+                    Missing(one.metric, one.entity, NOT_FINITE) for one in found.samples if not math.isfinite(one.value)
+                ]
+                found.samples = [one for one in found.samples if math.isfinite(one.value)]
+                collected.extend(found)
                 if found.problem:
                     raise Incomplete(found.problem)
         return collected
@@ -173,11 +173,3 @@ class Pipeline:
         if self.failing.get(name) != text:
             log.error("%s failed: %s", name, text, exc_info=None if expected else error)
         self.failing[name] = text
-
-
-def _finite(collected: CollectionResult) -> Sequence[Sample]:
-    good = [sample for sample in collected.samples if math.isfinite(sample.value)]
-    for sample in collected.samples:
-        if not math.isfinite(sample.value):
-            collected.missing.append(Missing(sample.metric, sample.entity, NOT_FINITE))
-    return good

@@ -78,3 +78,16 @@ class CollectionResult:
     missing: list[Missing] = field(default_factory=list)  # what should have been, and was not
     pods_listed: bool = False  # whether it is known which pods there are: each has a sample or is missing
     problem: str = ""  # what keeps the collector from its work, for people; empty when nothing does
+
+    def add(self, metric: str, entity: str, time: float, value: float | str) -> None:
+        """Take a value, or the reason why there is none."""
+        if isinstance(value, str):
+            self.missing.append(Missing(metric, entity, value))
+        else:
+            self.samples.append(Sample(metric, entity, time, value))
+
+    def extend(self, other: "CollectionResult") -> None:
+        """Take in what another one brought home in the same tick; its problem is for the caller."""
+        self.samples += other.samples
+        self.missing += other.missing
+        self.pods_listed |= other.pods_listed

@@ -98,14 +98,10 @@ def _collect(collectors: Mapping[str, Collector], instant: Instant, problems: li
     collected = CollectionResult()
     for collector in collectors.values():
         found = collector.collect(Tick(now, ()))
-        collected.samples += found.samples
-        collected.missing += found.missing
-        collected.pods_listed |= found.pods_listed
+        collected.extend(found)
         if found.problem:
             problems.append(f"{instant.name}: {found.problem.partition('/now')[2] or found.problem}")
-    system = derived.system(collected, now)
-    collected.samples += system.samples
-    collected.missing += system.missing
+    collected.extend(derived.system(collected, now))
     return collected
 
 

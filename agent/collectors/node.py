@@ -5,7 +5,7 @@ from agent.host import procfs
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap
 from agent.host.reopening_files import Unreadable
-from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, CollectionResult, Missing, Sample
+from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, CollectionResult
 
 _TICKS_TO_SPARE = 3.0  # a counter of 10 ms ticks may show a few more than there was time for
 _FASTER = 1.5
@@ -34,10 +34,7 @@ class NodeCollector:
                 values = (reason,) * len(metrics)
                 problems.append(str(error))
             for metric, value in zip(metrics, values, strict=True):
-                if isinstance(value, Gap):
-                    collected.missing.append(Missing(metric, NODE, value))
-                else:
-                    collected.samples.append(Sample(metric, NODE, tick.now, value))
+                collected.add(metric, NODE, tick.now, value)
         collected.problem = "; ".join(problems)
         return collected
 

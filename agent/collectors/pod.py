@@ -20,7 +20,6 @@ from agent.samples import (
     VANISHED,
     CollectionResult,
     Missing,
-    Sample,
 )
 
 log = logging.getLogger(__name__)
@@ -111,19 +110,16 @@ class PodCollector:
         files.entity = entity
         cores, throttled = files.cpu(self._rates, cgroup.uid, slept=slept, highest_cores=self._most_cores)
         memory = files.memory()
-        values: list[tuple[str, float | Gap]] = [(CPU, cores)]
+        collected.add(CPU, entity, now, cores)
         if throttled is not None:
-            values.append((CPU_THROTTLED, throttled))
-        if isinstance(memory, Gap):
-            values += [(MEMORY, memory), (MEMORY_WITH_PAGE_CACHE, memory)]
-        else:
-            values.append((MEMORY, float(memory.used_bytes)))
-            values.append((MEMORY_WITH_PAGE_CACHE, float(memory.used_with_page_cache_bytes)))
-        for metric, value in values:
-            if isinstance(value, Gap):
-                collected.missing.append(Missing(metric, entity, value))
-            else:
-                collected.samples.append(Sample(metric, entity, now, value))
+            collected.add(CPU_THROTTLED, entity, now, throttled)
+        used, cached = (
+            (memory, memory)
+            if isinstance(memory, Gap)
+            else (float(memory.used_bytes), float(memory.used_with_page_cache_bytes))
+        )
+        collected.add(MEMORY, entity, now, used)
+        collected.add(MEMORY_WITH_PAGE_CACHE, entity, now, cached)
         if cores is Gap.VANISHED:
             self._forget(cgroup.uid)
 

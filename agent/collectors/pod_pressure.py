@@ -10,7 +10,7 @@ from agent.host.cgroup_files import FILES
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap, Rates
 from agent.host.reopening_files import ReopeningFile, Unreadable
-from agent.samples import PSI_RESOURCES, SOME, CollectionResult, Missing, Sample, psi
+from agent.samples import PSI_RESOURCES, SOME, CollectionResult, psi
 
 SHARE = 10
 _MICRO = 1e6
@@ -55,12 +55,8 @@ class PodPressureCollector:
             files = {name: self._machine.open(self._path(cgroup, name)) for name in PSI_RESOURCES}
             self._files[cgroup.path] = files
         for name, file in files.items():
-            metric = psi(name, SOME)
             rate = self._rate((cgroup.path, name), file, slept)
-            if isinstance(rate, Gap):
-                collected.missing.append(Missing(metric, entity, rate))
-            else:
-                collected.samples.append(Sample(metric, entity, now, min(rate / _MICRO, 1.0)))
+            collected.add(psi(name, SOME), entity, now, rate if isinstance(rate, Gap) else min(rate / _MICRO, 1.0))
 
     def _rate(self, key: tuple[str, str], file: ReopeningFile, slept: float) -> float | Gap:
         try:

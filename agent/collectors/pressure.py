@@ -5,7 +5,7 @@ from agent.host import procfs
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap
 from agent.host.reopening_files import ReopeningFile, Unreadable
-from agent.samples import NODE, PSI_RESOURCES, SOME, CollectionResult, Missing, Sample, psi
+from agent.samples import NODE, PSI_RESOURCES, SOME, CollectionResult, Missing, psi
 
 _MICRO = 1e6
 _HIGHEST = 1.5 * _MICRO
@@ -38,7 +38,4 @@ class PressureCollector:
         for kind, total in procfs.pressure_totals(file.read()).items():
             metric = psi(name, kind)
             rate = self._rates.rate(metric, total, file.at, slept=slept, highest=_HIGHEST)
-            if isinstance(rate, Gap):
-                collected.missing.append(Missing(metric, NODE, rate))
-            else:
-                collected.samples.append(Sample(metric, NODE, now, min(rate / _MICRO, 1.0)))
+            collected.add(metric, NODE, now, rate if isinstance(rate, Gap) else min(rate / _MICRO, 1.0))

@@ -42,33 +42,6 @@ def test_warm_pod_is_reclaimable() -> None:
     assert found.classes["prod"].span_seconds == 600
 
 
-def test_cold_pod_counts_at_request() -> None:
-    """A cold pod adds its request to the peak, so nothing of it is reclaimable and the warm one's room stays."""
-    node, pods = machine(), [pod("a", 4000), pod("b", 3000)]
-    node.rounds(20, {"a": 1.0}, pods[:1])
-    node.rounds(1, {"a": 1.0, "b": 0.1}, pods)
-    found = predicted(node, pods)
-    assert found.classes["prod"].peak[CPU] == 1100 + 3000
-    assert found.reclaimable[CPU] == 2900
-    assert (found.warm, found.cold) == (1, ("shop/b",))
-
-
-@pytest.mark.parametrize(
-    ("cpu", "limit", "used", "counted"),
-    [
-        (500, 2000, 0.1, 500),  # the request
-        (0, 2000, 0.1, 2000),  # no request: the limit
-        (500, 2000, 1.2, 1200),  # it was seen to use more
-        (0, 0, 0.3, 300),  # neither: what it was seen to use
-    ],
-)
-def test_cold_pod_amount(cpu: int, limit: int, used: float, counted: int) -> None:
-    """A cold pod counts at max(request, else limit; highest seen)."""
-    node, pods = machine(), [pod("b", cpu, limits={CPU: limit} if limit else None)]
-    node.rounds(1, {"b": used}, pods)
-    assert predicted(node, pods).classes["prod"].peak[CPU] == counted
-
-
 def test_unseen_pod_is_cold() -> None:
     """A pod that was bound a moment ago and never measured counts at its request."""
     node = machine()
@@ -95,17 +68,6 @@ def test_other_bands_are_not_reclaimable() -> None:
     found = predicted(node, pods)
     assert found.reclaimable[CPU] == 2900
     assert [found.classes[name].peak[CPU] for name in ("mid", "batch", "free")] == [550, 220, 0]
-
-
-def test_system_beyond_reserve_is_charged() -> None:
-    """System peak 1.1 beyond the 0.5 reserved: with everything requested, 0.6 cores less are reclaimable."""
-    node, pods = machine(), [pod("a", 15_500)]
-    node.rounds(20, {"a": 1.0}, pods, system=1.0)
-    found = predicted(node, pods)
-    assert found.terms[CPU].system_extra == pytest.approx(600.0)
-    assert found.terms[CPU].slack == 0.0
-    assert found.reclaimable[CPU] == 15_500 - 1100 - 600
-    assert found.prod_peak[CPU] == 1100 + 1100
 
 
 def test_reservation_annotation_counts() -> None:
@@ -186,16 +148,6 @@ def test_nothing_learned_predicts_nothing() -> None:
     found = predicted(machine(), [pod("a")])
     assert found.reclaimable == {}
     assert (found.readiness.ready, found.readiness.reason) == (False, "NoMeasurements")
-
-
-def test_peak_stays_below_capacity() -> None:
-    """Cold pods with huge requests fill the node, not more."""
-    node, pods = machine(), [pod("a", 4000), *(pod(f"big{n}", 64_000) for n in range(3))]
-    node.rounds(20, {"a": 1.0}, pods[:1])
-    found = predicted(node, pods)
-    assert found.classes["prod"].peak[CPU] == 16_000
-    assert found.prod_peak[CPU] == 16_000
-    assert found.reclaimable[CPU] == 0
 
 
 class _Broken:

@@ -55,13 +55,6 @@ def test_cold_pods_of_other_bands_do_not_matter() -> None:
     assert judged(node, [PODS[0], mid]).message == "1 of 1 Prod pods are predicted from history."
 
 
-def test_no_prod_pods_is_said() -> None:
-    """A node without Prod pods is ready: there is nothing to reclaim."""
-    node = machine()
-    node.rounds(10, {}, [])
-    assert (judged(node, []).ready, judged(node, []).reason) == (True, "NoProdPods")
-
-
 def test_missing_memory_controller_is_named() -> None:
     """Pods' CPU is measured and their memory is not: the memory controller is missing, and how to get it is said."""
     node = machine()
@@ -73,11 +66,6 @@ def test_missing_memory_controller_is_named() -> None:
     assert "cgroup_enable=memory" in found.readiness.message
     assert found.reclaimable.keys() == {CPU}
     assert found.warm == 2
-
-
-def test_unmeasured_node_is_said() -> None:
-    """Before the first measurement there is nothing to predict from."""
-    assert judged(machine(), PODS).reason == "NoMeasurements"
 
 
 @pytest.mark.parametrize("facts", [NodeResources(), NodeResources({CPU: 1000}, {CPU: 1000, MEMORY: GIB})])

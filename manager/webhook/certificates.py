@@ -1,6 +1,6 @@
 """Certificates of the webhook: making them, reading what others may have made, and what is due.
 
-Trust is widened first (the API servers believe the old certificate and the new one), then the certificate is switched,
+Trust is widened first (the API servers believe the old authority and the new one), then the certificate is switched,
 and trust is narrowed when every replica must have switched, too. No I/O; clocks are arguments.
 """
 
@@ -24,7 +24,7 @@ LIFETIME_SECONDS: Final = 90 * 86400.0
 RENEW_BEFORE_SECONDS: Final = LIFETIME_SECONDS / 3
 """A certificate is replaced when it has no longer than this to live: time enough for a manager that is away. [s]"""
 OVERLAP_SECONDS: Final = 3600.0
-"""How long the old certificate stays trusted beside the new one: far longer than a replica takes to notice. [s]"""
+"""How long the old authority stays trusted beside the new one: far longer than a replica takes to notice. [s]"""
 _SLACK_SECONDS: Final = 86400.0
 _BACKDATED: Final = timedelta(days=3650)
 _MOST_AUTHORITIES: Final = 4
@@ -46,7 +46,7 @@ class Pair:
     """What a Secret of type kubernetes.io/tls holds, as PEM."""
 
     authorities: bytes
-    """What to trust, the newest first; may be empty where the authority is public."""
+    """The authorities to trust, the newest first; may be empty where the authority is public."""
     certificate: bytes
     """The serving certificate, with those between it and its authority."""
     key: bytes
@@ -68,7 +68,7 @@ class Facts(NamedTuple):
     names: frozenset[str]
     """DNS names and IP addresses that it is for."""
     authorities: int
-    """How many certificates are trusted beside it."""
+    """How many authorities are trusted beside it."""
     signed: bool
     """Whether one of them has signed it."""
 
@@ -79,25 +79,36 @@ class Facts(NamedTuple):
 
 
 def issue(names: Sequence[str], now: float, trusted: bytes = b"") -> Pair:
-    """Make a certificate that is its own authority and can sign no other; `trusted` stays trusted beside it.
+    """Make an authority for one certificate, and forget the authority's key, so that nobody can use it again.
 
     It is valid from long ago, so that a clock that runs ahead of the API server's makes nothing that is not valid yet.
+
+    Args:
+        names: DNS names and IP addresses to serve.
+        now: the time. [unix s]
+        trusted: authorities that stay trusted beside the new one, as PEM.
     """
-    key, serial = ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number()
-    moment = datetime.fromtimestamp(now, UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{_NAME}-{serial:x}"[:64])])  # each has its own
+    authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    issuer = _named(f"{_NAME}-ca-{x509.random_serial_number():x}"[:64])  # names of different authorities differ
+    of_authority, identifier = authority_key.public_key(), x509.AuthorityKeyIdentifier.from_issuer_public_key
+    authority = (
+        _builder(issuer, issuer, of_authority, now)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
     certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), serial)
-        .not_valid_before(moment - _BACKDATED)
-        .not_valid_after(moment + timedelta(seconds=LIFETIME_SECONDS))
+        _builder(_named(_NAME), issuer, key.public_key(), now)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(identifier(of_authority), critical=False)
         .add_extension(x509.SubjectAlternativeName([_general(each) for each in names]), critical=False)
-        .sign(key, hashes.SHA256())
+        .sign(authority_key, hashes.SHA256())
     )
     private = serialization.PrivateFormat.PKCS8
     key_pem = key.private_bytes(serialization.Encoding.PEM, private, serialization.NoEncryption())
-    return Pair(bundle((_pem(certificate), trusted), now), _pem(certificate), key_pem)
+    return Pair(bundle((_pem(authority), trusted), now), _pem(certificate), key_pem)
 
 
 def read(data: Mapping[str, Any] | None) -> Pair:
@@ -130,7 +141,7 @@ def facts(pair: Pair) -> Facts:
 
 
 def bundle(parts: Iterable[bytes], now: float) -> bytes:
-    """Certificates as one PEM text, each once, in their order; what has expired or cannot be read is left out."""
+    """Authorities as one PEM text, each once, in their order; what has expired or cannot be read is left out."""
     moment = datetime.fromtimestamp(now, UTC)
     found = itertools.chain.from_iterable(map(_readable, parts))
     kept = dict.fromkeys(_pem(each) for each in found if each.not_valid_after_utc > moment)
@@ -138,7 +149,7 @@ def bundle(parts: Iterable[bytes], now: float) -> bytes:
 
 
 def own_authority(pair: Pair) -> bytes:
-    """What has signed the certificate of a pair, alone; empty when none that the pair trusts has."""
+    """The authority that has signed the certificate of a pair, alone; empty when none that the pair trusts has."""
     certificate = _certificates(pair.certificate, "")[0]
     for each in _readable(pair.authorities):
         try:
@@ -168,7 +179,7 @@ def due(pair: Pair, names: Collection[str], now: float) -> str:
 
 
 def narrowed(pair: Pair, now: float) -> Pair:
-    """A pair that trusts nothing but what signed its certificate, if every replica must have that one by now."""
+    """A pair that trusts no authority but that of its certificate, if every replica must have that one by now."""
     found = facts(pair)
     over = found.authorities > 1 and now - found.issued > OVERLAP_SECONDS
     return Pair(own_authority(pair), pair.certificate, pair.key) if over else pair
@@ -220,6 +231,26 @@ def _general(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
+
+
+def _named(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: float
+) -> x509.CertificateBuilder:
+    moment, serial = datetime.fromtimestamp(now, UTC), x509.random_serial_number()
+    end = moment + timedelta(seconds=LIFETIME_SECONDS)
+    return x509.CertificateBuilder(issuer, subject, key, serial, moment - _BACKDATED, end).add_extension(
+        x509.SubjectKeyIdentifier.from_public_key(key), critical=False
+    )
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    others = ("key_encipherment", "content_commitment", "data_encipherment", "key_agreement")
+    never = dict.fromkeys((*others, "encipher_only", "decipher_only"), False)
+    return x509.KeyUsage(digital_signature=True, key_cert_sign=signs, crl_sign=signs, **never)
 
 
 def _public(key: Any) -> bytes:  # noqa: ANN401 - a key of any kind

@@ -167,7 +167,7 @@ class CertificateKeeper:
         test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
         await self.api.patch(self._configuration_path, [test, *changes], content_type=JSON_PATCH)
         name = self.settings.webhook.configuration_name
-        _LOG.info("API servers now trust the webhook's certificate (ValidatingWebhookConfiguration %s)", name)
+        _LOG.info("API servers now trust the webhook's authority (ValidatingWebhookConfiguration %s)", name)
         return True
 
     async def _read(self, path: str) -> Json | None:

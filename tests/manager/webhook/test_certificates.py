@@ -57,16 +57,19 @@ def test_starts_long_ago() -> None:
     assert facts(pair).starts < NOW < facts(pair).ends
 
 
-def test_signs_no_other() -> None:
-    """A certificate is trusted for itself: it is no authority, only serves, and the Secret has no other key."""
+def test_authority_is_for_one() -> None:
+    """The authority may sign no further authority, its key is nowhere, and the leaf may only serve."""
     pair = issue(NAMES, NOW)
-    assert pair.authorities == pair.certificate
+    (authority,) = x509.load_pem_x509_certificates(pair.authorities)
+    assert authority.extensions.get_extension_for_class(x509.BasicConstraints).value.path_length == 0
+    assert pair.key.count(b"PRIVATE KEY") == 2  # one key: the line above it and the line below
+    key = serialization.load_pem_private_key(pair.key, None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    assert key.public_key() != authority.public_key()
     (leaf,) = x509.load_pem_x509_certificates(pair.certificate)
-    assert not leaf.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     usage = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert [each.dotted_string for each in usage] == ["1.3.6.1.5.5.7.3.1"]
-    assert pair.key.count(b"PRIVATE KEY") == 2  # one key: the line above it and the line below
-    assert isinstance(serialization.load_pem_private_key(pair.key, None), ec.EllipticCurvePrivateKey)
+    assert not leaf.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
 
 
 def test_longest_namespace_fits() -> None:

@@ -53,7 +53,7 @@ def test_unusable_is_replaced(pair: Pair, reason: str) -> None:
 
 
 def test_overlap_ends() -> None:
-    """The old certificate is trusted for an hour beside the new one, then the new one alone."""
+    """The old authority is trusted for an hour beside the new one, then the new one alone."""
     pair = issue(NAMES, NOW, issue(NAMES, NOW - 70 * DAY).authorities)
     assert narrowed(pair, NOW + OVERLAP_SECONDS) == pair
     narrow = narrowed(pair, NOW + OVERLAP_SECONDS + 1)

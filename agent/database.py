@@ -21,7 +21,7 @@ from agent.settings import SYSTEM_DATA_DIR, state_dir
 from agent.tsdb import checkpoints, export
 from agent.tsdb.inspection import DatabaseReader
 from agent.tsdb.schema import StoreError
-from agent.tsdb.series import Series
+from agent.tsdb.series import EMPTY, Series
 from agent.tsdb.verification import verify
 from crds.duration import DurationError, parse_duration
 from headroom.runtime import option_types
@@ -140,23 +140,25 @@ def _query(database: DatabaseReader, given: argparse.Namespace) -> int:
     start, end = _window(database, given)
     period, unit = _PERIODS[given.resolution], _UNITS.get(given.metric.split("_", maxsplit=1)[0], "ratio")
     entities = _entities(database, given, start, end)
-    found = [export.SeriesQuery(database, given.metric, entity, given.container) for entity in entities]
+    found = {
+        one: export.Extract(database, given.metric, start, end, period, (one,), given.container) for one in entities
+    }
 
     def points() -> Iterator[Row]:
         """One at a time: there may be many weeks of them, and the agent's container has no room for that."""
-        for one in found:
-            for series in one.slices(start, end, period):
+        for entity, extract in found.items():
+            for series in (one for columns in extract.slices() for one in columns.values()):
                 for time, value in zip(series.times.tolist(), series.values.tolist(), strict=True):
-                    yield {"entity": one.entity, "time": _when(time), "value": value}
+                    yield {"entity": entity, "time": _when(time), "value": value}
 
     if given.points:
         _print_rows(points, given.output)
         return 0
     rows = []
-    for one in found:
-        series = one.read(start, end, period)
+    for entity, extract in found.items():
+        series = extract.read(start, end).get(entity, EMPTY)
         if len(series) or (given.entity and not period):
-            rows.append({"entity": one.entity, "unit": unit, **_statistics(series)})
+            rows.append({"entity": entity, "unit": unit, **_statistics(series)})
     _print_rows(lambda: rows, given.output)
     return 0
 
@@ -172,7 +174,7 @@ def _entities(database: DatabaseReader, given: argparse.Namespace, start: float,
     if not given.container:
         _check_metric(database, given.metric)
     if not given.entity:
-        return export.MetricExport(database, given.metric, start, end, _PERIODS[given.resolution]).entities()
+        return export.Extract(database, given.metric, start, end, _PERIODS[given.resolution]).names()
     if not database.has_series(given.metric, given.entity, given.container):
         of = f" of container {given.container!r}" if given.container else ""
         raise WrongSetting(
@@ -204,8 +206,8 @@ def _export(database: DatabaseReader, given: argparse.Namespace) -> int:
     if len(metrics) > 1 and not target.is_dir():
         raise WrongSetting("--to must be a folder, because several metrics are a file each; or give one --metric")
     for metric in metrics:
-        extract = export.MetricExport(database, metric, start, end, period, highest=given.aggregate == "max")
-        known = extract.entities()
+        extract = export.Extract(database, metric, start, end, period, highest=given.aggregate == "max")
+        known = extract.names()
         wanted = given.entity or export.pods(known)
         missing = [one for one in wanted if one not in known]
         if missing:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from agent.tsdb import opening
+from agent.tsdb.schema import StoreError
+
 _SAVE: Final = (
     "INSERT INTO checkpoints (name, saved, data) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE "
     "SET saved = excluded.saved, data = excluded.data WHERE data IS NOT excluded.data"
@@ -13,12 +16,9 @@ _SAVE: Final = (
 
 
 def save(connection: sqlite3.Connection, now: float, checkpoints: Mapping[str, bytes]) -> None:
-    """Replace all checkpoints by these, in one transaction. One that says the same as before is not written again.
+    """Replace all checkpoints by these, made then [seconds since 1970], in one transaction.
 
-    Args:
-        connection: The open database.
-        now: When they were made. [seconds since 1970]
-        checkpoints: Content by name.
+    One that says the same as before is not written again.
     """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -33,17 +33,10 @@ def load(connection: sqlite3.Connection) -> dict[str, bytes]:
 
 
 def load_read_only(path: Path) -> dict[str, bytes]:
-    """The checkpoints of a database that can be read, though not written; empty when it cannot, or there is none.
-
-    Read-only, then as an immutable file: on a read-only disk a log cannot be opened, and after a clean stop
-    there is none.
-    """
-    for how in ("mode=ro", "mode=ro&immutable=1"):
-        with (
-            contextlib.suppress(sqlite3.Error),
-            contextlib.closing(
-                sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=0.1)
-            ) as connection,
-        ):
-            return load(connection)
+    """The checkpoints of a database that can be read, though not written; empty when it cannot, or there is none."""
+    with (
+        contextlib.suppress(StoreError, sqlite3.Error),
+        contextlib.closing(opening.connect_to_read(path)) as connection,
+    ):
+        return load(connection)
     return {}

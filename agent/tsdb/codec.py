@@ -94,18 +94,6 @@ def decode(data: bytes, fields: int, times: int) -> tuple[list[Integers], Mask |
     return arrays, present
 
 
-def count(data: bytes) -> int:
-    """How many values each array of a chunk has.
-
-    Raises:
-        CodecError: The bytes are damaged.
-    """
-    try:
-        return int(_COUNT.unpack_from(zlib.decompressobj().decompress(data, _COUNT.size))[0])
-    except _UNREADABLE as error:
-        raise CodecError(f"damaged chunk: {error}") from error
-
-
 def encode_times(times_ms: Integers) -> bytes:
     """Rising times as first value, and differences of differences [milliseconds]."""
     gaps = np.diff(times_ms)

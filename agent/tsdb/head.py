@@ -201,10 +201,6 @@ class Head:
                 yield Tick(page.first + row, page.segment, int(page.times[row]), series[order], amounts)
                 most -= 1
 
-    def count_from(self, number: int) -> int:
-        """How many ticks have that number or a higher one."""
-        return sum(max(page.first + page.rows - max(number, page.first + page.low), 0) for page in self._pages)
-
     def drop(self, rows: int) -> None:
         """Forget the oldest ticks."""
         while rows > 0 and self._pages:

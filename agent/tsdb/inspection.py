@@ -1,7 +1,6 @@
 """A database as it is at one moment, for people and tools: read-only, beside the agent that writes to it."""
 
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -11,8 +10,8 @@ from agent.tsdb.codec import CodecError
 from agent.tsdb.file import size_of
 from agent.tsdb.reader import Reader
 from agent.tsdb.recent import Recent
-from agent.tsdb.retention import DAY_MS
 from agent.tsdb.schema import LIVE, MINUTES, RAW, VERSION
+from agent.tsdb.series import MINUTE_MS
 
 _NAMES = {RAW: "samples", MINUTES: "minutes"}
 
@@ -56,17 +55,6 @@ class Stats:
     """What was learned, in so many parts."""
     checkpoint_bytes: int
     resolutions: tuple[Resolution, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesInfo:
-    """One series, and the first and the last day (since 1970) that it has something of; None while all is recent."""
-
-    metric: str
-    entity: str
-    container: str
-    first_day: int | None
-    last_day: int | None
 
 
 class DatabaseReader(Reader):
@@ -135,18 +123,27 @@ class DatabaseReader(Reader):
             resolutions=(self._recent_ticks(), *(self._tier(tier) for tier in _NAMES)),
         )
 
-    def series(self, metric: str = "", entity: str = "", container: str | None = None) -> Iterator[SeriesInfo]:
-        """The series of a metric (all when empty), of entities that begin so, and of a container (all when None)."""
-        query = (
-            "SELECT metric, entity, container, min(blocks.start_ms), max(blocks.end_ms) FROM series "
-            "LEFT JOIN chunks ON chunks.series = series.id LEFT JOIN blocks ON blocks.id = chunks.block AND "
-            "blocks.state = ? WHERE metric = coalesce(?, metric) AND "
-            "container = coalesce(?, container) AND substr(entity, 1, length(?)) = ? "
-            "GROUP BY metric, entity, container ORDER BY metric, entity, container"
+    def metrics(self) -> list[str]:
+        """The metrics of all series, sorted."""
+        return [
+            row[0] for row in self._read(lambda file: file.execute("SELECT DISTINCT metric FROM series ORDER BY 1"))
+        ]
+
+    def has_series(self, metric: str, entity: str, container: str = "") -> bool:
+        """Whether there is such a series."""
+        query, labels = (
+            "SELECT 1 FROM series WHERE metric = ? AND entity = ? AND container = ?",
+            (metric, entity, container),
         )
-        given = (LIVE, metric or None, container, entity, entity)
-        for one, name, part, first, last in self.connection.execute(query, given):
-            yield SeriesInfo(one, name, part, *(None if time is None else time // DAY_MS for time in (first, last)))
+        return bool(self._read(lambda file: file.execute(query, labels)))
+
+    def time_range(self, tier: int) -> tuple[float, float] | None:
+        """A window that has all that was recorded of a tier; None when nothing was. [seconds since 1970]"""
+        found = self._extents(tier).values()
+        if not found:
+            return None
+        first, last = min(start for start, _ in found), max(end for _, end in found)
+        return (first // MINUTE_MS * MINUTE_MS - 1) / 1000.0, (last // MINUTE_MS + 1) * MINUTE_MS / 1000.0
 
     def _recent_ticks(self) -> Resolution:
         head = self.recent.head

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from agent.numerics.aggregate import WindowStatistics, statistics
 from agent.tsdb import blocks, codec
 from agent.tsdb.catalog import SeriesSelector
 from agent.tsdb.codec import CodecError
@@ -43,18 +42,25 @@ class Reader(ABC):
 
     def window(self, metric: str, entity: str, start: float, end: float, container: str = "") -> Series:
         """Raw samples with start < time <= end. [seconds since 1970] Empty when there are none."""
-        return self._window(SeriesSelector(metric, (entity,), container), start, end).get(entity, EMPTY)
+        return self.windows(metric, start, end, (entity,), container).get(entity, EMPTY)
 
-    def windows(self, metric: str, start: float, end: float) -> dict[str, Series]:
-        """The same for every entity that has samples of this metric in the window."""
-        return self._window(SeriesSelector(metric), start, end)
-
-    def statistics(
-        self, metric: str, entity: str, start: float, end: float, container: str = ""
-    ) -> WindowStatistics | None:
-        """Average, deviation, percentiles, highest, last, count and span of a window; None when it has no samples."""
-        found = self.window(metric, entity, start, end, container)
-        return statistics(found.times, found.values) if len(found) else None
+    def windows(
+        self, metric: str, start: float, end: float, entities: Collection[str] | None = None, container: str = ""
+    ) -> dict[str, Series]:
+        """The same for every entity, of these or of all, that has samples of this metric in the window."""
+        selector, start_ms, end_ms = SeriesSelector(metric, entities, container), round(start * 1000), round(end * 1000)
+        parts: defaultdict[str, list[Part]] = defaultdict(list)
+        if not self._head_has_all(start_ms, end_ms):
+            parts = self._blocks(RAW, selector, start_ms, end_ms)
+        for entity, part in self._recent_parts(selector, start_ms, end_ms):
+            parts[entity].append(part)
+        answer, before, seconds = {}, None, NO_TIMES
+        for entity, times_ms, columns in latest(parts, self._extents(RAW)):
+            if times_ms is not before:  # series that have the same ticks share their times
+                before, seconds = times_ms, times_ms / 1000.0
+            if len(seconds):
+                answer[entity] = Series(seconds, columns[0])
+        return answer
 
     def minutes(
         self, metric: str, start: float, end: float, entities: Collection[str] | None = None, container: str = ""
@@ -62,13 +68,6 @@ class Reader(ABC):
         """1-minute points (average, highest, count) by entity, of minutes that begin at start <= time < end.
 
         They reach back `minute_days`; the minutes of the last ticks are computed on the spot.
-
-        Args:
-            metric: Which metric.
-            start: [seconds since 1970]
-            end: [seconds since 1970]
-            entities: Whose; None for all.
-            container: Of this container; empty for whole entities.
         """
         selector, start_ms, end_ms = SeriesSelector(metric, entities, container), round(start * 1000), round(end * 1000)
         parts = self._blocks(MINUTES, selector, start_ms - 1, end_ms - 1)
@@ -92,40 +91,6 @@ class Reader(ABC):
         """Averages of five minutes by entity, of these or of all, at the times they begin; from 1-minute points."""
         found = self.minutes(metric, start, end, entities)
         return {entity: points.averages(FIVE_MINUTES_MS) for entity, points in found.items()}
-
-    def metrics(self) -> list[str]:
-        """The metrics of all series, sorted."""
-        known = {row[0] for row in self._read(lambda file: file.execute("SELECT DISTINCT metric FROM series"))}
-        return sorted(known | self.recent.catalog.metrics())
-
-    def time_range(self, tier: int) -> tuple[float, float] | None:
-        """A window that has all that was recorded of a tier; None when nothing was. [seconds since 1970]"""
-        found = self._extents(tier).values()
-        if not found:
-            return None
-        first, last = min(start for start, _ in found), max(end for _, end in found)
-        return (first // MINUTE_MS * MINUTE_MS - 1) / 1000.0, (last // MINUTE_MS + 1) * MINUTE_MS / 1000.0
-
-    def has_series(self, metric: str, entity: str, container: str = "") -> bool:
-        """Whether there is such a series."""
-        query = "SELECT 1 FROM series WHERE metric = ? AND entity = ? AND container = ? LIMIT 1"
-        labels = metric, entity, container
-        return labels in self.recent.catalog or bool(self._read(lambda file: file.execute(query, labels)))
-
-    def _window(self, selector: SeriesSelector, start: float, end: float) -> dict[str, Series]:
-        start_ms, end_ms = round(start * 1000), round(end * 1000)
-        parts: defaultdict[str, list[Part]] = defaultdict(list)
-        if not self._head_has_all(start_ms, end_ms):
-            parts = self._blocks(RAW, selector, start_ms, end_ms)
-        for entity, part in self._recent_parts(selector, start_ms, end_ms):
-            parts[entity].append(part)
-        answer, before, seconds = {}, None, NO_TIMES
-        for entity, times_ms, columns in latest(parts, self._extents(RAW)):
-            if times_ms is not before:  # series that have the same ticks share their times
-                before, seconds = times_ms, times_ms / 1000.0
-            if len(seconds):
-                answer[entity] = Series(seconds, columns[0])
-        return answer
 
     def _blocks(self, tier: int, selector: SeriesSelector, start_ms: int, end_ms: int) -> defaultdict[str, list[Part]]:
         parts: defaultdict[str, list[Part]] = defaultdict(list)

@@ -195,7 +195,7 @@ class Tsdb(Reader):
             used_bytes=0 if file is None else retention.used_bytes(file),
             series=len(self.recent.catalog) if file is None else int(file.execute(query).fetchone()[0]),
             head_ticks=len(self.recent.head),
-            unwritten_ticks=self.recent.head.count_from(self._unwritten),
+            unwritten_ticks=self.recent.head.next_number - self._unwritten,
             set_aside=self._file.set_aside,
             damaged_chunks=self._damaged,
             dropped_blocks=self._maintenance.dropped,

@@ -94,14 +94,14 @@ def _points(tier: int, data: bytes, times: Integers) -> int:
 
 
 def _overlaps(connection: sqlite3.Connection) -> Iterator[str]:
-    """Blocks of one run follow each other; those of minutes may share one at the seam."""
-    for tier in (RAW, MINUTES):
-        query = "SELECT id, run, start_ms, end_ms FROM blocks WHERE tier = ? AND state = ? ORDER BY run, start_ms"
-        before: tuple[int, int, int, int] | None = None
-        for row in connection.execute(query, (tier, LIVE)):
-            if before is not None and before[1] == row[1] and row[2] < before[3] + (tier == RAW):
-                yield f"block {row[0]} overlaps block {before[0]}"
-            before = row
+    """Blocks of one segment follow each other; those of minutes may share one at the seam."""
+    query = (
+        "SELECT id, before FROM (SELECT id, start_ms, lag(id) OVER following AS before, "
+        "lag(end_ms) OVER following + (tier = ?) AS free FROM blocks WHERE state = ? "
+        "WINDOW following AS (PARTITION BY tier, run ORDER BY start_ms)) WHERE start_ms < free"
+    )
+    for block, before in connection.execute(query, (RAW, LIVE)):
+        yield f"block {block} overlaps block {before}"
 
 
 def _recent(database: DatabaseReader, result: VerificationResult) -> Iterator[str]:

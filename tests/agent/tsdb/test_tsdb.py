@@ -163,20 +163,7 @@ def test_containers_are_apart(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SMALL) as store:
         assert set(store.window(CPU, "a", 0, now, container="web").values) == {0.25}
         assert set(store.windows(CPU, 0, now)["a"].values) == {0.5}
-        assert store.statistics(CPU, "a", 0, now, container="web").max == 0.25  # type: ignore[union-attr]
-        assert store.statistics(CPU, "a", 0, now, container="none") is None
-
-
-def test_statistics_follow_the_rule(tmp_path: Path) -> None:
-    """A window's statistics are those of its samples: percentiles without interpolation, and the span."""
-    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
-        fill(store, 60, maintain=False)
-        found = store.statistics(CPU, "a", START - 1, START + 59)
-        assert found is not None
-        assert (found.p50, found.p90, found.p95, found.max, found.last) == (0.029, 0.053, 0.056, 0.059, 0.059)
-        assert (found.count, found.span_seconds) == (60, 59.0)
-        assert found.average == pytest.approx(0.0295)
-        assert store.statistics(CPU, "a", START + 100, START + 200) is None
+        assert not len(store.window(CPU, "a", 0, now, container="none"))
 
 
 def test_memory_is_exact(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from crds import names
 from manager.inputs import NodeReport, ObservedAt, PodInputs
-from manager.inputs.prediction import PredictionSummary
+from manager.inputs.node_metric import PredictionSummary
 from manager.inputs.reading import LONGEST_ANNOTATION, get_objects, get_path
 from manager.node_metric import ManagedFields
 

@@ -63,15 +63,16 @@ def from_objects(
     reduced = (pod if isinstance(pod, PodInputs) else PodInputs.from_object(pod) for pod in pods)
     here = [pod for pod in reduced if pod.node == name]
     report = node_metric if isinstance(node_metric, NodeReport | None) else NodeReport.from_object(node_metric)
-    observed_at = observed_at or ObservedAt()
-    read = Reader()
+    observed_at, read = observed_at or ObservedAt(), Reader()
     capacity = read.measured(get_path(node, "status", "capacity"), "status.capacity")
-    allocatable = _allocatable(node, read)
-    reservation = known(_reservation(node, read))
+    allocatable, reservation = _allocatable(node, read), known(_reservation(node, read))
     mid_pods = [pod for pod in here if pod.holds_mid]
     mid_requests = total(pod.mid_requests for pod in mid_pods)
-    report_age = age_seconds(report.update_time, observed_at.report, now) if report else None
-    own_prediction = report is not None and report.own_agent
+    report_age = prediction_age = None
+    if report is not None:
+        report_age = prediction_age = age_seconds(report.update_time, observed_at.report, now)
+        if report.own_agent:
+            prediction_age = age_seconds(report.prediction_time, observed_at.prediction, now)
     return NodeInputs(
         name=name,
         capacity=capacity,
@@ -83,11 +84,7 @@ def from_objects(
         report=report,
         strategy=StrategyInputs.of(strategy),
         report_age=report_age,
-        prediction_age=(
-            age_seconds(report.prediction_time, observed_at.prediction, now)
-            if report and own_prediction
-            else report_age
-        ),
+        prediction_age=prediction_age,
         problems=(*read.problems, *(report.problems if report else ())),
     )
 
@@ -96,10 +93,12 @@ def _mid_own(report: NodeReport | None, mid_pods: list[PodInputs], mid_requests:
     if report is None:
         return Amounts()
     if report.own_agent:
-        usage = known(report.mid_usage)
-        return Amounts(min(usage.cpu, mid_requests.cpu), min(usage.memory, mid_requests.memory))
-    both = ((report.pod_usage.get(pod.key, Amounts()), pod.mid_requests) for pod in mid_pods)
-    return total(Amounts(min(used.cpu, requested.cpu), min(used.memory, requested.memory)) for used, requested in both)
+        return _smaller(known(report.mid_usage), mid_requests)
+    return total(_smaller(report.pod_usage.get(pod.key, Amounts()), pod.mid_requests) for pod in mid_pods)
+
+
+def _smaller(used: Amounts, requested: Amounts) -> Amounts:
+    return Amounts(min(used.cpu, requested.cpu), min(used.memory, requested.memory))
 
 
 def _annotation(node: Json, name: str, read: Reader) -> Json:

@@ -1,5 +1,6 @@
-"""A NodeMetric's status, reduced to what formulas need, and its age."""
+"""A NodeMetric's status, reduced to what formulas need and what is displayed, and its age."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
@@ -10,6 +11,9 @@ from manager.inputs.amounts import NOTHING, UNKNOWN, Amounts, Measured, Resource
 from manager.inputs.reading import MOST_ITEMS, Json, Reader, get_objects, get_path, known
 
 _LISTS: Final = (("podsMetric",), ("hostApplicationMetric",), ("conditions",), ("prediction", "classes"))
+_REPORT_SECONDS: Final = 60
+_SILENT_REPORTS: Final = 3
+_SILENT_SECONDS: Final = 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class NodeReport:
     prod_usage: Measured = UNKNOWN
     """Usage of class prod, with the pods that have no band (own agent)."""
     mid_usage: Measured = UNKNOWN
+    """Usage of class mid (own agent)."""
     pod_usage: Mapping[str, Amounts] = field(default_factory=dict)
     """Usage per pod, namespace/name (another agent)."""
     reclaimable: Measured = UNKNOWN
@@ -46,43 +51,40 @@ class NodeReport:
     def from_object(cls, node_metric: Json) -> Self | None:
         """Reduce a NodeMetric; `None` while no agent has written to its status."""
         status = get_path(node_metric, "status")
-        too_long = [path for path in _LISTS if _length(status, path) > MOST_ITEMS]
+        lengths = {path: get_path(status, *path) for path in _LISTS}
+        too_long = [path for path, found in lengths.items() if isinstance(found, list) and len(found) > MOST_ITEMS]
         if too_long:  # a sum over a part of it would be a wrong number
             what = f"at most {MOST_ITEMS} items are read; the report counts as never sent"
             return cls(problems=tuple(f"status.{'.'.join(path)}: {what}" for path in too_long))
         if not isinstance(status, Mapping) or not _of_agent(status):
             return None
-        read = Reader()
-        prediction = status.get("prediction")
+        read, prediction = Reader(), status.get("prediction")
         own_agent = isinstance(prediction, Mapping)
         usage = {str(part.get("name")): part.get("usage") for part in get_objects(prediction, "classes")}
-        reported = read.measured(get_path(status, "nodeMetric", "nodeUsage", "resources"), "nodeUsage")
+
+        def of_class(name: str) -> Measured:
+            return read.measured(usage.get(name), f"status.prediction.classes[{name}].usage")
+
+        def reported(name: str) -> Measured:
+            return read.measured(get_path(status, "nodeMetric", name, "resources"), name)
+
+        node_usage = reported("nodeUsage")
+        reclaimable = get_path(status, "prodReclaimableMetric", "resource", "resources")
         return cls(
             update_time=read.time(status.get("updateTime"), "status.updateTime"),
             prediction_time=read.time(get_path(prediction, "time"), "status.prediction.time"),
             own_agent=own_agent,
-            node_usage=_larger(reported, read.measured(usage.get("node"), "status.prediction.classes[node].usage"))
-            if own_agent
-            else reported,
-            system_usage=read.measured(usage.get("sys"), "status.prediction.classes[sys].usage")
-            if own_agent
-            else read.measured(get_path(status, "nodeMetric", "systemUsage", "resources"), "systemUsage"),
+            node_usage=_larger(node_usage, of_class("node")) if own_agent else node_usage,
+            system_usage=of_class("sys") if own_agent else reported("systemUsage"),
             prod_host_usage=_prod_host_usage(status, read),
-            prod_usage=read.measured(usage.get("prod"), "status.prediction.classes[prod].usage"),
-            mid_usage=read.measured(usage.get("mid"), "status.prediction.classes[mid].usage"),
+            prod_usage=of_class("prod"),
+            mid_usage=of_class("mid"),
             pod_usage={} if own_agent else _pod_usage(status, read),
-            reclaimable=read.measured(
-                get_path(status, "prodReclaimableMetric", "resource", "resources"), "prodReclaimableMetric"
-            ),
+            reclaimable=read.measured(reclaimable, "prodReclaimableMetric"),
             collecting=not _denied(status, names.CONDITION_COLLECTING),
             prediction_ready=not _denied(status, names.CONDITION_PREDICTION_READY),
             problems=tuple(read.problems),
         )
-
-
-def _length(status: object, path: tuple[str, ...]) -> int:
-    found = get_path(status, *path)
-    return len(found) if isinstance(found, list | tuple) else 0
 
 
 def _of_agent(status: Json) -> bool:
@@ -93,9 +95,8 @@ def _of_agent(status: Json) -> bool:
 
 def _denied(status: Json, condition: str) -> bool:
     """Whether a condition is there and False; another agent has none."""
-    return any(
-        each.get("type") == condition and each.get("status") == "False" for each in get_objects(status, "conditions")
-    )
+    stated = [(each.get("type"), each.get("status")) for each in get_objects(status, "conditions")]
+    return (condition, "False") in stated
 
 
 def _larger(full: Measured, fast: Measured) -> Measured:
@@ -126,19 +127,14 @@ def _pod_usage(status: Json, read: Reader) -> dict[str, Amounts]:
 
 @dataclass(frozen=True, slots=True)
 class ObservedAt:
-    """When the two times of a report were observed to change; `None` where they were not. [s]"""
+    """When `updateTime` and `prediction.time` of a report were observed to change; `None` where they were not. [s]"""
 
     report: float | None = None
-    """`status.updateTime`."""
     prediction: float | None = None
-    """`status.prediction.time`."""
 
     def shifted(self, seconds: float) -> "ObservedAt":
         """The same moments on a clock that is this much ahead."""
-        return ObservedAt(
-            None if self.report is None else self.report + seconds,
-            None if self.prediction is None else self.prediction + seconds,
-        )
+        return ObservedAt(*(None if each is None else each + seconds for each in (self.report, self.prediction)))
 
 
 def age_seconds(reported: float | None, observed_at: float | None, now: float) -> float | None:
@@ -149,3 +145,39 @@ def age_seconds(reported: float | None, observed_at: float | None, now: float) -
     if reported is None:
         return None
     return max(now - reported, now - observed_at if observed_at is not None else 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionSummary:
+    """The prediction of a NodeMetric for display: no formula reads it."""
+
+    peak: Measured = UNKNOWN
+    """Predicted peak of Prod pods and system, margin included: `prodPeakMetric`."""
+    warm: int | None = None
+    """Pods predicted from history; `None` from an agent that does not report it."""
+    cold: int | None = None
+    """Pods counted at their request."""
+    reason: str = ""
+    """Reason of condition PredictionReady, one word; empty if unset."""
+    silent_after: float = _SILENT_SECONDS
+    """A report older than this means that reports are missing. [s]"""
+
+    @classmethod
+    def from_object(cls, node_metric: Json) -> Self:
+        """Reduce a NodeMetric. What cannot be read counts as not reported."""
+        status = get_path(node_metric, "status")
+        conditions = [(each.get("type"), each.get("reason")) for each in get_objects(status, "conditions")]
+        reasons = (reason for name, reason in conditions if name == names.CONDITION_PREDICTION_READY)
+        interval = get_path(node_metric, "spec", "metricCollectPolicy", "reportIntervalSeconds")
+        every = interval if isinstance(interval, int) and interval > 0 else _REPORT_SECONDS
+        return cls(
+            peak=Reader().measured(get_path(status, "prodPeakMetric", "resource", "resources"), "prodPeakMetric"),
+            warm=_count(get_path(status, "prediction", "pods", "warm")),
+            cold=_count(get_path(status, "prediction", "pods", "cold")),
+            reason=sys.intern(str(next(reasons, "") or "")),
+            silent_after=max(_SILENT_SECONDS, float(_SILENT_REPORTS * every)),
+        )
+
+
+def _count(found: object) -> int | None:
+    return found if isinstance(found, int) and found >= 0 else None

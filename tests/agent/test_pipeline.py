@@ -7,30 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.base import Collector, NoData, Tick, resolve
-from agent.metrics import Metrics
+from agent.collectors.base import Collector, NoData, Tick
 from agent.pipeline import Pipeline
 from agent.samples import CPU, MEMORY, NODE, SYS, CollectionResult, Missing, Sample
 from agent.settings import TrainSettings
-from agent.sources.pod import CgroupPods
-from agent.store_failover import StoreFailover
-from agent.training import CheckpointedTrainer
 from agent.tsdb.schema import StoreError
-from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
+from tests.agent.made_pipeline import START, Steady, made_pipeline, recorded_reports
 from tests.agent.recorded import RecordedMachine
 from tests.agent.tsdb.ticks import connection
-
-START = 1_700_000_100.0
-
-
-class Steady:
-    """Node CPU and memory that do not change (fake)."""
-
-    def collect(self, tick: Tick) -> CollectionResult:
-        """Half a core and a MiB."""
-        samples = [Sample(CPU, NODE, tick.now, 0.5), Sample(MEMORY, NODE, tick.now, 1 << 20)]
-        return CollectionResult(samples, pods_listed=True)
 
 
 class Failing:
@@ -48,28 +33,8 @@ class Failing:
         return CollectionResult()
 
 
-class NoPods:
-    """A node without pods (fake)."""
-
-    synced = True
-
-    def pods(self) -> list[object]:
-        """None."""
-        return []
-
-    async def run(self) -> None:
-        """Nothing to follow."""
-
-
 def _pipeline(folder: Path, collectors: dict[str, Collector], settings: TrainSettings | None = None) -> Pipeline:
-    learn = settings or TrainSettings()
-    return Pipeline(
-        collectors,
-        NoPods(),  # type: ignore[arg-type] # no pods have no type
-        StoreFailover(lambda: Tsdb.open(folder / "t.db", StoreSettings(block_ticks=60))),
-        lambda store: CheckpointedTrainer(store, learn),
-        Metrics(),
-    )
+    return made_pipeline(folder, collectors, settings=settings)
 
 
 def _collectors(**fakes: object) -> dict[str, Collector]:
@@ -215,18 +180,7 @@ def test_damaged_store_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixt
 def test_recorded_machine_runs_through(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:
     """A whole recorded machine goes through the tick, pods and all."""
     machine = recorded("v2-systemd")
-    parts = machine.machine()
-    pipeline = Pipeline(
-        resolve(["node", "pod", "pressure"], parts),
-        CgroupPods(parts.cgroups),
-        StoreFailover(lambda: Tsdb.open(tmp_path / "t.db")),
-        lambda store: CheckpointedTrainer(store, TrainSettings(interval_seconds=1.0)),
-        Metrics(),
-    )
-    parts.cgroups.locate()
-    for instant in ("t000", "t002", "t010"):
-        machine.advance(instant)
-        pipeline.run_once(START + machine.now)
+    _, pipeline, _ = recorded_reports(machine, tmp_path, collectors=("node", "pod", "pressure"))
     assert pipeline.failing == {}
     uid = machine.uid("b1")
     window = pipeline.store.window(CPU, uid, 0, START + 1000)

@@ -8,45 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.base import Machine, Tick
-from agent.metrics import Metrics
-from agent.pipeline import Pipeline
-from agent.pods import PodRef
-from agent.samples import CPU, MEMORY, NODE, CollectionResult, Sample
+from agent.samples import CPU, NODE
 from agent.settings import TrainSettings
 from agent.store_failover import RETRY_SECONDS, Opener, StoreFailover, in_background
-from agent.training import CheckpointedTrainer
 from agent.tsdb import checkpoints
 from agent.tsdb.schema import StoreError, StoreNewer
 from agent.tsdb.tsdb import Tsdb
-
-START = 1_700_000_100.0
-
-
-class Steady:
-    """A node that uses half a core and a MiB (fake)."""
-
-    def __init__(self, machine: Machine | None = None) -> None:
-        """It looks at no machine."""
-
-    def collect(self, tick: Tick) -> CollectionResult:
-        """The same every tick."""
-        samples = [Sample(CPU, NODE, tick.now, 0.5), Sample(MEMORY, NODE, tick.now, 1 << 20)]
-        return CollectionResult(samples, pods_listed=True)
-
-
-class NoPods:
-    """A node without pods (fake)."""
-
-    synced = True
-    problem = ""
-
-    def pods(self) -> list[PodRef]:
-        """None."""
-        return []
-
-    async def run(self) -> None:
-        """Nothing to follow."""
+from tests.agent.made_pipeline import START, Steady, made_pipeline
 
 
 class Disk:
@@ -74,14 +42,7 @@ class Agent:
         self.failover.clock = lambda: self.now
         self.failover.background = _at_once
         settings = TrainSettings(interval_seconds=5.0)
-        self.pipeline = Pipeline(
-            {"steady": Steady()},
-            NoPods(),
-            self.failover,
-            lambda store: CheckpointedTrainer(store, settings),
-            Metrics(),
-            lambda: self.now,
-        )
+        self.pipeline = made_pipeline(self.failover, {"steady": Steady()}, settings=settings, clock=lambda: self.now)
 
     def tick(self, seconds: int = 1) -> None:
         """So many seconds with a tick each."""

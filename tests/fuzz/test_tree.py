@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from agent.collectors.base import Machine, resolve
 from agent.host.cgroup import CgroupTree, detect
 from agent.host.procfs import HostPaths
-from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.samples import CPU, MEMORY, NODE, REASONS
-from agent.settings import TrainSettings
 from agent.sources.pod import CgroupPods
 from agent.store_failover import StoreFailover
-from agent.training import CheckpointedTrainer
 from agent.tsdb.tsdb import Tsdb
+from tests.agent.made_pipeline import made_pipeline
 from tests.fuzz.inputs import kernel_texts
 from tests.fuzz.originals import MEMINFO, PRESSURE, STAT, V1_MEMORY_STAT, V1_USAGE, V2_CPU_STAT, V2_MEMORY_STAT
 from tests.fuzz.strength import fuzz
@@ -65,10 +63,7 @@ class FakeMachine:
         tree.locate()
         machine = Machine(paths, tree, lambda: self.now, float(os.sysconf("SC_CLK_TCK")))
         collectors = resolve(("node", "pod", "pressure"), machine)
-        failover = StoreFailover(Tsdb.in_memory)
-        return Pipeline(
-            collectors, CgroupPods(tree), failover, lambda s: CheckpointedTrainer(s, TrainSettings()), Metrics()
-        )
+        return made_pipeline(StoreFailover(Tsdb.in_memory), collectors, CgroupPods(tree))
 
 
 @pytest.fixture(scope="module", params=[V1, V2], ids=["v1", "v2"])

@@ -7,55 +7,30 @@ from typing import Any, cast
 
 import pytest
 
-from agent.collectors.base import resolve
 from agent.metrics import Metrics
-from agent.pipeline import Pipeline
-from agent.pods import PodRef
 from agent.prediction.node import NodeResources
 from agent.reporter import spec as specs
 from agent.reporter.conditions import timestamp
 from agent.reporter.reporter import Report, ReportBuilder
 from agent.reporter.spec import SpecInForce
 from agent.samples import NODE, Sample
-from agent.settings import TrainSettings, load
-from agent.sources.node import MachineNode
-from agent.sources.pod import CgroupPods, ListedAndCgroupPods, PodSource
-from agent.store_failover import StoreFailover
-from agent.training import CheckpointedTrainer
+from agent.settings import load
+from agent.sources.pod import CgroupPods, ListedAndCgroupPods
 from agent.tsdb.tsdb import Tsdb
 from agent.wiring import build
 from crds.codec import from_json
 from crds.node_metric import NodeMetricStatus
 from crds.predict_policy import DEFAULTS, PredictPolicy
+from tests.agent.made_pipeline import START, NoPods, made_pipeline, recorded_reports
 from tests.agent.recorded import RecordedMachine
 
-START = 1_700_000_100.0
 Make = Callable[[str], RecordedMachine]
-
-
-def _reports(
-    machine: RecordedMachine, folder: Path, listed: PodSource | None = None
-) -> tuple[ReportBuilder, Pipeline, Metrics]:
-    parts, metrics = machine.machine(), Metrics("n1")
-    parts.cgroups.locate()
-    pods = CgroupPods(parts.cgroups) if listed is None else ListedAndCgroupPods(listed, parts.cgroups, lambda: START)
-    pipeline = Pipeline(
-        resolve(["node", "pod"], parts),
-        pods,
-        StoreFailover(lambda: Tsdb.open(folder / "t.db")),
-        lambda store: CheckpointedTrainer(store, TrainSettings(interval_seconds=1.0), metrics),
-        metrics,
-    )
-    for instant in ("t000", "t002", "t010"):
-        machine.advance(instant)
-        pipeline.run_once(START + machine.now)
-    return ReportBuilder(pipeline, pods, MachineNode(parts.paths), metrics), pipeline, metrics
 
 
 def test_report_shows_machine(recorded: Make, tmp_path: Path) -> None:
     """The report of a recorded machine has its pods' usage, its classes and its prediction; metrics show the same."""
     machine = recorded("v2-systemd")
-    reports, pipeline, metrics = _reports(machine, tmp_path)
+    reports, pipeline, metrics = recorded_reports(machine, tmp_path)
     policy = {"predictPolicy": {"coldStartPeriodSeconds": 0, "model": "max", "of": [{"model": "nsigma-v1"}]}}
     found = reports.full(START + machine.now, specs.read(policy, specs.default()))
     status = from_json(NodeMetricStatus, found.status)
@@ -75,7 +50,7 @@ def test_report_shows_machine(recorded: Make, tmp_path: Path) -> None:
 def test_report_tells_what_waited(recorded: Make, tmp_path: Path) -> None:
     """What the store has of throttling and pressure is in the full report of a recorded machine, and in metrics."""
     machine = recorded("v2-systemd")
-    reports, pipeline, metrics = _reports(machine, tmp_path)
+    reports, pipeline, metrics = recorded_reports(machine, tmp_path)
     now, uid = START + machine.now, machine.uid("b1")
     pipeline.store.append(
         now + 1, [Sample("psi_memory_some", uid, now + 1, 0.25), Sample("psi_cpu_some", NODE, now + 1, 0.5)]
@@ -92,7 +67,7 @@ def test_report_tells_what_waited(recorded: Make, tmp_path: Path) -> None:
 def test_failing_steps_are_told(recorded: Make, tmp_path: Path) -> None:
     """A step that fails is in the condition, where people look first."""
     machine = recorded("v2-systemd")
-    reports, pipeline, _ = _reports(machine, tmp_path)
+    reports, pipeline, _ = recorded_reports(machine, tmp_path)
     pipeline.failing["store"] = "cannot write agent.db: database or disk is full"
     found = reports.full(START + machine.now, specs.default(), problems=["The spec is odd."])
     message = found.status["conditions"][0]["message"]
@@ -110,7 +85,7 @@ def _time_of(found: Report) -> tuple[str | None, str | None]:
 def test_stuck_machine_grows_old(recorded: Make, tmp_path: Path) -> None:
     """Without new measurements a report keeps the time of the last ones, however often it is sent."""
     machine = recorded("v2-systemd")
-    reports, pipeline, _ = _reports(machine, tmp_path)
+    reports, pipeline, _ = recorded_reports(machine, tmp_path)
     ticked = START + machine.now
     fresh = reports.full(ticked, specs.default())
     assert _time_of(fresh) == (timestamp(ticked), timestamp(ticked))
@@ -129,7 +104,7 @@ def test_stuck_machine_grows_old(recorded: Make, tmp_path: Path) -> None:
 def test_clock_set_back_is_told(recorded: Make, tmp_path: Path) -> None:
     """After a clock that was an hour ahead, the time of the next measurement is reported, though it is earlier."""
     machine = recorded("v2-systemd")
-    reports, pipeline, _ = _reports(machine, tmp_path)
+    reports, pipeline, _ = recorded_reports(machine, tmp_path)
     ahead = reports.full(START + machine.now, specs.default())
     now = START + machine.now - 3600
     assert _time_of(reports.full(now, specs.default())) == _time_of(ahead)
@@ -141,27 +116,13 @@ def test_clock_set_back_is_told(recorded: Make, tmp_path: Path) -> None:
 def test_prediction_without_learning_ages(recorded: Make, tmp_path: Path) -> None:
     """When learning has stopped, what is predicted bears the time up to which was learned; usage stays fresh."""
     machine = recorded("v2-systemd")
-    reports, pipeline, _ = _reports(machine, tmp_path)
+    reports, pipeline, _ = recorded_reports(machine, tmp_path)
     learned = pipeline.training.trainer.trained_until
     assert learned is not None
     pipeline.training.trainer.trained_until = learned - 3600  # as if it had stopped an hour ago
     now = START + machine.now
     assert _time_of(reports.full(now, specs.default())) == (timestamp(now), timestamp(learned - 3600))
     pipeline.close(START)
-
-
-class _NoPods:
-    """A list of pods that has not come, or of which none is on it."""
-
-    def __init__(self) -> None:
-        self.synced, self.problem = True, ""
-
-    def pods(self) -> tuple[PodRef, ...]:
-        """None."""
-        return ()
-
-    async def run(self) -> None:
-        """Nothing to follow."""
 
 
 class _NoNode:
@@ -176,7 +137,7 @@ class _NoNode:
 def test_unlisted_pods_have_a_class(recorded: Make, tmp_path: Path) -> None:
     """What runs and is on no list is used by Prod, lowers what is reclaimable, and has its share of every peak."""
     machine = recorded("v2-systemd")
-    reports, pipeline, _ = _reports(machine, tmp_path, _NoPods())
+    reports, pipeline, _ = recorded_reports(machine, tmp_path, NoPods())
     found = reports.full(START + machine.now, specs.default())
     classes = {one["name"]: one for one in found.status["prediction"]["classes"]}
     used = {name: _milli(one["usage"]["cpu"]) for name, one in classes.items()}
@@ -238,9 +199,9 @@ def _milli(text: str) -> int:
     return int(text.removesuffix("m")) if text.endswith("m") else 1000 * int(text)
 
 
-def _empty(folder: Path, policy: PredictPolicy | None = None) -> tuple[ReportBuilder, _NoPods, Metrics]:
-    metrics, failover, pods = Metrics(), StoreFailover(lambda: Tsdb.open(folder / "t.db")), _NoPods()
-    pipeline = Pipeline({}, pods, failover, lambda store: CheckpointedTrainer(store, TrainSettings()), metrics)
+def _empty(folder: Path, policy: PredictPolicy | None = None) -> tuple[ReportBuilder, NoPods, Metrics]:
+    metrics, pods = Metrics(), NoPods()
+    pipeline = made_pipeline(folder, {}, pods, metrics=metrics)
     return ReportBuilder(pipeline, pods, _NoNode(), metrics, policy), pods, metrics
 
 
@@ -272,7 +233,7 @@ def test_listing_pods_is_awaited(tmp_path: Path) -> None:
 def test_metrics_have_reference_names(recorded: Make, tmp_path: Path) -> None:
     """What koordlet exports is exported under its names, with its labels and units; what is unknown is not there."""
     machine = recorded("v2-systemd")
-    reports, pipeline, metrics = _reports(machine, tmp_path)
+    reports, pipeline, metrics = recorded_reports(machine, tmp_path)
     reports.full(START + machine.now, specs.default())
     text = metrics.render().decode()
     node, cpu = 'node="n1"', 'resource="cpu",unit="core"'

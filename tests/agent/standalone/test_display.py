@@ -10,23 +10,14 @@ from unittest.mock import Mock
 import pytest
 import yaml
 
-from agent.collectors.base import resolve
-from agent.metrics import Metrics
-from agent.pipeline import Pipeline
 from agent.reporter import spec as specs
-from agent.reporter.reporter import ReportBuilder
-from agent.settings import DisplaySettings, TrainSettings
-from agent.sources.node import MachineNode
-from agent.sources.pod import CgroupPods
+from agent.settings import DisplaySettings
 from agent.standalone.display import Display
 from agent.standalone.overview import Sources
-from agent.store_failover import StoreFailover
-from agent.training import CheckpointedTrainer
 from agent.tsdb.schema import StoreError
-from agent.tsdb.tsdb import Tsdb
+from tests.agent.made_pipeline import START, recorded_reports
 from tests.agent.recorded import RecordedMachine
 
-START = 1_700_000_100.0
 Make = Callable[[str], RecordedMachine]
 NO_COLD_START = {"predictPolicy": {"coldStartPeriodSeconds": 0}}
 
@@ -48,23 +39,11 @@ def machine(recorded: Make) -> RecordedMachine:
 @pytest.fixture
 def display(machine: RecordedMachine, tmp_path: Path) -> Iterator[Display]:
     """A display of that machine after three ticks."""
-    parts, metrics = machine.machine(), Metrics()
-    parts.cgroups.locate()
-    pods, node = CgroupPods(parts.cgroups), MachineNode(parts.paths)
-    pipeline = Pipeline(
-        resolve(["node", "pod"], parts),
-        pods,
-        StoreFailover(lambda: Tsdb.open(tmp_path / "t.db")),
-        lambda store: CheckpointedTrainer(store, TrainSettings(interval_seconds=1.0)),
-        metrics,
-    )
-    for instant in ("t000", "t002", "t010"):
-        machine.advance(instant)
-        pipeline.run_once(START + machine.now)
+    reports, pipeline, _ = recorded_reports(machine, tmp_path)
     yield Display(
         "worker",
-        ReportBuilder(pipeline, pods, node, metrics),
-        lambda: Sources(pipeline.store, pipeline.training.trainer, pods.pods(), node.resources),
+        reports,
+        lambda: Sources(pipeline.store, pipeline.training.trainer, reports._pods.pods(), reports._node.resources),
         lambda: "cgroup v2",
         lambda: [f"{step}: {why}" for step, why in pipeline.failing.items()],
         DisplaySettings(standalone=True, once=True),

@@ -1,0 +1,86 @@
+"""A pipeline of made or recorded parts, shared by the tests of what it does and of what is reported of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from time import monotonic
+
+from agent.collectors.base import Collector, Machine, Tick, resolve
+from agent.metrics import Metrics
+from agent.pipeline import Pipeline
+from agent.pods import PodRef
+from agent.reporter.reporter import ReportBuilder
+from agent.samples import CPU, MEMORY, NODE, CollectionResult, Sample
+from agent.settings import TrainSettings
+from agent.sources.node import MachineNode
+from agent.sources.pod import CgroupPods, ListedAndCgroupPods, PodSource
+from agent.store_failover import StoreFailover
+from agent.training import CheckpointedTrainer
+from agent.tsdb.settings import StoreSettings
+from agent.tsdb.tsdb import Tsdb
+from tests.agent.recorded import RecordedMachine
+
+START = 1_700_000_100.0
+EACH_SECOND = TrainSettings(interval_seconds=1.0)
+
+
+class Steady:
+    """A node that uses half a core and a MiB (fake)."""
+
+    def __init__(self, machine: Machine | None = None) -> None:
+        """It looks at no machine."""
+
+    def collect(self, tick: Tick) -> CollectionResult:
+        """The same every tick."""
+        samples = [Sample(CPU, NODE, tick.now, 0.5), Sample(MEMORY, NODE, tick.now, 1 << 20)]
+        return CollectionResult(samples, pods_listed=True)
+
+
+class NoPods:
+    """A node without pods (fake)."""
+
+    def __init__(self) -> None:
+        self.synced, self.problem = True, ""
+
+    def pods(self) -> list[PodRef]:
+        """None."""
+        return []
+
+    async def run(self) -> None:
+        """Nothing to follow."""
+
+
+def made_pipeline(
+    store: Path | StoreFailover,
+    collectors: Mapping[str, Collector],
+    pods: PodSource | None = None,
+    settings: TrainSettings | None = None,
+    metrics: Metrics | None = None,
+    clock: Callable[[], float] = monotonic,
+) -> Pipeline:
+    """A pipeline whose database is in a folder, or is opened by what is given."""
+    shown, learn = metrics or Metrics(), settings or TrainSettings()
+
+    def train(opened: Tsdb) -> CheckpointedTrainer:
+        return CheckpointedTrainer(opened, learn, shown)
+
+    if isinstance(store, Path):
+        database = store / "t.db"
+        store = StoreFailover(lambda: Tsdb.open(database, StoreSettings(block_ticks=60)))
+    return Pipeline(dict(collectors), pods or NoPods(), store, train, shown, clock)
+
+
+def recorded_reports(
+    machine: RecordedMachine,
+    folder: Path,
+    listed: PodSource | None = None,
+    collectors: Sequence[str] = ("node", "pod"),
+) -> tuple[ReportBuilder, Pipeline, Metrics]:
+    """What reports about a recorded machine after three ticks, and what it rests on."""
+    parts, metrics = machine.machine(), Metrics("n1")
+    parts.cgroups.locate()
+    pods = CgroupPods(parts.cgroups) if listed is None else ListedAndCgroupPods(listed, parts.cgroups, lambda: START)
+    pipeline = made_pipeline(folder, resolve(collectors, parts), pods, EACH_SECOND, metrics)
+    for instant in ("t000", "t002", "t010"):
+        machine.advance(instant)
+        pipeline.run_once(START + machine.now)
+    return ReportBuilder(pipeline, pods, MachineNode(parts.paths), metrics), pipeline, metrics

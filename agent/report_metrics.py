@@ -12,7 +12,7 @@ from agent.pods import Resources
 from agent.prediction.accuracy import Accuracy
 from agent.prediction.node import PROD, UNITS, NodePrediction, NodeResources
 from agent.reporter.pressure import Pressure
-from agent.reporter.usage import Amounts, Usages
+from agent.reporter.usage import Usages
 from agent.samples import CPU, MEMORY
 from agent.trainer.trainer import Trainer
 from agent.tsdb.tsdb import StoreSize
@@ -21,41 +21,45 @@ from crds.priority import PriorityBand
 
 _UNIT_NAMES: Final[Mapping[str, str]] = {CPU: "core", MEMORY: "byte"}
 _RESOURCES: Final[tuple[Resource, ...]] = ("cpu", "memory")
+_BAND: Final = str(PriorityBand.PROD)
 _STATS: Final = {"min": 0.0, "median": 0.5, "max": 1.0}
 
 
 def show_report(metrics: Metrics, usages: Usages, prediction: NodePrediction, node: NodeResources) -> None:
     """Show what a full report says, in cores and bytes."""
-    _fresh(metrics.usage, metrics.peak, metrics.reclaimable, metrics.node_cpu, metrics.node_memory)
-    for name, amounts in usages.classes.items():
-        for resource, value in amounts.items():
-            metrics.usage.labels(name, resource).set(value)
-    for name, numbers in prediction.classes.items():
-        for resource, peak in _in_units(numbers.peak).items():
-            metrics.peak.labels(name, resource).set(peak)
-    for resource, amount in _in_units(prediction.reclaimable).items():
-        metrics.reclaimable.labels(resource).set(amount)
+    name, reclaimable = (metrics.node,), _in_units(prediction.reclaimable)
+    peaks = {of: _in_units(numbers.peak) for of, numbers in prediction.classes.items()}
+    _show(metrics.usage, {(of, resource): used for of, one in usages.classes.items() for resource, used in one.items()})
+    _show(metrics.peak, {(of, resource): peak for of, one in peaks.items() for resource, peak in one.items()})
+    _show(metrics.reclaimable, {(resource,): amount for resource, amount in reclaimable.items()})
     metrics.pods.labels("warm").set(prediction.warm)
     metrics.pods.labels("cold").set(len(prediction.cold))
     for resource, gauge in ((CPU, metrics.node_cpu), (MEMORY, metrics.node_memory)):
-        if resource in usages.node:
-            gauge.labels(metrics.node).set(usages.node[resource])
-    _amounts(metrics.node_usage, metrics.node, usages.node)
-    _amounts(metrics.system_usage, metrics.node, usages.system)
-    _amounts(metrics.allocatable, metrics.node, _in_units(node.allocatable))
-    _show_predicted(metrics, prediction)
+        _show(gauge, {name: usages.node[resource]} if resource in usages.node else {})
+    allocatable = _in_units(node.allocatable)
+    for gauge, amounts in (
+        (metrics.node_usage, usages.node),
+        (metrics.system_usage, usages.system),
+        (metrics.allocatable, allocatable),
+    ):
+        _show(gauge, {(*name, resource, _UNIT_NAMES[resource]): amount for resource, amount in amounts.items()})
+    models = {str(one): effective(prediction.policy, one).model for one in _RESOURCES}
+    for gauge, amounts, by in (
+        (metrics.predicted_reclaimable, reclaimable, models),
+        (metrics.predicted_peak, _in_units(prediction.prod_peak), models),
+        (metrics.priority_reclaimable, reclaimable, {str(one): _BAND for one in _RESOURCES}),
+    ):
+        _show(gauge, {(*name, by[one], one, _UNIT_NAMES[one]): amount for one, amount in amounts.items()})
+    failed = any(resource not in reclaimable for resource in _RESOURCES)
+    metrics.reclaimable_status.labels(metrics.node, _BAND).set(float(failed))
 
 
 def show_pressure(metrics: Metrics, pressure: Pressure) -> None:
     """Show how long tasks waited; of the pods the worst alone, because a label per pod would be a series per pod."""
-    _fresh(metrics.node_pressure, metrics.pod_pressure, metrics.pod_throttled)
-    for (resource, kind), share in pressure.node.items():
-        metrics.node_pressure.labels(metrics.node, resource, kind).set(share)
-    for resource, shares in pressure.pods.items():
-        if shares:
-            metrics.pod_pressure.labels(metrics.node, resource).set(max(shares.values()))
-    if pressure.throttled:
-        metrics.pod_throttled.labels(metrics.node).set(max(pressure.throttled.values()))
+    name, pods = metrics.node, pressure.pods
+    _show(metrics.node_pressure, {(name, *key): share for key, share in pressure.node.items()})
+    _show(metrics.pod_pressure, {(name, one): max(shares.values()) for one, shares in pods.items() if shares})
+    _show(metrics.pod_throttled, {(name,): max(pressure.throttled.values())} if pressure.throttled else {})
 
 
 def show_store(metrics: Metrics, size: StoreSize) -> None:
@@ -72,7 +76,8 @@ def show_store(metrics: Metrics, size: StoreSize) -> None:
 
 def show_training(metrics: Metrics, trainer: Trainer) -> None:
     """Show how many models there are, how much they have seen, and how long ago they learned."""
-    _fresh(metrics.models, metrics.model_samples, metrics.model_observed, metrics.model_age)
+    for gauge in (metrics.models, metrics.model_samples, metrics.model_observed, metrics.model_age):
+        gauge.clear()
     now = trainer.trained_until or 0.0
     for kind, rows in trainer.rows_by_kind().items():
         histories = trainer.histories.values()
@@ -90,41 +95,19 @@ def show_training(metrics: Metrics, trainer: Trainer) -> None:
 
 def show_accuracy(metrics: Metrics, accuracy: Accuracy) -> None:
     """Show how good the predictions were; what cannot be judged yet is not shown."""
-    _fresh(metrics.judged, metrics.exceeded, metrics.mean_excess, metrics.worst_excess)
-    for resource, horizon, score in accuracy.scores():
-        labels = PROD, resource, horizon
-        metrics.judged.labels(*labels).set(score.judged)
-        metrics.exceeded.labels(*labels).set(score.exceeded / score.judged)
-        metrics.mean_excess.labels(*labels).set(score.mean_excess)
-        metrics.worst_excess.labels(*labels).set(score.worst_excess)
-
-
-def _show_predicted(metrics: Metrics, prediction: NodePrediction) -> None:
-    gauges = metrics.predicted_reclaimable, metrics.predicted_peak, metrics.priority_reclaimable
-    _fresh(*gauges)
-    reclaimable, peaks = _in_units(prediction.reclaimable), _in_units(prediction.prod_peak)
-    band = str(PriorityBand.PROD)
-    for resource in _RESOURCES:
-        model, unit = effective(prediction.policy, resource).model, _UNIT_NAMES[resource]
-        if resource in reclaimable:
-            metrics.predicted_reclaimable.labels(metrics.node, model, resource, unit).set(reclaimable[resource])
-            metrics.priority_reclaimable.labels(metrics.node, band, resource, unit).set(reclaimable[resource])
-        if resource in peaks:
-            metrics.predicted_peak.labels(metrics.node, model, resource, unit).set(peaks[resource])
-    failed = any(resource not in reclaimable for resource in _RESOURCES)
-    metrics.reclaimable_status.labels(metrics.node, band).set(float(failed))
-
-
-def _amounts(gauge: Gauge, node: str, amounts: Amounts) -> None:
-    _fresh(gauge)
-    for resource, value in amounts.items():
-        gauge.labels(node, resource, _UNIT_NAMES[resource]).set(value)
+    scores = {(PROD, resource, horizon): score for resource, horizon, score in accuracy.scores()}
+    _show(metrics.judged, {labels: one.judged for labels, one in scores.items()})
+    _show(metrics.exceeded, {labels: one.exceeded / one.judged for labels, one in scores.items()})
+    _show(metrics.mean_excess, {labels: one.mean_excess for labels, one in scores.items()})
+    _show(metrics.worst_excess, {labels: one.worst_excess for labels, one in scores.items()})
 
 
 def _in_units(amounts: Resources) -> dict[str, float]:
     return {resource: amount / UNITS[resource] for resource, amount in amounts.items()}
 
 
-def _fresh(*gauges: Gauge) -> None:
-    for gauge in gauges:
-        gauge.clear()
+def _show(gauge: Gauge, values: Mapping[tuple[str, ...], float]) -> None:
+    """Show these values by label, and no others any more."""
+    gauge.clear()
+    for labels, value in values.items():
+        gauge.labels(*labels).set(value)

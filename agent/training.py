@@ -6,7 +6,6 @@ from agent.metrics import Metrics
 from agent.numerics.packing import CheckpointError
 from agent.pod_metadata import PodMetadataStore
 from agent.pods import PodRef
-from agent.prediction import accuracy
 from agent.prediction.accuracy import Accuracy
 from agent.series_index import SeriesIndexLimits
 from agent.settings import TrainSettings
@@ -31,27 +30,22 @@ class CheckpointedTrainer:
         self._saved_at: float | None = None
         self._begun_at: float | None = None
         saved = store.load_checkpoints()
-        try:
-            self.trainer.restore(saved)
-        except CheckpointError as error:
-            log.error("%s; learning begins anew", error)  # noqa: TRY400 - one line
-        try:
-            if accuracy.NAME in saved:
-                self.accuracy.restore(saved[accuracy.NAME])
-        except CheckpointError as error:
-            log.error("%s; judging predictions begins anew", error)  # noqa: TRY400 - one line
-        try:
-            self.pod_metadata.restore(saved)
-        except CheckpointError as error:
-            log.error("%s; pods that ended before now stay without a name", error)  # noqa: TRY400 - one line
+        for restore, lost in (
+            (self.trainer.restore, "learning begins anew"),
+            (self.accuracy.restore, "judging predictions begins anew"),
+            (self.pod_metadata.restore, "pods that ended before now stay without a name"),
+        ):
+            try:
+                restore(saved)
+            except CheckpointError as error:
+                log.error("%s; %s", error, lost)  # noqa: TRY400 - one line
         self.use(store)
 
     def use(self, store: Tsdb) -> None:
         """Go on with another store; what was learned stays."""
         self._store = store
-        store.set_minute_retention(
-            self.trainer.window_days
-        )  # the first prediction, which says it anew, may be long in coming
+        # The first prediction, which says it anew, may be long in coming.
+        store.set_minute_retention(self.trainer.window_days)
 
     def step(self, now: float, pods: list[PodRef]) -> None:
         """Train and save if it is time.
@@ -80,11 +74,7 @@ class CheckpointedTrainer:
 
     def save(self, now: float) -> None:
         """Save what was learned. Raises StoreError: it cannot be written."""
-        content = {
-            **self.trainer.checkpoints(),
-            accuracy.NAME: self.accuracy.checkpoint(),
-            **self.pod_metadata.checkpoint(),
-        }
+        content = {**self.trainer.checkpoints(), **self.accuracy.checkpoint(), **self.pod_metadata.checkpoint()}
         try:
             with self._metrics.checkpoint_seconds.time():
                 self._store.save_checkpoints(content, now)

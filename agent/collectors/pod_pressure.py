@@ -6,7 +6,6 @@ from pathlib import Path
 from agent.collectors.base import Machine, NoData, Tick
 from agent.host import procfs
 from agent.host.cgroup import PodCgroup
-from agent.host.cgroup_files import FILES
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap, Rates
 from agent.host.reopening_files import ReopeningFile, Unreadable
@@ -71,7 +70,7 @@ class PodPressureCollector:
 
     def _path(self, cgroup: PodCgroup, resource: str) -> Path:
         hierarchy = self._cgroups.layout.pressure
-        return hierarchy.root / cgroup.path / FILES[f"{resource}-pressure"][hierarchy.version][1]
+        return hierarchy.root / cgroup.path / f"{resource}.pressure"
 
     def _forget_all_but(self, paths: set[str]) -> None:
         for path in self._files.keys() - paths:

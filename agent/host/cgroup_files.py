@@ -5,19 +5,14 @@ from typing import Final
 
 from agent.host.procfs import MOST_BYTES, Malformed, number
 
-FILES: Final[dict[str, dict[int, tuple[str, str]]]] = {
-    "cpu-usage": {1: ("cpuacct", "cpuacct.usage"), 2: ("", "cpu.stat")},
-    "cpu-throttling": {1: ("cpu", "cpu.stat"), 2: ("", "cpu.stat")},
-    "memory-stat": {1: ("memory", "memory.stat"), 2: ("", "memory.stat")},
-    "memory-usage": {1: ("memory", "memory.usage_in_bytes"), 2: ("", "memory.current")},
-    "cpu-pressure": {1: ("cpuacct", "cpu.pressure"), 2: ("", "cpu.pressure")},
-    "memory-pressure": {1: ("cpuacct", "memory.pressure"), 2: ("", "memory.pressure")},
-    "io-pressure": {1: ("cpuacct", "io.pressure"), 2: ("", "io.pressure")},
+FILES: Final[dict[str, dict[int, str]]] = {
+    "cpu-usage": {1: "cpuacct.usage", 2: "cpu.stat"},
+    "cpu-throttling": {1: "cpu.stat", 2: "cpu.stat"},
+    "memory-stat": {1: "memory.stat", 2: "memory.stat"},
+    "memory-usage": {1: "memory.usage_in_bytes", 2: "memory.current"},
 }
-"""Hierarchy (version 1 only) and file name by what is wanted and the cgroup version.
-
-Pressure of cgroups of version 1 is an addition of some distributions; the kernel's own is version 2 only.
-"""
+"""File name by what is wanted and the cgroup version. Pressure is in ``cpu.pressure`` and so on: with version 2, and
+with version 1 of some distributions."""
 
 _MOST_DIGITS: Final = 20
 

@@ -26,13 +26,13 @@ class PodFiles:
         self._path = cgroup.path
         self._layout = layout
         self._folder = layout.cpu.root / cgroup.path
-        self._usage = open_file(self._folder / FILES[_USAGE][layout.cpu.version][1])
+        self._usage = open_file(self._folder / FILES[_USAGE][layout.cpu.version])
         self._throttling: ReopeningFile | None = None
         if layout.throttling is not None and layout.throttling.version == 1:
-            self._throttling = open_file(layout.throttling.root / cgroup.path / FILES["cpu-throttling"][1][1])
+            self._throttling = open_file(layout.throttling.root / cgroup.path / FILES["cpu-throttling"][1])
         self._memory: ReopeningFile | None = None
         if layout.memory is not None:
-            name = FILES["memory-stat"][layout.memory.version][1]
+            name = FILES["memory-stat"][layout.memory.version]
             self._memory = open_file(layout.memory.root / cgroup.path / name)
         self._periods: tuple[Throttling, int] | None = None
 
@@ -78,7 +78,7 @@ class PodFiles:
             return Gap.MALFORMED
         except Unreadable as error:
             gap = self._unread(error, self._folder)
-            usage = hierarchy.root / self._path / FILES["memory-usage"][hierarchy.version][1]
+            usage = hierarchy.root / self._path / FILES["memory-usage"][hierarchy.version]
             lacking = gap is Gap.UNREADABLE and error.gone and not usage.exists()
             return Gap.NO_MEMORY_CONTROLLER if lacking else gap
 

@@ -116,17 +116,19 @@ class Accuracy:
                 if score is not None:
                     yield resource, horizon, score
 
-    def checkpoint(self) -> bytes:
+    def checkpoint(self) -> dict[str, bytes]:
         """Everything, as bytes of a size that does not grow with time; the same object while nothing changed."""
         if self._packed is not None:
-            return self._packed
+            return {NAME: self._packed}
         facts = {"slot": self.slot, "number": self._number, "arrived": self.arrived, "resources": list(RESOURCES)}
         self._packed = pack(facts, {"labels": self._labels.astype(np.float64), **self._arrays})
-        return self._packed
+        return {NAME: self._packed}
 
-    def restore(self, data: bytes) -> None:
+    def restore(self, content: Mapping[str, bytes]) -> None:
         """Take over what `checkpoint` gave; CheckpointError if it is damaged or of another layout, nothing changed."""
-        facts, arrays = unpack(data)
+        if NAME not in content:
+            return
+        facts, arrays = unpack(data := content[NAME])
         mine = {"labels": self._labels, **self._arrays}
         shapes = {name: array.shape for name, array in mine.items()}
         if facts.get("resources") != list(RESOURCES) or {name: one.shape for name, one in arrays.items()} != shapes:

@@ -31,16 +31,11 @@ class ApiNode:
         self.health = kube.WatchHealth()  # when the watch last heard from the server
         self.on_rejected: Callable[[str], object] = lambda _what: None
         """Called for each object that could not be used, with its kind."""
-        self._resources = NodeResources()
+        self.resources = NodeResources()  # what the node has; empty until it was seen
         self._problems: tuple[str, ...] = ()
         self._missing = False
         self.kubelet: tuple[str, int] | None = None
         """Where its kubelet listens, host and port, as the Node states it; None until the node was seen."""
-
-    @property
-    def resources(self) -> NodeResources:
-        """Empty until the node was seen."""
-        return self._resources
 
     async def run(self) -> None:
         """Follow the watch for ever; it takes care of outages itself."""
@@ -58,10 +53,10 @@ class ApiNode:
         if not nodes:
             if not self._missing:
                 log.warning("there is no Node named %s; give the right one with --node-name", self._name)
-            self._resources, self._missing = NodeResources(), True
+            self.resources, self._missing = NodeResources(), True
             return
         self._missing = False
-        self._resources, problems, kubelet = read_node(nodes[0])
+        self.resources, problems, kubelet = read_node(nodes[0])
         self.kubelet = kubelet or self.kubelet
         if problems != self._problems:
             for problem in problems:

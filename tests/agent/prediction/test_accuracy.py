@@ -11,7 +11,7 @@ from agent.metrics import Metrics
 from agent.numerics.packing import CheckpointError, pack, unpack
 from agent.numerics.peaks import SLOTS_PER_DAY, PeakWindows
 from agent.pods import PodRef
-from agent.prediction.accuracy import Accuracy, Score
+from agent.prediction.accuracy import NAME, Accuracy, Score
 from agent.prediction.node import ClassNumbers, NodePrediction
 from agent.prediction.readiness import Readiness
 from agent.report_metrics import show_accuracy
@@ -237,9 +237,9 @@ def test_older_checkpoint_is_understood() -> None:
     """A checkpoint of before slots had numbers of their own goes on."""
     node, again = Node(), Accuracy()
     _slots(node, range(5), {2: 3.0})
-    facts, arrays = unpack(node.accuracy.checkpoint())
+    facts, arrays = unpack(node.accuracy.checkpoint()[NAME])
     del facts["number"]
-    again.restore(pack(facts, arrays))
+    again.restore({NAME: pack(facts, arrays)})
     assert list(again.scores()) == list(node.accuracy.scores())
 
 
@@ -250,7 +250,7 @@ def test_cut_run_equals_uncut() -> None:
         _slots(node, range(20), {5: 3.0})
         if node is cut:
             saved = node.accuracy.checkpoint()
-            assert node.accuracy.checkpoint() is saved  # nothing to write again while nothing changed
+            assert node.accuracy.checkpoint()[NAME] is saved[NAME]  # nothing to write again while nothing changed
             node.accuracy = Accuracy()
             node.accuracy.restore(saved)
         for cores in (1.0, 4.0):
@@ -269,15 +269,15 @@ def test_checkpoint_does_not_grow() -> None:
         node.predict([A, pod(f"p{number}")], 2.0)
         node.use({"a": 1.0, f"p{number}": 0.1})
         assert len(node.accuracy.arrived) == 2
-    assert len(node.accuracy.checkpoint()) < 16_000
+    assert len(node.accuracy.checkpoint()[NAME]) < 16_000
 
 
-@pytest.mark.parametrize("data", [b"", b"HRC1 and then nonsense", Accuracy().checkpoint()[:-1]])
+@pytest.mark.parametrize("data", [b"", b"HRC1 and then nonsense", Accuracy().checkpoint()[NAME][:-1]])
 def test_damage_is_noticed(data: bytes) -> None:
     """Damaged bytes are refused, and nothing changes."""
     accuracy = Accuracy()
     with pytest.raises(CheckpointError):
-        accuracy.restore(data)
+        accuracy.restore({NAME: data})
     assert accuracy.slot < 0
 
 

@@ -63,8 +63,16 @@ def _read(vector: dict[str, Any]) -> dict[str, Any]:
     return _parsed(parse, _file(vector, what), vector["cgroupVersion"])
 
 
+def place(what: str, version: int) -> tuple[str, str]:
+    """Hierarchy (of version 1 only) and name of a file of a cgroup."""
+    resource, _, kind = what.partition("-")
+    file = f"{resource}.pressure" if kind == "pressure" else cgroup_files.FILES[what][version]
+    first = "memory" if what.startswith("memory") and kind != "pressure" else "cpuacct"
+    return ("cpu" if what == "cpu-throttling" else first) if version == 1 else "", file
+
+
 def _file(vector: Mapping[str, Any], what: str) -> str | None:
-    hierarchy, file = cgroup_files.FILES[what][vector["cgroupVersion"]]
+    hierarchy, file = place(what, vector["cgroupVersion"])
     path = _joined(*(part for part in (hierarchy, vector["parentDir"], file) if part)).lstrip("/")
     text: str | None = vector["files"].get(path)
     return text

@@ -19,6 +19,7 @@ from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS
 from agent.tsdb.series import Points, Series
 from crds.node_metric import ResourceMap
 from tests.golden.adapters import Adapter, priority
+from tests.golden.adapters.cgroup_parse import place
 from tests.golden.adapters.pods import kubernetes_pod
 from tests.golden.results import Amount, Amounts, UnsupportedVectorError
 
@@ -216,7 +217,7 @@ def _pod_collect(vector: dict[str, Any]) -> dict[str, Any]:
     version = vector["cgroupVersion"]
 
     def content(what: str) -> str:
-        hierarchy, file = cgroup_files.FILES[what][version]
+        hierarchy, file = place(what, version)
         path = "/".join(part.strip("/") for part in (hierarchy, vector["podCgroupDir"], file) if part)
         return str(vector["files"].get(path, ""))
 

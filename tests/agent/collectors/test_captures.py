@@ -217,37 +217,28 @@ def test_ended_pod_is_skipped(recorded: Make) -> None:
     assert all(one.entity != uid for collected in later for one in collected.missing)
 
 
-def test_running_pod_goes_first(recorded: Make) -> None:
-    """Of two pods with one config hash, as when a static pod is made again, the one that runs is measured."""
+@pytest.mark.parametrize(
+    ("cgroup", "right", "others"),
+    [
+        # of two pods with one config hash, as when a static pod is made again, the one that runs
+        ("s1", "new", {"terminal": True}),
+        # a pod that claims another's cgroup, however they are listed
+        ("g", None, {}),
+        # one that calls itself the mirror of a static pod, and that no kubelet runs
+        ("s1", "mirror", {"running": False}),
+    ],
+)
+def test_claims_take_no_samples(cgroup: str, right: str | None, others: dict[str, bool], recorded: Make) -> None:
+    """Of several pods that name one cgroup the one with the best right is measured; the others make no gap either."""
     machine = recorded("v2-systemd")
-    static = machine.uid("s1")
-    pods = [_pod("old", static, terminal=True), _pod("new", static), _pod("older", static, terminal=True)]
-    for order in (pods, pods[::-1]):
-        collected = _collect(resolve(["pod"], machine.machine()), machine, *order)
-        assert "new" in _values(collected, MEMORY)
-
-
-def test_claims_take_no_samples(recorded: Make) -> None:
-    """A pod that claims another's cgroup neither takes that pod's samples nor makes a gap, however they are listed."""
-    machine = recorded("v2-systemd")
-    uid = machine.uid("g")
-    pods = [_pod("claims", uid), _pod(uid, uid), _pod("claims too", uid)]
+    uid = machine.uid(cgroup)
+    owner = right or uid
+    pods = [_pod("claims", uid, **others), _pod(owner, uid), _pod("claims too", uid, **others)]
     for order in (pods, pods[::-1]):
         collected = _collect(resolve(["pod"], machine.machine()), machine, *order)
         measured = _values(collected, MEMORY)
-        assert uid in measured
+        assert owner in measured
         assert not {"claims", "claims too"} & (measured.keys() | {one.entity for one in collected.missing})
-
-
-def test_claims_take_no_static_pod(recorded: Make) -> None:
-    """A pod that calls itself the mirror of a static one, and that no kubelet runs, takes none of its samples."""
-    machine = recorded("v2-systemd")
-    static = machine.uid("s1")
-    pods = [_pod("claims", static, running=False), _pod("mirror", static), _pod("claims too", static, running=False)]
-    for order in (pods, pods[::-1]):
-        collected = _collect(resolve(["pod"], machine.machine()), machine, *order)
-        assert "mirror" in _values(collected, MEMORY)
-        assert not {"claims", "claims too"} & _values(collected, MEMORY).keys()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,6 +18,7 @@ from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_WITH_PAGE_CACHE, NO
 from headroom.runtime.options import Parser
 
 SYSTEM: Final = "system"
+_NAMES: Final = {SYS: SYSTEM}
 _COLLECTORS: Final = ("node", "pod")
 _LONG_SECONDS: Final = 60.0
 
@@ -108,13 +109,9 @@ def _collect(collectors: Mapping[str, Collector], instant: Instant, problems: li
 def _interval(name: str, collected: CollectionResult) -> Interval:
     values: dict[str, dict[str, float]] = {}
     for sample in collected.samples:
-        values.setdefault(_entity(sample.entity), {})[sample.metric] = sample.value
-    gaps = sorted((_entity(one.entity), one.metric, str(one.reason)) for one in collected.missing)
+        values.setdefault(_NAMES.get(sample.entity, sample.entity), {})[sample.metric] = sample.value
+    gaps = sorted((_NAMES.get(one.entity, one.entity), one.metric, str(one.reason)) for one in collected.missing)
     return Interval(name, values, gaps)
-
-
-def _entity(entity: str) -> str:
-    return SYSTEM if entity == SYS else entity
 
 
 def as_json(found: Replay) -> dict[str, Any]:
@@ -126,29 +123,22 @@ def as_json(found: Replay) -> dict[str, Any]:
 
 
 def _interval_json(interval: Interval) -> dict[str, Any]:
-    pods = {
-        entity: _amounts(values, cached=True)
-        for entity, values in sorted(interval.values.items())
-        if entity not in (NODE, SYSTEM)
-    }
+    amounts = {entity: _amounts(values) for entity, values in sorted(interval.values.items())}
+    node, system = amounts.pop(NODE, {}), amounts.pop(SYSTEM, {})
+    node.pop("memoryWithPageCacheBytes", None)
     return {
-        "node": _amounts(interval.values.get(NODE, {})),
-        "system": _amounts(interval.values.get(SYSTEM, {})),
-        "pods": {entity: amounts for entity, amounts in pods.items() if amounts},
+        "node": node,
+        "system": system,
+        "pods": {entity: found for entity, found in amounts.items() if found},
         "gaps": [{"uid": uid, "metric": metric, "reason": reason} for uid, metric, reason in interval.gaps],
     }
 
 
-def _amounts(values: Mapping[str, float], *, cached: bool = False) -> dict[str, float | int]:
+def _amounts(values: Mapping[str, float]) -> dict[str, float | int]:
     """What is there; what is not, is not."""
-    amounts: dict[str, float | int] = {}
-    if CPU in values:
-        amounts["cpuMilli"] = values[CPU] * 1000
-    if MEMORY in values:
-        amounts["memoryBytes"] = int(values[MEMORY])
-    if cached and MEMORY_WITH_PAGE_CACHE in values:
-        amounts["memoryWithPageCacheBytes"] = int(values[MEMORY_WITH_PAGE_CACHE])
-    return amounts
+    found: dict[str, float | int] = {"cpuMilli": values[CPU] * 1000} if CPU in values else {}
+    kinds = {MEMORY: "memoryBytes", MEMORY_WITH_PAGE_CACHE: "memoryWithPageCacheBytes"}
+    return found | {name: int(values[metric]) for metric, name in kinds.items() if metric in values}
 
 
 def as_table(found: Replay) -> Iterator[str]:

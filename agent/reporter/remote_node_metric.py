@@ -1,5 +1,6 @@
 """The NodeMetric as the API server has it, and whether another program reports in it too."""
 
+import contextlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,60 +24,37 @@ _REMEMBERED: Final = 64
 _ENOUGH: Final = 2
 
 
-@dataclass(slots=True)
 class RemoteNodeMetric:
     """The object as last seen, empty while it was not. Whatever stands in it, reading it does not fail."""
 
-    object: Json = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._take({})
 
-    @property
-    def known(self) -> bool:
-        """Whether it was seen."""
-        return bool(self.object)
+    def _take(self, node_metric: Json) -> None:
+        metadata = _mapping(node_metric.get("metadata"))
+        self.object, self.known = node_metric, bool(node_metric)
+        self.spec, self.status = _mapping(node_metric.get("spec")), _mapping(node_metric.get("status"))
+        version, generation = metadata.get("resourceVersion"), metadata.get("generation")
+        self.version = version if isinstance(version, str) else None  # of the object as a whole
+        self.generation = generation if isinstance(generation, int) else None  # version of the spec
+        self.identity = {key: metadata.get(key) for key in ("uid", "generation")}  # which object, with which spec
+        stored = self.status.get("conditions")
+        self._conditions = [one for one in stored if isinstance(one, dict)] if isinstance(stored, list) else []
 
-    @property
-    def spec(self) -> Json:
-        """The requested spec."""
-        return _mapping(self.object.get("spec"))
-
-    @property
-    def status(self) -> Json:
-        """What was reported."""
-        return _mapping(self.object.get("status"))
-
-    @property
-    def version(self) -> str | None:
-        """Version of the object as a whole."""
-        found = self._metadata.get("resourceVersion")
-        return found if isinstance(found, str) else None
-
-    @property
-    def generation(self) -> int | None:
-        """Version of the spec."""
-        found = self._metadata.get("generation")
-        return found if isinstance(found, int) else None
-
-    @property
-    def identity(self) -> Json:
-        """Which object it is, with which spec."""
-        return {key: self._metadata.get(key) for key in ("uid", "generation")}
+    def update(self, node_metric: Json) -> bool:
+        """Remember the object. Whether it took another one's place: it was deleted and made again."""
+        before, known = self.identity["uid"], self.known
+        self._take(node_metric)
+        return known and before != self.identity["uid"]
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """The conditions that can be read."""
         found = []
-        for one in self._conditions():
-            try:
+        for one in self._conditions:
+            with contextlib.suppress(CodecError):  # written by another program, and replaced by this report
                 found.append(from_json(Condition, one))
-            except CodecError:
-                continue  # written by another program, and replaced by this report
         return tuple(found)
-
-    def update(self, node_metric: Json) -> bool:
-        """Remember the object. Whether it took another one's place: it was deleted and made again."""
-        before, known = self._metadata.get("uid"), self.known
-        self.object = node_metric
-        return known and before != self._metadata.get("uid")
 
     def is_current(self, metadata: Mapping[str, Any]) -> bool:
         """Whether an object with this metadata is this one, with this spec."""
@@ -84,21 +62,13 @@ class RemoteNodeMetric:
 
     def with_foreign_conditions(self, status: Mapping[str, Any]) -> Json:
         """Our status with the conditions that other programs wrote."""
-        others = [one for one in self._conditions() if one.get("type") not in _OUR_CONDITIONS]
+        others = [one for one in self._conditions if one.get("type") not in _OUR_CONDITIONS]
         return {**status, "conditions": others + list(status.get("conditions") or ())}
 
     def has_conditions(self, wanted: Sequence[Mapping[str, Any]]) -> bool:
         """Whether these are the conditions that stand there, in whatever order."""
         stored = self.status.get("conditions")
         return isinstance(stored, list) and len(stored) == len(wanted) and all(each in stored for each in wanted)
-
-    @property
-    def _metadata(self) -> Json:
-        return _mapping(self.object.get("metadata"))
-
-    def _conditions(self) -> list[Json]:
-        stored = self.status.get("conditions")
-        return [one for one in stored if isinstance(one, dict)] if isinstance(stored, list) else []
 
 
 @dataclass(slots=True)

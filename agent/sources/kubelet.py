@@ -5,10 +5,10 @@ import logging
 import random
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from agent.host.cgroup import CgroupTree, PodCgroup
 from agent.host.reopening_files import Unreadable
@@ -29,10 +29,12 @@ _BANDS: Final = {str(band): band for band in VALUES}
 _FROM_API: Final = "api"
 _SOURCES: Final[Mapping[str, str]] = {_FROM_API: "the API server", "file": "its manifests", "http": "its manifest URL"}
 _NOT_ALL: Final = "The kubelet lists no pods of the API server, and fewer than have a cgroup, as after its start"
+_PARTIAL: Final = "The kubelet lists no pods of {}, as after its start; those that have a cgroup are kept"
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 _USER_AGENT: Final = "headroom-agent"
 _ADDRESS_SECONDS: Final = 1.0
+_JITTER: Final = (0.9, 1.1)
 _CAUSES: Final[Mapping[int, str]] = {
     _UNAUTHORIZED: "it must take service account tokens (authentication.webhook.enabled in its configuration)",
     _FORBIDDEN: "the agent's service account needs `get` on `nodes/pods` (helm value agent.podsFrom=kubelet), and the "
@@ -68,8 +70,7 @@ def login_to(address: Address, kubeconfig: str | None = None, authority: Path | 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
+class _Listed(NamedTuple):
     """A pod as kubelet lists it."""
 
     ref: PodRef
@@ -90,15 +91,13 @@ class KubeletPods:
         login: Callable[[Address], kube.Connection],
         where: Callable[[], Address | None],
         cgroups: CgroupTree,
-        rng: random.Random | None = None,
     ) -> None:
         self._settings = settings
         self._login = login
         self._where = where
         self._cgroups = cgroups
-        self._rng = rng or random.Random()  # noqa: S311 - it spreads requests, it protects nothing
         self._known: dict[str, _Listed] = {}
-        self._backoff = Backoff(settings.interval_seconds, settings.longest_wait_seconds)
+        self._backoff = Backoff(settings.interval_seconds, settings.longest_wait_seconds, _JITTER)
         self._unreadable: frozenset[str] = frozenset()
         self._synced = False
         self.problem = ""  # why the list is not current; empty while it is, and before the first attempt
@@ -126,7 +125,7 @@ class KubeletPods:
             try:
                 login = await asyncio.to_thread(self._login, address)
             except kube.LoginError as error:
-                await asyncio.sleep(self._failed(str(error), 0.0))
+                await asyncio.sleep(self._failed(str(error)))
                 continue
             async with kube.ApiServer(login, _USER_AGENT, self._settings.timeout_seconds) as kubelet:
                 await self._poll_at(address, kubelet)
@@ -145,13 +144,13 @@ class KubeletPods:
         except (kube.ApiError, kube.ApiUnavailable) as error:
             self.on_request(str(error.status or "none"), time.perf_counter() - begun)
             retry_after = error.retry_after if isinstance(error, kube.ApiUnavailable) else None
-            return self._failed(_explain(error, kubelet.connection.server), retry_after or 0.0)
+            return self._failed(_explain(error, kubelet.connection.server), retry_after)
         self.on_request("200", time.perf_counter() - begun)
         items = [] if answer.get("items") is None else answer["items"]
         if answer.get("kind") != "PodList" or not isinstance(items, list):
-            return self._failed(f"{kubelet.connection.server}{PODS_PATH} does not answer like a kubelet", 0.0)
+            return self._failed(f"{kubelet.connection.server}{PODS_PATH} does not answer like a kubelet")
         self._apply(items)
-        return self._jittered(self._settings.interval_seconds)
+        return self._settings.interval_seconds * random.uniform(*_JITTER)  # noqa: S311 - it spreads requests
 
     def _address(self) -> Address | None:
         return self._settings.address or self._where()
@@ -168,17 +167,17 @@ class KubeletPods:
         self._known = listed | kept
         accounted = running.keys() <= {one.ref.cgroup_uid for one in listed.values()}
         self._synced = self._synced or accounted or any(one.source == _FROM_API for one in listed.values())
-        self._succeeded(_partial(silent) if kept else "" if self._synced else _NOT_ALL)
+        lacking = " and ".join(sorted(_SOURCES.get(source, source) for source in silent))
+        self._succeeded(_PARTIAL.format(lacking) if kept else "" if self._synced else _NOT_ALL)
 
     def _read(self, pods: Sequence[Any]) -> dict[str, _Listed]:
         found, unreadable = {}, set()
         for pod in pods:
             try:
                 one = _listed(pod)
+                found[one.ref.uid] = one
             except ValueError as error:
                 unreadable.add(str(error))
-                continue
-            found[one.ref.uid] = one
         for text in sorted(unreadable - self._unreadable):
             log.warning("a pod on this node is left out: %s", text)
             self.on_rejected("pod")
@@ -193,7 +192,7 @@ class KubeletPods:
         self.problem = problem
         self._backoff.succeeded()
 
-    def _failed(self, problem: str, retry_after_seconds: float) -> float:
+    def _failed(self, problem: str, retry_after_seconds: float | None = None) -> float:
         """Say what is wrong when it is new, drop what has ended, and return how long to wait. [s]"""
         if problem != self.problem:
             log.warning("%s; the pods known so far are kept", problem)
@@ -204,7 +203,7 @@ class KubeletPods:
                 for uid, known in self._known.items()
                 if known.ref.cgroup_uid in running or not known.ref.running
             }
-        return self._jittered(max(self._backoff.failed(), retry_after_seconds))
+        return self._backoff.failed(retry_after_seconds)
 
     def _running(self) -> Mapping[str, PodCgroup]:
         """The pods that have a cgroup; while the tree cannot be listed, those that had one before."""
@@ -212,14 +211,6 @@ class KubeletPods:
             return self._cgroups.pods()
         except Unreadable:  # the collectors say so
             return self._cgroups.latest
-
-    def _jittered(self, seconds: float) -> float:
-        return seconds * self._rng.uniform(0.9, 1.1)
-
-
-def _partial(silent: Iterable[str]) -> str:
-    lacking = " and ".join(sorted(_SOURCES.get(source, source) for source in silent))
-    return f"The kubelet lists no pods of {lacking}, as after its start; those that have a cgroup are kept"
 
 
 def _listed(pod: Any) -> _Listed:  # noqa: ANN401 - whatever the answer holds

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ class _Kubelet:
 @fuzz(answers=st.lists(objects(ANSWER), min_size=1, max_size=3))
 def test_kubelet_answer(tree: CgroupTree, answers: list[dict[str, Json]]) -> None:
     """Whatever a kubelet answers, its pods are pods, what is left out is named, and it is asked again."""
-    source = KubeletPods(KubeletSettings(), NOBODY, lambda: None, tree, random.Random(1))  # noqa: S311 - a test
+    source = KubeletPods(KubeletSettings(), NOBODY, lambda: None, tree)
     for answer in answers:
         if isinstance(answer, dict):  # the client refuses anything else
             wait = asyncio.run(source.poll(_Kubelet(answer)))  # type: ignore[arg-type] # a fake

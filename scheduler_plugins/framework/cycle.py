@@ -52,24 +52,18 @@ def _unobserved(_name: str, _step: str, _seconds: float, _failed: bool) -> None:
 
 
 class Cycle:
-    """The plugins of a profile."""
+    """The plugins of a profile; whatever they are asked raises a `PluginError` where one of them fails."""
 
     def __init__(self, enabled: Sequence[Enabled], observe: Observer = _unobserved) -> None:
-        self._pre_filters = [
-            (part.name, part.plugin)
-            for part in enabled
-            if isinstance(part.plugin, PreFilterPlugin) and part.at("pre_filter")
-        ]
-        self._filters = [
-            (part.name, part.plugin) for part in enabled if isinstance(part.plugin, FilterPlugin) and part.at("filter")
-        ]
-        self._post_filters = [
-            (part.name, part.plugin)
-            for part in enabled
-            if isinstance(part.plugin, PostFilterPlugin) and part.at("post_filter")
-        ]
-        self._explaining = [(part.name, part.plugin) for part in enabled if isinstance(part.plugin, ExplainingPlugin)]
-        self._recognising = [(part.name, part.plugin) for part in enabled if isinstance(part.plugin, RecognisingPlugin)]
+        def at(point: str) -> list[tuple[str, object]]:
+            return [(part.name, part.plugin) for part in enabled if part.at(point)]
+
+        every = [(part.name, part.plugin) for part in enabled]
+        self._pre_filters = [(name, each) for name, each in at("pre_filter") if isinstance(each, PreFilterPlugin)]
+        self._filters = [(name, each) for name, each in at("filter") if isinstance(each, FilterPlugin)]
+        self._post_filters = [(name, each) for name, each in at("post_filter") if isinstance(each, PostFilterPlugin)]
+        self._explaining = [(name, each) for name, each in every if isinstance(each, ExplainingPlugin)]
+        self._recognising = [(name, each) for name, each in every if isinstance(each, RecognisingPlugin)]
         self._scores = [
             (part.name, part.plugin, part.weight)
             for part in enabled
@@ -78,10 +72,7 @@ class Cycle:
         self._observe = observe
 
     def filter(self, pod: PodRequest, nodes: Nodes, *, preempting: bool = False) -> Verdict:
-        """The verdict over the nodes: a node's first refusal stands, and what refuses the pod as such comes first.
-
-        Raises PluginError: a plugin failed.
-        """
+        """The verdict over the nodes: a node's first refusal stands, and what refuses the pod as such comes first."""
         passed_over = {name for name, _ in self._post_filters} if preempting else set()
         verdict = Verdict.all_pass(len(nodes))
         for _, found in self.verdicts(pod, nodes, passed_over):
@@ -91,10 +82,7 @@ class Cycle:
         return verdict
 
     def refuses(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
-        """Why no node may have the pod, whatever the node; None: that depends on the node.
-
-        Raises PluginError: a plugin failed.
-        """
+        """Why no node may have the pod, whatever the node; None: that depends on the node."""
         for name, plugin in self._pre_filters:
             with self._guarded(name, "pre_filter"):
                 refusal = plugin.pre_filter(pod, nodes)
@@ -103,10 +91,7 @@ class Cycle:
         return None
 
     def recognises(self, text: str) -> bool:
-        """Whether a text quotes a reason of a plugin whose reasons hold numbers.
-
-        Raises PluginError: a plugin failed.
-        """
+        """Whether a text quotes a reason of a plugin whose reasons hold numbers."""
         for name, plugin in self._recognising:
             with self._guarded(name, "recognise"):
                 if plugin.recognises(text):
@@ -116,10 +101,7 @@ class Cycle:
     def verdicts(
         self, pod: PodRequest, nodes: Nodes, passed_over: AbstractSet[str] = frozenset()
     ) -> Iterator[tuple[str, Verdict]]:
-        """The verdict of each plugin, by name and in order; one that refuses the pod as such refuses every node.
-
-        Raises PluginError: a plugin failed.
-        """
+        """The verdict of each plugin, by name and in order; one that refuses the pod as such refuses every node."""
         for name, plugin in self._pre_filters:
             if name in passed_over:
                 continue
@@ -135,10 +117,7 @@ class Cycle:
             yield name, verdict
 
     def score(self, pod: PodRequest, nodes: Nodes) -> FloatArray:
-        """The weighted mean of the plugins' scores, within 0 and 100, shape (N,). Without any, all are 0.
-
-        Raises PluginError: a plugin failed, or its score is no number.
-        """
+        """The weighted mean of the plugins' scores, within 0 and 100, shape (N,). Without any, all are 0."""
         total, weights = np.zeros(len(nodes)), 0.0
         for _, weight, score in self.scores(pod, nodes):
             total += weight * score
@@ -146,10 +125,7 @@ class Cycle:
         return total / weights if weights else total
 
     def scores(self, pod: PodRequest, nodes: Nodes) -> Iterator[tuple[str, float, FloatArray]]:
-        """Each plugin's name, weight and scores, within 0 and 100, shape (N,), not weighted.
-
-        Raises PluginError: a plugin failed, or its score is no number.
-        """
+        """Each plugin's name, weight and scores, within 0 and 100, shape (N,), not weighted."""
         for name, plugin, weight in self._scores:
             with self._guarded(name, "score"):
                 score = np.asarray(plugin.score(pod, nodes), np.float64)
@@ -158,17 +134,14 @@ class Cycle:
             yield name, weight, np.clip(score, 0.0, MAX_SCORE)
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
-        """Which victims may go, by node, after every plugin had its say. Raises PluginError: a plugin failed."""
+        """Which victims may go, by node, after every plugin had its say."""
         for name, plugin in self._post_filters:
             with self._guarded(name, "post_filter"):
                 victims = plugin.post_filter(pod, nodes, victims)
         return victims
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """The numbers behind verdicts and scores: per plugin, one JSON object per node.
-
-        Raises PluginError: a plugin failed.
-        """
+        """The numbers behind verdicts and scores: per plugin, one JSON object per node."""
         found = {}
         for name, plugin in self._explaining:
             with self._guarded(name, "explain"):

@@ -6,16 +6,16 @@ import pkgutil
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from headroom.runtime.backoff import Backoff
 from scheduler_plugins.providers.provider import Answer, Cluster, Provider, ProviderError, utilisation
 from scheduler_plugins.providers.spec import LOAD_WATCHER, PROVIDERS, ProviderSpec
+from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.report import Utilisation
 
 LONGEST_PAUSE: Final = 300.0  # the longest wait between two tries of a provider that does not answer. [s]
@@ -27,53 +27,27 @@ _BUCKETS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _LOG: Final = logging.getLogger(__name__)
 
 
-class Readings(Protocol):
-    """Where readings go: the cache."""
-
-    @property
-    def nodes(self) -> Sequence[str]:
-        """Names of the cluster's nodes."""
-
-    def retain_readings(self, plugin: str, names: AbstractSet[str]) -> None:
-        """Forget a plugin's readings of all nodes but these."""
-
-    def update_readings(self, plugin: str, readings: Mapping[str, Any]) -> None:
-        """Take readings of some nodes."""
-
-    def freeze(self, now: float) -> object:
-        """Work in all that has come."""
-
-
 class ProviderMetrics:
     """What /metrics says of providers."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        labels = ["plugin", "provider"]
+        prefix, labels = "headroom_scheduler_provider_", ["plugin", "provider"]
         self.fetches = Histogram(
-            "headroom_scheduler_provider_fetch_seconds",
+            f"{prefix}fetch_seconds",
             "Time to ask a plugin's provider of metrics, by outcome (answered, failed).",
             [*labels, "outcome"],
             buckets=_BUCKETS,
             registry=registry,
         )
         self.last_answer = Gauge(
-            "headroom_scheduler_provider_last_answer_timestamp_seconds",
-            "When it last answered.",
-            labels,
-            registry=registry,
+            f"{prefix}last_answer_timestamp_seconds", "When it last answered.", labels, registry=registry
         )
-        self.nodes = Gauge(
-            "headroom_scheduler_provider_nodes",
-            "Nodes in its last answer (matched), nodes that it left out (missing), names that are no nodes (unknown).",
-            [*labels, "state"],
-            registry=registry,
+        said = (
+            "Nodes in its last answer (matched), nodes that it left out (missing), names that are no nodes (unknown)."
         )
-        self.unusable = Counter(
-            "headroom_scheduler_provider_unusable_values_total",
-            "Values in its answers that are no measurements.",
-            labels,
-            registry=registry,
-        )
+        self.nodes = Gauge(f"{prefix}nodes", said, [*labels, "state"], registry=registry)
+        values = "Values in its answers that are no measurements."
+        self.unusable = Counter(f"{prefix}unusable_values_total", values, labels, registry=registry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,25 +82,14 @@ def _some(names: Sequence[str]) -> str:
 
 
 class Runner:
-    """Polls one provider for one plugin.
-
-    Args:
-        provider: who is asked.
-        plugin: the name of the plugin that it is asked for.
-        cache: takes the readings.
-        interval: time between two fetches. [s]
-        metrics: where to count.
-        clock: the present time. [unix s]
-        sleep: waits. [s]
-        lots: the jitter.
-    """
+    """Polls one provider for one plugin."""
 
     def __init__(
         self,
         provider: Provider,
         plugin: str,
-        cache: Readings,
-        interval: float,
+        cache: ClusterCache,
+        interval: float,  # between two fetches [s]
         metrics: ProviderMetrics,
         *,
         clock: Callable[[], float] = time.time,
@@ -143,8 +106,7 @@ class Runner:
         self._lots = lots or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._answered_at: float | None = None
         self._readings: Mapping[str, Utilisation] = {}
-        self._unusable = 0
-        self._remark = ""
+        self._answer = Answer({})
         self._failures = 0
         self._error = ""
         self._told = ""
@@ -187,17 +149,14 @@ class Runner:
             self._cache.update_readings(self._plugin, known)
             self._cache.freeze(self._clock())
             await asyncio.sleep(0)
-        self._readings, self._unusable, self._remark = readings, answer.unusable, answer.remark
+        self._readings, self._answer = readings, answer
         self._answered_at, self._failures, self._error = self._clock(), 0, ""
         labels = self._plugin, self._provider.name
         match = Match.of(readings, self._cache.nodes)
         self._metrics.last_answer.labels(*labels).set(self._answered_at)
         self._metrics.unusable.labels(*labels).inc(answer.unusable)
-        for state, count in (
-            ("matched", match.matched),
-            ("missing", len(match.missing)),
-            ("unknown", len(match.unknown)),
-        ):
+        counts = {"matched": match.matched, "missing": len(match.missing), "unknown": len(match.unknown)}
+        for state, count in counts.items():
             self._metrics.nodes.labels(*labels, state).set(count)
         self._tell("answers" if match.matched or not self._cache.nodes else f"answers, but {match.sentence()}")
 
@@ -209,15 +168,8 @@ class Runner:
     def _tell(self, what: str) -> None:
         """Log what has changed, once."""
         if what != self._told:
-            good = what == "answers"
-            _LOG.log(
-                logging.INFO if good else logging.WARNING,
-                "%s at %s, for %s, %s",
-                self._provider.name,
-                self._provider.address,
-                self._plugin,
-                what,
-            )
+            level = logging.INFO if what == "answers" else logging.WARNING
+            _LOG.log(level, "%s at %s, for %s, %s", self._provider.name, self._provider.address, self._plugin, what)
         self._told = what
 
     def pause(self) -> float:
@@ -237,10 +189,10 @@ class Runner:
         if self._readings:
             oldest = min(reading.measured_at for reading in self._readings.values())
             parts.append(f"oldest reading {max(0.0, self._clock() - oldest):.0f} s old")
-        if self._unusable:
-            parts.append(f"{self._unusable} unusable values")
-        if self._remark:
-            parts.append(self._remark)
+        if self._answer.unusable:
+            parts.append(f"{self._answer.unusable} unusable values")
+        if self._answer.remark:
+            parts.append(self._answer.remark)
         if self._error:
             parts.insert(0, self._trouble())
         return f"{place}: {'; '.join(parts)}"

@@ -1,7 +1,6 @@
 """Nodes, PodDisruptionBudgets and Namespaces as quotas and preemption see them."""
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -102,7 +101,3 @@ class Namespaces:
     def delete(self, name: str) -> None:
         """A Namespace is gone."""
         self._labels.pop(name, None)
-
-    def absent(self, names: AbstractSet[str]) -> AbstractSet[str]:
-        """The Namespaces that are known beside these."""
-        return self._labels.keys() - names

@@ -5,12 +5,14 @@ import logging
 import random
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import cast
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from scheduler_plugins.providers.provider import AVERAGE, CPU, Answer, NodeAnswer, ProviderError
 from scheduler_plugins.providers.runner import LONGEST_PAUSE, Match, ProviderMetrics, Runner
+from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.report import Statistic, Utilisation
 from tests.scheduler_plugins.providers.server import NOW
 
@@ -71,7 +73,7 @@ class Trial:
         self.runner = Runner(
             Scripted(*script),
             "P",
-            self.kept,
+            cast("ClusterCache", self.kept),
             30.0,
             ProviderMetrics(self.registry),
             clock=lambda: self.now,

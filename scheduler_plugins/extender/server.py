@@ -2,9 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from headroom.runtime.http import MetricsPage, Pages, Reply, Request
 from scheduler_plugins.extender.debug import NodePage
@@ -23,6 +21,7 @@ from scheduler_plugins.extender.wire import (
     preempt_reply,
     prioritize_reply,
 )
+from scheduler_plugins.metrics import Telemetry
 
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _LONGEST_LINE: Final = 500
@@ -32,24 +31,11 @@ _LOG: Final = logging.getLogger(__name__)
 _Asked = TypeVar("_Asked", Arguments, Preemption)
 
 
-class Meter(Protocol):
-    """Where requests are counted."""
-
-    def request(self, verb: str) -> AbstractContextManager[list[str]]:
-        """Time a request; the outcome is put into the list."""
-
-    def refused(self, reasons: AbstractSet[str]) -> None:
-        """Note a pod that found every node refused."""
-
-    def text(self) -> bytes:
-        """Everything in Prometheus' text format."""
-
-
 class Server:
     """The pages."""
 
     def __init__(
-        self, extender: Extender, health: Health, meter: Meter, node: NodePage, watcher: WatcherPages | None = None
+        self, extender: Extender, health: Health, meter: Telemetry, node: NodePage, watcher: WatcherPages | None = None
     ) -> None:
         self._extender = extender
         self._health = health

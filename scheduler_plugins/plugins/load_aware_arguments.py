@@ -97,7 +97,7 @@ class LoadAwareArguments:
     in the score. Where a node reports none, or one that is too old or not ready, its measured usage counts."""
     prediction_expiration_seconds: int = 900
     """Age from which a prediction is too old; 1 or more. A peak of a day is good for longer than an average of five
-    minutes: as long as the manager sells by it (`degradeTimeMinutes`, 15). [s]"""
+    minutes: as long as the manager publishes by it (`degradeTimeMinutes`, 15). [s]"""
 
     def defaulted(self) -> Self:
         """A copy in which every argument that was not given has its default."""

@@ -1,7 +1,7 @@
-"""MidResources: send no Mid pod to a node that sold too much, or whose prediction nobody renews.
+"""MidResources: send no Mid pod to a node in deficit, or whose prediction is not renewed.
 
-What a node offers for Mid lags behind what it can give: the manager writes it after the agent reported, and if either
-stops, the last figure stays on the Node. This is the lower bound that the scheduler keeps by itself.
+The Mid resources that a Node publishes lag behind what it can give: the manager writes them after the agent reported,
+and if either stops, the last figure stays on the Node. This is the lower bound that the scheduler keeps by itself.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import NodeReport
 
 NAME: Final = "MidResources"  # how profiles and tables call it
-DEFICIT: Final = "node(s) Mid resources oversold"
-"""Reason for refusing a node whose Mid pods bought more than may be sold."""
+DEFICIT: Final = "node(s) Mid resources in deficit"
+"""Reason for refusing a node whose Mid pods requested more than may be published."""
 STALE: Final = "node(s) Mid prediction expired"  # reason for refusing a node whose prediction is too old
 ABSENT: Final = "node(s) Mid prediction missing"  # reason for refusing a node that reports no prediction
 
@@ -33,9 +33,9 @@ class MidResources:
     """The plugin; its fields are its arguments."""
 
     prediction_expiration_seconds: int = 900
-    """Age beyond which a node's report or prediction is too old to sell by; 0: age does not matter. The manager
-    withdraws the node's offer at `degradeTimeMinutes` (15): sooner than that would refuse what is on offer, later
-    would sell what a manager that is gone cannot withdraw. [s]"""
+    """Age beyond which a node's report or prediction is too old to allocate by; 0: age does not matter. The manager
+    withdraws the node's Mid resources at `degradeTimeMinutes` (15): sooner than that would refuse what is published,
+    later would allocate what a manager that is gone cannot withdraw. [s]"""
 
     def defaulted(self) -> "MidResources":
         """Itself: no default depends on another argument."""
@@ -53,7 +53,7 @@ class MidResources:
         """The fields of a node's record."""
         return np.dtype(
             [
-                ("deficit", np.bool_),  # its Mid pods bought more than may be sold
+                ("deficit", np.bool_),  # its Mid pods requested more than may be published
                 ("predicted", np.float64),  # time of the older of report and prediction; -inf: one is missing [unix s]
             ]
         )
@@ -103,14 +103,10 @@ class MidResources:
         if np.isfinite(age):
             yield "predictionAgeSeconds", round(age, 3)
         if refusal is not None:
-            yield (
-                "binding",
-                {
-                    DEFICIT: "running Mid pods bought more than may be sold (condition MidDeficit of the NodeMetric)",
-                    STALE: f"report or prediction is {age:.0f} s old, predictionExpirationSeconds is {limit}",
-                    ABSENT: "the NodeMetric has no prediction that states its time: is the agent running there?",
-                }[refusal.reason],
-            )
+            above = "running Mid pods request more than may be published (condition MidDeficit of the NodeMetric)"
+            stale = f"report or prediction is {age:.0f} s old, predictionExpirationSeconds is {limit}"
+            absent = "the NodeMetric has no prediction that states its time: is the agent running there?"
+            yield "binding", {DEFICIT: above, STALE: stale, ABSENT: absent}[refusal.reason]
 
 
 def holds_mid(pod: PodRequest) -> bool:

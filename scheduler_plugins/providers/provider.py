@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from headroom.kube import ApiServer
-from scheduler_plugins.providers.spec import ProviderSpec
 from scheduler_plugins.snapshot.report import Statistic, Utilisation
 
 CPU: Final = "CPU"  # `type` of a metric of the CPU; case matters
@@ -96,9 +95,6 @@ class Cluster:
     api: ApiServer  # the session with the API server
     allocatable: Callable[[str], Mapping[str, int] | None]
     """What a node has to give by its status; None: there is no such node. [milli-cores for cpu, else base units]"""
-
-
-Factory: TypeAlias = Callable[[ProviderSpec, Cluster], Provider]  # makes a provider
 
 
 def percent(value: object) -> float | None:

@@ -203,11 +203,6 @@ class ClusterCache:
 
     # What plugins' own sources say
 
-    def put_readings(self, plugin: str, readings: Mapping[str, Any]) -> None:
-        """Replace all that a plugin's own source said."""
-        self.retain_readings(plugin, readings.keys())
-        self.update_readings(plugin, readings)
-
     def update_readings(self, plugin: str, readings: Mapping[str, Any]) -> None:
         """Take some of what a plugin's own source said."""
         for name, reading in readings.items():

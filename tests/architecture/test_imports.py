@@ -253,6 +253,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "scheduler_plugins.extender": (
         "scheduler_plugins.extender",
+        "scheduler_plugins.metrics",
         "scheduler_plugins.framework",
         "scheduler_plugins.snapshot",
         "headroom.runtime.http",

@@ -20,13 +20,11 @@ from tools.devcluster.process import Process
 ROOT: Final = Path(__file__).parents[2]
 REFERENCE: Final = ROOT / "scheduler_plugins" / "kube-scheduler-configuration.yaml"
 """What is shipped for kube-scheduler; every kube-scheduler here runs with it."""
-PROFILE: Final = ROOT / "scheduler_plugins" / "profile.yaml"
-"""What is shipped for the extender."""
+PROFILE: Final = ROOT / "scheduler_plugins" / "profile.yaml"  # what is shipped for the extender
 PATIENCE_SECONDS: Final = 120.0
 ANSWER_SECONDS: Final = 60.0
 """How long an extender may take for an answer: a busy machine must not look like an extender that is away. [s]"""
-PLAIN: Final = "default-scheduler"
-"""The cluster's own kube-scheduler, which knows nothing of us: the counterfactual."""
+PLAIN: Final = "default-scheduler"  # the cluster's own kube-scheduler, which knows nothing of us: the counterfactual
 NO_SCORES: Final = {"score": {"disabled": [{"name": "*"}]}}
 """Plugins of a kube-scheduler in which nothing but an extender scores."""
 
@@ -36,8 +34,7 @@ Json = dict[str, Any]
 def until(condition: Callable[[], Any], what: str | Callable[[], str]) -> Any:  # noqa: ANN401 - as the condition gives
     """Wait until the condition holds, and return what it gave. A server that does not answer counts as not yet.
 
-    Raises:
-        AssertionError: it does not within `PATIENCE_SECONDS`.
+    Raises AssertionError: it does not within `PATIENCE_SECONDS`.
     """
     deadline, trouble = time.monotonic() + PATIENCE_SECONDS, ""
     while time.monotonic() < deadline:
@@ -53,13 +50,7 @@ def until(condition: Callable[[], Any], what: str | Callable[[], str]) -> Any:  
 
 
 def configuration(mode: str, name: str, url: str) -> Json:
-    """The shipped configuration of kube-scheduler for a mode; its comments hold what `weighted` adds.
-
-    Args:
-        mode: shortlist or weighted.
-        name: of the scheduler.
-        url: of the extender.
-    """
+    """The shipped configuration of kube-scheduler for a mode; its comments hold what `weighted` adds."""
     text = REFERENCE.read_text(encoding="utf-8")
     if mode == "weighted":
         keys = r"(?:plugins|prioritizeVerb|weight|  multiPoint|    enabled):.*|      - \{name.*"
@@ -108,16 +99,7 @@ class Extender:
         context: ssl.SSLContext | None = None,
         module: str = "scheduler_plugins",
     ) -> "Extender":
-        """Start one, without waiting for it.
-
-        Args:
-            cluster: that it watches.
-            name: of its log; unique.
-            content: its profile.
-            flags: more of its flags.
-            context: how its certificate is checked; None: it speaks plain HTTP.
-            module: what is run.
-        """
+        """Start one, without waiting for it."""
         path, port = cluster.dir / f"{name}-profile.yaml", free_port()
         path.write_text(yaml.safe_dump(dict(content)), encoding="utf-8")
         words = [sys.executable, "-m", module, f"--kubeconfig={cluster.kubeconfig}", f"--profile={path}"]
@@ -139,11 +121,7 @@ class Extender:
         until(lambda: not self.process.running, f"{self.name} being gone")
 
     def wait(self) -> None:
-        """Wait until it knows the cluster.
-
-        Raises:
-            DevClusterError: it has ended; with the end of its log.
-        """
+        """Wait until it knows the cluster. Raises DevClusterError: it has ended; with the end of its log."""
         until(self._begun, f"extender {self.name} being healthy")
 
     def _begun(self) -> bool:
@@ -151,11 +129,7 @@ class Extender:
         return self.healthy()
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> bytes:
-        """Send a request, and return the answer.
-
-        Raises:
-            OSError: it does not answer, or not with success.
-        """
+        """Send a request, and return the answer. Raises OSError: it does not answer, or not with success."""
         data = None if body is None else json.dumps(body).encode()
         with urllib.request.urlopen(  # noqa: S310 - http or https
             f"{self.url}{path}", data=data, timeout=ANSWER_SECONDS, context=self.context

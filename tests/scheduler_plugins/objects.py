@@ -11,8 +11,7 @@ from scheduler_plugins.snapshot.pod import PodRequest
 
 Json = dict[str, Any]
 
-NOW: Final = 1_735_689_600.0
-"""2025-01-01T00:00:00Z. [unix s]"""
+NOW: Final = 1_735_689_600.0  # 2025-01-01T00:00:00Z. [unix s]
 GI: Final = 2**30
 
 

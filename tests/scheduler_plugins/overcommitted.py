@@ -10,8 +10,7 @@ from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.report import Statistic, Utilisation
 from tests.scheduler_plugins.objects import NOW, Json, node, node_metric, pod
 
-WATCHED: Final = "http://load-watcher:2020"
-"""`watcherAddress` of a plugin that is fed with readings."""
+WATCHED: Final = "http://load-watcher:2020"  # `watcherAddress` of a plugin that is fed with readings
 
 
 def percents(
@@ -48,7 +47,7 @@ class Overcommitted:
 
     def read(self, **readings: Utilisation) -> "Overcommitted":
         """What the plugin's provider says, by node."""
-        self.cache.put_readings(NAME, readings)
+        self.cache.update_readings(NAME, readings)
         return self
 
     def nodes(self, *names: str, now: float = 0) -> Nodes:

@@ -31,8 +31,7 @@ class Team:
     """A namespace with a quota of GPUs."""
 
     stage: Stage
-    name: str
-    """Of the namespace and of its quota."""
+    name: str  # of the namespace and of its quota
 
     @classmethod
     def make(cls, stage: Stage, name: str, least: int, most: int) -> "Team":
@@ -138,20 +137,14 @@ class Observed:
 
     stage: Stage
     namespaces: frozenset[str]
-    used: dict[str, int] = field(default_factory=dict)
-    """GPUs of the bound pods, by namespace."""
-    most: dict[str, int] = field(default_factory=dict)
-    """The most that was seen, by namespace."""
-    most_together: int = 0
-    """The most that was seen at one time over all of them."""
-    bindings: int = 0
-    """How many pods were seen becoming bound."""
+    used: dict[str, int] = field(default_factory=dict)  # GPUs of the bound pods, by namespace
+    most: dict[str, int] = field(default_factory=dict)  # the most that was seen, by namespace
+    most_together: int = 0  # the most that was seen at one time over all of them
+    bindings: int = 0  # how many pods were seen becoming bound
     deleted: dict[str, Json] = field(default_factory=dict)
     """Pods that were seen being told to end, or gone, by uid: as they were first seen so."""
-    broken: str = ""
-    """Why the watch ended before it was told to."""
-    gone: set[str] = field(default_factory=set)
-    """Uids of pods that are gone."""
+    broken: str = ""  # why the watch ended before it was told to
+    gone: set[str] = field(default_factory=set)  # uids of pods that are gone
     holds: dict[str, Json] = field(default_factory=dict)
     """The last hold of each pod, by the pod's uid; one that was withdrawn, for which nobody has left, is none."""
     served: dict[str, None] = field(default_factory=dict)

@@ -11,10 +11,8 @@ from tests.scheduler_plugins.extenders import PLAIN, ROOT, Extender, Json, confi
 from tools.devcluster import Cluster, NodeTemplate
 from tools.devcluster.component import Component
 
-CORES: Final = 32
-"""What a node has to give. [cores]"""
-MEMORY: Final = 128
-"""What a node has to give. [GiB]"""
+CORES: Final = 32  # what a node has to give. [cores]
+MEMORY: Final = 128  # what a node has to give. [GiB]
 METRICS: Final = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 
 
@@ -22,10 +20,8 @@ METRICS: Final = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 class Usage:
     """What a node or pod uses."""
 
-    cpu: float = 2.0
-    """[cores]"""
-    memory: float = 8.0
-    """[GiB]"""
+    cpu: float = 2.0  # [cores]
+    memory: float = 8.0  # [GiB]
 
     def resources(self) -> Json:
         """As in a NodeMetric."""
@@ -55,13 +51,7 @@ class Stage:
     @classmethod
     @contextmanager
     def open(cls, cluster: Cluster, name: str, count: int) -> Iterator["Stage"]:
-        """Make nodes of 32 cores and 128 GiB, which only pods made here tolerate, and clean up behind the tests.
-
-        Args:
-            cluster: where.
-            name: of the namespace, the label and the taint; unique.
-            count: how many nodes.
-        """
+        """Make nodes of 32 cores and 128 GiB, which only pods made here tolerate, and clean up behind the tests."""
         for kind in ("node_metric", "elastic_quota"):
             cluster.define(ROOT / "crds" / f"{kind}.yaml")
         cluster.create_namespace(name)
@@ -84,15 +74,7 @@ class Stage:
     def add_nodes(
         self, count: int, cpu: str = f"{CORES}", memory: str = f"{MEMORY}Gi", *, pool: str = "", prefix: str = ""
     ) -> list[str]:
-        """Make nodes with empty NodeMetrics, and wait until every running extender knows them.
-
-        Args:
-            count: how many.
-            cpu: that they have to give.
-            memory: that they have to give.
-            pool: value of their label; empty: as the stage's.
-            prefix: of their names; empty: the stage's name.
-        """
+        """Make nodes with empty NodeMetrics, and wait until every running extender knows them."""
         taint = {"key": "pool", "value": self.name, "effect": "NoSchedule"}  # keeps the pods of other tests away
         template = NodeTemplate(cpu=cpu, memory=memory, labels={"pool": pool or self.name}, taints=[taint])
         names = self.cluster.kwok.add(count, template, prefix=prefix or self.name)
@@ -127,13 +109,7 @@ class Stage:
         return component
 
     def add(self, name: str, content: Mapping[str, Any], plugins: Mapping[str, Any] | None = None) -> Extender:
-        """Start an extender and its kube-scheduler with what is shipped for the profile's mode.
-
-        Args:
-            name: of the scheduler, as pods ask for it.
-            content: the extender's profile.
-            plugins: in place of the plugins in kube-scheduler's profile.
-        """
+        """Start an extender and its kube-scheduler with what is shipped for the profile's mode."""
         extender = self.add_extender(f"extender-{name}", content)
         found = configuration(content["mode"], name, extender.url)
         if plugins is not None:
@@ -240,20 +216,7 @@ class Stage:
         requests: Mapping[str, str] | None = None,
         **spec: Any,  # noqa: ANN401 - any field of a PodSpec
     ) -> Json:
-        """A pod for the pool.
-
-        Args:
-            name: its name.
-            scheduler: who schedules it.
-            cpu: that it requests.
-            memory: that it requests.
-            node: where it is bound from the beginning; empty: it is scheduled.
-            selector: labels of nodes, beside that of the pool.
-            labels: its labels.
-            limits: its limits.
-            requests: its requests, in place of CPU and memory.
-            spec: more of its spec.
-        """
+        """A pod for the pool."""
         resources = {"requests": dict(requests or {"cpu": cpu, "memory": memory}), "limits": dict(limits or {})}
         made: Json = {
             "schedulerName": scheduler,

@@ -22,8 +22,7 @@ from tools.devcluster.api import ApiError
 NOT_FOUND: Final = 404
 GPU: Final = "nvidia.com/gpu"
 PRIORITIES: Final = {"teams-low": 10, "teams-high": 1000}
-ROUNDS: Final = 3
-"""How often the controller looks again before what is so counts as what stays so."""
+ROUNDS: Final = 3  # how often the controller looks again before what is so counts as what stays so
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,8 @@ class Standing:
 
     used: int
     """Of the resource, by bound pods that have not ended: what the API says of the pods, and its quota's status."""
-    runs: frozenset[str]
-    """Names of its pods that run."""
-    waits: frozenset[str]
-    """Names of its pods that are pending."""
+    runs: frozenset[str]  # names of its pods that run
+    waits: frozenset[str]  # names of its pods that are pending
 
 
 def standing(used: int, runs: str = "", waits: str = "") -> Standing:
@@ -48,17 +45,12 @@ class Teams:
     """Namespaces with quotas over one resource, on the nodes of a stage."""
 
     stage: Stage
-    scheduler: str
-    """The kube-scheduler that their pods ask for."""
+    scheduler: str  # the kube-scheduler that their pods ask for
     extender: Extender
-    resource: str = GPU
-    """What the quotas are about."""
-    pool: str = ""
-    """The nodes that their pods may use, by the label of that name."""
-    names: list[str] = field(default_factory=list)
-    """Of the teams; `namespace` has their namespaces."""
-    _scene: int = 0
-    """Which one this is, so that each has namespaces of its own."""
+    resource: str = GPU  # what the quotas are about
+    pool: str = ""  # the nodes that their pods may use, by the label of that name
+    names: list[str] = field(default_factory=list)  # of the teams; `namespace` has their namespaces
+    _scene: int = 0  # which one this is, so that each has namespaces of its own
 
     @classmethod
     @contextmanager

@@ -43,14 +43,14 @@ def _deficit(status: str) -> Json:
 
 def test_mid_needs_a_sound_node(stage: Stage) -> None:
     """Mid pods are kept from a node in deficit and from one whose prediction is old, with the reasons in the event."""
-    oversold, old, sound = stage.nodes
+    deficient, old, sound = stage.nodes
     stage.settle({}, status={**_prediction(), **_deficit("False")})
-    for node, status in ((oversold, _deficit("True")), (old, _prediction(age=2000))):
+    for node, status in ((deficient, _deficit("True")), (old, _prediction(age=2000))):
         stage.cluster.api.merge(f"/apis/slo.koordinator.sh/v1alpha1/nodemetrics/{node}/status", {"status": status})
     stage.seen()
     requests = {names.MID_CPU: "100", names.MID_MEMORY: "64Mi"}
     assert set(stage.place(*(stage.pod(f"mid-{index}", MID, requests=requests) for index in range(4)))) == {sound}
-    for node, reason in ((oversold, DEFICIT), (old, STALE)):
+    for node, reason in ((deficient, DEFICIT), (old, STALE)):
         where = {"kubernetes.io/hostname": node}
         stage.create(stage.pod(f"refused-{node}", MID, requests=requests, selector=where))
         stage.refused(f"refused-{node}", reason)

@@ -17,8 +17,7 @@ pytestmark = pytest.mark.cluster
 FIRST = {"size": 1, "sizeForPreferences": 1}
 """A shortlist of just the best node, so that nothing but our scores decides."""
 RISK, LIMITS_ONLY, LEAST, MOST = "overcommit-risk", "overcommit-limits", "overcommit-least", "overcommit-most"
-RATIO = "overcommit-ratio"
-"""kube-scheduler by itself, with the plugin that prefers the least allocated nodes alone."""
+RATIO = "overcommit-ratio"  # kube-scheduler by itself, with the plugin that prefers the least allocated nodes alone
 
 
 @pytest.fixture(scope="module")
@@ -90,14 +89,7 @@ def test_load_is_counted(stage: Stage, scheduler: str, calm: bool) -> None:  # n
 
 
 def sized(stage: Stage, prefix: str, *cores: int, known_to: tuple[str, ...]) -> list[str]:
-    """Nodes with so many cores to give.
-
-    Args:
-        stage: where.
-        prefix: of their names.
-        cores: of each.
-        known_to: kube-schedulers that know all of them in the end: each has placed a pod there.
-    """
+    """Nodes with so many cores to give."""
     nodes = [stage.add_nodes(1, cpu=f"{count}", prefix=f"{prefix}-{count}")[0] for count in cores]
     for scheduler in known_to:
         for node in nodes:

@@ -22,8 +22,7 @@ SCHEDULERS = ("burst-one", "burst-two")
 MIN, MAX = {"burst-a": 12, "burst-b": 23}, {"burst-a": 17, "burst-b": 30}
 """Both max together are more than both min: either bound is reached. [GPUs]"""
 TOTAL = sum(MIN.values())
-SLOW = 2
-"""How many requests a kube-scheduler may make a second whose bindings are to wait."""
+SLOW = 2  # how many requests a kube-scheduler may make a second whose bindings are to wait
 TROUBLED = "tests.scheduler_plugins.troubled"
 
 
@@ -52,13 +51,7 @@ def pair(quotas: list[Team]) -> list[Team]:
 
 @contextmanager
 def scheduled(stage: Stage, *flags: str, slow: bool = False) -> Iterator[tuple[Extender, list[Process]]]:
-    """Two kube-schedulers that ask one extender.
-
-    Args:
-        stage: where.
-        flags: of an extender in trouble; none: the one that ships.
-        slow: whether bindings wait, as kube-scheduler allows itself few requests.
-    """
+    """Two kube-schedulers that ask one extender."""
     name = "burst" + "".join(flags)
     module = TROUBLED if flags else "scheduler_plugins"
     extender = stage.add_extender(

@@ -26,10 +26,8 @@ SCHEDULER = "fifty"
 PLUGIN = {**CAPACITY_SCHEDULING, "args": {"maxMissing": "infinite", "reclaim": {"schedulerNames": [SCHEDULER]}}}
 QUOTAS = {"fifty-lender": (130, 130), "fifty-one": (130, 400), "fifty-two": (140, 400)}
 """Min and max. What is guaranteed is all that there is. [GPUs]"""
-NODE_KINDS = ((1, 1, 2), (2, 2), (1, 1, 1, 1), (1, 1, 1, 1))
-"""GPUs of the pods on a node."""
-SIZES = (1, 2, 1, 3)
-"""GPUs of the pods that others have to leave for."""
+NODE_KINDS = ((1, 1, 2), (2, 2), (1, 1, 1, 1), (1, 1, 1, 1))  # GPUs of the pods on a node
+SIZES = (1, 2, 1, 3)  # GPUs of the pods that others have to leave for
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +66,7 @@ def known(stage: Stage) -> QuotaCluster:
 
 
 def one_by_one(cluster: QuotaCluster, pods: list[Json], now: float) -> int:
-    """How many have to leave by the rules when the pods are served one after the other, each bound before the next.
-
-    Args:
-        cluster: before the first.
-        pods: in the order in which they are served, bound; one that needs nobody to leave goes there if that fits.
-        now: the present time. [unix s]
-    """
+    """How many have to leave by the rules when the pods are served one after the other, each bound before the next."""
     victims = 0
     for each in pods:
         node = each["spec"]["nodeName"]

@@ -23,13 +23,11 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 NODES, GPUS = 4, 4
 HALF = NODES * GPUS // 2
-WANTED = 2
-"""GPUs of the pod that room is made for: as many pods have to leave."""
+WANTED = 2  # GPUs of the pod that room is made for: as many pods have to leave
 SCHEDULER = "trouble"
 PLUGIN = {**CAPACITY_SCHEDULING, "args": {"maxMissing": "infinite", "reclaim": {"schedulerNames": [SCHEDULER]}}}
 TROUBLED = "tests.scheduler_plugins.troubled"
-LINGER = "headroom.sh/test"
-"""Finalizer of pods that are to be terminating until the test lets them go."""
+LINGER = "headroom.sh/test"  # finalizer of pods that are to be terminating until the test lets them go
 HELD, EVICTED, TERMINATING, GONE = "held", "evicted", "terminating", "gone"
 DIES = {HELD: [DIES_HELD], EVICTED: [DIES_EVICTED]}
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
@@ -56,8 +54,7 @@ class Scene:
     """The borrower has all that the lender is guaranteed, and the lender wants some of it back."""
 
     stage: Stage
-    name: str
-    """Begins the names of all pods."""
+    name: str  # begins the names of all pods
     lender: Team
     borrower: Team
     extender: Extender
@@ -155,14 +152,7 @@ def rounds(extender: Extender) -> float:
 
 @contextmanager
 def scene(stage: Stage, quotas: list[Team], name: str, flags: Sequence[str]) -> Iterator[Scene]:
-    """All GPUs in use by the borrower, by pods that linger; an extender with its kube-scheduler.
-
-    Args:
-        stage: where.
-        quotas: the lender, and the borrower.
-        name: unique.
-        flags: of the extender.
-    """
+    """All GPUs in use by the borrower, by pods that linger; an extender with its kube-scheduler."""
     lender, borrower = quotas
     filling = [borrower.pod(f"{name}-{each}", SCHEDULER, node=stage.nodes[each % NODES]) for each in range(2 * HALF)]
     for pod in filling:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.cluster
 
 SHIPPED, WITHOUT = "reports-shipped", "reports-without-mid"
 HOT = "node(s) cpu usage exceed threshold"
-OVERSOLD, EXPIRED = "node(s) Mid resources oversold", "node(s) Mid prediction expired"
+DEFICIT, EXPIRED = "node(s) Mid resources in deficit", "node(s) Mid prediction expired"
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +32,13 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 
 def status(*, deficit: bool, age: float = 0) -> Mapping[str, Any]:
-    """Status of a node whose Mid pods bought more than may be sold, or not, predicted so many seconds ago."""
+    """Status of a node whose Mid pods requested more than may be published, or not, predicted so many seconds ago."""
     time = (datetime.now(UTC) - timedelta(seconds=age)).strftime("%Y-%m-%dT%H:%M:%SZ")
     condition = {"type": "MidDeficit", "status": "True" if deficit else "False", "reason": "Test", "message": ""}
     return {"conditions": [{**condition, "lastTransitionTime": time}], "prediction": {"time": time}}
 
 
-@pytest.mark.parametrize(("deficit", "age", "reason"), [(True, 0, OVERSOLD), (False, 1200, EXPIRED)])
+@pytest.mark.parametrize(("deficit", "age", "reason"), [(True, 0, DEFICIT), (False, 1200, EXPIRED)])
 def test_mid_pod_is_refused(stage: Stage, deficit: bool, age: float, reason: str) -> None:  # noqa: FBT001 - a parameter
     """A Mid pod is refused on a node in deficit or with a stale prediction, with the reason in its event.
 

@@ -19,8 +19,7 @@ pytestmark = pytest.mark.cluster
 SHIPPED, NO_ESTIMATES, DOMINANT, EVEN = "story-shipped", "story-no-estimates", "story-dominant", "story-even"
 FIRST = {"size": 1, "sizeForPreferences": 1}
 """A shortlist of just the best node, so that nothing but our scores decides."""
-THRESHOLD = 65
-"""The shipped CPU threshold. [percent]"""
+THRESHOLD = 65  # the shipped CPU threshold. [percent]
 
 
 @pytest.fixture(scope="module")

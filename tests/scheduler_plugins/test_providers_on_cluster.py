@@ -17,8 +17,7 @@ from tools.devcluster.component import free_port
 
 pytestmark = pytest.mark.cluster
 
-USED = (2.0, 16.0, 30.0)
-"""What the three nodes use. [cores]"""
+USED = (2.0, 16.0, 30.0)  # what the three nodes use. [cores]
 PLUGIN = "LowRiskOverCommitment"
 
 

@@ -18,12 +18,7 @@ IN_TREE = "0/3 nodes are available: 3 Insufficient cpu."
 
 
 class Site:
-    """A namespace with a quota, and a pod of it that was refused before, then answered for at NOW.
-
-    Args:
-        steady: whether charges go by a clock of their own.
-        words: what its condition says when it is asked about; empty: it has none yet.
-    """
+    """A namespace with a quota, and a pod of it that was refused before, then answered for at NOW."""
 
     def __init__(self, *, steady: bool = False, words: str = OURS) -> None:
         self.passed = 0.0

@@ -31,8 +31,7 @@ EXCUSED: Final = {
 }
 """Rights that the story below does not use, each with its reason."""
 WATCHED: Final = {"pods", "nodes", "nodemetrics", "elasticquotas", "poddisruptionbudgets", "namespaces"}
-LENT_TO: Final = f"{NAME}-borrower"
-"""A namespace that uses more than is guaranteed to it."""
+LENT_TO: Final = f"{NAME}-borrower"  # a namespace that uses more than is guaranteed to it
 QUOTAS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{}/elasticquotas"
 
 

@@ -23,10 +23,8 @@ NAME: Final = "waking"
 AWAKE, ASLEEP = "headroom-awake", "headroom-asleep"
 HOT, COOL = Usage(30), Usage(2)
 EXCEEDS, EXPIRED = "node(s) cpu usage exceed threshold", "node(s) nodeMetric expired"
-COUNTERFACTUAL_SECONDS: Final = 10.0
-"""For how long a pod is watched that nobody wakes."""
-ATTEMPTS: Final = 4
-"""How often that is tried."""
+COUNTERFACTUAL_SECONDS: Final = 10.0  # for how long a pod is watched that nobody wakes
+ATTEMPTS: Final = 4  # how often that is tried
 
 
 @pytest.fixture(scope="module")

@@ -24,10 +24,8 @@ from scheduler_plugins.snapshot.pod import PodRequest
 
 LATE, FORGET, DIES_WITH = "--late", "--forget", "--dies-with="
 DIES_HELD, DIES_EVICTED = "--dies-when=held", "--dies-when=evicted"
-LATE_PODS: Final = 300
-"""So many bound pods are not heard of yet while more are bound."""
-LATE_SECONDS: Final = 3.0
-"""All are heard of when there has been no other for so long."""
+LATE_PODS: Final = 300  # so many bound pods are not heard of yet while more are bound
+LATE_SECONDS: Final = 3.0  # all are heard of when there has been no other for so long
 LAST_REQUEST: Final = 100
 
 

@@ -54,7 +54,7 @@ class World:
         except ProviderError:
             nodes = {}
         readings = {name: utilisation(node.metrics, node.measured_at, smoothed=True) for name, node in nodes.items()}
-        self.cache.put_readings(NAME, {name: reading for name, reading in readings.items() if reading is not None})
+        self.cache.update_readings(NAME, {name: reading for name, reading in readings.items() if reading is not None})
         return max((node.measured_at for node in nodes.values()), default=NOW)
 
     def look(self, names: Sequence[str], now: float = NOW) -> Nodes:
@@ -67,7 +67,7 @@ def _row(vector: Mapping[str, Any], pods: Sequence[Mapping[str, Any]] = ()) -> t
     world = World(plugin_of(vector))
     world.put(vector["node"], pods)
     reading = utilisation(vector.get("metrics") or (), NOW, smoothed=True)
-    world.cache.put_readings(NAME, {} if reading is None else {vector["node"]["metadata"]["name"]: reading})
+    world.cache.update_readings(NAME, {} if reading is None else {vector["node"]["metadata"]["name"]: reading})
     return world, world.look([vector["node"]["metadata"]["name"]])
 
 

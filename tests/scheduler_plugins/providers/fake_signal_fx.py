@@ -18,11 +18,9 @@ class FakeSignalFx:
     """Hosts with a utilisation per minute."""
 
     cluster: str
-    usage: Mapping[str, Mapping[str, list[float]]]
-    """Metric -> host -> its values, one a minute, the last one now."""
+    usage: Mapping[str, Mapping[str, list[float]]]  # metric -> host -> its values, one a minute, the last one now
     now: float
-    strange: list[Any] = field(default_factory=list)
-    """More results that describe no host."""
+    strange: list[Any] = field(default_factory=list)  # more results that describe no host
 
     def pages(self) -> dict[str, Any]:
         """Its two pages."""

@@ -9,19 +9,16 @@ from typing import Any, Final
 
 from aiohttp import web
 
-NOW: Final = 1_735_689_600.0
-"""2025-01-01T00:00:00Z. [unix s]"""
+NOW: Final = 1_735_689_600.0  # 2025-01-01T00:00:00Z. [unix s]
 
-Answer = Callable[[web.Request], Any]
-"""Makes JSON, or a whole response."""
+Answer = Callable[[web.Request], Any]  # makes JSON, or a whole response
 
 
 @dataclass
 class Asked:
     """A server that runs."""
 
-    url: str = ""
-    """Where."""
+    url: str = ""  # Where
     requests: list[tuple[str, Mapping[str, str], Mapping[str, str]]] = field(default_factory=list)
     """Path, parameters and headers of each request so far."""
 

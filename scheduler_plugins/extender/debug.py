@@ -80,9 +80,9 @@ def _ledger(ledger: NodeLedger, resources: tuple[str, ...]) -> dict[str, Any]:
             for uid, assigned in sorted(ledger.pods.items(), key=lambda item: item[1].pod.key)
         },
         "prodUsage": _amounts(ledger.prod_usage, resources),
-        "nodeDelta": _amounts(ledger.node_delta, resources),
-        "prodDelta": _amounts(ledger.prod_delta, resources),
-        "nodeEstimated": _amounts(ledger.node_estimated, resources),
+        "nodeDelta": _amounts(ledger.sums.node_delta, resources),
+        "prodDelta": _amounts(ledger.sums.prod_delta, resources),
+        "nodeEstimated": _amounts(ledger.sums.estimated, resources),
         "load": _amounts(ledger.load(), resources),
         "prodLoad": _amounts(ledger.prod_load, resources),
         "updateTime": _plain(ledger.update_time),

@@ -119,7 +119,7 @@ class LoadAware(LoadAwareArguments):
         if not report.conditions.get(names.CONDITION_PREDICTION_READY, True):
             return load, known, -np.inf
         peak = prediction.peak
-        columns = zip(self.resources, load, ledger.unreported, strict=True)
+        columns = zip(self.resources, load, ledger.sums.unreported, strict=True)
         loads = tuple([peak[name] + more if name in peak else used for name, used, more in columns])
         peaked = tuple([name in peak or has for name, has in zip(self.resources, known, strict=True)])
         return loads, peaked, prediction.time

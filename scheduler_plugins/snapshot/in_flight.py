@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final, Protocol, runtime_checkable
 
 from scheduler_plugins.snapshot.pod import PodRequest, Refusal
@@ -56,14 +57,10 @@ class InFlight:
 
     def expired(self, now: float) -> list[str]:
         """The uids whose charge has lasted its time."""
-        return list(self._overdue(now if self._steady is None else self._steady()))
-
-    def _overdue(self, now: float) -> Iterator[str]:
-        for uid, charge in self._charges.items():
-            # A charge of the time to come was made before the clock was set back: nobody knows its age any more.
-            if abs(now - charge.counted_from) < self._seconds:
-                return
-            yield uid
+        present = now if self._steady is None else self._steady()
+        # A charge of the time to come was made before the clock was set back: nobody knows its age any more.
+        over = takewhile(lambda item: abs(present - item[1].counted_from) >= self._seconds, self._charges.items())
+        return [uid for uid, _ in over]
 
     def on(self, name: str) -> list[Charge]:
         """The charges that a node carries."""

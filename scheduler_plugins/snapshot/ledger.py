@@ -73,29 +73,15 @@ def terms(assigned: Assigned, report: NodeReport | None, updated: float, nothing
 class NodeLedger:
     """The pods and the report of one node, and the sums over them, kept up to date term by term."""
 
-    __slots__ = (
-        "_nothing",
-        "_pods",
-        "_prod_measured",
-        "node_delta",
-        "node_estimated",
-        "prod_delta",
-        "report",
-        "rules",
-        "unreported",
-        "update_time",
-    )
+    __slots__ = ("_nothing", "_pods", "report", "rules", "sums", "update_time")
 
     def __init__(self, rules: LoadRules) -> None:
         self.rules = rules  # how load is counted
         self._nothing: Vector = (0,) * len(rules.resources)
         self._pods: dict[str, Assigned] = {}
-        self._clear_sums()
+        self.sums = Terms(*(self._nothing,) * len(Terms._fields))  # over all pods
         self.report: NodeReport | None = None  # the node's last report; None when it has no NodeMetric
         self.update_time = NEVER  # time of the last report that had one. [unix s]
-
-    def _clear_sums(self) -> None:
-        self.node_delta = self.prod_delta = self.node_estimated = self._prod_measured = self.unreported = self._nothing
 
     @property
     def empty(self) -> bool:
@@ -115,20 +101,20 @@ class NodeLedger:
     def prod_usage(self) -> Vector:
         """Measured usage of the Prod pods that are still here, and of the system where the rules say so."""
         system = self.report.system_usage if self.report and self.rules.prod_includes_system else None
-        return _plus(self._prod_measured, _known(system, self._nothing)) if system else self._prod_measured
+        return _plus(self.sums.prod_usage, _known(system, self._nothing)) if system else self.sums.prod_usage
 
     @property
     def prod_load(self) -> Vector:
         """Usage of the Prod pods, measured and expected."""
-        return _plus(self.prod_usage, self.prod_delta)
+        return _plus(self.prod_usage, self.sums.prod_delta)
 
     def load(self, aggregation: tuple[str, float] | None = None) -> Vector:
         """Usage of the node, measured and expected; of what was not measured the sum of all estimates."""
         base = self._base(aggregation)
         if base is None:
-            return self.node_estimated
-        loaded = _plus(_known(base, self._nothing), self.node_delta)
-        return loaded if None not in base else _known(_where_known(base, loaded), self.node_estimated)
+            return self.sums.estimated
+        loaded = _plus(_known(base, self._nothing), self.sums.node_delta)
+        return loaded if None not in base else _known(_where_known(base, loaded), self.sums.estimated)
 
     def measured(self, aggregation: tuple[str, float] | None = None) -> tuple[bool, ...]:
         """Of which resources the node's usage is known, as `load` counts it.
@@ -175,12 +161,7 @@ class NodeLedger:
         unchanged = former is not None and former.pod.fingerprint == pod.fingerprint
         since = former.timestamp if former and unchanged else now
         self._pods[pod.uid] = Assigned(pod, since if pod.scheduled_at is None else pod.scheduled_at)
-        more = self.terms_of(pod.uid)
-        self.node_delta = _plus(self.node_delta, more.node_delta)
-        self.prod_delta = _plus(self.prod_delta, more.prod_delta)
-        self.node_estimated = _plus(self.node_estimated, more.estimated)
-        self._prod_measured = _plus(self._prod_measured, more.prod_usage)
-        self.unreported = _plus(self.unreported, more.unreported)
+        self.sums = Terms(*map(_plus, self.sums, self.terms_of(pod.uid)))
 
     def unassign(self, uid: str) -> None:
         """Take a pod off the node. Its measured usage stays in the node's until the next report."""
@@ -188,11 +169,7 @@ class NodeLedger:
             return
         gone = self.terms_of(uid)
         del self._pods[uid]
-        self.node_delta = _minus(self.node_delta, gone.node_delta)
-        self.prod_delta = _minus(self.prod_delta, gone.prod_delta)
-        self.node_estimated = _minus(self.node_estimated, gone.estimated)
-        self._prod_measured = _minus(self._prod_measured, gone.prod_usage)
-        self.unreported = _minus(self.unreported, gone.unreported)
+        self.sums = Terms(*map(_minus, self.sums, gone))
 
     def receive(self, report: NodeReport | None) -> None:
         """Replace the report (None: the NodeMetric is gone) and count all pods anew."""
@@ -201,12 +178,10 @@ class NodeLedger:
             self.update_time = NEVER
         elif report.update_time is not None:
             self.update_time = report.update_time
-        self._clear_sums()
-        if self._pods:
-            updated, nothing = self.update_time, self._nothing
-            counted = [terms(entry, report, updated, nothing) for entry in self._pods.values()]
-            sums = (tuple(map(sum, zip(*vectors, strict=True))) for vectors in zip(*counted, strict=True))
-            self.node_delta, self.prod_delta, self.node_estimated, self._prod_measured, self.unreported = sums
+        updated, nothing = self.update_time, self._nothing
+        counted = [terms(entry, report, updated, nothing) for entry in self._pods.values()]
+        sums = (tuple(map(sum, zip(*vectors, strict=True))) for vectors in zip(*counted, strict=True))
+        self.sums = Terms(*sums) if counted else Terms(*(nothing,) * len(Terms._fields))
 
 
 def _sum(vectors: Iterable[Vector], nothing: Vector) -> Vector:

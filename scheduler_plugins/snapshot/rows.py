@@ -110,19 +110,7 @@ class Rows:
         As `freeze` and then `Snapshot.select`, but only the rows in question are copied: after every pod that is bound
         something has changed, and of 5,000 nodes kube-scheduler asks about 500.
         """
-        live = Snapshot(
-            names=self._names,
-            tables={name: self._arrays[name] for name in self._tables},
-            in_flight=self._arrays[_IN_FLIGHT],
-            in_flight_prod=self._arrays[_IN_FLIGHT_PROD],
-            sums=self._arrays[_SUMS],
-            in_flight_sums=self._arrays[_IN_FLIGHT_SUMS],
-            accounts=self._accounts.slices,
-            plugin_states=self._plugin_states,
-            now=now,
-            index=self._index,
-        )
-        return live.select(names)
+        return self._snapshot(self._arrays, self._names, self._index, now).select(names)
 
     def freeze(self, now: float) -> Snapshot:
         """The present state as a snapshot that no later change touches."""
@@ -132,15 +120,20 @@ class Rows:
         for key in self._arrays.keys() - self._frozen.keys():
             self._frozen[key] = self._arrays[key][: len(self._names)].copy()
             self._frozen[key].flags.writeable = False
+        return self._snapshot(self._frozen, self._frozen_names, self._frozen_index, now)
+
+    def _snapshot(
+        self, arrays: Mapping[str, Table], names: Sequence[str], index: Mapping[str, int], now: float
+    ) -> Snapshot:
         return Snapshot(
-            names=self._frozen_names,
-            tables=MappingProxyType({name: self._frozen[name] for name in self._tables}),
-            in_flight=self._frozen[_IN_FLIGHT],
-            in_flight_prod=self._frozen[_IN_FLIGHT_PROD],
-            sums=self._frozen[_SUMS],
-            in_flight_sums=self._frozen[_IN_FLIGHT_SUMS],
+            names=names,
+            tables=MappingProxyType({name: arrays[name] for name in self._tables}),
+            in_flight=arrays[_IN_FLIGHT],
+            in_flight_prod=arrays[_IN_FLIGHT_PROD],
+            sums=arrays[_SUMS],
+            in_flight_sums=arrays[_IN_FLIGHT_SUMS],
             accounts=self._accounts.slices,
             plugin_states=self._plugin_states,
             now=now,
-            index=self._frozen_index,
+            index=index,
         )

@@ -185,7 +185,7 @@ def test_any_pod(item: Json, annotations: dict[str, str]) -> None:
     world.cache.delete_pod("uid-p")
     ledger = world.cache.ledger("n")
     assert ledger is not None
-    assert not any(ledger.node_delta + ledger.node_estimated + ledger.prod_delta + ledger.unreported)
+    assert not any(ledger.sums.node_delta + ledger.sums.estimated + ledger.sums.prod_delta + ledger.sums.unreported)
 
 
 @pytest.mark.parametrize("text", [DEEP, '{"usageThresholds":' + DEEP, '{"usageThresholds":{"cpu":' + "9" * 5000 + "}}"])

@@ -21,7 +21,7 @@ from tests.scheduler_plugins.objects import NOW, Json, World, condition, node, n
 
 def _delta(world: World, name: str = "n") -> int:
     ledger = world.cache.ledger(name)
-    return 0 if ledger is None else ledger.node_delta[0]
+    return 0 if ledger is None else ledger.sums.node_delta[0]
 
 
 def test_pod_moves_between_nodes() -> None:
@@ -48,7 +48,7 @@ def test_label_change_is_seen() -> None:
     world.put(relabelled)
     ledger = world.cache.ledger("n")
     assert ledger is not None
-    assert (ledger.node_estimated[0], ledger.prod_delta[0]) == (1000, 0)
+    assert (ledger.sums.estimated[0], ledger.sums.prod_delta[0]) == (1000, 0)
 
 
 def test_no_annotation_makes_absent() -> None:

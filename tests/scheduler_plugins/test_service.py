@@ -185,7 +185,7 @@ def test_bound_pod_of_many_containers_is_load() -> None:
     world.put(large)
     found = world.cache.ledger("a")
     assert found is not None
-    assert found.node_estimated[0] == sum(range(1, 251))
+    assert found.sums.estimated[0] == sum(range(1, 251))
 
 
 def test_large_pod_is_refused_before_work(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ async def test_changes_reach_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     ledgers = world.cache.ledger("a"), world.cache.ledger("c")
     assert ledgers[0] is not None
     assert ledgers[1] is not None
-    assert (ledgers[0].load()[0], ledgers[1].node_delta[0]) == (90_000, 2000)
+    assert (ledgers[0].load()[0], ledgers[1].sums.node_delta[0]) == (90_000, 2000)
 
 
 async def test_unreadable_object_is_passed_over(
@@ -138,7 +138,7 @@ async def test_large_pod_counts_with_what_is_usual(monkeypatch: pytest.MonkeyPat
     following = await _follow(world, monkeypatch, {paths.NODES: [Relisted([node("a")])], paths.PODS: [relisted]})
     found = world.cache.ledger("a")
     assert found is not None
-    assert found.node_estimated[0] == 4000  # limit and overhead
+    assert found.sums.estimated[0] == 4000  # limit and overhead
     assert following.unreadable == {"Pod default/q"}
     assert len(looked_at) < 10_000
 

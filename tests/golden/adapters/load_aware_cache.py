@@ -61,9 +61,9 @@ def _state(ledger: NodeLedger | None) -> Json:
     state: Json = {
         "exists": True,
         "hasNodeMetric": ledger.report is not None,
-        "nodeDelta": amounts(ledger.node_delta),
-        "prodDelta": amounts(ledger.prod_delta),
-        "nodeEstimated": amounts(ledger.node_estimated),
+        "nodeDelta": amounts(ledger.sums.node_delta),
+        "prodDelta": amounts(ledger.sums.prod_delta),
+        "nodeEstimated": amounts(ledger.sums.estimated),
         "nodeDeltaPods": sorted(ledger.pods[uid].pod.key for uid, terms in adding.items() if any(terms.node_delta)),
         "prodDeltaPods": sorted(ledger.pods[uid].pod.key for uid, terms in adding.items() if any(terms.prod_delta)),
         "nodeEstimatedPods": sorted(ledger.pods[uid].pod.key for uid, terms in adding.items() if any(terms.estimated)),

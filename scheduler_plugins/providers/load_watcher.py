@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from scheduler_plugins.providers.provider import Answer, Cluster, Metric, NodeAnswer, ProviderError, moment, percent
+from scheduler_plugins.providers.provider import Answer, Cluster, Metric, NodeAnswer, ProviderError, at, moment, percent
 from scheduler_plugins.providers.spec import LOAD_WATCHER, ProviderSpec
 from scheduler_plugins.providers.web import Site
 
@@ -31,12 +31,10 @@ class LoadWatcher:
 
 def decode(document: Any, now: float) -> Answer:  # noqa: ANN401 - JSON from outside can be anything
     """What the service's answer says. Raises ProviderError: it is not an answer of load-watcher."""
-    nodes = _map(_map(document, "data"), "NodeMetricsMap")
-    if nodes is None:
+    nodes = at(document, "data", "NodeMetricsMap")
+    if not isinstance(nodes, Mapping):
         raise ProviderError("the answer is not load-watcher's: it has no data.NodeMetricsMap")
-    window = document.get("window")
-    end = moment(window.get("end") if isinstance(window, Mapping) else None, now)
-    measured_at = end or moment(document.get("timestamp"), now) or now
+    measured_at = moment(at(document, "window", "end"), now) or moment(document.get("timestamp"), now) or now
     found, unusable = {}, 0
     for name, node in nodes.items():
         metrics, bad = _metrics(node)
@@ -44,11 +42,6 @@ def decode(document: Any, now: float) -> Answer:  # noqa: ANN401 - JSON from out
         if metrics:
             found[name] = NodeAnswer(metrics, measured_at)
     return Answer(found, unusable)
-
-
-def _map(data: Any, key: str) -> Mapping[str, Any] | None:  # noqa: ANN401
-    found = data.get(key) if isinstance(data, Mapping) else None
-    return found if isinstance(found, Mapping) else None
 
 
 def _metrics(node: Any) -> tuple[list[Metric], int]:  # noqa: ANN401

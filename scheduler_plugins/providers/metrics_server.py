@@ -15,6 +15,7 @@ from scheduler_plugins.providers.provider import (
     Metric,
     NodeAnswer,
     ProviderError,
+    at,
     metric,
     moment,
     percent,
@@ -43,8 +44,8 @@ def decode(usages: Any, whole: Mapping[str, Mapping[str, int]], now: float) -> A
     found: dict[str, NodeAnswer] = {}
     unusable = 0
     for item in usages:
-        name, used = _named(item)
-        if name is None or used is None:
+        name, used = at(item, "metadata", "name"), at(item, "usage")
+        if not isinstance(name, str) or not isinstance(used, Mapping):
             unusable += 1
         elif name in whole:
             metrics = [given for resource in RESOURCES if (given := _share(resource, used, whole[name])) is not None]
@@ -52,14 +53,6 @@ def decode(usages: Any, whole: Mapping[str, Mapping[str, int]], now: float) -> A
             if metrics:
                 found[name] = NodeAnswer(metrics, _measured_at(item, now))
     return Answer(found, unusable)
-
-
-def _named(item: Any) -> tuple[str | None, Mapping[str, Any] | None]:  # noqa: ANN401
-    if not isinstance(item, Mapping):
-        return None, None
-    metadata, usage = item.get("metadata"), item.get("usage")
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    return (name if isinstance(name, str) else None), (usage if isinstance(usage, Mapping) else None)
 
 
 def _share(resource: str, used: Mapping[str, Any], whole: Mapping[str, int]) -> Metric | None:
@@ -122,23 +115,19 @@ class MetricsServer:
     async def _usages(self, api: ApiServer) -> Any:  # noqa: ANN401
         async with api.stream(NODES, {}, self._timeout) as chunks:
             document = parsed(await bounded(chunks, BODY_LIMIT))
-        return document.get("items") if isinstance(document, Mapping) else None
+        return at(document, "items")
 
     async def _whole(self, api: ApiServer, usages: Any) -> Mapping[str, Mapping[str, int]]:  # noqa: ANN401
         if self._of_capacity:
             nodes, _ = await api.list(paths.NODES, keep=_capacity_alone)
             return capacities(nodes)
-        names = {_named(item)[0] for item in usages} if isinstance(usages, list) else set()
-        known = {name: self._cluster.allocatable(name) for name in names if name is not None}
+        names = {at(item, "metadata", "name") for item in usages} if isinstance(usages, list) else set()
+        known = {name: self._cluster.allocatable(name) for name in names if isinstance(name, str)}
         return {name: amounts for name, amounts in known.items() if amounts is not None}
 
 
 def _capacity_alone(node: Mapping[str, Any]) -> dict[str, Any]:
-    status = node.get("status") or {}
-    return {
-        "metadata": {"name": (node.get("metadata") or {}).get("name")},
-        "status": {"capacity": status.get("capacity")},
-    }
+    return {"metadata": {"name": at(node, "metadata", "name")}, "status": {"capacity": at(node, "status", "capacity")}}
 
 
 def make(spec: ProviderSpec, cluster: Cluster) -> MetricsServer:

@@ -17,6 +17,7 @@ from scheduler_plugins.providers.provider import (
     Metric,
     NodeAnswer,
     ProviderError,
+    at,
     metric,
     moment,
     percent,
@@ -58,7 +59,7 @@ class Naming:
 
     def node(self, labels: object) -> str | None:
         """The node's name; None when the series names none."""
-        text = labels.get(self.label) if isinstance(labels, Mapping) else None
+        text = at(labels, self.label)
         if not isinstance(text, str):
             return None
         if self.pattern is None:
@@ -87,9 +88,8 @@ def samples(body: Any) -> Iterator[tuple[object, float | None]]:  # noqa: ANN401
 
     Raises ProviderError: it is not an answer of Prometheus.
     """
-    data = body.get("data") if isinstance(body, Mapping) else None
-    if not isinstance(data, Mapping) or body.get("status") != "success":
-        error = body.get("error") if isinstance(body, Mapping) else None
+    data, error = at(body, "data"), at(body, "error")
+    if not isinstance(data, Mapping) or at(body, "status") != "success":
         raise ProviderError(f"the query failed: {str(error)[:200] or 'no reason given'}" if error else _OTHER)
     result = data.get("result")
     if data.get("resultType") != "vector" or not isinstance(result, list):
@@ -97,8 +97,7 @@ def samples(body: Any) -> Iterator[tuple[object, float | None]]:  # noqa: ANN401
             f"the query gives {str(data.get('resultType'))[:20]!r}, it must give a vector: one value a node"
         )
     for series in result:
-        known = isinstance(series, Mapping)
-        yield (series.get("metric") if known else None), _value(series.get("value") if known else None)
+        yield at(series, "metric"), _value(at(series, "value"))
 
 
 _OTHER: Final = "the answer is not Prometheus': it has no status and data"

@@ -97,6 +97,13 @@ class Cluster:
     """What a node has to give by its status; None: there is no such node. [milli-cores for cpu, else base units]"""
 
 
+def at(data: object, *keys: str) -> Any:  # noqa: ANN401 - JSON from outside can be anything
+    """What stands in nested objects under these keys; None where any of them is no object, or has no such key."""
+    for key in keys:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data
+
+
 def percent(value: object) -> float | None:
     """A percentage as a number; None for what is none: text, NaN, infinities, negatives, more than ten times all."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -13,6 +13,7 @@ from scheduler_plugins.providers.provider import (
     Metric,
     NodeAnswer,
     ProviderError,
+    at,
     metric,
     percent,
 )
@@ -55,8 +56,7 @@ def decode(kind: str, points: Any, series: Any) -> tuple[dict[str, Metric], int]
 
     Raises ProviderError: one of them is not an answer of SignalFx.
     """
-    data = points.get("data") if isinstance(points, Mapping) else None
-    results = series.get("results") if isinstance(series, Mapping) else None
+    data, results = at(points, "data"), at(series, "results")
     if not isinstance(data, Mapping) or not isinstance(results, list):
         raise ProviderError("the answer is not SignalFx's: it has no data or no results")
     hosts = dict(filter(None, map(_host, results)))
@@ -74,9 +74,7 @@ def decode(kind: str, points: Any, series: Any) -> tuple[dict[str, Metric], int]
 
 
 def _host(entry: Any) -> tuple[str, str] | None:  # noqa: ANN401
-    dimensions = entry.get("dimensions") if isinstance(entry, Mapping) else None
-    host = dimensions.get("host") if isinstance(dimensions, Mapping) else None
-    key = entry.get("id") if isinstance(entry, Mapping) else None
+    key, host = at(entry, "id"), at(entry, "dimensions", "host")
     name = host.partition(".")[0] if isinstance(host, str) else ""
     return (key, name) if isinstance(key, str) and name else None
 

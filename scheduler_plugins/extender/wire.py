@@ -6,6 +6,7 @@ Bodies are read and written by msgspec: it names the key that is wrong, passes N
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -134,18 +135,21 @@ def parse_preemption(body: bytes) -> Preemption:
     if asked.pod is None or (asked.node_name_to_meta_victims is None and asked.node_name_to_victims is None):
         asked = _read(_PREEMPTING.decode, _in_go_case(body, _Preempting), "Pod and NodeNameToMetaVictims")
     pod = _pod(asked.pod)
+    found: Mapping[str, _MetaVictims | _Victims | None]
     if asked.node_name_to_meta_victims is not None:
-        found = asked.node_name_to_meta_victims
-        uids = {node: [pod.uid if pod else "" for pod in (given and given.pods) or ()] for node, given in found.items()}
-        return Preemption(pod, _victims(found, uids, "NodeNameToMetaVictims", "UID"))
-    if asked.node_name_to_victims is not None:
-        full = asked.node_name_to_victims
-        uids = {
-            node: [pod.metadata.uid if pod else "" for pod in (given and given.pods) or ()]
-            for node, given in full.items()
-        }
-        return Preemption(pod, _victims(full, uids, "NodeNameToVictims", "metadata.uid"))
-    raise BadRequest("NodeNameToMetaVictims and NodeNameToVictims: both are missing, one has to be there")
+        found, key, what, uid = asked.node_name_to_meta_victims, "NodeNameToMetaVictims", "UID", attrgetter("uid")
+    elif asked.node_name_to_victims is not None:
+        key, what, uid = "NodeNameToVictims", "metadata.uid", attrgetter("metadata.uid")
+        found = asked.node_name_to_victims
+    else:
+        raise BadRequest("NodeNameToMetaVictims and NodeNameToVictims: both are missing, one has to be there")
+    victims = {}
+    for node, given in found.items():
+        uids = tuple(uid(each) if each else "" for each in (given and given.pods) or ())
+        if not all(uids):
+            raise BadRequest(f"{key}[{node}].Pods[{uids.index('')}]: has no {what}")
+        victims[node] = Victims(uids, (given and given.violations) or 0)
+    return Preemption(pod, victims)
 
 
 def node_object(asked: Arguments, name: str) -> Mapping[str, Any]:
@@ -160,9 +164,7 @@ def _read(decode: Callable[[bytes | msgspec.Raw], _Body], body: bytes | msgspec.
         what, _, where = str(error).partition(" - at `$")
         field = where.rstrip("`").removeprefix(".")
         raise BadRequest(f"{field}: {what}" if field else f"the body is not an object with {expected}") from error
-    except msgspec.DecodeError as error:
-        raise BadRequest(f"the body is not JSON: {error}") from error
-    except UnicodeDecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"the body is not JSON: {error}") from error
     except RecursionError as error:
         raise BadRequest("the body is nested too deeply") from error
@@ -194,17 +196,6 @@ def _name(node: msgspec.Raw, index: int) -> str:
     if not name:
         raise BadRequest(f"Nodes.items[{index}]: is not a Node with a name")
     return name
-
-
-def _victims(
-    found: Mapping[str, _Victims | _MetaVictims | None], uids: Mapping[str, Sequence[str]], key: str, what: str
-) -> dict[str, Victims]:
-    for node, listed in uids.items():
-        if not all(listed):
-            raise BadRequest(f"{key}[{node}].Pods[{listed.index('')}]: has no {what}")
-    return {
-        node: Victims(tuple(uids[node]), (given.violations if given else None) or 0) for node, given in found.items()
-    }
 
 
 # The replies

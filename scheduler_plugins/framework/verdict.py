@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -10,13 +9,6 @@ import numpy as np
 from scheduler_plugins.snapshot.arrays import BoolArray, IntArray
 
 PASSES: Final = -1  # marks a node that passes, in `Verdict.refused`
-
-
-class Code(StrEnum):
-    """The outcome for a node, in the words of the kube-scheduler framework."""
-
-    SUCCESS = "Success"
-    UNSCHEDULABLE = "Unschedulable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +54,6 @@ class Verdict:
         """Why a node is refused; None if it passes."""
         which = int(self.refused[row])
         return None if which == PASSES else self.refusals[which]
-
-    def code(self, row: int) -> Code:
-        """The outcome for a node."""
-        return Code.SUCCESS if self.refused[row] == PASSES else Code.UNSCHEDULABLE
 
     def then(self, other: "Verdict") -> "Verdict":
         """This verdict, and where it passes, the other one."""

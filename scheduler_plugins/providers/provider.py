@@ -74,7 +74,6 @@ class Answer:
 
     nodes: Mapping[str, NodeAnswer]  # by the name that the provider has for the node
     unusable: int = 0  # how many values or nodes could not be understood, and were left out
-    remark: str = ""  # what a person should know about it
 
 
 class Provider(Protocol):

@@ -191,8 +191,6 @@ class Runner:
             parts.append(f"oldest reading {max(0.0, self._clock() - oldest):.0f} s old")
         if self._answer.unusable:
             parts.append(f"{self._answer.unusable} unusable values")
-        if self._answer.remark:
-            parts.append(self._answer.remark)
         if self._error:
             parts.insert(0, self._trouble())
         return f"{place}: {'; '.join(parts)}"

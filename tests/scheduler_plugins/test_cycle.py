@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler_plugins.framework.cycle import Cycle, Enabled, PluginError, best, rounded
-from scheduler_plugins.framework.verdict import PASSES, Code, Refusal, Verdict
+from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.snapshot.arrays import FloatArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 from tests.scheduler_plugins.objects import World, node, pod
@@ -59,7 +59,7 @@ def test_first_refusal_stands() -> None:
     verdict = _cycle(Refuser("a", "first"), Refuser("ab", "second")).filter(POD, WORLD.nodes("a", "b", "c"))
     refusals = [verdict.refusal(row) for row in range(3)]
     assert refusals == [Refusal("first"), Refusal("second"), None]
-    assert [verdict.code(row) for row in (0, 2)] == [Code.UNSCHEDULABLE, Code.SUCCESS]
+    assert verdict.passes[[0, 2]].tolist() == [False, True]
     assert verdict.passes.tolist() == [False, False, True]
 
 

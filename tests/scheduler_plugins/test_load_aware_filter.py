@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from crds import names
 from crds.quantity import QuantityError
-from scheduler_plugins.framework.verdict import Code
 from scheduler_plugins.plugins.load_aware import EXPIRED, NAME, LoadAware, ceiling, usage_percent
 from scheduler_plugins.plugins.load_aware_arguments import Aggregated
 from tests.scheduler_plugins.objects import NOW, Json, World, load_aware, node, node_metric, pod, pod_metric
@@ -240,7 +239,7 @@ def test_refusal_is_not_cured_by_eviction() -> None:
     refusal = verdict.refusal(0)
     assert refusal is not None
     assert not refusal.eviction_helps
-    assert verdict.code(0) is Code.UNSCHEDULABLE
+    assert not verdict.passes[0]
 
 
 def test_no_nodes_no_verdict() -> None:

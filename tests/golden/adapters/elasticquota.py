@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from scheduler_plugins.framework.verdict import Code
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.quota.amounts import (
     CORE,
@@ -155,16 +154,16 @@ class World:
         for pod in vector.get("nominatedPods") or ():
             self.kept.put_pod(named(pod))
 
-    def code(self, pod: Json) -> Code:
+    def code(self, pod: Json) -> str:
         """What becomes of a pod in PreFilter."""
         nodes = self.cache.freeze(NOW).select(self.cache.nodes)[0]
         refusal = self.plugin.pre_filter(self.cache.read(named(pod)), nodes)
-        return Code.SUCCESS if refusal is None else Code.UNSCHEDULABLE
+        return "Success" if refusal is None else "Unschedulable"
 
 
 def _prefilter(vector: Json) -> dict[str, Any]:
     world = World(vector)
-    return {"codes": [str(world.code(pod)) for pod in vector["pods"]]}
+    return {"codes": [world.code(pod) for pod in vector["pods"]]}
 
 
 def _state(ledger: QuotaLedger, namespace: str, uids: Iterable[str]) -> dict[str, Any] | None:

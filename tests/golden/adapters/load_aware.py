@@ -72,7 +72,7 @@ def _filter(vector: dict[str, Any]) -> dict[str, Any]:
     refusal = verdict.refusal(0)
     return {
         "allowed": bool(verdict.passes[0]),
-        "code": str(verdict.code(0)),
+        "code": "Success" if verdict.passes[0] else "Unschedulable",
         "reason": refusal.reason if refusal else None,
     }
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from crds import shadow_accounts
 from crds.names import ANNOTATION_CONFIG_STATE, CONFIG_MAP_NAME, LAST_GOOD_NAME
@@ -76,22 +76,11 @@ class Options:
     """Delete the PriorityClasses that the chart created and that no pod or workload names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """How time passes."""
-
-    now: Callable[[], float] = time.monotonic
-    """A clock that never jumps. [s]"""
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """Waits so many seconds."""
-
-
 class Refused(Exception):  # noqa: N818 - what the user sees is the message
     """Nothing is removed, for this reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(NamedTuple):
     """Mid resources on Nodes, and running Mid pods."""
 
     patches: Mapping[str, Json]
@@ -131,7 +120,8 @@ class Cleanup:
 
     api: ApiServer
     options: Options
-    clock: Clock = field(default_factory=Clock)
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     left: list[str] = field(default_factory=list)
     """What is left, and why."""
 
@@ -173,15 +163,15 @@ class Cleanup:
 
     async def _stop(self, name: str, lease: str) -> None:
         """Scale a Deployment to 0, and wait until its pods are gone and nobody holds its Lease, by our own clock."""
-        namespace, clock = self.options.namespace, self.clock
+        namespace = self.options.namespace
         deployment = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
         await _optional(self.api.patch(f"{deployment}/scale", {"spec": {"replicas": 0}}))
-        end = clock.now() + _STOP_SECONDS
-        record, since, alone = None, clock.now(), False
+        end = self.now() + _STOP_SECONDS
+        record, since, alone = None, self.now(), False
         while True:
             pods, _ = await self.api.list(paths.pods(namespace), {"labelSelector": f"app.kubernetes.io/name={name}"})
             spec = (await _optional(self.api.get(paths.lease(namespace, lease))) or {}).get("spec") or {}
-            holder, now = spec.get("holderIdentity") or "", clock.now()
+            holder, now = spec.get("holderIdentity") or "", self.now()
             if (holder, spec.get("renewTime")) != record:
                 if alone and holder:
                     why = f"runs that Deployment {namespace}/{name} does not control: {holder} renews the Lease {lease}"
@@ -195,7 +185,7 @@ class Cleanup:
                 why = f"does not end within {_STOP_SECONDS:.0f} s: {len(pods)} pods are left, the Lease's holder is"
                 raise Refused(f"Refused: Deployment {namespace}/{name} {why} {holder!r}. Nothing was removed.")
             alone = not pods
-            await clock.sleep(_POLL_SECONDS)
+            await self.sleep(_POLL_SECONDS)
 
     async def _node_metrics(self) -> None:
         def uid(metric: Json) -> tuple[str, str | None]:
@@ -281,7 +271,7 @@ class Cleanup:
                 pause = backoff.failed(error.retry_after if isinstance(error, ApiUnavailable) else None)
                 if backoff.failures == _ATTEMPTS:
                     raise
-            await self.clock.sleep(pause)
+            await self.sleep(pause)
 
 
 def is_chart_made(obj: Json) -> bool:

@@ -2,8 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 from manager.context import Context
@@ -51,57 +50,45 @@ ASCENDING: Final = frozenset({"name", "state"})
 """Orders from first to last; the others begin with the largest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """Which nodes, and in which order."""
+class Query(NamedTuple):
+    """Which nodes, and in which order: fields are the words of the query string."""
 
-    text: str = ""
+    q: str = ""
     """A part of their names."""
     state: str = ""
     """One state; empty: all."""
     prediction: str = ""
     """"ready", or "not ready"; empty: all."""
-    order: str = "state"
+    sort: str = "state"
     """One of `ORDERS`: names and urgency first to last, numbers from the largest."""
     backwards: bool = False
-    """The other way round."""
     page: int = 1
-    """Which page of the list."""
-    length: str = "2h"
+    range: str = "2h"
     """How far plots go back."""
 
     @classmethod
     def of(cls, words: Mapping[str, str]) -> Self:
         """Read it from a query string; what cannot be understood counts as not said."""
-
-        def word(name: str) -> str:
-            return words.get(name, "")[:_LONGEST_TEXT]
-
-        page = word("page")
-        return cls(
-            text=word("q").strip(),
-            state=word("state") if word("state") in set(State) else "",
-            prediction=word("prediction") if word("prediction") in ("ready", "not ready") else "",
-            order=word("sort") if word("sort") in ORDERS else "state",
-            backwards=word("backwards") == "1",
-            length=word("range") if word("range") in RINGS else "2h",
-            page=int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 7 else 1,  # noqa: PLR2004 - digits
-        )
+        said = {name: text[:_LONGEST_TEXT] for name, text in words.items()}
+        known: dict[str, Collection[str]] = {
+            "state": set(State),
+            "prediction": {"ready", "not ready"},
+            "sort": ORDERS,
+            "range": RINGS,
+        }
+        chosen = {name: said[name] for name, values in known.items() if said.get(name) in values}
+        page = said.get("page", "")
+        number = int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 7 else 1  # noqa: PLR2004 - digits
+        return cls(q=said.get("q", "").strip(), backwards=said.get("backwards") == "1", page=number, **chosen)
 
     def words(self, **instead: str | int | bool) -> dict[str, str]:
         """The query string that says the same, with some things otherwise; what goes without saying is left out."""
-        own: dict[str, Any] = {
-            "q": self.text,
-            "state": self.state,
-            "prediction": self.prediction,
-            "sort": self.order,
-            "backwards": self.backwards,
-            "page": self.page,
-            "range": self.length,
-        } | instead
-        plain = {"sort": "state", "page": "1", "backwards": "0", "range": "2h"}
-        shown = {name: str(int(each) if isinstance(each, bool) else each) for name, each in own.items()}
-        return {name: text for name, text in shown.items() if text and text != plain.get(name)}
+        own = {**self._asdict(), **instead}
+        return {
+            name: str(int(each) if isinstance(each, bool) else each)
+            for name, each in own.items()
+            if each not in ("", self._field_defaults[name])
+        }
 
 
 class Selection(NamedTuple):
@@ -115,7 +102,7 @@ class Selection(NamedTuple):
 
 def select(rows: Iterable[Row], query: Query) -> Selection:
     """The nodes that a query asks for."""
-    text = query.text.lower()
+    text = query.q.lower()
     found = [
         row
         for row in list(rows)  # at once: the event loop may add and remove nodes meanwhile
@@ -123,10 +110,10 @@ def select(rows: Iterable[Row], query: Query) -> Selection:
         and query.state in ("", row.state)
         and (not query.prediction or (row.prediction == "ready") == (query.prediction == "ready"))
     ]
-    key = _ORDERS[query.order]
+    key = _ORDERS[query.sort]
     known = [row for row in sorted(found, key=lambda row: row.name) if key(row) is not None]
     unknown = [row for row in found if key(row) is None]
-    known.sort(key=key, reverse=(query.order not in ASCENDING) != query.backwards)
+    known.sort(key=key, reverse=(query.sort not in ASCENDING) != query.backwards)
     ordered = [*known, *sorted(unknown, key=lambda row: row.name)]  # what is not known comes last either way
     pages = max(-(-len(ordered) // PAGE_SIZE), 1)
     page = min(query.page, pages)

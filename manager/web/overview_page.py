@@ -41,7 +41,7 @@ def render(context: Context, query: Query) -> str:
         return layout.page(
             "Cluster", context, title, layout.alert("note", listed if context.progress.nodes_listed else starting)
         )
-    sums = recorder.history.plot_of_sums(query.length, now)
+    sums = recorder.history.plot_of_sums(query.range, now)
     reporting, pods = f"{found.reporting:,} report what they use", None
     if found.warm or found.cold:
         pods = f"{found.warm:,} pods predicted from history, {found.cold:,} counted at their request"
@@ -50,7 +50,7 @@ def render(context: Context, query: Query) -> str:
         title,
         _first_steps(context, found),
         tag("dl", layout.tile("Nodes", f"{found.nodes:,}", reporting, pods), *tiles, class_="tiles"),
-        layout.over_time("the cluster", layout.ROOT, query.length, query.words(range=""), sums),
+        layout.over_time("the cluster", layout.ROOT, query.range, query.words(range=""), sums),
         tag("div", _attention(found), _wasteful(found), class_="lists"),
         _nodes(select(recorder.rows.values(), query), query, found, now),
     )
@@ -125,7 +125,7 @@ def _to(query: Query, **instead: str | int | bool) -> str:
 def _head(title: str, order: str, query: Query) -> Html:
     if not order:
         return tag("th", title, scope="col")
-    chosen, ascending = query.order == order, (order in ASCENDING) != query.backwards
+    chosen, ascending = query.sort == order, (order in ASCENDING) != query.backwards
     href = _to(query, sort=order, backwards=chosen and not query.backwards, page=1)
     arrow = tag("span", "▲" if ascending else "▼", aria_hidden="true") if chosen else None
     sort = ("ascending" if ascending else "descending") if chosen else None
@@ -187,7 +187,7 @@ def _search(query: Query) -> Html:
         tag("option", text, value=value, selected=query.prediction == value)
         for value, text in (("", "any prediction"), ("ready", "ready"), ("not ready", "not ready"))
     ]
-    text = tag("input", type="search", name="q", value=query.text, maxlength=253, autocomplete="off")
+    text = tag("input", type="search", name="q", value=query.q, maxlength=253, autocomplete="off")
     return tag(
         "form",
         *(tag("input", type="hidden", name=name, value=value) for name, value in kept),

@@ -10,7 +10,7 @@ import pytest
 from crds.names import ANNOTATION_CONFIG_STATE
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from manager import cleanup, node_metric
-from manager.cleanup import Cleanup, Clock, Options, Refused
+from manager.cleanup import Cleanup, Options, Refused
 from tests.support.api import FakeApi
 from tests.support.objects import Json, mid_pod, node, pod
 
@@ -74,7 +74,7 @@ class Stage:
     ) -> list[str]:
         """Run it; what is left."""
         options = Options(None, NS, "slo-controller-config", "placer", force, delete_config, delete_priority_classes)
-        return await Cleanup(cast("ApiServer", self.api), options, Clock(lambda: self.now, self.sleep)).run()
+        return await Cleanup(cast("ApiServer", self.api), options, lambda: self.now, self.sleep).run()
 
     def mid(self, name: str) -> Json:
         """Mid resources of a Node."""

@@ -1,7 +1,6 @@
 """A headless browser, driven by its own protocol (DevTools) over a WebSocket."""
 
 import asyncio
-import base64
 import itertools
 import os
 import shutil
@@ -81,19 +80,10 @@ class Tab:
             assert time.monotonic() < end, f"not within {seconds:.0f} s: {expression}"
             await asyncio.sleep(0.1)
 
-    async def look(self, *, dark: bool, width: int = 1280, height: int = 900) -> None:
-        """How the page is shown from now on. [pixels]"""
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        await self.call("Emulation.setEmulatedMedia", features=[scheme])
-        await self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-        )
-
-    async def picture(self, path: Path) -> Path:
-        """Write the whole page as PNG."""
-        said = await self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
-        await asyncio.to_thread(path.write_bytes, base64.b64decode(said["data"]))
-        return path
+    async def narrow(self, width: int) -> None:
+        """Show the page on a screen of so many pixels from now on."""
+        look = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        await self.call("Emulation.setDeviceMetricsOverride", **look)
 
     async def press(self, key: str) -> None:
         """Press a key of the keyboard."""
@@ -103,24 +93,11 @@ class Tab:
 
 @contextmanager
 def running(program: Path, home: Path) -> Iterator[int]:
-    """A browser; the port on which it takes commands. It ends at the end.
-
-    Args:
-        program: the browser.
-        home: a folder for its files, which are removed.
-    """
-    command = [
-        str(program),
-        "--headless",
-        "--no-sandbox",  # tests run as root, and open nothing but our own page
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--remote-debugging-port=0",
-        f"--user-data-dir={home}",
-        "about:blank",
-    ]
+    """A browser, with a folder for its files; the port on which it takes commands. It ends at the end."""
+    # Tests run as root, and open nothing but our own page.
+    flags = ("headless", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "no-first-run")
+    own = ("disable-background-networking", "remote-debugging-port=0", f"user-data-dir={home}")
+    command = [str(program), *(f"--{each}" for each in (*flags, *own)), "about:blank"]
     # Debian's program is a shell that waits for the browser: only a signal to the whole group reaches both.
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True)

@@ -1,7 +1,5 @@
 """A manager that knows a cluster: made of nodes, reports and pods, with a history, and without any API server."""
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,11 +92,8 @@ class World:
     """The manager, and its clock."""
 
     settings: Settings = field(default_factory=lambda: Settings(namespace="headroom-system"))
-    """Its settings."""
     now: float = NOW
-    """The time. [unix s]"""
     context: Context = field(init=False)
-    """What it knows."""
 
     def __post_init__(self) -> None:
         self.context = Context(self.settings, ManagerMetrics(), wall=lambda: self.now)
@@ -129,20 +124,6 @@ class World:
             self.recorder.look(self.context.cluster, name, NodeFilter(), self.now, self.context.steady())
         self.recorder.finish(self.context.cluster, self.now)
 
-    def tell(self, minutes: int, say: Callable[[float], None], *, every: int = 1) -> None:
-        """Let time pass up to now: each minute `say` lets the manager know of things, and the recorder looks.
-
-        Args:
-            minutes: how many.
-            say: called with the time. [unix s]
-            every: only at each such minute.
-        """
-        end = self.now
-        for minute in range(-minutes, 1, every):
-            self.now = end + 60.0 * minute
-            say(self.now)
-            self.look()
-
 
 def typical(**more: Any) -> World:  # noqa: ANN401 - settings of a World
     """One node that sells, with two pods of Prod and one of Mid."""
@@ -152,8 +133,3 @@ def typical(**more: Any) -> World:  # noqa: ANN401 - settings of a World
     world.put(the_node, metric(now=world.now), *prod, mid_pod("batch"))
     world.look()
     return world
-
-
-def wave(now: float, phase: float = 0.0) -> float:
-    """Between 0 and 1, up and down twice in three hours."""
-    return 0.5 + 0.5 * math.sin(2 * math.pi * now / 5400.0 + phase)

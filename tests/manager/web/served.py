@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from headroom.runtime.http.pages import Reply, Request, answer
@@ -28,16 +27,12 @@ class Stored(NodeMetrics):
         return self._stored.get(name)
 
 
-@dataclass
-class Answered:
+class Answered(NamedTuple):
     """An answer."""
 
     status: int
-    """Its status."""
     headers: dict[str, str]
-    """Its headers."""
     body: str
-    """Its content."""
 
     @property
     def json(self) -> Any:  # noqa: ANN401

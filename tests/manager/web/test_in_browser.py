@@ -32,11 +32,8 @@ class Page:
     """The page of a running manager."""
 
     stage: Stage
-    """The cluster."""
     manager: Manager
-    """The manager."""
     port: int
-    """Where the page is."""
 
     def url(self, path: str = "") -> str:
         """An address of it."""
@@ -109,7 +106,7 @@ async def _figure(tab: Tab, resource: str) -> dict[str, Any]:
     return found
 
 
-async def test_the_page_shows_the_cluster(page: Page, browser: int, tmp_path: Path) -> None:
+async def test_the_page_shows_the_cluster(page: Page, browser: int) -> None:
     """Pages load without any complaint of the browser, and plots show the numbers of the NodeMetric and the Node."""
     eventually(lambda: _shown(page, "ui-sells", "selling"), "the page shows that ui-sells sells")
     eventually(
@@ -122,9 +119,6 @@ async def test_the_page_shows_the_cluster(page: Page, browser: int, tmp_path: Pa
         rows = await tab.evaluate("[...document.querySelectorAll('table.list tbody tr')].map((row) => row.innerText)")
         assert len(rows) == 3
         assert any("ui-silent" in row and "no report" in row for row in rows)
-        for dark in (False, True):
-            await tab.look(dark=dark)
-            await tab.picture(tmp_path / f"cluster-{'dark' if dark else 'light'}.png")
         await tab.open(page.url("/nodes/ui-sells"))
         cpu, memory = await _figure(tab, "cpu"), await _figure(tab, "memory")
         metric_now = page.stage.cluster.api.get(f"{METRICS}/ui-sells")["status"]
@@ -134,10 +128,9 @@ async def test_the_page_shows_the_cluster(page: Page, browser: int, tmp_path: Pa
         assert page.stage.offers("ui-sells") == {MID_CPU: "4k", MID_MEMORY: str(10 * 2**30)}
         assert (memory["offered"][-1], memory["used"][-1]) == (10.0, 24.0)
         assert await tab.evaluate("document.querySelector('path.line.peak').getTotalLength() >= 0")
-        await tab.look(dark=False, width=400)
+        await tab.narrow(400)
         narrow = await tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         assert narrow, "the page scrolls sideways on a narrow screen"
-        await tab.picture(tmp_path / "node-narrow.png")
         assert tab.complaints == []
 
 

@@ -56,16 +56,16 @@ def test_waste_is_what_nobody_needs(world: World) -> None:
     [
         (Query(), ["c", "d", "a", "b"]),  # the most urgent first
         (Query(backwards=True), ["b", "a", "d", "c"]),
-        (Query(order="name"), ["a", "b", "c", "d"]),
-        (Query(order="cpu"), ["b", "a", "c", "d"]),  # what is not known comes last
-        (Query(order="cpu", backwards=True), ["a", "b", "c", "d"]),
-        (Query(order="waste-cpu"), ["b", "a", "c", "d"]),
-        (Query(order="report"), ["d", "a", "b", "c"]),
-        (Query(text="A"), ["a"]),
+        (Query(sort="name"), ["a", "b", "c", "d"]),
+        (Query(sort="cpu"), ["b", "a", "c", "d"]),  # what is not known comes last
+        (Query(sort="cpu", backwards=True), ["a", "b", "c", "d"]),
+        (Query(sort="waste-cpu"), ["b", "a", "c", "d"]),
+        (Query(sort="report"), ["d", "a", "b", "c"]),
+        (Query(q="A"), ["a"]),
         (Query(state="late"), ["d"]),
-        (Query(prediction="ready", order="name"), ["a", "b"]),
-        (Query(prediction="not ready", order="name"), ["c", "d"]),
-        (Query(text="none"), []),
+        (Query(prediction="ready", sort="name"), ["a", "b"]),
+        (Query(prediction="not ready", sort="name"), ["c", "d"]),
+        (Query(q="none"), []),
     ],
 )
 def test_lists_are_filtered_and_ordered(world: World, query: Query, names: list[str]) -> None:
@@ -76,7 +76,7 @@ def test_lists_are_filtered_and_ordered(world: World, query: Query, names: list[
 def test_every_order_works(world: World) -> None:
     """Whatever is sorted by, no node is lost."""
     for order in ORDERS:
-        assert select(world.recorder.rows.values(), Query(order=order)).found == 4
+        assert select(world.recorder.rows.values(), Query(sort=order)).found == 4
 
 
 def test_lists_have_pages(world: World) -> None:
@@ -91,9 +91,7 @@ def test_lists_have_pages(world: World) -> None:
     "query",
     [
         Query(),
-        Query(
-            text='a "b"&c', state="late", prediction="not ready", order="memory", backwards=True, page=7, length="24h"
-        ),
+        Query(q='a "b"&c', state="late", prediction="not ready", sort="memory", backwards=True, page=7, range="24h"),
     ],
 )
 def test_queries_survive_links(query: Query) -> None:
@@ -108,7 +106,7 @@ def test_odd_words_say_nothing() -> None:
     odd = {"page": "-1", "sort": "x", "state": "<b>", "range": "9y", "prediction": "", "backwards": "2"}
     assert Query.of(odd) == Query()
     assert Query.of({"page": "١"}) == Query()  # noqa: RUF001 - a digit elsewhere
-    assert len(Query.of({"q": "x" * 10_000}).text) == 253
+    assert len(Query.of({"q": "x" * 10_000}).q) == 253
 
 
 def test_nodes_that_join_while_a_list_is_made(world: World) -> None:

@@ -39,15 +39,7 @@ class NewBlock:
     """A block in the making; the caller holds the transaction."""
 
     def __init__(self, connection: sqlite3.Connection, tier: int, level: int, segment: int, times_ms: Integers) -> None:
-        """Stage a block.
-
-        Args:
-            connection: The open database.
-            tier: RAW or MINUTES.
-            level: How often it was merged; 0 as first flushed.
-            segment: The segment that it belongs to.
-            times_ms: shape (T,), rising. [milliseconds]
-        """
+        """Stage a block of a tier and segment, merged so often (level), of these times (T,), rising [milliseconds]."""
         self._connection, self._tier, self._times, self._samples = connection, tier, times_ms, 0
         row = (tier, level, STAGED, segment, int(times_ms[0]), int(times_ms[-1]), codec.encode_times(times_ms))
         insert = "INSERT INTO blocks (tier, level, state, run, start_ms, end_ms, times) VALUES (?, ?, ?, ?, ?, ?, ?)"

@@ -50,12 +50,7 @@ def to_steps(values: Floats, scale: Floats | float) -> Integers:
 
 
 def encode(fields: Sequence[Integers], present: Mask | None = None) -> bytes:
-    """Several equally long arrays as one chunk.
-
-    Args:
-        fields: int64 arrays, shape (N,) each.
-        present: Which of the block's times the N values belong to, shape (T,); None for all of them.
-    """
+    """Several equally long arrays, shape (N,), as one chunk, and which of the block's T times they have (None: all)."""
     parts = [_COUNT.pack(len(fields[0]), 0 if present is None else _PARTIAL)]
     if present is not None:
         parts.append(np.packbits(present).tobytes())
@@ -64,12 +59,7 @@ def encode(fields: Sequence[Integers], present: Mask | None = None) -> bytes:
 
 
 def decode(data: bytes, fields: int, times: int) -> tuple[list[Integers], Mask | None]:
-    """The arrays of a chunk, and which of the block's times they belong to (None: all).
-
-    Args:
-        data: What `encode` answered.
-        fields: How many arrays were encoded.
-        times: T, the number of times of the block.
+    """Undo `encode`: so many arrays, of a block of so many times.
 
     Raises:
         CodecError: The bytes are damaged.

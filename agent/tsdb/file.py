@@ -12,7 +12,6 @@ from agent.tsdb.recent import Recent
 from agent.tsdb.schema import StoreCorrupt, StoreUnavailable
 from agent.tsdb.settings import StoreSettings
 
-_SPARE_PAGES = 64
 _PATIENCE_SECONDS = 0.3
 
 
@@ -38,11 +37,7 @@ class DatabaseFile:
     def open(self, *, check: bool) -> Recent:
         """Open the file for writing, or begin a new one; what cannot be used is set aside.
 
-        Args:
-            check: Read the whole file for damage first.
-
-        Returns:
-            What of it belongs in memory.
+        To check is to read the whole file for damage first. Answers what of it belongs in memory.
 
         Raises:
             StoreUnavailable: It cannot be written now.
@@ -77,14 +72,6 @@ class DatabaseFile:
             self._close()
             self._unlock()
             self.is_lost = False
-
-    def is_at_bound(self) -> bool:
-        """Whether the file is as large as it may be, so that there is no room though the disk has some."""
-        if self.connection is None:
-            return False
-        pragmas = ("page_count", "max_page_count")
-        pages, most = (self.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas)
-        return bool(pages >= most - _SPARE_PAGES)
 
     def bound_log(self) -> None:
         """Empty a log that has grown too long, on the spot.

@@ -121,13 +121,9 @@ class Head:
         return not self._pages or self._pages[0].segment == self._pages[-1].segment
 
     def append(self, segment: int, time_ms: int, series: Sequence[int], amounts: Floats) -> None:
-        """Add one tick; within a segment, which is the newest or a new one, times rise strictly.
+        """Add one tick; within a segment, which is the newest or a new one, times [milliseconds] rise strictly.
 
-        Args:
-            segment: Its segment.
-            time_ms: When. [milliseconds]
-            series: Numbers of its series, shape (S,).
-            amounts: shape (S,). [steps]
+        Numbers of its series and their amounts [steps] have the shape (S,).
         """
         if not self._pages or not self._pages[-1].takes(self.next_number, segment, time_ms):
             self._pages.append(_Page(self.next_number, segment, len(series)))

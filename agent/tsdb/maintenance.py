@@ -50,12 +50,17 @@ class Maintenance:
         yield from blocks.sweep(file)
         yield from retention.shrink(file)
 
-    def free_space_at_once(self, file: sqlite3.Connection) -> None:
-        """Free a part of a file that has reached its bound, in one transaction; the work in progress must be over."""
-        with file:
-            file.execute("BEGIN")
-            for _ in self._free_space(file, self._settings.file_bytes * 7 // 8):
-                pass
+    def free_space_at_once(self, file: sqlite3.Connection) -> bool:
+        """Free a part of a full file, in one transaction; whether it could. The work in progress must be over."""
+        before = self.dropped
+        try:
+            with file:
+                file.execute("BEGIN")
+                for _ in self._free_space(file, self._settings.file_bytes * 7 // 8):
+                    pass
+        except sqlite3.Error:
+            self.dropped = before
+        return self.dropped > before
 
     def _flush(self, file: sqlite3.Connection, kept: Recent) -> Iterator[None]:
         head, block_ticks = kept.head, self._settings.block_ticks

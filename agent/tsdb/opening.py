@@ -31,10 +31,7 @@ _SIDE_FILES = ("-wal", "-shm", "-journal")
 def connect(path: Path, settings: StoreSettings, *, check: bool = True) -> sqlite3.Connection:
     """Open (or make) the database with the settings that the store relies on, at our schema.
 
-    Args:
-        path: The file, or `MEMORY`.
-        settings: Its bounds.
-        check: Read the whole file for damage first.
+    To check is to read the whole file for damage first.
 
     Raises:
         StoreUnavailable: The disk cannot be written now.

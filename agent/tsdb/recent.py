@@ -78,13 +78,7 @@ def flushed_through(connection: sqlite3.Connection) -> int:
 
 
 def write(connection: sqlite3.Connection, recent: Recent, number: int, most: int) -> int:
-    """Write ticks through, with the series that they need, in one transaction.
-
-    Args:
-        connection: The open file.
-        recent: What to write.
-        number: The first tick that is not in the file yet.
-        most: How many ticks at most.
+    """Write ticks through, from that number on and at most so many, with the series that they need; a transaction.
 
     Returns:
         The first tick that is not in the file then.

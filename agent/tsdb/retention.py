@@ -21,6 +21,7 @@ TRUST_MS: Final = DAY_MS
 REPORTED_MS: Final = 3_600_000
 """Twice the longest window of raw samples that reports read. [milliseconds]"""
 _PAGES_PER_STEP = 32
+_SPARE_PAGES = 64
 _KEEP_FREE_PAGES = 256
 _ORPHANS_PER_STEP = 256
 
@@ -42,14 +43,8 @@ def expire(connection: sqlite3.Connection, now_ms: int, raw_seconds: int, minute
 def trusted_now(now_ms: int, starts_ms: Integers, ends_ms: Integers, since_ms: Integers) -> int:
     """The time up to which the clock is believed: where it stood a day of recording ago, plus that day.
 
-    Args:
-        now_ms: What the clock says. [milliseconds]
-        starts_ms: Starts of the blocks in order of recording, shape (N,). [milliseconds]
-        ends_ms: Their ends, shape (N,). [milliseconds]
-        since_ms: How much was recorded after each, shape (N,). [milliseconds]
-
-    Returns:
-        Never later than now; the beginning of time when less than a day was recorded. [milliseconds]
+    Blocks are given in order of recording: starts, ends, and how much was recorded after each, shape (N,). It is never
+    later than now, and the beginning of time when less than a day was recorded. [milliseconds]
     """
     backed = np.flatnonzero(since_ms + ends_ms - starts_ms >= TRUST_MS)
     if not len(backed):
@@ -71,10 +66,17 @@ def delete_orphans(connection: sqlite3.Connection, in_head: Callable[[], set[int
 
 def used_bytes(connection: sqlite3.Connection) -> int:
     """Bytes of the file that hold something; the write-ahead log is apart."""
-    pages, free, size = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    query = (
+        "SELECT (page_count - freelist_count) * page_size "
+        "FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
     )
-    return int((pages - free) * size)
+    return int(connection.execute(query).fetchone()[0])
+
+
+def is_at_bound(connection: sqlite3.Connection) -> bool:
+    """Whether the file is as large as it may be, so that there is no room though the disk has some."""
+    query = "SELECT page_count > max_page_count - ? FROM pragma_page_count, pragma_max_page_count"
+    return bool(connection.execute(query, (_SPARE_PAGES,)).fetchone()[0])
 
 
 def free_space(connection: sqlite3.Connection, limit_bytes: int) -> Iterator[int]:

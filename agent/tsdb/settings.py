@@ -30,17 +30,11 @@ class StoreSettings:
     """How long to wait before a database that cannot be opened is tried again; memory stands in meanwhile. [s]"""
 
     def __post_init__(self) -> None:
-        positive = ("raw_seconds", "minute_days", "block_ticks", "memory_ticks", "wal_checkpoint_seconds")
-        for name in positive:
-            if getattr(self, name) <= 0:
-                raise ValueError(f"store setting {name} must be positive, got: {getattr(self, name)}")
         if self.memory_ticks < 3 * self.block_ticks:
             raise ValueError(
                 f"store setting memory_ticks must be at least three blocks ({3 * self.block_ticks} ticks), "
                 f"got: {self.memory_ticks}"
             )
-        if self.max_bytes < 4 * _MIB:
-            raise ValueError(f"store setting max_bytes must be at least 4 MiB, got: {self.max_bytes}")
 
     @property
     def file_bytes(self) -> int:

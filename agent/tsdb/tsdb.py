@@ -156,11 +156,9 @@ class Tsdb(Reader):
         self._maintenance.minute_days = max(self._settings.minute_days, int(np.ceil(window_days)) + 1)
 
     def maintain(self, now: float, seconds: float = _MAINTENANCE_SECONDS) -> None:
-        """Do a little of what is due: compress, merge, forget. Called between ticks.
+        """Do a little of what is due: compress, merge, forget. Called between ticks, at `now` [seconds since 1970].
 
-        Args:
-            now: The time. [seconds since 1970]
-            seconds: How long it may take, more or less; longer when it does not keep up.
+        It may take so many seconds, more or less; longer when it does not keep up.
 
         Raises:
             StoreUnavailable: It could not be written; tried again later.
@@ -296,17 +294,11 @@ class Tsdb(Reader):
             return opening.is_full(error) and self._freed_space()
 
     def _freed_space(self) -> bool:
-        if (file := self.connection) is None or not self._file.is_at_bound():
+        if (file := self.connection) is None or not retention.is_at_bound(file):
             return False
         log.warning("store %s is full: the oldest samples are dropped; a larger --store-max-mib keeps more", self.path)
-        before = self._maintenance.dropped
-        try:
-            self._maintenance.free_space_at_once(file)
-        except sqlite3.Error:
-            opening.roll_back(file)
-            return False
         self._file_extents.clear()
-        return self._maintenance.dropped > before
+        return self._maintenance.free_space_at_once(file)
 
     def _load(self, found: Recent, *, everything: bool = False) -> None:
         """Go on with what was read from a file, and the ticks that it lacks: all, when it begins anew."""

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from agent.numerics import aggregate
 from agent.numerics.aggregate import NoSamplesError
-from agent.numerics.arrays import BoolArray
 
 NAN = math.nan
 
@@ -80,20 +79,24 @@ def test_whole_cuts_off(value: float, whole: int) -> None:
     assert aggregate.whole(value, 1000) == whole
 
 
-def test_table_aligns_ticks() -> None:
+ONE, TWO, THREE = 1.0, 2.0, 3.0
+
+
+@pytest.mark.parametrize(
+    ("parts", "ticks", "rows"),
+    [
+        ([([ONE, TWO], [10.0, 20.0]), ([TWO, THREE], [5.0, 6.0])], [ONE, TWO, THREE], [[10.0, 20.0, NAN], [NAN, 5, 6]]),
+        ([([ONE, TWO], [1.0, 2.0])] * 2, [ONE, TWO], [[1.0, 2.0]] * 2),  # equal ticks, the usual case
+        ([([], [])], [], [[]]),
+    ],
+)
+def test_table_aligns_ticks(
+    parts: list[tuple[list[float], list[float]]], ticks: list[float], rows: list[list[float]]
+) -> None:
     """Series are put side by side over all ticks, with holes where one lacks a tick."""
-    ticks, values = aggregate.table(
-        [(np.array([1.0, 2.0]), np.array([10.0, 20.0])), (np.array([2.0, 3.0]), np.array([5.0, 6.0]))]
-    )
-    assert ticks.tolist() == [1.0, 2.0, 3.0]
-    np.testing.assert_array_equal(values, [[10.0, 20.0, NAN], [NAN, 5.0, 6.0]])
-
-
-def test_table_of_equal_ticks() -> None:
-    """Series with the same ticks, the usual case, give the same as the general way."""
-    ticks, values = aggregate.table([(np.array([1.0, 2.0]), np.array([1.0, 2.0]))] * 2)
-    assert ticks.tolist() == [1.0, 2.0]
-    assert values.tolist() == [[1.0, 2.0], [1.0, 2.0]]
+    found, values = aggregate.table([(np.array(times, float), np.array(own, float)) for times, own in parts])
+    assert found.tolist() == ticks
+    np.testing.assert_array_equal(values, rows)
 
 
 def test_table_of_nothing() -> None:
@@ -102,45 +105,22 @@ def test_table_of_nothing() -> None:
     assert (ticks.shape, values.shape) == ((0,), (0, 0))
 
 
-NEW = np.array([False])
-KNOWN = np.array([True])
-
-
-def test_total_skips_holes() -> None:
-    """A tick that a pod lacks between two of its samples has no sum; before and after it adds nothing."""
-    values = np.array([[1.0, 1.0, 1.0, 1.0], [NAN, 2.0, NAN, 2.0], [5.0, NAN, NAN, NAN]])
-    found = aggregate.total(values, np.repeat(NEW, 3), np.repeat(NEW, 3))
-    np.testing.assert_array_equal(found, [6.0, 3.0, NAN, 3.0])
-
-
 @pytest.mark.parametrize(
-    ("known_before", "still_there", "sums"),
+    ("rows", "known_before", "still_there", "sums"),
     [
-        (NEW, NEW, [NAN, 2.0, NAN]),  # it came and went: nothing is missing
-        (KNOWN, NEW, [NAN, 2.0, NAN]),  # alone, a hole and nothing look the same
+        # a hole between two samples; before and after a series adds nothing
+        ([[1, 1, 1, 1], [NAN, 2, NAN, 2], [5, NAN, NAN, NAN]], [0, 0, 0], [0, 0, 0], [6, 3, NAN, 3]),
+        ([[NAN, 2, NAN]], [0], [0], [NAN, 2, NAN]),  # a tick without any sample is unknown, not zero
+        ([[NAN, 2, NAN]], [1], [0], [NAN, 2, NAN]),  # alone, a hole and nothing look the same
+        ([[1, 1, 1], [NAN, 2, NAN]], [1, 0], [1, 0], [1, 3, 1]),  # began at the second tick, ended there
+        ([[1, 1, 1], [NAN, 2, NAN]], [1, 1], [1, 0], [NAN, 3, 1]),  # the first tick lacks it
+        ([[1, 1, 1], [NAN, 2, NAN]], [1, 0], [1, 1], [1, 3, NAN]),  # the last tick lacks it
+        ([[1, 1], [NAN, NAN]], [1, 1], [1, 1], [NAN, NAN]),  # there, but not measured at all
     ],
 )
-def test_total_of_one(known_before: BoolArray, still_there: BoolArray, sums: list[float]) -> None:
-    """A tick without any sample is unknown, not zero."""
-    np.testing.assert_array_equal(aggregate.total(np.array([[NAN, 2.0, NAN]]), known_before, still_there), sums)
-
-
-@pytest.mark.parametrize(
-    ("known_before", "still_there", "sums"),
-    [
-        (NEW, NEW, [1.0, 3.0, 1.0]),  # began at the second tick, ended there
-        (KNOWN, NEW, [NAN, 3.0, 1.0]),  # the first tick lacks it
-        (NEW, KNOWN, [1.0, 3.0, NAN]),  # the last tick lacks it
-    ],
-)
-def test_total_expects_known_pods(known_before: BoolArray, still_there: BoolArray, sums: list[float]) -> None:
+def test_total_skips_holes(
+    rows: list[list[float]], known_before: list[int], still_there: list[int], sums: list[float]
+) -> None:
     """A pod known before is expected from the start, one still there to the end: its lack makes the sum unknown."""
-    values = np.array([[1.0, 1.0, 1.0], [NAN, 2.0, NAN]])
-    found = aggregate.total(values, np.append(KNOWN, known_before), np.append(KNOWN, still_there))
+    found = aggregate.total(np.array(rows, float), np.array(known_before, bool), np.array(still_there, bool))
     np.testing.assert_array_equal(found, sums)
-
-
-def test_total_without_a_known_pod() -> None:
-    """A pod that is there but was not measured at all makes every sum unknown."""
-    values = np.array([[1.0, 1.0], [NAN, NAN]])
-    assert np.isnan(aggregate.total(values, np.repeat(KNOWN, 2), np.repeat(KNOWN, 2))).all()

@@ -52,16 +52,11 @@ def test_older_samples_count_less() -> None:
     assert bank.effective_samples(ROW)[0] == pytest.approx(1.5**2 / 1.25)
 
 
-def test_one_sample_has_no_spread() -> None:
-    """One sample: its value, no deviation, n_eff 1, and nothing divides by zero."""
-    bank = learned([5.0], [0.0])
-    assert (bank.mean(ROW)[0], bank.stdev(ROW)[0], bank.effective_samples(ROW)[0]) == (5.0, 0.0, 1.0)
-
-
-def test_empty_row_is_zero() -> None:
-    """A row without samples answers zeros."""
-    bank = MomentsBank(HALF_LIFE, rows=1)
-    assert (bank.mean(ROW)[0], bank.stdev(ROW)[0], bank.effective_samples(ROW)[0]) == (0.0, 0.0, 0.0)
+@pytest.mark.parametrize(("samples", "answers"), [([], (0.0, 0.0, 0.0)), ([5.0], (5.0, 0.0, 1.0))])
+def test_few_samples_have_no_spread(samples: list[float], answers: tuple[float, float, float]) -> None:
+    """Nothing answers zeros; one sample its value, no deviation, n_eff 1. Nothing divides by zero."""
+    bank = learned(samples, [0.0])
+    assert (bank.mean(ROW)[0], bank.stdev(ROW)[0], bank.effective_samples(ROW)[0]) == answers
 
 
 def test_large_values_keep_spread() -> None:

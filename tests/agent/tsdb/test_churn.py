@@ -9,7 +9,7 @@ from agent.samples import CPU, Sample
 from agent.tsdb.catalog import Catalog, SeriesSelector
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
-from tests.agent.tsdb.ticks import START, connection
+from tests.agent.tsdb.ticks import START
 
 SETTINGS = StoreSettings(block_ticks=10, memory_ticks=30)
 STEP = 60.0
@@ -90,25 +90,6 @@ def test_series_may_come_back(tmp_path: Path) -> None:
         assert len(store.minutes(CPU, START - 2 * STEP, when + STEP)["back"]) == 80
     with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
         assert store.window(CPU, "back", START - 2 * STEP, when).values.tolist() == [1.0, *[2.0] * 79]
-
-
-def test_departed_series_leave_the_file(tmp_path: Path) -> None:
-    """When the last minute of a pod has gone its name goes too."""
-    with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=10, memory_ticks=30, raw_seconds=600)) as store:
-        now = _churn(store, 60)
-        for number in range(1, 260):
-            when = now + number * 600.0
-            store.append(when, [Sample(CPU, "node", when, 6.0)])
-            store.maintain(when, seconds=1.0)
-        store.set_minute_retention(0)
-        connection(store).execute("UPDATE blocks SET state = 2 WHERE end_ms < ?", (round(now * 1000) + 60_000,))
-        store._maintenance._swept = False
-        for _ in range(50):
-            when += 601.0
-            store.append(when, [Sample(CPU, "node", when, 6.0)])
-            store.maintain(when, seconds=1.0)
-        names = {row[0] for row in connection(store).execute("SELECT entity FROM series")}
-        assert names == {"node"}
 
 
 def test_catalog_keeps_what_is_named() -> None:

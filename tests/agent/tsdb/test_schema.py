@@ -1,15 +1,13 @@
 """Schema versions: an older file is set aside, a newer one is left alone."""
 
-import contextlib
 import logging
-import sqlite3
 from pathlib import Path
 
 import pytest
 
 from agent.samples import CPU
 from agent.tsdb import schema
-from agent.tsdb.schema import StoreCorrupt, StoreError, StoreNewer
+from agent.tsdb.schema import StoreNewer
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.tsdb.ticks import START, connection, fill
 
@@ -26,14 +24,6 @@ def test_older_schema_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert len(list(tmp_path.glob("t.db.damaged-*"))) >= 1
 
 
-def test_new_file_is_ours() -> None:
-    """What is made is what is looked for."""
-    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as file:
-        assert not schema.check(file, Path("t.db"))
-        schema.create(file)
-        assert schema.check(file, Path("t.db"))
-
-
 def test_newer_schema_is_refused(tmp_path: Path) -> None:
     """A database of a newer version is left alone, byte for byte, and the way out is named."""
     path = tmp_path / "t.db"
@@ -45,9 +35,3 @@ def test_newer_schema_is_refused(tmp_path: Path) -> None:
         Tsdb.open(path)
     assert path.read_bytes() == before
     assert not list(tmp_path.glob("t.db.*-*"))
-
-
-def test_refusals_are_told_apart() -> None:
-    """A handler of damage does not handle a newer version."""
-    assert issubclass(StoreNewer, StoreError)
-    assert not issubclass(StoreNewer, StoreCorrupt)

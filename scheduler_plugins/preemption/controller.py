@@ -16,24 +16,21 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from headroom.cluster.pod import workload_key
 from headroom.kube import ApiError, ApiServer, ApiUnavailable
 from headroom.kube.lease import LeaseFollower
 from headroom.runtime.clocks import Clocks
-from scheduler_plugins.preemption import events, hold_writer
+from scheduler_plugins.preemption import events
 from scheduler_plugins.preemption.equivalence import EquivalenceClass
 from scheduler_plugins.preemption.evaluator import Evaluator
 from scheduler_plugins.preemption.events import PreemptionEventRecorder, named
-from scheduler_plugins.preemption.eviction import grace_of
-from scheduler_plugins.preemption.eviction_backoff import EvictionBackoff, WorkloadBackoff
-from scheduler_plugins.preemption.hold_reconciler import Evictions, HoldReconciler
+from scheduler_plugins.preemption.eviction import Evictor
+from scheduler_plugins.preemption.hold_reconciler import HoldReconciler
 from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.preemption.over_max import OverMax
 from scheduler_plugins.preemption.pending import Pending
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided
 from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 
 INTERVAL_SECONDS: Final = 1.0  # how often we look when nothing tells us to [s]
@@ -76,25 +73,18 @@ class Controller:
         self._evaluator = evaluator
         self._cluster: QuotaCluster = evaluator.cluster
         self._pending = pending
-        self._api = api
         self._leader = leader
         self._recorder = recorder
         self._metrics = metrics
         self._clocks = clocks or Clocks()
-        self._back_off = EvictionBackoff(settings.back_off_seconds, settings.longest_back_off_seconds)
-        self._guard = WorkloadBackoff(self._back_off)
-        self._evictions = Evictions(settings, api, leader, recorder, metrics, self._clocks.wall, self._clocks.monotonic)
-        self._hold_reconciler = HoldReconciler(self._evictions, evaluator, pending, self._guard, self._clocks.monotonic)
+        self._evictor = Evictor(settings, api, leader, recorder, metrics, self._clocks)
+        self._holds = HoldReconciler(self._evictor, evaluator, pending)
+        self.bound = self._holds.bound
         self._equivalence_class = EquivalenceClass(self._cluster, evaluator.cache)
         self._spent, self._rested = 0.0, float("-inf")
         self._over_max = OverMax(settings.over_max, self._cluster, recorder, metrics, self._clocks.monotonic)
         self._undecided: dict[str, _Undecided] = {}
-        self._expired: dict[str, Hold] = {}
         self._turn: tuple[str, ...] = ()
-
-    def bound(self, uid: str) -> None:
-        """A pod with a hold was seen bound."""
-        self._evictions.bound(uid)
 
     async def reconcile(self) -> None:
         """Go on with what was begun, then decide for those who wait.
@@ -107,10 +97,9 @@ class Controller:
         self._tell_allowed()
         if not self._leader.leads():
             return
-        self._guard.reconcile(self._cluster.pods, self._clocks.monotonic())
+        self._holds.note_ended()
         if not self._settings.dry_run:
-            await self._report_expired()
-            await self._hold_reconciler.reconcile(self._clocks.wall())
+            await self._holds.reconcile()
         await self._reconcile_over_max()
         await self._decide_for_all()
         self._metrics.rounds.inc()
@@ -120,10 +109,10 @@ class Controller:
         for pod, note in self._over_max.reconcile():
             if self._settings.dry_run:
                 self._recorder.explain(pod, "Normal", events.DRY_RUN, f"Would evict it. {note}")
-            elif not self._evictions.may_take():
+            elif not self._evictor.allows():
                 return
             else:
-                await self._evictions.give_back(pod, note)
+                await self._evictor.evict(pod, note)
 
     # Those who wait
 
@@ -137,7 +126,7 @@ class Controller:
                 and not pod.node
                 and not pod.terminating
                 and ledger.quota(pod.namespace) is not None
-                and not (pod.hold is not None and pod.hold.lasts(present) and not self._lost(pod.hold))
+                and not (pod.hold is not None and pod.hold.lasts(present) and not self._holds.lost(pod.hold))
                 and uid not in ledger.tentative  # it was answered for just now, and is on its way
                 and not self._cluster.preemption_grants.has(uid, now)  # kube-scheduler may be evicting for it itself
             ):
@@ -168,7 +157,7 @@ class Controller:
                 return
             if self._cluster.pods.get(pod.uid) is not pod:
                 continue  # it has changed while others were decided about
-            if not self._settings.dry_run and not self._evictions.may_take():
+            if not self._settings.dry_run and not self._evictor.allows():
                 self._metrics.decisions.labels("throttled").inc()
                 return  # nobody may be evicted for any of them now, so that there is nothing to decide
             try:
@@ -200,13 +189,13 @@ class Controller:
 
     def _is_due(self, pod: QuotaPod, steady: float) -> bool:
         known = self._undecided.get(pod.uid)
-        if self._hold_reconciler.rests(pod.uid):
+        if self._holds.rests(pod.uid):
             return False
         return known is None or known.version not in {None, self._cluster.version} or steady >= known.until
 
     def _barred(self, pod: QuotaPod) -> frozenset[str]:
         """Nodes that are no place for a pod for now."""
-        barred = frozenset(self._hold_reconciler.barred(pod))
+        barred = frozenset(self._holds.barred(pod))
         if pod.hold is not None and any(uid in self._cluster.pods for uid in pod.hold.victims):
             barred |= {pod.hold.node}  # who was to leave there has not left in time
         return barred
@@ -247,7 +236,7 @@ class Controller:
         self._recorder.explain(pod, "Warning", events.WITHHELD, f"Nobody is evicted for it: {why}")
 
     async def _act(self, pod: QuotaPod, decision: Decision) -> None:
-        if (until := self._guarded(pod)) > 0:
+        if (until := self._holds.backoff_seconds(pod)) > 0:
             self._metrics.decisions.labels("guarded").inc()
             wait = min(until, _LONGEST_WAIT_SECONDS)
             self._undecided[pod.uid] = _Undecided(self._cluster.version, wait, self._clocks.monotonic() + wait)
@@ -259,46 +248,11 @@ class Controller:
                 self._cluster.version, _LONGEST_WAIT_SECONDS, self._clocks.monotonic() + _LONGEST_WAIT_SECONDS
             )
             self._recorder.explain(pod, "Normal", events.DRY_RUN, f"Would evict {whom}")
-        elif await self._hold(pod, decision):
+        elif await self._holds.hold(pod, decision):
             self._metrics.decisions.labels("held").inc()
             self._recorder.did(pod, "Normal", events.RECLAIMING, f"Evicting {whom}")
         else:
             self._metrics.decisions.labels("changed").inc()
-
-    def _guarded(self, pod: QuotaPod) -> float:
-        """How long nobody is evicted for a pod, after attempts that came to nothing. [s]"""
-        own = 0.0
-        if pod.hold is not None and not self._lost(pod.hold):
-            own = self._back_off.ends(pod.hold) - self._cluster.present(self._clocks.wall())
-        workload = workload_key(pod.json or {})
-        return max(own, self._guard.waits(workload, self._clocks.monotonic()) if workload else 0.0)
-
-    def _lost(self, hold: Hold) -> bool:
-        """Whether the node is gone on which room was held."""
-        return hold.node not in self._cluster.nodes
-
-    async def _hold(self, pod: QuotaPod, decision: Decision) -> bool:
-        """Write down who has to leave; whether that is so."""
-        leaving = [victim for victim in decision.victims if not victim.terminating]
-        graces = await asyncio.gather(*(grace_of(self._api, victim) for victim in leaving))
-        known = [grace for grace in graces if grace is not None]
-        if len(known) < len(leaving):
-            return False  # somebody is not as known here any more
-        longest = max(known, default=0.0)
-        attempt = 1
-        if pod.hold is not None:  # one whose node went was no attempt in vain
-            attempt = pod.hold.attempt + (not self._lost(pod.hold))
-        now = self._clocks.wall()
-        until = round(self._cluster.present(now) + longest + self._settings.hold_seconds, 3)
-        victims, relief = tuple(victim.uid for victim in decision.victims), self._evaluator.relief(decision)
-        hold = Hold(decision.node, until, victims, attempt, relief)
-        written = await hold_writer.write(self._api, pod, hold, now, nominate=True)
-        if written is None:
-            return False
-        hold_writer.take(self._cluster, written)
-        self._evictions.began(pod.uid, decision.arithmetic)
-        _LOG.info("Room for pod %s: %s leave for node %s", pod.key, named(decision.victims), decision.node)
-        return True
 
     # What kube-scheduler's own preemption does
 
@@ -324,41 +278,6 @@ class Controller:
         """Whether there are victims, and all of them are gone or about to go."""
         known = [self._cluster.pods.get(victim.uid) for victim in victims]
         return bool(known) and all(pod is None or pod.terminating for pod in known)
-
-    # Holds that have expired
-
-    async def _report_expired(self) -> None:
-        """A pod that has not used its room in time has no claim to it any more, also not by nomination."""
-        wall = self._clocks.wall()
-        now = self._cluster.present(wall)
-        self._expired = {uid: hold for uid, hold in self._expired.items() if self._pending.shown.get(uid) == hold}
-        for uid, hold in list(self._pending.shown.items()):
-            pod = self._cluster.pods.get(uid)
-            if now < hold.until or self._expired.get(uid) == hold or pod is None or pod.node or pod.terminating:
-                continue
-            if pod.nominated and pod.nominated == hold.node and not await self._unnominate(pod, hold, wall):
-                continue
-            self._expired[uid] = hold
-            if not hold.victims:
-                continue  # it was withdrawn
-            if now - hold.until > self._back_off.after(hold.attempt):
-                continue  # long ago: it has been told then
-            self._metrics.decisions.labels("expired").inc()
-            again = max(self._back_off.ends(hold) - now, 0.0)
-            note = (
-                f"The room held on {hold.node} was not used in time; nobody is evicted for it in the next {again:.0f} s"
-            )
-            self._recorder.did(pod, "Warning", events.EXPIRED, note)
-
-    async def _unnominate(self, pod: QuotaPod, hold: Hold, now: float) -> bool:
-        """Take a pod's nomination away; whether there is nothing more to try."""
-        try:
-            return await hold_writer.write(self._api, pod, hold, now, nominate=False) is not None
-        except (ApiError, ApiUnavailable) as error:
-            if not error.about_object:
-                raise
-            _LOG.warning("The nomination of pod %s stays: %s", pod.key, error)
-            return True
 
 
 def rank(pod: QuotaPod) -> tuple[int, float, str]:

@@ -1,15 +1,23 @@
 """One eviction at the API server: the pod is looked at once more, then it has to leave, never by force."""
 
 import contextlib
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
 from headroom.cluster.pod import is_terminal
 from headroom.kube import STRATEGIC_MERGE_PATCH, ApiError, ApiServer, ApiUnavailable, paths
+from headroom.kube.lease import LeaseFollower
+from headroom.runtime.clocks import Clocks
+from headroom.runtime.token_bucket import TokenBucket
+from scheduler_plugins.preemption import events
+from scheduler_plugins.preemption.events import PreemptionEventRecorder
+from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.preemption.selection.context import BudgetsRule
+from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.pod import QuotaPod
 
 LONGEST_GRACE_SECONDS: Final = 3600.0  # a longer grace period of a victim counts as this long for a hold [s]
@@ -18,6 +26,7 @@ REASON: Final = "PreemptionByScheduler"  # its reason, as kube-scheduler's own p
 
 _DEFAULT_GRACE_SECONDS: Final = 30
 _ATTEMPTS: Final = 3  # how often a pod is told to leave that changes meanwhile
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Evicted(StrEnum):
@@ -159,3 +168,31 @@ def _by_budget(error: ApiUnavailable) -> bool:
 
 def _path(pod: QuotaPod) -> str:
     return paths.pod(pod.namespace, pod.name)
+
+
+@dataclass(slots=True)
+class Evictor:
+    """Evicts pods one by one, not too many of them, and reports it."""
+
+    settings: PreemptionSettings  # how many, and by which rule
+    api: ApiServer  # a session that writes only while this replica leads
+    leader: LeaseFollower  # whether it does
+    recorder: PreemptionEventRecorder  # writes Events
+    metrics: PreemptionMetrics  # where it is counted
+    clocks: Clocks
+    _tokens: TokenBucket = field(default_factory=TokenBucket)
+
+    def allows(self) -> bool:
+        """Whether one more may be evicted now."""
+        burst, refill = self.settings.eviction_burst, 1 / self.settings.evictions_per_second
+        return self.leader.leads() and self._tokens.left(burst, refill, self.clocks.monotonic()) > 0
+
+    async def evict(self, victim: QuotaPod, note: str) -> Outcome:
+        """Evict a pod, and report why. Raises what `evict` does."""
+        self._tokens.take(1 / self.settings.evictions_per_second, self.clocks.monotonic())
+        outcome = await evict(self.api, victim, self.settings.disruption_budgets, note, self.clocks.wall())
+        self.metrics.evictions.labels(outcome.result).inc()
+        if outcome.result is Evicted.EVICTED:
+            _LOG.info("Pod %s: %s", victim.key, note)
+            self.recorder.did(victim, "Normal", events.PREEMPTED, note)
+        return outcome

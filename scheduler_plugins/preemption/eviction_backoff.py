@@ -10,25 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headroom.runtime.backoff import Backoff
-from scheduler_plugins.quota.hold import Hold
 
 EARLY_SECONDS: Final = 60.0  # a pod that ends within this time after room was made for it did not need it much [s]
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionBackoff:
-    """How long to wait after the n-th attempt that came to nothing."""
-
-    first_seconds: float  # after the first [s]
-    longest_seconds: float  # at most [s]
-
-    def after(self, attempts: int) -> float:
-        """Twice as long each time. [s]"""
-        return Backoff(self.first_seconds, self.longest_seconds).after(attempts)
-
-    def ends(self, hold: Hold) -> float:
-        """When a pod may try again whose hold expires, or has expired. [unix s]"""
-        return hold.until + self.after(hold.attempt)
 
 
 @dataclass(slots=True)
@@ -41,7 +24,7 @@ class _Strikes:
 class WorkloadBackoff:
     """Workloads whose pods ended early."""
 
-    back_off: EvictionBackoff  # how long they wait
+    backoff: Backoff  # how long they wait
     _made: dict[str, tuple[str, float]] = field(default_factory=dict)
     _strikes: dict[str, _Strikes] = field(default_factory=dict)
 
@@ -67,10 +50,10 @@ class WorkloadBackoff:
                 del self._made[uid]
                 if now - when < EARLY_SECONDS:
                     count = self._strikes[workload].count + 1 if workload in self._strikes else 1
-                    self._strikes[workload] = _Strikes(count, now + self.back_off.after(count))
+                    self._strikes[workload] = _Strikes(count, now + self.backoff.after(count))
             elif now - when >= EARLY_SECONDS:
                 del self._made[uid]
-        peace = self.back_off.longest_seconds
+        peace = self.backoff.longest_seconds
         for workload in [name for name, each in self._strikes.items() if now >= each.until + peace]:
             del self._strikes[workload]
 

@@ -2,26 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION
 from headroom.cluster.pod import workload_key
-from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
-from headroom.kube.lease import LeaseFollower
-from headroom.runtime.token_bucket import TokenBucket
+from headroom.kube import ApiError, ApiUnavailable, paths
+from headroom.runtime.backoff import Backoff
 from scheduler_plugins.preemption import events, hold_writer
 from scheduler_plugins.preemption.evaluator import Evaluator, as_asked
-from scheduler_plugins.preemption.events import PreemptionEventRecorder
-from scheduler_plugins.preemption.eviction import Evicted, Outcome, evict
+from scheduler_plugins.preemption.events import named
+from scheduler_plugins.preemption.eviction import Evicted, Evictor, Outcome, grace_of
 from scheduler_plugins.preemption.eviction_backoff import WorkloadBackoff
-from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.preemption.pending import Pending
 from scheduler_plugins.preemption.selection.context import budget_is_about
 from scheduler_plugins.preemption.selection.decide import Decision
-from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
@@ -37,83 +34,6 @@ _LONG_WAKE_SECONDS: Final = 4.0
 _LOG: Final = logging.getLogger(__name__)
 
 
-class Evictions:
-    """Evictions one by one, not too many of them, and what is told of them.
-
-    Args:
-        settings: how many, and by which rule.
-        api: a session that writes only while this replica leads.
-        leader: whether it does.
-        recorder: writes Events.
-        metrics: where it is counted.
-        wall: times that objects bear. [unix s]
-        monotonic: a clock that never jumps. [s]
-    """
-
-    def __init__(
-        self,
-        settings: PreemptionSettings,
-        api: ApiServer,
-        leader: LeaseFollower,
-        recorder: PreemptionEventRecorder,
-        metrics: PreemptionMetrics,
-        wall: Callable[[], float],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self.settings = settings
-        self.api = api
-        self.recorder = recorder
-        self.metrics = metrics
-        self.wall = wall
-        self._leader = leader
-        self._monotonic = monotonic
-        self._tokens = TokenBucket()
-        self._begun: dict[str, tuple[str, float]] = {}
-
-    def began(self, uid: str, arithmetic: str) -> None:
-        """Remember why room is made for a pod, and since when."""
-        self._begun[uid] = arithmetic, self._monotonic()
-
-    def bound(self, uid: str) -> None:
-        """A pod for which room was made has its node."""
-        if uid in self._begun:
-            self.metrics.bound_after.observe(self._monotonic() - self._begun.pop(uid)[1])
-
-    def forget(self, there: AbstractSet[str]) -> None:
-        """Forget pods that no room is made for any more."""
-        self._begun = {uid: begun for uid, begun in self._begun.items() if uid in there}
-
-    def may_take(self) -> bool:
-        """Whether one more may be evicted now."""
-        refill = 1 / self.settings.evictions_per_second
-        return self._leader.leads() and self._tokens.left(self.settings.eviction_burst, refill, self._monotonic()) > 0
-
-    async def evict(self, victim: QuotaPod, pod: QuotaPod, node: str, arithmetic: str) -> Outcome:
-        """Evict a pod for another one, and tell it.
-
-        Raises:
-            ApiError: it cannot be read.
-            ApiUnavailable: the API server is away, or this replica does not lead any more.
-        """
-        why, _ = self._begun.get(pod.uid, (arithmetic, 0.0))
-        return await self.give_back(victim, f"Evicted for pod {pod.key}, which goes to {node}: {why}")
-
-    async def give_back(self, victim: QuotaPod, note: str) -> Outcome:
-        """Evict a pod and tell why.
-
-        Raises:
-            ApiError: it cannot be read.
-            ApiUnavailable: the API server is away, or this replica does not lead any more.
-        """
-        self._tokens.take(1 / self.settings.evictions_per_second, self._monotonic())
-        outcome = await evict(self.api, victim, self.settings.disruption_budgets, note, self.wall())
-        self.metrics.evictions.labels(outcome.result).inc()
-        if outcome.result is Evicted.EVICTED:
-            _LOG.info("Pod %s: %s", victim.key, note)
-            self.recorder.did(victim, "Normal", events.PREEMPTED, note)
-        return outcome
-
-
 @dataclass(slots=True)
 class _Requeue:
     """A pod whose room is free and that is not bound yet."""
@@ -126,15 +46,35 @@ class _Requeue:
 class HoldReconciler:
     """Goes on with every hold until its pod is bound, gone, or late."""
 
-    evictions: Evictions  # how somebody is evicted
-    evaluator: Evaluator  # decides
+    evictor: Evictor
+    evaluator: Evaluator
     pending: Pending  # which holds the watch has shown
-    guard: WorkloadBackoff  # knows for whom room was made
-    monotonic: Callable[[], float]  # a clock that never jumps [s]
     _barred: dict[str, dict[str, float]] = field(default_factory=dict)
     _again: dict[str, float] = field(default_factory=dict)
     _rests: dict[str, float] = field(default_factory=dict)
     _wakes: dict[str, _Requeue] = field(default_factory=dict)
+    _begun: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _expired: dict[str, Hold] = field(default_factory=dict)
+    _backoff: Backoff = field(init=False)
+    _workloads: WorkloadBackoff = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = self.evictor.settings
+        self._backoff = Backoff(settings.back_off_seconds, settings.longest_back_off_seconds)
+        self._workloads = WorkloadBackoff(self._backoff)
+
+    def bound(self, uid: str) -> None:
+        """A pod with a hold was seen bound."""
+        if uid in self._begun:
+            self.evictor.metrics.bound_after.observe(self.monotonic() - self._begun.pop(uid)[1])
+
+    def note_ended(self) -> None:
+        """Note which pods ended soon after room was made for them."""
+        self._workloads.reconcile(self._cluster.pods, self.monotonic())
+
+    def monotonic(self) -> float:
+        """The time of a clock that never jumps. [s]"""
+        return self.evictor.clocks.monotonic()
 
     @property
     def _cluster(self) -> QuotaCluster:
@@ -149,16 +89,61 @@ class HoldReconciler:
         now = self.monotonic()
         return {node for node, until in self._barred.get(pod.uid, {}).items() if now < until}
 
-    async def reconcile(self, now: float) -> None:
+    # Making a hold
+
+    def backoff_seconds(self, pod: QuotaPod) -> float:
+        """How long nobody is evicted for a pod, after attempts that came to nothing. [s]"""
+        own = 0.0
+        if pod.hold is not None and not self.lost(pod.hold):
+            own = self._may_try_again(pod.hold) - self._cluster.present(self.evictor.clocks.wall())
+        workload = workload_key(pod.json or {})
+        return max(own, self._workloads.waits(workload, self.monotonic()) if workload else 0.0)
+
+    def _may_try_again(self, hold: Hold) -> float:
+        """When somebody may be evicted again for a pod whose hold expires, or has expired. [unix s]"""
+        return hold.until + self._backoff.after(hold.attempt)
+
+    def lost(self, hold: Hold) -> bool:
+        """Whether the node is gone on which room was held."""
+        return hold.node not in self._cluster.nodes
+
+    async def hold(self, pod: QuotaPod, decision: Decision) -> bool:
+        """Write down who has to leave; whether that is so."""
+        leaving = [victim for victim in decision.victims if not victim.terminating]
+        graces = await asyncio.gather(*(grace_of(self.evictor.api, victim) for victim in leaving))
+        known = [grace for grace in graces if grace is not None]
+        if len(known) < len(leaving):
+            return False  # somebody is not as known here any more
+        longest = max(known, default=0.0)
+        attempt = 1
+        if pod.hold is not None:  # one whose node went was no attempt in vain
+            attempt = pod.hold.attempt + (not self.lost(pod.hold))
+        now = self.evictor.clocks.wall()
+        until = round(self._cluster.present(now) + longest + self.evictor.settings.hold_seconds, 3)
+        victims, relief = tuple(victim.uid for victim in decision.victims), self.evaluator.relief(decision)
+        hold = Hold(decision.node, until, victims, attempt, relief)
+        written = await hold_writer.write(self.evictor.api, pod, hold, now, nominate=True)
+        if written is None:
+            return False
+        hold_writer.take(self._cluster, written)
+        self._begun[pod.uid] = decision.arithmetic, self.monotonic()
+        _LOG.info("Room for pod %s: %s leave for node %s", pod.key, named(decision.victims), decision.node)
+        return True
+
+    # Going on with it
+
+    async def reconcile(self) -> None:
         """Go on with every hold, in the order in which pods are served.
 
         Raises:
             ApiError: the API server refuses something.
             ApiUnavailable: the API server is away, or this replica does not lead any more.
         """
+        await self._report_expired()
+        now = self.evictor.clocks.wall()
         holders = self._cluster.holding(now)
         there = {holder.uid for holder in holders}
-        self.evictions.forget(there)
+        self._begun = {uid: begun for uid, begun in self._begun.items() if uid in there}
         self._again = {uid: when for uid, when in self._again.items() if uid in there}
         self._wakes = {uid: requeue for uid, requeue in self._wakes.items() if uid in there}
         self._rests = {uid: until for uid, until in self._rests.items() if self.monotonic() < until}
@@ -184,7 +169,7 @@ class HoldReconciler:
         self._again[uid] = self.monotonic() + _AGAIN_SECONDS
         if (pod := self._cluster.pods.get(uid)) is not None:
             note = f"The room held for it cannot be seen to: {error}"
-            self.evictions.recorder.explain(pod, "Warning", events.WITHHELD, note)
+            self.evictor.recorder.explain(pod, "Warning", events.WITHHELD, note)
 
     async def _go_on(self, uid: str) -> None:
         pod = self._cluster.pods.get(uid)  # as it is now: others were gone on with since the holders were listed
@@ -203,12 +188,14 @@ class HoldReconciler:
     async def _evict(self, pod: QuotaPod, hold: Hold, staying: Sequence[QuotaPod]) -> None:
         untouched = len(staying) == len(hold.victims)
         try:
-            decision = self.evaluator(as_asked(pod), self.evictions.wall(), [hold.node], hold)
+            decision = self.evaluator(as_asked(pod), self.evictor.clocks.wall(), [hold.node], hold)
         except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not stop the others
             self._not_taken(pod.uid, error)
             return
         right = {victim.uid for victim in decision.victims} if isinstance(decision, Decision) else set()
-        asked = self._cluster.preemption_grants.has(pod.uid, self.evictions.wall())  # while the hold was being written
+        asked = self._cluster.preemption_grants.has(
+            pod.uid, self.evictor.clocks.wall()
+        )  # while the hold was being written
         if untouched and (asked or right != set(hold.victims)):
             why = "kube-scheduler evicts for it itself" if asked else "the cluster has changed"
             await self._withdraw(pod, hold, why)
@@ -221,9 +208,10 @@ class HoldReconciler:
             _LOG.debug("Nobody leaves for pod %s yet: it, or a quota, is not as it is known here", pod.key)
             return
         for victim in sorted(leaving, key=self._is_unprotected):  # who may be refused comes first
-            if not self.evictions.may_take():
+            if not self.evictor.allows():
                 return
-            outcome = await self.evictions.evict(victim, pod, hold.node, decision.arithmetic)
+            why, _ = self._begun.get(pod.uid, (decision.arithmetic, 0.0))
+            outcome = await self.evictor.evict(victim, f"Evicted for pod {pod.key}, which goes to {hold.node}: {why}")
             if outcome.result in (Evicted.BUDGET, Evicted.REFUSED):
                 await self._refused(pod, hold, victim, outcome, untouched=untouched)
                 return
@@ -231,7 +219,7 @@ class HoldReconciler:
             self._leaves(victim)
             workload = workload_key(pod.json or {})
             if outcome.result is Evicted.EVICTED and workload is not None:
-                self.guard.freed_resources(pod.uid, workload, self.monotonic())
+                self._workloads.freed_resources(pod.uid, workload, self.monotonic())
 
     def _is_unprotected(self, victim: QuotaPod) -> bool:
         return not any(budget_is_about(budget, victim) for budget in self._cluster.budgets)
@@ -243,7 +231,7 @@ class HoldReconciler:
 
     async def _as_known(self, pod: QuotaPod, leaving: Sequence[QuotaPod]) -> bool:
         """Whether the pod still needs the room, and the quotas are those that were decided by: read afresh."""
-        api = self.evictions.api
+        api = self.evictor.api
         try:
             found = await api.get(paths.pod(pod.namespace, pod.name))
         except ApiError as error:
@@ -270,7 +258,7 @@ class HoldReconciler:
         """Somebody stays. Where nobody has left yet, another node may do; else the others have left for good."""
         self._barred.setdefault(pod.uid, {})[hold.node] = self.monotonic() + _BARRED_SECONDS
         note = f"Pod {victim.key} on {victim.node} is not evicted for it: {outcome.why}"
-        self.evictions.recorder.explain(pod, "Warning", events.WITHHELD, note)
+        self.evictor.recorder.explain(pod, "Warning", events.WITHHELD, note)
         if untouched:
             await self._withdraw(pod, hold, f"pod {victim.key} stays")
         else:
@@ -278,15 +266,15 @@ class HoldReconciler:
 
     async def _withdraw(self, pod: QuotaPod, hold: Hold, why: str) -> None:
         """Take back a hold for which nobody has left: it was no attempt."""
-        former, now = None, self.evictions.wall()
+        former, now = None, self.evictor.clocks.wall()
         if hold.attempt > 1:
             former = Hold(hold.node, round(self._cluster.present(now), 3), (), hold.attempt - 1)
-        written = await hold_writer.write(self.evictions.api, pod, former, now, nominate=False)
+        written = await hold_writer.write(self.evictor.api, pod, former, now, nominate=False)
         if written is None:
             return
         hold_writer.take(self._cluster, written)
         self._rests[pod.uid] = self.monotonic() + _REST_SECONDS
-        self.evictions.metrics.decisions.labels("withdrawn").inc()
+        self.evictor.metrics.decisions.labels("withdrawn").inc()
         _LOG.info("Nobody leaves for pod %s: %s", pod.key, why)
 
     # Afterwards
@@ -303,7 +291,7 @@ class HoldReconciler:
             await self._give_up(pod, hold)
             return
         try:
-            await hold_writer.requeue(self.evictions.api, pod, hold.node, self.evictions.wall())
+            await hold_writer.requeue(self.evictor.api, pod, hold.node, self.evictor.clocks.wall())
         except ApiUnavailable:
             known.at = now
             raise
@@ -311,14 +299,49 @@ class HoldReconciler:
     def _is_taken(self, pod: QuotaPod) -> bool:
         """Whether the room that was freed is another pod's by now, a more important one's: others would have to go."""
         try:
-            return isinstance(self.evaluator(as_asked(pod), self.evictions.wall(), held=pod.hold), Decision)
+            return isinstance(self.evaluator(as_asked(pod), self.evictor.clocks.wall(), held=pod.hold), Decision)
         except Exception:  # noqa: BLE001 - it is woken as if nobody had the room
             return False
 
     async def _give_up(self, pod: QuotaPod, hold: Hold) -> None:
         """Let the hold expire now: there is nothing left to be held."""
-        now = self.evictions.wall()
+        now = self.evictor.clocks.wall()
         ended = replace(hold, until=round(self._cluster.present(now), 3))
-        written = await hold_writer.write(self.evictions.api, pod, ended, now, nominate=False)
+        written = await hold_writer.write(self.evictor.api, pod, ended, now, nominate=False)
         if written is not None:
             hold_writer.take(self._cluster, written)
+
+    # When a hold expires
+
+    async def _report_expired(self) -> None:
+        """A pod that has not used its room in time has no claim to it any more, also not by nomination."""
+        wall = self.evictor.clocks.wall()
+        now = self._cluster.present(wall)
+        self._expired = {uid: hold for uid, hold in self._expired.items() if self.pending.shown.get(uid) == hold}
+        for uid, hold in list(self.pending.shown.items()):
+            pod = self._cluster.pods.get(uid)
+            if now < hold.until or self._expired.get(uid) == hold or pod is None or pod.node or pod.terminating:
+                continue
+            if pod.nominated and pod.nominated == hold.node and not await self._unnominate(pod, hold, wall):
+                continue
+            self._expired[uid] = hold
+            if not hold.victims:
+                continue  # it was withdrawn
+            if now - hold.until > self._backoff.after(hold.attempt):
+                continue  # long ago: it has been told then
+            self.evictor.metrics.decisions.labels("expired").inc()
+            again = max(self._may_try_again(hold) - now, 0.0)
+            note = (
+                f"The room held on {hold.node} was not used in time; nobody is evicted for it in the next {again:.0f} s"
+            )
+            self.evictor.recorder.did(pod, "Warning", events.EXPIRED, note)
+
+    async def _unnominate(self, pod: QuotaPod, hold: Hold, now: float) -> bool:
+        """Take a pod's nomination away; whether there is nothing more to try."""
+        try:
+            return await hold_writer.write(self.evictor.api, pod, hold, now, nominate=False) is not None
+        except (ApiError, ApiUnavailable) as error:
+            if not error.about_object:
+                raise
+            _LOG.warning("The nomination of pod %s stays: %s", pod.key, error)
+            return True

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from crds import names
-from headroom.kube import STRATEGIC_MERGE_PATCH, ApiError, paths
+from headroom.kube import STRATEGIC_MERGE_PATCH, ApiError, ApiServer, paths
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
@@ -17,19 +17,7 @@ _SECONDS: Final = "%Y-%m-%dT%H:%M:%SZ"
 Json = Mapping[str, Any]
 
 
-class PatchesPods(Protocol):
-    """The part of the API session that is needed."""
-
-    async def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
-        """Read one object."""
-        ...
-
-    async def patch(self, path: str, body: dict[str, Any], content_type: str = ...) -> Any:  # noqa: ANN401 - JSON
-        """Change parts of an object."""
-        ...
-
-
-async def write(api: PatchesPods, pod: QuotaPod, hold: Hold | None, now: float, *, nominate: bool) -> Json | None:
+async def write(api: ApiServer, pod: QuotaPod, hold: Hold | None, now: float, *, nominate: bool) -> Json | None:
     """Write a hold onto a pod, or take it away, unless the pod is not as it is known here any more.
 
     kube-scheduler notes at every attempt why a pod has to wait. That alone changes nothing: it is looked at again then.
@@ -60,7 +48,7 @@ async def write(api: PatchesPods, pod: QuotaPod, hold: Hold | None, now: float, 
     return None
 
 
-async def _unchanged(api: PatchesPods, pod: QuotaPod) -> Json | None:
+async def _unchanged(api: ApiServer, pod: QuotaPod) -> Json | None:
     """The pod as it is now, if it still waits with the same hold and nomination."""
     try:
         found: Json = await api.get(paths.pod(pod.namespace, pod.name))
@@ -89,7 +77,7 @@ def take(cluster: QuotaCluster, written: Json) -> None:
         cluster.put_pod(written)
 
 
-async def requeue(api: PatchesPods, pod: QuotaPod, node: str, now: float) -> Json | None:
+async def requeue(api: ApiServer, pod: QuotaPod, node: str, now: float) -> Json | None:
     """Have kube-scheduler try a pod again whose room is free, and nominate it to its node again.
 
     Raises:
@@ -101,7 +89,7 @@ async def requeue(api: PatchesPods, pod: QuotaPod, node: str, now: float) -> Jso
     return await _patch(api, pod, {"metadata": metadata, "status": {"nominatedNodeName": node}})
 
 
-async def _patch(api: PatchesPods, pod: QuotaPod, body: dict[str, Any]) -> Json | None:
+async def _patch(api: ApiServer, pod: QuotaPod, body: dict[str, Any]) -> Json | None:
     try:
         # By the subresource, which takes annotations, too: the right to patch pods themselves would be the right to
         # run any image in anybody's pod.

@@ -18,7 +18,7 @@ from typing import Any, Final
 from scheduler_plugins import wiring
 from scheduler_plugins.__main__ import main
 from scheduler_plugins.extender.service import Extender
-from scheduler_plugins.preemption import eviction, hold_reconciler, hold_writer
+from scheduler_plugins.preemption import eviction, hold_writer
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 
@@ -104,7 +104,7 @@ def _trouble(word: str) -> bool:
     elif word == DIES_HELD:
         setattr(hold_writer, "write", _mortal(hold_writer.write))  # noqa: B010 - mypy would have it stay as it is
     elif word == DIES_EVICTED:
-        setattr(hold_reconciler, "evict", _mortal(eviction.evict))  # noqa: B010 - as above
+        setattr(eviction, "evict", _mortal(eviction.evict))  # noqa: B010 - as above
     else:
         return False
     return True

@@ -1,22 +1,9 @@
 """Nobody is evicted again and again in vain."""
 
-import pytest
+from headroom.runtime.backoff import Backoff
+from scheduler_plugins.preemption.eviction_backoff import EARLY_SECONDS, WorkloadBackoff
 
-from scheduler_plugins.preemption.eviction_backoff import EARLY_SECONDS, EvictionBackoff, WorkloadBackoff
-from scheduler_plugins.quota.hold import Hold
-
-BACK_OFF = EvictionBackoff(60, 300)
-
-
-@pytest.mark.parametrize(("attempts", "seconds"), [(1, 60), (2, 120), (3, 240), (4, 300), (5, 300), (10**6, 300)])
-def test_waits_double(attempts: int, seconds: float) -> None:
-    """Each attempt in vain doubles the wait, up to the longest."""
-    assert BACK_OFF.after(attempts) == seconds
-
-
-def test_hold_says_when() -> None:
-    """When a pod may try again stands in its hold, so it survives a restart."""
-    assert BACK_OFF.ends(Hold("n1", 1000.0, ("v",), 2)) == 1120
+BACK_OFF = Backoff(60, 300)
 
 
 def test_early_end_counts() -> None:

@@ -26,9 +26,8 @@ from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.providers.provider import Cluster
 from scheduler_plugins.providers.runner import ProviderMetrics, Runner, make
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.status.component import QuotaStatus
-from scheduler_plugins.quota.status.levels import QuotaLevels
-from scheduler_plugins.quota.status.metrics import QuotaMetrics
+from scheduler_plugins.quota.status import status_tasks
+from scheduler_plugins.quota.status.metrics import QuotaLevels, QuotaMetrics
 from scheduler_plugins.requeue.component import RequeueComponent
 from scheduler_plugins.requeue.metrics import RequeueMetrics
 from scheduler_plugins.settings import Settings
@@ -72,7 +71,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     for each in reclaiming:
         each.trusted = lambda: not watched.complaints()
     accounting = [
-        QuotaStatus(kept, api, leader, lambda: not watched.complaints(), telemetry.part(QuotaMetrics))
+        status_tasks(kept, api, leader, lambda: not watched.complaints(), telemetry.part(QuotaMetrics))
         for kept in cache.plugin_states.values()
         if isinstance(kept, QuotaCluster)
     ]
@@ -93,7 +92,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
             **polling,
             "leader": leader.run,
             **{name: run for each in reclaiming for name, run in each.background.items()},
-            **{name: run for each in accounting for name, run in each.background.items()},
+            **{name: run for each in accounting for name, run in each.items()},
         },
     )
 

@@ -3,9 +3,9 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from headroom.kube import ApiError
+from headroom.kube import ApiError, ApiServer
 from scheduler_plugins.quota.status.findings import Hard, hard_by_namespace
 
 RESOURCE_QUOTAS: Final = "/api/v1/resourcequotas"  # path of the ResourceQuotas of all namespaces
@@ -16,14 +16,6 @@ _RETRY_SECONDS: Final = 300.0
 _LOG: Final = logging.getLogger(__name__)
 
 
-class Lists(Protocol):
-    """The part of the API session that is needed."""
-
-    async def list(self, path: str) -> Any:  # noqa: ANN401 - the objects, and their version
-        """Read all objects under a path."""
-        ...
-
-
 class NamespaceLimits:
     """Knows the ResourceQuotas. Where they may not be read nothing is said of them.
 
@@ -32,7 +24,7 @@ class NamespaceLimits:
         monotonic: a clock that never jumps. [s]
     """
 
-    def __init__(self, api: Lists, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, api: ApiServer, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._monotonic = monotonic
         self._hard: Mapping[str, Hard] | None = None

@@ -4,9 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from headroom.kube import ApiError, ApiUnavailable, paths
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus, quantity
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
@@ -27,18 +27,6 @@ _LOG: Final = logging.getLogger(__name__)
 Json = Mapping[str, Any]
 
 
-class ReadsPods(Protocol):
-    """The part of the API session that is needed."""
-
-    async def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
-        """Read one object."""
-        ...
-
-    async def list(self, path: str, params: Any = None, keep: Callable[[Json], Any] | None = None) -> Any:  # noqa: ANN401
-        """Read all objects under a path."""
-        ...
-
-
 class LedgerVerifier:
     """Checks the ledger.
 
@@ -54,7 +42,7 @@ class LedgerVerifier:
     def __init__(
         self,
         cluster: QuotaCluster,
-        api: ReadsPods,
+        api: ApiServer,
         ready: Callable[[], bool],
         metrics: QuotaMetrics,
         monotonic: Callable[[], float] = time.monotonic,

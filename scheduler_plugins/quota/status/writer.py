@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION, ElasticQuota
 from headroom.cluster.shape import check_elastic_quota
-from headroom.kube import MERGE_PATCH, ApiError, ApiUnavailable, paths
+from headroom.kube import MERGE_PATCH, ApiError, ApiServer, ApiUnavailable, paths
 from headroom.kube.events import EventRecorder
 from headroom.kube.unreadable_objects import Unreadable
 from headroom.runtime.backoff import Backoff
@@ -53,14 +53,6 @@ class Written(StrEnum):
     UNAVAILABLE = "unavailable"  # the API server is away or overloaded, or another replica leads now
 
 
-class PatchesQuotas(Protocol):
-    """The part of the API session that is needed."""
-
-    async def patch(self, path: str, body: dict[str, Any], content_type: str = ...) -> Any:  # noqa: ANN401 - JSON
-        """Change parts of an object."""
-        ...
-
-
 @dataclass(slots=True)
 class _Known:
     """What we did about a quota."""
@@ -91,7 +83,7 @@ class Writer:
         self,
         cluster: QuotaCluster,
         limits: NamespaceLimits,
-        api: PatchesQuotas,
+        api: ApiServer,
         recorder: EventRecorder,
         may_write: Callable[[], bool],
         metrics: QuotaMetrics,

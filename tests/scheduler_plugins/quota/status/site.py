@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
-from headroom.kube import ApiError
+from headroom.kube import ApiError, ApiServer
 from headroom.kube.events import EventRecorder
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.quota import MaxMissing
@@ -134,8 +134,8 @@ class Site:
         self.metrics = QuotaMetrics(CollectorRegistry())
         self.writer = Writer(
             self.cluster,
-            NamespaceLimits(self.api, lambda: self.now),
-            self.api,
+            NamespaceLimits(cast("ApiServer", self.api), lambda: self.now),
+            cast("ApiServer", self.api),
             cast("EventRecorder", self.recorder),
             lambda: self.leads,
             self.metrics,

@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.quota.status.levels import QuotaLevels
+from scheduler_plugins.quota.status.metrics import QuotaLevels
 from tests.scheduler_plugins.quota.status.site import Bounds, bound, quota
 
 GI = 2**30

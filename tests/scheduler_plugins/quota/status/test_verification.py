@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from headroom.kube import ApiUnavailable
+from headroom.kube import ApiServer, ApiUnavailable
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.quota.status import verification
@@ -33,7 +34,7 @@ class Site:
         self.meanwhile: Callable[[], None] = lambda: None
         self.ready = True
         self.checker = LedgerVerifier(
-            self.cluster, self.api, lambda: self.ready, self.metrics, lambda: self.now, self.sleep
+            self.cluster, cast("ApiServer", self.api), lambda: self.ready, self.metrics, lambda: self.now, self.sleep
         )
         for namespace in "ab":
             self.cluster.put_quota(quota(namespace=namespace))

@@ -26,7 +26,7 @@ from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS
 from scheduler_plugins.snapshot.pod import PodRequest
 
 NAME: Final = "CapacityScheduling"  # how profiles and tables call it
-HELD: Final = "node(s) room held for a pod that others were evicted for"
+ROOM_HELD: Final = "node(s) room held for a pod that others were evicted for"
 """Reason for refusing a node whose free room belongs to another pod."""
 _SHOWN: Final = 3
 _QUOTED: Final = "ElasticQuota "  # every refusal by quota begins with it
@@ -71,7 +71,7 @@ class CapacityScheduling:
 
     def pre_filter(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
         """Refuse a pod that its namespace's max, or the sum of all min, leaves no room for."""
-        over = _refused(kept(nodes), asked_as(pod), nodes.now)
+        over = _refused(quota_cluster(nodes), asked_as(pod), nodes.now)
         return None if over is None else Refusal(sentence(over), kind=_TOTAL if over.total else _MAX)
 
     def recognises(self, text: str) -> bool:
@@ -80,22 +80,22 @@ class CapacityScheduling:
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         """Refuse nodes whose room is held for other pods, of no less priority, if it would not fit beside them."""
-        cluster, asked = kept(nodes), asked_as(pod)
+        cluster, asked = quota_cluster(nodes), asked_as(pod)
         refused: IntArray = np.full(len(nodes), PASSES, np.int64)
         if before := holders_before(asked, cluster, nodes.now):
             rows = [row for row, name in enumerate(nodes.names) if name in before]
             full = crowded(asked, cluster, {nodes.names[row]: before[nodes.names[row]] for row in rows})
             refused[[row for row in rows if nodes.names[row] in full]] = 0
-        return Verdict(refused, (Refusal(HELD),))
+        return Verdict(refused, (Refusal(ROOM_HELD),))
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The victims that the rules of quotas allow kube-scheduler's own preemption, by node."""
         rule, reclaiming = self.reclaim.disruption_budgets, self.reclaim.enabled and not self.reclaim.dry_run
-        return answer(asked_as(pod), kept(nodes), nodes.now, victims, rule, reclaiming=reclaiming)
+        return answer(asked_as(pod), quota_cluster(nodes), nodes.now, victims, rule, reclaiming=reclaiming)
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         """Of the pod's quota, and of all: what is used, claimed and guaranteed; of a node, for whom room is held."""
-        cluster, asked = kept(nodes), asked_as(pod)
+        cluster, asked = quota_cluster(nodes), asked_as(pod)
         over = _refused(cluster, asked, nodes.now)
         same: dict[str, Any] = account(cluster, asked, nodes.now)
         if over is not None:
@@ -111,7 +111,7 @@ class CapacityScheduling:
         return explained
 
 
-def kept(nodes: Nodes) -> QuotaCluster:
+def quota_cluster(nodes: Nodes) -> QuotaCluster:
     """The cluster as quotas see it."""
     found = nodes.plugin_states[NAME]
     assert isinstance(found, QuotaCluster)  # noqa: S101 - it is what `keep` made

@@ -258,20 +258,20 @@ class Controller:
 
     def _tell_allowed(self) -> None:
         """Tell the numbers behind what kube-scheduler did with our answer, which replica ever decides else."""
-        for allowance in self._cluster.preemption_grants.recent(self._clocks.wall()):
-            pod = self._cluster.pods.get(allowance.pod.uid)
+        for grant in self._cluster.preemption_grants.recent(self._clocks.wall()):
+            pod = self._cluster.pods.get(grant.pod.uid)
             node = (pod.node or pod.nominated) if pod is not None else ""
             # It may have taken the nomination away again.
-            nodes = [node] if node else list(allowance.victims)
-            node = next((each for each in nodes if self._have_left(allowance.victims.get(each, ()))), "")
-            victims = allowance.victims.get(node, ())
+            nodes = [node] if node else list(grant.victims)
+            node = next((each for each in nodes if self._have_left(grant.victims.get(each, ()))), "")
+            victims = grant.victims.get(node, ())
             if pod is None or not victims:
                 continue
             self._cluster.preemption_grants.acted_on(pod.uid, node)
-            note = f"kube-scheduler evicts {named(victims)}, so that it fits on {node}: {allowance.why[node]}"
+            note = f"kube-scheduler evicts {named(victims)}, so that it fits on {node}: {grant.why[node]}"
             self._recorder.did(pod, "Normal", events.RECLAIMING, note)
             for victim in victims:
-                note = f"Evicted by kube-scheduler for pod {pod.key}, which goes to {node}: {allowance.why[node]}"
+                note = f"Evicted by kube-scheduler for pod {pod.key}, which goes to {node}: {grant.why[node]}"
                 self._recorder.did(victim, "Normal", events.PREEMPTED, note)
 
     def _have_left(self, victims: Sequence[QuotaPod]) -> bool:

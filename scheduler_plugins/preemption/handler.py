@@ -58,14 +58,14 @@ def answer(
         if chosen is not None and not _is_protected(context, chosen, budgets_rule):
             answered[node] = chosen
     if answered and context.quota is not None:
-        cluster.preemption_grants.add(_allowance(context, now, answered))
+        cluster.preemption_grants.add(_grant(context, now, answered))
     return {
         node: Victims(tuple(victim.uid for victim in chosen.victims), chosen.violations)
         for node, chosen in answered.items()
     }
 
 
-def _allowance(context: PreemptionContext, now: float, answered: Mapping[str, Candidate]) -> PreemptionGrant:
+def _grant(context: PreemptionContext, now: float, answered: Mapping[str, Candidate]) -> PreemptionGrant:
     """What was answered, with the numbers, which are the same where pods of the same namespaces go."""
     sentences: dict[frozenset[str], str] = {}
     why = {}

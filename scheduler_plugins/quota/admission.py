@@ -104,24 +104,32 @@ def refusal(
     beside = unconfirmed.beside(pod.uid, pod.namespace, ledger) if unconfirmed else NOTHING_BESIDE
     own, everything = demands(pod, ledger, nominations)
     gone, total_gone = leaving(pod, ledger, nominations) if nominations.with_victims else (NOTHING, NOTHING)
-    of_max = [Account(used, beside.own, gone, own, quota.max)]
-    of_min = [Account(total_used, beside.total, total_gone, everything, ledger.total_min)]
-    if gone or total_gone:
-        of_max.insert(0, replace(of_max[0], gone=NOTHING, demand=pod.charge))
-        of_min.insert(0, replace(of_min[0], gone=NOTHING, demand=pod.charge))
-    for account in of_max:
-        if over := over_max_with(account.before, account.bound, account.demand):
-            waited_for = beside.waited_for(pod.namespace, over[0], total=False)
-            return _over(ledger, quota, pod, over[0], account, waited_for, total=False)
-    for account in of_min:
-        if over := aggregated_over_min_with(account.before, account.bound, account.demand):
-            waited_for = beside.waited_for(pod.namespace, over[0], total=True)
-            return _over(ledger, quota, pod, over[0], account, waited_for, total=True)
+    of_max = _Account(used, beside.own, gone, own, quota.max)
+    of_min = _Account(total_used, beside.total, total_gone, everything, ledger.total_min)
+    for account, compare, total in ((of_max, over_max_with, False), (of_min, aggregated_over_min_with, True)):
+        both = [replace(account, gone=NOTHING, demand=pod.charge), account] if gone or total_gone else [account]
+        for each in both:
+            if over := compare(each.before, each.bound, each.demand):
+                requested = pod.charge.get(over[0], 0)
+                return Over(
+                    quota=quota,
+                    resource=over[0],
+                    total=total,
+                    used=each.used.get(over[0], 0),
+                    doubtful=each.doubtful.get(over[0], 0),
+                    leaving=each.gone.get(over[0], 0),
+                    claimed=each.demand.get(over[0], 0) - requested,
+                    requested=requested,
+                    bound=each.bound.get(over[0], 0),
+                    own=ledger.used(pod.namespace).get(over[0], 0),
+                    total_min=ledger.total_min.get(over[0], 0),
+                    waits_for=beside.waited_for(pod.namespace, over[0], total=total),
+                )
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class _Account:
     """What is compared."""
 
     used: Amounts  # what is charged
@@ -135,30 +143,3 @@ class Account:
         """What the demand comes on top of."""
         before = plus(self.used, self.doubtful) if self.doubtful else self.used
         return minus(before, self.gone) if self.gone else before
-
-
-def _over(
-    ledger: QuotaLedger,
-    quota: Quota,
-    pod: QuotaPod,
-    resource: str,
-    account: Account,
-    waited_for: tuple[str, ...],
-    *,
-    total: bool,
-) -> Over:
-    requested = pod.charge.get(resource, 0)
-    return Over(
-        quota=quota,
-        resource=resource,
-        total=total,
-        used=account.used.get(resource, 0),
-        doubtful=account.doubtful.get(resource, 0),
-        leaving=account.gone.get(resource, 0),
-        claimed=account.demand.get(resource, 0) - requested,
-        requested=requested,
-        bound=account.bound.get(resource, 0),
-        own=ledger.used(pod.namespace).get(resource, 0),
-        total_min=ledger.total_min.get(resource, 0),
-        waits_for=waited_for,
-    )

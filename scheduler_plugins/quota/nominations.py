@@ -1,9 +1,9 @@
 """Claims of pending pods to room, with their sums ready: admission asks for them with every pod."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final, overload
+from typing import Final
 
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus
 
@@ -21,21 +21,19 @@ class Nomination:
     victims: tuple[str, ...] = ()  # Uids of the pods that were evicted for it: what it claims is their room
 
 
-class Nominations(Sequence[Nomination]):
-    """Claims that do not change."""
+class Nominations:
+    """Claims that do not change, one a pod."""
 
-    __slots__ = ("_all", "_by_uid", "_of", "_sums", "_totals", "total", "with_victims")
-
-    def __init__(self, nominations: Iterable[Nomination]) -> None:
-        self._all = tuple(nominations)
-        self.with_victims: Final = [nomination for nomination in self._all if nomination.victims]
+    def __init__(self, nominations: Iterable[Nomination] = ()) -> None:
+        self._by_uid: Mapping[str, Nomination] = {nomination.uid: nomination for nomination in nominations}
+        self.with_victims: Final = [nomination for nomination in self if nomination.victims]
         """Those for which pods were evicted."""
-        self._by_uid: Mapping[str, Nomination] = {nomination.uid: nomination for nomination in self._all}
         self._of: dict[str, list[Nomination]] = {}
         self._sums: dict[str, dict[int, Amounts]] = {}
         self._totals: dict[str, Amounts] = {}
-        self.total: Amounts = NOTHING  # what all come to
-        for nomination in self._all:
+        self.total: Amounts = NOTHING
+        """What all come to."""
+        for nomination in self:
             name = nomination.namespace
             self._of.setdefault(name, []).append(nomination)
             sums = self._sums.setdefault(name, {})
@@ -43,17 +41,11 @@ class Nominations(Sequence[Nomination]):
             self._totals[name] = plus(self._totals.get(name, NOTHING), nomination.charge)
             self.total = plus(self.total, nomination.charge)
 
-    @overload
-    def __getitem__(self, index: int) -> Nomination: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Nomination]: ...
-
-    def __getitem__(self, index: int | slice) -> Nomination | Sequence[Nomination]:
-        return self._all[index]
+    def __iter__(self) -> Iterator[Nomination]:
+        return iter(self._by_uid.values())
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._by_uid)
 
     @property
     def uids(self) -> AbstractSet[str]:
@@ -71,21 +63,15 @@ class Nominations(Sequence[Nomination]):
 
     def sum(self, namespace: str, least_priority: int | None, without: AbstractSet[str]) -> Amounts:
         """What the claims of a namespace come to."""
-        if without and any(
-            (nomination := self.of(uid)) is not None and nomination.namespace == namespace for uid in without
-        ):
-            return self._counted(namespace, least_priority, without)
-        if least_priority is None:
+        if without and any(uid in self._by_uid and self._by_uid[uid].namespace == namespace for uid in without):
+            counted = (each for each in self._of.get(namespace, ()) if each.uid not in without)
+            amounts = [(each.priority, each.charge) for each in counted]
+        elif least_priority is None:
             return self._totals.get(namespace, NOTHING)
+        else:
+            amounts = list(self._sums.get(namespace, {}).items())
         total: Amounts = NOTHING
-        for priority, amounts in self._sums.get(namespace, {}).items():
-            if priority >= least_priority:
-                total = plus(total, amounts)
-        return total
-
-    def _counted(self, namespace: str, least_priority: int | None, without: AbstractSet[str]) -> Amounts:
-        total: Amounts = NOTHING
-        for nomination in self._of.get(namespace, ()):
-            if nomination.uid not in without and (least_priority is None or nomination.priority >= least_priority):
-                total = plus(total, nomination.charge)
+        for priority, charge in amounts:
+            if least_priority is None or priority >= least_priority:
+                total = plus(total, charge)
         return total

@@ -30,9 +30,9 @@ class PreemptionGrants:
         self._of: OrderedDict[str, PreemptionGrant] = OrderedDict()
         self._acted_on: OrderedDict[str, PreemptionGrant] = OrderedDict()
 
-    def add(self, allowance: PreemptionGrant) -> None:
+    def add(self, grant: PreemptionGrant) -> None:
         """Note an answer."""
-        _put(self._of, allowance)
+        _put(self._of, grant)
 
     def recent(self, now: float) -> list[PreemptionGrant]:
         """The answers that kube-scheduler may still act on."""
@@ -64,8 +64,8 @@ class PreemptionGrants:
         return False
 
 
-def _put(preemption_grants: OrderedDict[str, PreemptionGrant], allowance: PreemptionGrant) -> None:
-    preemption_grants[allowance.pod.uid] = allowance
-    preemption_grants.move_to_end(allowance.pod.uid)
-    while len(preemption_grants) > _MOST:
-        preemption_grants.popitem(last=False)
+def _put(grants: OrderedDict[str, PreemptionGrant], grant: PreemptionGrant) -> None:
+    grants[grant.pod.uid] = grant
+    grants.move_to_end(grant.pod.uid)
+    while len(grants) > _MOST:
+        grants.popitem(last=False)

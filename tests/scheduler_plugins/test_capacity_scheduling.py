@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler_plugins.framework.verdict import Refusal
-from scheduler_plugins.plugins.capacity_scheduling import HELD, NAME, CapacityScheduling, kept
+from scheduler_plugins.plugins.capacity_scheduling import NAME, ROOM_HELD, CapacityScheduling, quota_cluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.arrays import Nodes
@@ -24,7 +24,7 @@ class World:
 
     def __init__(self, *items: Json) -> None:
         self.cache = ClusterCache(LoadRules(), {NAME: PLUGIN})
-        self.cluster = kept(self.cache.freeze(NOW))
+        self.cluster = quota_cluster(self.cache.freeze(NOW))
         for each in (node("n1", cpu="4", **{GPU: "4"}), node("n2", cpu="4", **{GPU: "4"})):
             self.cluster.put_node(each)
             self.cache.put_node(each)
@@ -71,7 +71,7 @@ def test_refused_whatever_the_node() -> None:
 def test_room_is_held() -> None:
     """Where room is held, a pod that would not fit beside is refused; elsewhere it is not, nor where it fits."""
     world = World(pod("h", "a", {"cpu": "2"}, hold=HOLD))
-    assert world.reasons(pod("p", "b", {"cpu": "3"})) == [HELD, None]
+    assert world.reasons(pod("p", "b", {"cpu": "3"})) == [ROOM_HELD, None]
     assert world.reasons(pod("p", "b", {"cpu": "2"})) == [None, None]
     assert world.reasons(pod("p", "b", {GPU: "4"})) == [None, None]
 
@@ -80,7 +80,7 @@ def test_holds_of_a_node_are_summed_up() -> None:
     """Two pods for which room is held leave less of it than each alone."""
     holds = [pod(name, "a", {"cpu": "1500m"}, hold=HOLD) for name in ("h1", "h2")]
     assert World(holds[0]).reasons(pod("p", "b", {"cpu": "2"})) == [None, None]
-    assert World(*holds).reasons(pod("p", "b", {"cpu": "2"})) == [HELD, None]
+    assert World(*holds).reasons(pod("p", "b", {"cpu": "2"})) == [ROOM_HELD, None]
     assert World(*holds).reasons(pod("p", "b", {"cpu": "1"})) == [None, None]
 
 
@@ -96,7 +96,7 @@ def test_holds_of_a_node_are_summed_up() -> None:
 def test_whom_room_is_held_from(asked: Json, held: bool) -> None:  # noqa: FBT001 - what is expected
     """From pods of no higher priority than the one it is held for."""
     world = World(pod("h", "a", {"cpu": "1"}, priority=5, hold=HOLD))
-    assert world.reasons(asked) == [HELD if held else None, None]
+    assert world.reasons(asked) == [ROOM_HELD if held else None, None]
 
 
 def test_victims_count_as_gone() -> None:
@@ -104,7 +104,7 @@ def test_victims_count_as_gone() -> None:
     victim = pod("v", "b", {"cpu": "2"}, node="n1")
     world = World(victim, pod("h", "a", {"cpu": "2"}, hold=Hold("n1", NOW + 60, ("uid-b-v", "uid-b-gone"))))
     assert world.reasons(pod("p", "b", {"cpu": "2"})) == [None, None]
-    assert world.reasons(pod("p", "b", {"cpu": "2500m"})) == [HELD, None]
+    assert world.reasons(pod("p", "b", {"cpu": "2500m"})) == [ROOM_HELD, None]
 
 
 def test_pods_on_their_way_take_room() -> None:
@@ -112,7 +112,7 @@ def test_pods_on_their_way_take_room() -> None:
     world = World(pod("h", "a", {"cpu": "2"}, hold=HOLD))
     first = world.cache.read(pod("first", "b", {"cpu": "1"}))
     world.cache.charge(first, ["n1"], NOW)
-    assert world.reasons(pod("p", "b", {"cpu": "2"})) == [HELD, None]
+    assert world.reasons(pod("p", "b", {"cpu": "2"})) == [ROOM_HELD, None]
     assert world.reasons(pod("first", "b", {"cpu": "2"})) == [None, None]
 
 
@@ -129,7 +129,7 @@ def test_hold_ends(change: Any) -> None:  # noqa: ANN401 - something that happen
     """When the pod is bound, anywhere, or gone, when its node is, or when it is withdrawn."""
     world = World(pod("h", "a", {"cpu": "4"}, hold=HOLD))
     asked = pod("p", "b", {"cpu": "1"})
-    assert world.reasons(asked, "n1") == [HELD]
+    assert world.reasons(asked, "n1") == [ROOM_HELD]
     change(world)
     assert world.reasons(asked, "n1") == [None]
 
@@ -137,7 +137,7 @@ def test_hold_ends(change: Any) -> None:  # noqa: ANN401 - something that happen
 def test_reasons_are_named_without_nodes() -> None:
     """The verdict names what it may refuse for though it is about no node: who looks for waiting pods needs to know."""
     world = World()
-    assert PLUGIN.filter(world.cache.read(pod("p")), world.nodes()).refusals == (Refusal(HELD),)
+    assert PLUGIN.filter(world.cache.read(pod("p")), world.nodes()).refusals == (Refusal(ROOM_HELD),)
 
 
 def test_explanation_has_the_amounts() -> None:

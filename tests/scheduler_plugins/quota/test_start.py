@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from headroom.kube import ApiServer, Changed, Connection, Relisted, WatchHealth, paths
-from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, kept, sentence
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, quota_cluster, sentence
 from scheduler_plugins.quota.admission import Over, refusal
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
@@ -37,7 +37,7 @@ async def _followed(monkeypatch: pytest.MonkeyPatch, *changes: Relisted | Change
     cache = ClusterCache(LoadRules(), {NAME: CapacityScheduling()})
     api = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test")
     await ClusterWatch(api, cache, lambda: NOW).run()
-    return kept(cache.freeze(NOW))
+    return quota_cluster(cache.freeze(NOW))
 
 
 def _going(name: str) -> Json:

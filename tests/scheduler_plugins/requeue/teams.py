@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, kept
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, quota_cluster
 from scheduler_plugins.quota.quota import MaxMissing
 from tests.scheduler_plugins.objects import Json, at, node
 from tests.scheduler_plugins.requeue.site import Site, made
@@ -21,7 +21,7 @@ class Teams(Site):
 
     def __init__(self, plugin: object = ADMISSION, **quotas: tuple[int, int]) -> None:
         super().__init__(plugin=plugin, name=NAME)
-        self.cluster = kept(self.cache.freeze(self.now))
+        self.cluster = quota_cluster(self.cache.freeze(self.now))
         for name in ("n1", "n2"):
             self.cluster.put_node(node(name))
             self.cache.put_node(node(name))

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -53,12 +53,12 @@ class QuotaCluster:
         self.ledger = QuotaLedger()  # quotas and charges
         self.namespaces: Final = Namespaces()  # labels of namespaces
         self._priorities: dict[str, Counter[int]] = {}
-        self._pods: dict[str, QuotaPod] = {}
+        self.pods: Final[dict[str, QuotaPod]] = {}  # every pod that has not ended, by uid
         self._with_anti_affinity: dict[str, QuotaPod] = {}
         self._on_node: dict[str, dict[str, QuotaPod]] = {}
         self._requested: dict[str, dict[str, int]] = {}
-        self._nodes: dict[str, QuotaNode] = {}
-        self._quota_objects: dict[str, Json] = {}
+        self.nodes: Final[dict[str, QuotaNode]] = {}  # every node by name
+        self.quota_objects: Final[dict[str, Json]] = {}  # readable ElasticQuotas as JSON, by uid
         self._budgets: dict[str, Budget] = {}
         self.claiming: Final[dict[str, QuotaPod]] = {}  # the pending pods that are nominated, or bear a hold, by uid
         self._answered: dict[str, tuple[QuotaPod, frozenset[str]]] = {}
@@ -77,21 +77,6 @@ class QuotaCluster:
         return self.ledger.version + self._claims_version
 
     @property
-    def pods(self) -> Mapping[str, QuotaPod]:
-        """Every pod that has not ended, by uid."""
-        return self._pods
-
-    @property
-    def nodes(self) -> Mapping[str, QuotaNode]:
-        """Every node by name."""
-        return self._nodes
-
-    @property
-    def quota_objects(self) -> Mapping[str, Json]:
-        """Every ElasticQuota that could be read, as Kubernetes JSON, by uid."""
-        return self._quota_objects
-
-    @property
     def budgets(self) -> Sequence[Budget]:
         """Every PodDisruptionBudget."""
         return list(self._budgets.values())
@@ -103,10 +88,6 @@ class QuotaCluster:
     def requested(self, node: str) -> Amounts:
         """What the pods request together that are bound to a node."""
         return self._requested.get(node, NOTHING)
-
-    def answered(self, node: str) -> Iterator[QuotaPod]:
-        """The pods that may be on their way to a node: answered for, and not seen bound."""
-        return (pod for pod, nodes in self._answered.values() if node in nodes)
 
     @property
     def on_their_way(self) -> Iterable[tuple[QuotaPod, AbstractSet[str]]]:
@@ -133,7 +114,7 @@ class QuotaCluster:
         """The claim of one pod, if it has one."""
         hold = pod.hold if pod.hold is not None and pod.hold.lasts(self.present(now)) else None
         node = hold.node if hold is not None else pod.nominated
-        if pod.node or not pod.live or pod.terminating or node not in self._nodes:
+        if pod.node or not pod.live or pod.terminating or node not in self.nodes:
             return None
         victims = hold.victims if hold is not None else ()
         return Nomination(pod.uid, pod.namespace, pod.priority, pod.charge, pod.requests, node, victims)
@@ -178,7 +159,7 @@ class QuotaCluster:
             **document.charges(self.ledger),
             "onTheirWay": document.on_their_way(self.on_their_way),
             "inDoubt": len(self.unconfirmed),
-            "claims": document.nominations(self.nominations(now), self._pods),
+            "claims": document.nominations(self.nominations(now), self.pods),
             "holds": document.holds(self.holding(now)),
         }
 
@@ -237,12 +218,12 @@ class QuotaCluster:
             QuantityError: an amount is not a quantity.
         """
         read = Quota.from_json(quota, self._max_missing)
-        self._quota_objects[read.uid] = quota
+        self.quota_objects[read.uid] = quota
         self.ledger.put_quota(read)
 
     def delete_quota(self, uid: str) -> None:
         """An ElasticQuota is gone."""
-        self._quota_objects.pop(uid, None)
+        self.quota_objects.pop(uid, None)
         self.ledger.delete_quota(uid)
 
     def put_budget(self, budget: Json) -> None:
@@ -261,13 +242,13 @@ class QuotaCluster:
             ValueError: an amount is not a quantity, or a field has another shape than it should.
         """
         read = QuotaNode.from_json(node)
-        if read.name not in self._nodes:
+        if read.name not in self.nodes:
             self._claims_version += 1
-        self._nodes[read.name] = read
+        self.nodes[read.name] = read
 
     def delete_node(self, name: str) -> None:
         """A Node is gone."""
-        if self._nodes.pop(name, None) is not None:
+        if self.nodes.pop(name, None) is not None:
             self._claims_version += 1
 
     def put_pod(self, pod: Json) -> None:
@@ -294,7 +275,7 @@ class QuotaCluster:
         """A pod that was read is there, or has changed."""
         self._forget(pod.uid)
         if pod.live:
-            self._pods[pod.uid] = pod
+            self.pods[pod.uid] = pod
         if pod.counted:
             self._on_node.setdefault(pod.node, {})[pod.uid] = pod
             self._requested[pod.node] = plus(self._requested.get(pod.node, NOTHING), pod.requests)
@@ -313,10 +294,10 @@ class QuotaCluster:
         self._set_claiming(uid, None)
         self._resolve(uid)
         self._answered.pop(uid, None)
-        self.ledger.delete_pod(uid)
+        self.ledger.discharge(uid)
 
     def _forget(self, uid: str) -> None:
-        former = self._pods.pop(uid, None)
+        former = self.pods.pop(uid, None)
         if former is None or not former.counted:
             return
         self._count_priority(former, -1)

@@ -30,23 +30,23 @@ class QuotaLedger:
     _used: dict[str, dict[str, int]] = field(default_factory=dict)
     _bound: dict[str, dict[str, int]] = field(default_factory=dict)
     _charged: dict[str, int] = field(default_factory=dict)
-    _tentative: set[str] = field(default_factory=set)
-    _total_used: dict[str, int] = field(default_factory=dict)
-    _total_min: dict[str, int] = field(default_factory=dict)
-    _over_min: set[str] = field(default_factory=set)
+    tentative: set[str] = field(default_factory=set)  # uids of pods that were admitted and not seen bound
+    total_used: dict[str, int] = field(default_factory=dict)  # what all namespaces with a quota are charged
+    total_min: dict[str, int] = field(default_factory=dict)  # what is guaranteed, over all quotas
+    over_min: set[str] = field(default_factory=set)  # namespaces that are charged more than their quota guarantees
     version: int = 0  # changes with everything that may change a verdict
 
     # What is known
-
-    def quota(self, namespace: str) -> Quota | None:
-        """The quota in force in a namespace: of several the oldest, then the first by name."""
-        quotas = self._quotas.get(namespace)
-        return quotas[0] if quotas else None
 
     @property
     def namespaces(self) -> AbstractSet[str]:
         """Those that have a quota."""
         return self._quotas.keys()
+
+    def quota(self, namespace: str) -> Quota | None:
+        """The quota in force in a namespace: of several the oldest, then the first by name."""
+        quotas = self._quotas.get(namespace)
+        return quotas[0] if quotas else None
 
     @property
     def in_force(self) -> Sequence[Quota]:
@@ -65,33 +65,13 @@ class QuotaLedger:
         """What a namespace is charged for bound pods alone: the `status.used` of its quota."""
         return self._bound.get(namespace, NOTHING)
 
-    @property
-    def total_used(self) -> Amounts:
-        """What all namespaces with a quota are charged."""
-        return self._total_used
-
-    @property
-    def total_min(self) -> Amounts:
-        """What is guaranteed, over all quotas."""
-        return self._total_min
-
     def is_over_min(self, namespace: str) -> bool:
         """Whether a namespace has a quota and is charged more than that guarantees."""
-        return namespace in self._over_min
-
-    @property
-    def over_min(self) -> AbstractSet[str]:
-        """The namespaces of which that is so."""
-        return self._over_min
+        return namespace in self.over_min
 
     def charge_of(self, uid: str) -> Charge | None:
         """What a pod is charged; None: nothing."""
         return self._charges.get(uid)
-
-    @property
-    def tentative(self) -> AbstractSet[str]:
-        """Uids of pods that were admitted and not seen bound."""
-        return self._tentative
 
     # Quotas
 
@@ -115,11 +95,11 @@ class QuotaLedger:
             self._quotas[namespace] = sorted(quotas, key=lambda quota: quota.seniority)
         new = self.quota(namespace)
         if former != new:
-            self._total_min = minus(self._total_min, former.min if former else NOTHING)
-            self._total_min = plus(self._total_min, new.min if new else NOTHING)
+            self.total_min = minus(self.total_min, former.min if former else NOTHING)
+            self.total_min = plus(self.total_min, new.min if new else NOTHING)
             if (former is None) != (new is None):
                 add = plus if new else minus
-                self._total_used = add(self._total_used, self.used(namespace))
+                self.total_used = add(self.total_used, self.used(namespace))
                 self._drop_empty(namespace)
             self._compare(namespace)
             self.version += 1
@@ -133,12 +113,8 @@ class QuotaLedger:
         """
         if pod.charged:
             self._charge(pod.uid, Charge(pod.namespace, pod.charge, bound=True))
-        elif pod.node or not pod.live or pod.uid not in self._tentative:
+        elif pod.node or not pod.live or pod.uid not in self.tentative:
             self.discharge(pod.uid)
-
-    def delete_pod(self, uid: str) -> None:
-        """Forget a pod."""
-        self.discharge(uid)
 
     def admit(self, pod: QuotaPod) -> None:
         """Charge a pod that was answered for, until it is seen bound, refused or gone."""
@@ -148,7 +124,7 @@ class QuotaLedger:
 
     def withdraw(self, uid: str) -> None:
         """Take back what a pod that is not bound was charged."""
-        if uid in self._tentative:
+        if uid in self.tentative:
             self.discharge(uid)
 
     def discharge(self, uid: str) -> None:
@@ -157,11 +133,11 @@ class QuotaLedger:
 
     def _charge(self, uid: str, charge: Charge | None) -> None:
         former = self._charges.pop(uid, None)
-        self._tentative.discard(uid)
+        self.tentative.discard(uid)
         if charge is not None:
             self._charges[uid] = charge
             if not charge.bound:
-                self._tentative.add(uid)
+                self.tentative.add(uid)
         if former == charge:
             return
         if former is not None and charge is not None and former.namespace == charge.namespace:
@@ -191,16 +167,16 @@ class QuotaLedger:
         if bound:
             self._bound[namespace] = plus(self._bound.get(namespace, NOTHING), amounts)
         if namespace in self._quotas:
-            self._total_used = plus(self._total_used, amounts)
+            self.total_used = plus(self.total_used, amounts)
             self._compare(namespace)
             self.version += 1
 
     def _compare(self, namespace: str) -> None:
         quota = self.quota(namespace)
         if quota is not None and over_min(self.used(namespace), quota.min):
-            self._over_min.add(namespace)
+            self.over_min.add(namespace)
         else:
-            self._over_min.discard(namespace)
+            self.over_min.discard(namespace)
 
     def _drop_empty(self, namespace: str) -> None:
         """Forget a namespace without quota and charges: they come and go, and their names do not come again."""

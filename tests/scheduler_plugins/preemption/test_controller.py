@@ -282,6 +282,13 @@ async def test_stubborn_victim_expires_the_hold() -> None:
     assert play.server.evicted == ["a2"]
 
 
+async def test_waits_double() -> None:
+    """When a pod may try again stands in its hold, so a restart keeps it: each attempt in vain doubles the wait."""
+    holds = Play(back_off_seconds=60.0, longest_back_off_seconds=300.0).controller._holds
+    waits = [holds._may_try_again(Hold("n1", 1000.0, ("v",), attempt)) - 1000 for attempt in (1, 2, 3, 4, 10**6)]
+    assert waits == [60, 120, 240, 300, 300]
+
+
 @pytest.mark.parametrize("ahead", [500.0, -500.0])
 async def test_clock_that_is_set(ahead: float) -> None:
     """A machine's clock that is set by more than holdSeconds ends no hold: it lasts at least half its time."""

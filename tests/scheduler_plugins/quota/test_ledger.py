@@ -83,7 +83,7 @@ def test_quota_of_a_namespace_that_is_deleted() -> None:
     ledger.delete_quota("a-q")
     assert ledger.total_min["cpu"] == 4000
     assert ledger.total_used["cpu"] == 0
-    ledger.delete_pod("uid-a-x")
+    ledger.discharge("uid-a-x")
     assert not ledger.used("a")
 
 
@@ -93,7 +93,7 @@ def test_resize_is_followed() -> None:
     assert ledger.used("a") == {"cpu": 4000}
     ledger.put_pod(QuotaPod.from_json(pod("x", "a", {"cpu": "2", GPU: "1"}, node="n1")))
     assert ledger.used("a") == {"cpu": 2000, GPU: 1}
-    ledger.delete_pod("uid-a-x")
+    ledger.discharge("uid-a-x")
     assert not any(ledger.used("a").values())
     assert not any(ledger.total_used.values())
 
@@ -134,8 +134,8 @@ def test_namespaces_are_forgotten() -> None:
         ledger.put_quota(Quota.from_json(quota(namespace, {"cpu": 1})))
         ledger.put_pod(QuotaPod.from_json(pod("x", namespace, node="n1")))
         ledger.delete_quota(f"{namespace}-q")
-        ledger.delete_pod(f"uid-{namespace}-x")
-    assert ledger == QuotaLedger(version=ledger.version, _total_used={"cpu": 0}, _total_min={"cpu": 0})
+        ledger.discharge(f"uid-{namespace}-x")
+    assert ledger == QuotaLedger(version=ledger.version, total_used={"cpu": 0}, total_min={"cpu": 0})
 
 
 def test_status_names_what_the_quota_names() -> None:

@@ -87,12 +87,7 @@ class Controller:
         self._turn: tuple[str, ...] = ()
 
     async def reconcile(self) -> None:
-        """Go on with what was begun, then decide for those who wait.
-
-        Raises:
-            ApiError: the API server refuses something.
-            ApiUnavailable: the API server is away, or this replica does not lead any more.
-        """
+        """Go on with what was begun, then decide for those who wait."""
         self._pending.changed.clear()
         self._tell_allowed()
         if not self._leader.leads():

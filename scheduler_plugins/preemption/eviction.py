@@ -47,12 +47,7 @@ class Outcome:
 
 
 async def grace_of(api: ApiServer, victim: QuotaPod) -> float | None:
-    """How long a pod takes to end; None when it is not as it is known here any more. [s]
-
-    Raises:
-        ApiError: it cannot be read.
-        ApiUnavailable: the API server is away.
-    """
+    """How long a pod takes to end; None when it is not as it is known here any more. [s]"""
     found = await _read(api, victim)
     if found is None:
         return None
@@ -61,13 +56,7 @@ async def grace_of(api: ApiServer, victim: QuotaPod) -> float | None:
 
 
 async def evict(api: ApiServer, victim: QuotaPod, rule: BudgetsRule, message: str, now: float) -> Outcome:
-    """Have this very pod leave, within its own grace period.
-
-    Raises:
-        ApiError: it cannot be read.
-        ApiUnavailable: the API server is away, or this replica does not lead any more, and the pod was there still, or
-            cannot be read: it may leave all the same.
-    """
+    """Have this very pod leave, within its own grace period; if ApiUnavailable is raised it may leave all the same."""
     for _ in range(_ATTEMPTS):
         if await _read(api, victim) is None:
             return Outcome(Evicted.GONE)

@@ -133,12 +133,7 @@ class HoldReconciler:
     # Going on with it
 
     async def reconcile(self) -> None:
-        """Go on with every hold, in the order in which pods are served.
-
-        Raises:
-            ApiError: the API server refuses something.
-            ApiUnavailable: the API server is away, or this replica does not lead any more.
-        """
+        """Go on with every hold, in the order in which pods are served."""
         await self._report_expired()
         now = self.evictor.clocks.wall()
         holders = self._cluster.holding(now)

@@ -24,10 +24,6 @@ async def write(api: ApiServer, pod: QuotaPod, hold: Hold | None, now: float, *,
 
     Returns:
         The pod as it is then; None when it has changed or is gone.
-
-    Raises:
-        ApiError: the API server refuses.
-        ApiUnavailable: the API server is away, or this replica does not lead any more.
     """
     condition: dict[str, Any] = {"type": names.CONDITION_ROOM_HELD, "$patch": "delete"}
     if hold is not None:
@@ -78,12 +74,7 @@ def take(cluster: QuotaCluster, written: Json) -> None:
 
 
 async def requeue(api: ApiServer, pod: QuotaPod, node: str, now: float) -> Json | None:
-    """Have kube-scheduler try a pod again whose room is free, and nominate it to its node again.
-
-    Raises:
-        ApiError: the API server refuses.
-        ApiUnavailable: the API server is away, or this replica does not lead any more.
-    """
+    """Have kube-scheduler try a pod again whose room is free, and nominate it to its node again."""
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     metadata = {"uid": pod.uid, "annotations": {names.ANNOTATION_SCHEDULING_RETRY: stamp}}
     return await _patch(api, pod, {"metadata": metadata, "status": {"nominatedNodeName": node}})

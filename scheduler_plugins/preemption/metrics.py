@@ -12,22 +12,18 @@ class PreemptionMetrics:
             "Looks at the pods that found no node, by the replica that leads.",
             registry=registry,
         )
-        """Looks."""
         self.pending = Gauge(
             "headroom_scheduler_reclaim_pending_pods",
             "Pods with a quota that found no node and for which no pod is being evicted.",
             registry=registry,
         )
-        """Pods that wait."""
         self.holds = Gauge("headroom_scheduler_reclaim_holds", "Pods with a hold on a node.", registry=registry)
-        """Holds in force."""
         self.over_max_usage = Gauge(
             "headroom_scheduler_quota_pods_beyond_max",
             "Pods that were bound beyond their quota's max since it was last changed, by the replica that leads.",
             ["quota_namespace", "quota"],
             registry=registry,
         )
-        """Pods that were not admitted."""
         self.decisions = Counter(
             "headroom_scheduler_reclaim_decisions",
             "What was decided for pods that found no node, by outcome (held, dry-run, nobody, changed, guarded,"
@@ -35,25 +31,21 @@ class PreemptionMetrics:
             ["outcome"],
             registry=registry,
         )
-        """Decisions by outcome."""
         self.evictions = Counter(
             "headroom_scheduler_reclaim_evictions",
             "Evictions requested, by result (evicted, gone, refused-by-budget, refused).",
             ["result"],
             registry=registry,
         )
-        """Evictions by result."""
         self.bound_after = Histogram(
             "headroom_scheduler_reclaim_bound_seconds",
             "Time from the decision to evict for a pod until it was seen bound.",
             buckets=(0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600),
             registry=registry,
         )
-        """Seconds until a pod had its node."""
         self.decision_seconds = Histogram(
             "headroom_scheduler_reclaim_decision_seconds",
             "CPU-bound time of one decision.",
             buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
             registry=registry,
         )
-        """Time of one decision."""

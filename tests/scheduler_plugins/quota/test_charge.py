@@ -5,13 +5,10 @@ from typing import Any
 import pytest
 
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
-from scheduler_plugins.quota.charge import Charging, charge_of
+from scheduler_plugins.quota.charge import Charging, charge_of, reserved_requests
 from scheduler_plugins.quota.pod import QuotaPod
 from tests.scheduler_plugins.objects import Json
 from tests.scheduler_plugins.quota.things import GPU, pod
-
-INFEASIBLE = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
-DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
 
 
 def _container(name: str, **requests: str) -> Json:
@@ -41,36 +38,8 @@ def test_charge(spec: dict[str, Any], charge: dict[str, int]) -> None:
     assert charge_of(pod("p", **spec)) == charge
 
 
-@pytest.mark.parametrize(
-    ("asked", "has", "promised", "conditions", "cpu"),
-    [
-        # grown, not done yet: what it asks for counts at once, so that two resizes cannot share one allowance
-        pytest.param("4", "1", "1", [], 4000, id="growing"),
-        # kubelet puts it off: it still counts, as kube-scheduler has it
-        pytest.param("4", "1", "1", [DEFERRED], 4000, id="deferred"),
-        # it can never be: the pod stays as it is
-        pytest.param("4", "1", "1", [INFEASIBLE], 1000, id="infeasible"),
-        pytest.param("4", "1", "2", [INFEASIBLE], 2000, id="infeasible, some promised"),
-        pytest.param("4", None, None, [INFEASIBLE], 4000, id="infeasible, nothing known"),
-        # shrunk, not done yet: it still has what it had
-        pytest.param("1", "4", "1", [], 4000, id="shrinking"),
-        pytest.param("1", "2", "4", [], 4000, id="promised more"),
-        pytest.param("1", "1", "1", [], 1000, id="done"),
-        pytest.param("1", None, None, [], 1000, id="no status"),
-    ],
-)
-def test_resize(asked: str, has: str | None, promised: str | None, conditions: list[Json], cpu: int) -> None:
-    """During a resize in place the larger amount counts; what cannot be does not."""
-    item = pod("p", requests={"cpu": asked}, node="n1")
-    status: Json = {"name": "main"}
-    if has is not None:
-        status |= {"resources": {"requests": {"cpu": has}}, "allocatedResources": {"cpu": promised}}
-    item["status"] |= {"containerStatuses": [status], "conditions": conditions}
-    assert charge_of(item) == {"cpu": cpu}
-
-
 def test_resize_of_a_sidecar() -> None:
-    """A sidecar that is resized is charged like any container that lasts; an init container that has ended is not."""
+    """A sidecar that is resized counts like any container that lasts; an init container that has ended does not."""
     sidecar = {**_container("s", cpu="1"), "restartPolicy": "Always"}
     item = pod("p", requests={"cpu": "1"}, initContainers=[sidecar, _container("i", cpu="1")])
     item["status"]["initContainerStatuses"] = [
@@ -78,6 +47,15 @@ def test_resize_of_a_sidecar() -> None:
         {"name": "i", "resources": {"requests": {"cpu": "9"}}},
     ]
     assert charge_of(item) == {"cpu": 3000}
+    assert reserved_requests(item) == {"cpu": 4000, "pods": 1}
+
+
+def test_resize_of_the_whole_pod() -> None:
+    """Requests of the pod itself are set aside as in effect, for the resources that it names."""
+    item = pod("p", requests={"cpu": "100m"}, resources={"requests": {"cpu": "1"}})
+    item["status"]["resources"] = {"requests": {"cpu": "3", "memory": "1Gi"}}
+    item["status"]["allocatedResources"] = {"cpu": "2"}
+    assert reserved_requests(item) == {"cpu": 3000, "pods": 1}
 
 
 @pytest.mark.parametrize(
@@ -107,3 +85,14 @@ def test_all_that_is_set_aside_may_count(spec: Json, by_containers: Json, by_sch
     plugin = CapacityScheduling(charge=Charging.SCHEDULER)
     assert plugin.facts(item).charge == by_scheduler
     assert plugin.new_state().read(item).charge == by_scheduler
+
+
+def test_ports_of_what_lasts() -> None:
+    """Containers and sidecars take ports of the node, init containers that end do not."""
+
+    def container(port: int, **more: str) -> Json:
+        return {"ports": [{"containerPort": port, "hostPort": port}, {"containerPort": 1}], **more}
+
+    spec = {"containers": [container(1)], "initContainers": [container(2), container(3, restartPolicy="Always")]}
+    pod = QuotaPod.from_json({"metadata": {"uid": "u"}, "spec": spec})
+    assert {port for _, _, port in pod.host_ports} == {1, 3}

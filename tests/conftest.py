@@ -11,10 +11,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import hanging, rounds
-from tools.devcluster import Cluster, ClusterSpec, DevClusterError, browser, images, node, packages, prometheus
-from tools.devcluster.binaries import Binaries
+from tools.devcluster import Cluster, ClusterSpec, DevClusterError, images, node, packages
+from tools.devcluster.binaries import CONTROL_PLANE, REAL_NODE, Binaries
 from tools.devcluster.commands import run
-from tools.devcluster.families import CONTROL_PLANE, REAL_NODE
 
 KWOK_NODES = 2
 
@@ -76,8 +75,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     say = reporter.write_line if reporter else print
     fetched = (
-        ("prometheus_programs", "Prometheus", prometheus.refusal, prometheus.find_or_fetch),
-        ("browser_program", "a browser", browser.refusal, browser.find_or_install),
+        ("prometheus_programs", "Prometheus", packages.prometheus_refusal, packages.prometheus),
+        ("browser_program", "a browser", packages.browser_refusal, packages.browser),
     )
     for fixture, what, refusal, fetch in fetched:
         if any(fixture in getattr(item, "fixturenames", ()) for item in session.items):
@@ -152,18 +151,18 @@ def real_node_cluster(
 
 
 @pytest.fixture(scope="session")
-def prometheus_programs() -> prometheus.Prometheus:
+def prometheus_programs() -> packages.Prometheus:
     """A real Prometheus; skips, with the reason, where its package cannot be had. Fetched before the first test."""
-    refusal = prometheus.refusal()
+    refusal = packages.prometheus_refusal()
     if refusal:
         pytest.skip(refusal)
-    return prometheus.find_or_fetch()
+    return packages.prometheus()
 
 
 @pytest.fixture(scope="session")
 def browser_program() -> Path:
     """A real browser; skips, with the reason, where none can be had. Installed before the first test."""
-    refusal = browser.refusal()
+    refusal = packages.browser_refusal()
     if refusal:
         pytest.skip(refusal)
-    return browser.find_or_install()
+    return packages.browser()

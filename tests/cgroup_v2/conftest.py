@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cgroup_v2.measured import Measured, measured
-from tools.devcluster.errors import DevClusterError, MissingRequirementError
-from tools.devcluster.guest_kernel import GuestKernel, find_or_make
+from tools.devcluster.commands import DevClusterError, MissingRequirementError
+from tools.devcluster.guest import GuestKernel, find_or_make
 
 MARKER = "cgroup_v2"
 

@@ -15,8 +15,7 @@ import yaml
 from agent.capture.replay import as_json, replay
 from agent.tsdb.tsdb import Tsdb
 from tests.architecture.sources import ROOT
-from tools.devcluster.guest import OUT, SCRATCH, Program, booted
-from tools.devcluster.guest_kernel import GuestKernel
+from tools.devcluster.guest import OUT, SCRATCH, GuestKernel, Program, booted
 from tools.devcluster.guest_pods import DRIVERS, MIB, PODS
 
 SECONDS = 45

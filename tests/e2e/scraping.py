@@ -16,7 +16,7 @@ import yaml
 
 from tools.demo.story import CHART, Story
 from tools.devcluster.component import free_port
-from tools.devcluster.prometheus import Prometheus as Programs
+from tools.devcluster.packages import Prometheus as Programs
 
 SERVICES: Final = ("agent", "manager", "scheduler_plugins")
 """The modules that run as services."""

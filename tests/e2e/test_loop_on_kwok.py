@@ -10,7 +10,7 @@ from tests.e2e.panels import must_show, queries
 from tests.e2e.scraping import scraping, until
 from tools.demo.steps import STEPS, Step
 from tools.demo.story import Story
-from tools.devcluster.prometheus import Prometheus as Programs
+from tools.devcluster.packages import Prometheus as Programs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 

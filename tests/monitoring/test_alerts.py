@@ -11,7 +11,7 @@ import yaml
 from tests.architecture.sources import ROOT
 from tests.monitoring.alert_cases import CASES, Case
 from tests.monitoring.exported import exported, missing
-from tools.devcluster.prometheus import Prometheus
+from tools.devcluster.packages import Prometheus
 
 FILE: Final = ROOT / "charts/headroom/files/prometheus-alerts.yaml"
 RULES: Final[list[dict[str, Any]]] = [

@@ -13,7 +13,7 @@ from tests.monitoring import dashboards
 from tests.monitoring.dashboards import DASHBOARDS as ALL
 from tests.monitoring.dashboards import panels
 from tests.monitoring.exported import exported, missing
-from tools.devcluster.prometheus import Prometheus
+from tools.devcluster.packages import Prometheus
 
 QUERIES: Final = [
     (f"{name}: {panel['title']}", target["expr"])

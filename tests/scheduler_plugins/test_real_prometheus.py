@@ -25,7 +25,7 @@ from tests.agent.metric_text import value_of
 from tests.scheduler_plugins.providers.test_making import NOWHERE
 from tools.devcluster.certs import Pki
 from tools.devcluster.component import free_port
-from tools.devcluster.prometheus import Prometheus as Programs
+from tools.devcluster.packages import Prometheus as Programs
 
 pytestmark = pytest.mark.alone
 

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 from tools.devcluster import images
-from tools.devcluster.binaries import Binaries
-from tools.devcluster.families import REAL_NODE
+from tools.devcluster.binaries import REAL_NODE, Binaries
 from tools.devcluster.oci import Layout
 from tools.devcluster.one_container import execute, unpack
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 from tools.bench.workload import CPUS, MEMORY_BYTES, PODS
 from tools.devcluster import traces
-from tools.devcluster.replay_files import NOTHING, CgroupV2, Group
-from tools.devcluster.replay_load import Load
-from tools.devcluster.replay_machine import Machine
+from tools.devcluster.replay_load import NOTHING, Load
+from tools.devcluster.replay_machine import Group, Machine
 
 ROOT = Path(__file__).parents[2]
 CORES, GIB = 0.5, 1 << 30
@@ -15,7 +14,7 @@ CORES, GIB = 0.5, 1 << 30
 def replayed(root: Path, pods: int = PODS) -> Machine:
     """A machine with cgroup v2 below a folder; each pod follows a series of the real traces."""
     system = Load(lambda _: 0.2, lambda _: 0.5 * GIB)
-    machine = Machine(root, CPUS, MEMORY_BYTES, system, NOTHING, CgroupV2())
+    machine = Machine(root, CPUS, MEMORY_BYTES, system, NOTHING)
     machine.set_pods({uid: Group(f"kubepods/burstable/pod{uid}", _load(uid)) for uid in uids(pods)})
     return machine
 

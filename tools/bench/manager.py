@@ -31,8 +31,8 @@ from tools.bench.manager_trouble import Trouble
 from tools.bench.measurement import Grid, Item
 from tools.bench.results import markdown
 from tools.devcluster import Cluster
+from tools.devcluster.commands import DevClusterError
 from tools.devcluster.component import free_port
-from tools.devcluster.errors import DevClusterError
 from tools.devcluster.process import Process, wait_until
 
 NODES = (500, 1000, 2000, 5000)

@@ -18,7 +18,7 @@ from tools.bench import manager_report as made
 from tools.bench.manager_probed import longest
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
-from tools.devcluster.errors import DevClusterError
+from tools.devcluster.commands import DevClusterError
 from tools.devcluster.process import Process, wait_until
 
 ENTRIES: Final = 100

@@ -19,7 +19,7 @@ from tools.bench.quota_waits import Waits
 from tools.bench.results import HEAD, cells, markdown
 from tools.bench.scheduler_parts import SHORTLIST, Extender, KubeScheduler, Mode, scheduler_name
 from tools.devcluster import Cluster, NodeTemplate
-from tools.devcluster.errors import DevClusterError
+from tools.devcluster.commands import DevClusterError
 
 NODES, GPUS = 100, 4
 ONE_BY_ONE, AT_ONCE = 100, 50

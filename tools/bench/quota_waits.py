@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tools.devcluster.api import ApiClient, ApiError
-from tools.devcluster.errors import DevClusterError
+from tools.devcluster.commands import DevClusterError
 
 Json = dict[str, Any]
 PATIENCE_SECONDS = 120.0

@@ -31,7 +31,7 @@ from tools.bench.scheduler_parts import (
 )
 from tools.bench.scheduler_table import PROCESSES, Run, lines, measurements, picture
 from tools.devcluster import Cluster
-from tools.devcluster.errors import DevClusterError
+from tools.devcluster.commands import DevClusterError
 from tools.devcluster.process import wait_until
 
 NODES = (1000, 5000)

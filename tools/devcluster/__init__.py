@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tools.devcluster.cluster import Cluster, ClusterSpec
-    from tools.devcluster.commands import CommandError
-    from tools.devcluster.errors import DevClusterError, MissingRequirementError
+    from tools.devcluster.commands import CommandError, DevClusterError, MissingRequirementError
     from tools.devcluster.kwok import NodeTemplate
 
 __all__ = ["Cluster", "ClusterSpec", "CommandError", "DevClusterError", "MissingRequirementError", "NodeTemplate"]
@@ -22,8 +21,8 @@ PLACES = {
     "Cluster": "tools.devcluster.cluster:Cluster",
     "ClusterSpec": "tools.devcluster.cluster:ClusterSpec",
     "CommandError": "tools.devcluster.commands:CommandError",
-    "DevClusterError": "tools.devcluster.errors:DevClusterError",
-    "MissingRequirementError": "tools.devcluster.errors:MissingRequirementError",
+    "DevClusterError": "tools.devcluster.commands:DevClusterError",
+    "MissingRequirementError": "tools.devcluster.commands:MissingRequirementError",
     "NodeTemplate": "tools.devcluster.kwok:NodeTemplate",
 }
 

@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from tools.devcluster import audit, builders, images, node, packages, seeds, state
-from tools.devcluster.binaries import Binaries
+from tools.devcluster.binaries import CONTROL_PLANE, REAL_NODE, Binaries
 from tools.devcluster.cluster import Cluster, ClusterSpec
-from tools.devcluster.errors import DevClusterError, MissingRequirementError
-from tools.devcluster.families import CONTROL_PLANE, REAL_NODE
+from tools.devcluster.commands import DevClusterError, MissingRequirementError
 from tools.devcluster.places import clusters_directory
 from tools.devcluster.process import last_lines
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import yaml
 
-from tools.devcluster.errors import DevClusterError
+from tools.devcluster.commands import DevClusterError
 
 TIMEOUT_SECONDS = 30.0
 WATCH_SECONDS = 600

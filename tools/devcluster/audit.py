@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from tools.devcluster import images as own_images
-from tools.devcluster.binaries import Binaries
-from tools.devcluster.errors import DevClusterError
-from tools.devcluster.families import REAL_NODE
+from tools.devcluster.binaries import REAL_NODE, Binaries
+from tools.devcluster.commands import DevClusterError
 from tools.devcluster.oci import Json, Layout
 
 AUDITOR: Final = "pip-audit>=2.10,<3"

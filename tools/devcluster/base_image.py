@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.devcluster.commands import CommandError, run
-from tools.devcluster.errors import DevClusterError, MissingRequirementError
+from tools.devcluster.commands import CommandError, DevClusterError, MissingRequirementError, run
 from tools.devcluster.oci import Layout, write_layout
 
 NAME = "localhost/headroom-base:dev"

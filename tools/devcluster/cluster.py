@@ -17,13 +17,11 @@ import yaml
 
 from tools.devcluster import images, network, node, state
 from tools.devcluster.api import ApiClient, ApiError
-from tools.devcluster.binaries import Binaries
+from tools.devcluster.binaries import CONTROL_PLANE, REAL_NODE, Binaries
 from tools.devcluster.certs import Pki
-from tools.devcluster.commands import run
+from tools.devcluster.commands import DevClusterError, run
 from tools.devcluster.component import Component
 from tools.devcluster.controlplane import ControlPlane, Placement
-from tools.devcluster.errors import DevClusterError
-from tools.devcluster.families import CONTROL_PLANE, REAL_NODE
 from tools.devcluster.kwok import KwokNodes, NodeTemplate, command, ready_nodes
 from tools.devcluster.places import cache_directory, state_directory
 from tools.devcluster.process import Supervisor, wait_until
@@ -246,21 +244,13 @@ class Cluster:
             return False
         return True
 
-    def start_replay(self, speed: float = 1.0, cgroups: str = "v2", step_seconds: float = 0.1) -> Path:
+    def start_replay(self) -> Path:
         """Give every kwok node, also later ones, a host tree with load from real traces; `replay_load` has annotations.
 
         Returns the folder with one folder a node, named like the node: the agent's `--host-root`.
         """
         root = self.dir / "hosts"
-        settings = [f"--speed={speed}", f"--cgroups={cgroups}", f"--step={step_seconds}"]
-        words = [
-            sys.executable,
-            "-m",
-            "tools.devcluster.replay",
-            f"--kubeconfig={self.kubeconfig}",
-            f"--root={root}",
-            *settings,
-        ]
+        words = [sys.executable, "-m", "tools.devcluster.replay", f"--kubeconfig={self.kubeconfig}", f"--root={root}"]
         process = self.supervisor.start("replay", words, cwd=Path(__file__).parents[2])
         names = list(self.kwok.names)
         wait_until(lambda: all((root / name).is_dir() for name in names), "replaying", NODE_READY_SECONDS, [process])

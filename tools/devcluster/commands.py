@@ -1,12 +1,24 @@
-"""Run a short program to its end and give back what it printed."""
+"""Run a short program to its end and give back what it printed; and what goes wrong in the dev cluster, in plain lines.
+
+Whatever cannot be done raises one of these errors; docstrings do not repeat it.
+"""
 
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.devcluster.errors import DevClusterError
-
 TIMEOUT_SECONDS = 120.0
+
+
+class DevClusterError(Exception):
+    """Something the caller can act on: the message names the thing and the way out.
+
+    The command line prints it without a traceback.
+    """
+
+
+class MissingRequirementError(DevClusterError):
+    """A program or a right that this machine lacks; the message says how to get it."""
 
 
 class CommandError(DevClusterError):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.devcluster.errors import DevClusterError
+from tools.devcluster.commands import DevClusterError
 from tools.devcluster.process import Process, Supervisor, wait_until
 
 START_SECONDS = 120.0

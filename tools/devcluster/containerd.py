@@ -8,8 +8,7 @@ from collections.abc import Container
 from pathlib import Path
 
 from tools.devcluster.binaries import Binaries
-from tools.devcluster.commands import run
-from tools.devcluster.errors import DevClusterError, MissingRequirementError
+from tools.devcluster.commands import DevClusterError, MissingRequirementError, run
 from tools.devcluster.oci import Layout
 from tools.devcluster.process import Process, Supervisor, wait_until
 from tools.devcluster.sandbox import enter_command, init_pid

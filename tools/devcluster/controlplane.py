@@ -10,8 +10,8 @@ import yaml
 from tools.devcluster.api import ApiClient, ApiError
 from tools.devcluster.binaries import Binaries
 from tools.devcluster.certs import Pki
+from tools.devcluster.commands import DevClusterError
 from tools.devcluster.component import Component
-from tools.devcluster.errors import DevClusterError
 from tools.devcluster.process import Supervisor, wait_until
 
 SERVICE_SUBNET = "10.96.0.0/16"

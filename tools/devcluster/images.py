@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.devcluster import base_image, buildah
-from tools.devcluster.binaries import Binaries
-from tools.devcluster.commands import run
+from tools.devcluster.binaries import Binaries, find_go, install_go
+from tools.devcluster.commands import MissingRequirementError, run
 from tools.devcluster.containerd import PAUSE_IMAGE
-from tools.devcluster.errors import MissingRequirementError
-from tools.devcluster.golang import find_go
-from tools.devcluster.lock import file_lock
 from tools.devcluster.oci import Layout, write_program_image
-from tools.devcluster.places import cache_directory
+from tools.devcluster.places import cache_directory, file_lock
 
 ROOT = Path(__file__).parents[2]
 PAUSE_SOURCE = Path(__file__).with_name("pause") / "pause.go"
@@ -154,7 +151,7 @@ def _pause(say: Say) -> Layout:
     key = hashlib.sha256(PAUSE_SOURCE.read_bytes()).hexdigest()[:KEY_LENGTH]
 
     def compile_it(work: Path) -> Path:
-        go = find_go(LOWEST_GO).command(say)
+        go = find_go(LOWEST_GO)[1] or install_go(say)
         command: list[str | Path] = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", work / "pause", PAUSE_SOURCE]
         run(command, env={**os.environ, "CGO_ENABLED": "0"}, timeout_seconds=600)
         return work / "pause"

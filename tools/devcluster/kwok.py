@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.devcluster.api import ApiClient, Json
+from tools.devcluster.commands import DevClusterError
 from tools.devcluster.component import Component
-from tools.devcluster.errors import DevClusterError
 from tools.devcluster.process import wait_until
 
 STAGES = Path(__file__).with_name("kwok-stages.yaml")

@@ -10,8 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.devcluster.commands import run
-from tools.devcluster.errors import MissingRequirementError
+from tools.devcluster.commands import MissingRequirementError, run
 from tools.devcluster.process import Process, Supervisor, wait_until
 
 BRIDGE = "hr0"

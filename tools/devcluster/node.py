@@ -16,7 +16,7 @@ from typing import IO
 from tools.devcluster import cgroups, containerd, kubelet, network, packages, sandbox, seeds
 from tools.devcluster.binaries import Binaries
 from tools.devcluster.certs import Pki
-from tools.devcluster.errors import DevClusterError, MissingRequirementError
+from tools.devcluster.commands import DevClusterError, MissingRequirementError
 from tools.devcluster.node_init import View
 from tools.devcluster.oci import Layout
 from tools.devcluster.places import cache_directory

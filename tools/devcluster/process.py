@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 
-from tools.devcluster.errors import DevClusterError
+from tools.devcluster.commands import DevClusterError
 
 T = TypeVar("T")
 

@@ -9,32 +9,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools.devcluster.api import ApiClient, ApiError, Json
-from tools.devcluster.errors import DevClusterError
+from tools.devcluster.commands import DevClusterError
 from tools.devcluster.kwok import ANNOTATION
-from tools.devcluster.replay_files import NOTHING as NO_LOAD
-from tools.devcluster.replay_files import CgroupV1, CgroupV2, Group, Layout
-from tools.devcluster.replay_load import amount, node_floor, pod_load, sum_of, system_load
-from tools.devcluster.replay_machine import Machine
+from tools.devcluster.replay_load import NOTHING, Load, amount, node_floor, pod_load, sum_of, system_load
+from tools.devcluster.replay_machine import Group, Machine
 
-LAYOUTS: dict[str, Callable[[], Layout]] = {"v1": CgroupV1, "v2": CgroupV2}
 STEP_SECONDS = 0.1
 """How often the files are written when that is quick; with many nodes, as often as one half of one CPU can."""
 RETRY_SECONDS = 1.0
 ENDED = ("Succeeded", "Failed")
-
-
-@dataclass(frozen=True)
-class ReplaySettings:
-    """What is replayed, and how."""
-
-    root: Path  # below it, each node gets a folder with its name: the agent's `--host-root`
-    cgroups: str = "v2"  # version of the machines' cgroups: v1 or v2
-    speed: float = 1.0  # how much faster than the clock the time in the traces passes
-    step_seconds: float = STEP_SECONDS  # shortest time between two writes of the files
 
 
 class Follower:
@@ -75,21 +61,22 @@ class Follower:
 
 
 class Replay:
-    """The machines of all kwok nodes."""
+    """The machines of all kwok nodes, one folder below `root` each."""
 
-    def __init__(self, settings: ReplaySettings) -> None:
-        self._settings = settings
+    def __init__(self, root: Path) -> None:
+        self._root = root
         self._machines: dict[str, Machine] = {}
         self._groups: dict[tuple[str, str], Group] = {}
         self._before: float | None = None
         self._said: set[str] = set()
 
     def follow(self, nodes: Sequence[Json], pods: Sequence[Json]) -> None:
-        """Take over what nodes and pods there are now."""
-        here = {node["metadata"]["name"]: node for node in nodes if ANNOTATION in _annotations(node)}
+        """Take over what nodes and pods there are now; nodes without kwok's annotation are left alone."""
+        ours = [node for node in nodes if ANNOTATION in node["metadata"].get("annotations", {})]
+        here = {node["metadata"]["name"]: node for node in ours}
         for name in set(self._machines) - set(here):
             del self._machines[name]
-            shutil.rmtree(self._settings.root / name, ignore_errors=True)
+            shutil.rmtree(self._root / name, ignore_errors=True)
         bound: dict[str, dict[str, Group]] = {name: {} for name in here}
         groups: dict[tuple[str, str], Group] = {}
         for pod in pods:
@@ -103,64 +90,59 @@ class Replay:
             self._machines[name].set_pods(bound[name])
 
     def advance(self, now: float) -> None:
-        """Let the time since the last call pass on every machine.
+        """Let the time since the last call pass on every machine, by a clock that only goes forward.
 
         Args:
-            now: a clock that only goes forward. [seconds]
+            now: its time. [seconds]
         """
         elapsed = 0.0 if self._before is None else now - self._before
         self._before = now
         for machine in self._machines.values():
-            machine.advance(elapsed, self._settings.speed)
+            machine.advance(elapsed)
 
     def _set_node(self, name: str, node: Json) -> None:
-        capacity = node["status"]["capacity"]
-        cpu, memory = amount(str(capacity["cpu"])), amount(str(capacity["memory"]))
-        try:
-            floor = node_floor(node, cpu, memory)
-        except DevClusterError as error:
-            self._say_once(str(error))
-            floor = NO_LOAD
+        cpu, memory = (amount(str(node["status"]["capacity"][resource])) for resource in ("cpu", "memory"))
+        floor = self._readable(lambda: node_floor(node, cpu, memory))
         if name in self._machines:
             self._machines[name].floor = floor
             return
-        directory = self._settings.root / name
-        shutil.rmtree(directory, ignore_errors=True)  # of an earlier run: a machine starts with counters at zero
-        partial = directory.with_name(f".{name}")
-        shutil.rmtree(partial, ignore_errors=True)
-        layout, system = LAYOUTS[self._settings.cgroups](), system_load(node, cpu, memory)
-        machine = Machine(partial, max(1, int(cpu)), int(memory), system, floor, layout)
+        directory, partial = self._root / name, self._root / f".{name}"
+        for old in (directory, partial):  # of an earlier run: a machine starts with counters at zero
+            shutil.rmtree(old, ignore_errors=True)
+        machine = Machine(partial, max(1, int(cpu)), int(memory), system_load(node, cpu, memory), floor)
         machine.move(directory)  # an agent that waits for the folder finds it whole
         self._machines[name] = machine
 
     def _group(self, pod: Json) -> Group:
-        try:
-            load = pod_load(pod)
-        except DevClusterError as error:
-            self._say_once(str(error))
-            load = NO_LOAD
         uid, quality = pod["metadata"]["uid"], pod["status"].get("qosClass", "BestEffort")
         parent = "kubepods" if quality == "Guaranteed" else f"kubepods/{quality.lower()}"
-        limits = sum_of(pod, "limits", ("cpu",)), sum_of(pod, "limits", ("memory",))
-        return Group(f"{parent}/pod{uid}", load, limits[0], int(limits[1]))
+        cpu_limit, memory_limit = sum_of(pod, "limits", ("cpu",)), sum_of(pod, "limits", ("memory",))
+        load = self._readable(lambda: pod_load(pod))
+        return Group(f"{parent}/pod{uid}", load, cpu_limit, int(memory_limit))
 
-    def _say_once(self, line: str) -> None:
-        if line not in self._said:
-            self._said.add(line)
-            print(line, file=sys.stderr, flush=True)
+    def _readable(self, read: Callable[[], Load]) -> Load:
+        """A load; none, said once, where its annotations cannot be read."""
+        try:
+            return read()
+        except DevClusterError as error:
+            if str(error) not in self._said:
+                self._said.add(str(error))
+                print(error, file=sys.stderr, flush=True)
+            return NOTHING
 
 
-def _annotations(thing: Json) -> Json:
-    return thing["metadata"].get("annotations") or {}
-
-
-def run(api: ApiClient, settings: ReplaySettings) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Follow the cluster and replay until this process is ended."""
-    settings.root.mkdir(parents=True, exist_ok=True)
+    parser = argparse.ArgumentParser(prog="python -m tools.devcluster.replay", description=__doc__)
+    parser.add_argument("--kubeconfig", type=Path, required=True, help="the cluster")
+    parser.add_argument("--root", type=Path, required=True, help="folder for one host tree a node")
+    options = parser.parse_args(arguments)
+    options.root.mkdir(parents=True, exist_ok=True)
+    api = ApiClient.from_kubeconfig(options.kubeconfig)
     nodes, pods = Follower(api, "/api/v1/nodes"), Follower(api, "/api/v1/pods")
     nodes.listed.wait()
     pods.listed.wait()
-    replay, seen = Replay(settings), (-1, -1)
+    replay, seen = Replay(options.root), (-1, -1)
     while True:
         started = time.monotonic()
         changes = (nodes.changes, pods.changes)
@@ -169,23 +151,7 @@ def run(api: ApiClient, settings: ReplaySettings) -> None:
             seen = changes
         replay.advance(time.monotonic())
         took = time.monotonic() - started
-        time.sleep(max(took, settings.step_seconds - took))
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Read the command line and run."""
-    parser = argparse.ArgumentParser(prog="python -m tools.devcluster.replay", description=__doc__)
-    parser.add_argument("--kubeconfig", type=Path, required=True, help="the cluster")
-    parser.add_argument("--root", type=Path, required=True, help="folder for one host tree a node")
-    parser.add_argument("--cgroups", choices=sorted(LAYOUTS), default="v2", help="version of the machines' cgroups")
-    parser.add_argument("--speed", type=float, default=1.0, help="how much faster the time in the traces passes")
-    parser.add_argument("--step", type=float, default=STEP_SECONDS, metavar="SECONDS", help="time between two writes")
-    options = parser.parse_args(arguments)
-    settings = ReplaySettings(options.root, options.cgroups, options.speed, options.step)
-    try:
-        run(ApiClient.from_kubeconfig(options.kubeconfig), settings)
-    except KeyboardInterrupt:
-        sys.exit(130)
+        time.sleep(max(took, STEP_SECONDS - took))
 
 
 if __name__ == "__main__":

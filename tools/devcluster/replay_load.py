@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from tools.devcluster import traces
-from tools.devcluster.errors import DevClusterError
+from tools.devcluster.commands import DevClusterError
 
 CPU = "replay.headroom.dev/cpu"
 MEMORY = "replay.headroom.dev/memory"
@@ -40,6 +40,9 @@ class Load:
 
     cpu: Curve  # cores
     memory: Curve  # bytes, without page cache
+
+
+NOTHING = Load(lambda _: 0.0, lambda _: 0.0)
 
 
 def amount(text: str) -> float:
@@ -84,12 +87,11 @@ def node_floor(node: Json, capacity_cpu: float, capacity_memory: float) -> Load:
     name = node["metadata"]["name"]
     annotations = node["metadata"].get("annotations") or {}
     if not {CPU, MEMORY, TRACE} & set(annotations):
-        return Load(lambda _: 0.0, lambda _: 0.0)
+        return NOTHING
     load = _load(f"node {name}", annotations, name, capacity_cpu, capacity_memory)
     if TRACE in annotations:
         return load
-    nothing: Curve = lambda _: 0.0  # noqa: E731
-    return Load(load.cpu if CPU in annotations else nothing, load.memory if MEMORY in annotations else nothing)
+    return Load((load if CPU in annotations else NOTHING).cpu, (load if MEMORY in annotations else NOTHING).memory)
 
 
 def sum_of(pod: Json, kind: str, names: tuple[str, ...]) -> float:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tools.devcluster.binaries import Binaries
-from tools.devcluster.errors import DevClusterError
+from tools.devcluster.commands import DevClusterError
 from tools.devcluster.network import Network
 from tools.devcluster.node_init import View
 from tools.devcluster.places import cache_directory

@@ -13,10 +13,9 @@ from pathlib import Path
 from tools.devcluster import containerd, sandbox
 from tools.devcluster.binaries import Binaries
 from tools.devcluster.commands import run
-from tools.devcluster.lock import file_lock
 from tools.devcluster.node_init import View
 from tools.devcluster.oci import Layout
-from tools.devcluster.places import cache_directory
+from tools.devcluster.places import cache_directory, file_lock
 
 KEPT = 3  # seeds that stay; older ones are removed when a new one is made
 KEY_LENGTH = 16

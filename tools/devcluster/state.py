@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tools.devcluster.errors import DevClusterError
+from tools.devcluster.commands import DevClusterError
 from tools.devcluster.places import clusters_directory, state_directory
 
 FILE = "cluster.json"

@@ -16,7 +16,7 @@ import numpy as np
 from agent.samples import CPU, NODE
 from agent.tsdb.tsdb import Tsdb
 from tools.devcluster.api import ApiError
-from tools.devcluster.errors import DevClusterError
+from tools.devcluster.commands import DevClusterError
 from tools.devcluster.process import wait_until
 from tools.soak.loop import ASK_SECONDS, NODES, Loop
 from tools.soak.progress import Progress, run

@@ -17,7 +17,7 @@ from headroom.backtest.trace import TraceError
 from tests.headroom.backtest.trace_files import trace, traces
 from tools.devcluster.certs import Pki
 from tools.devcluster.component import free_port
-from tools.devcluster.prometheus import Prometheus as Programs
+from tools.devcluster.packages import Prometheus as Programs
 
 pytestmark = pytest.mark.alone
 

@@ -13,7 +13,7 @@ import pytest
 from tests.architecture.sources import ROOT
 from tools.devcluster import Cluster, base_image, buildah, images
 from tools.devcluster.base_image import Source
-from tools.devcluster.errors import DevClusterError, MissingRequirementError
+from tools.devcluster.commands import DevClusterError, MissingRequirementError
 from tools.devcluster.images import RECIPES, SHARED_INPUTS, Recipe
 
 DEBIAN = 'ID=debian\nVERSION_CODENAME=trixie\nPRETTY_NAME="Debian GNU/Linux 13 (trixie)"\n'

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.devcluster.errors import DevClusterError
+from tools.devcluster.commands import DevClusterError
 from tools.devcluster.process import Supervisor, wait_until
 
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import yaml
 
@@ -21,17 +21,16 @@ from tools.devcluster.binaries import CONTROL_PLANE, REAL_NODE, Binaries
 from tools.devcluster.certs import Pki
 from tools.devcluster.commands import DevClusterError, run
 from tools.devcluster.component import Component
-from tools.devcluster.controlplane import ControlPlane, Placement
+from tools.devcluster.controlplane import ControlPlane
 from tools.devcluster.kwok import KwokNodes, NodeTemplate, command, ready_nodes
+from tools.devcluster.oci import Layout
 from tools.devcluster.places import cache_directory, state_directory
 from tools.devcluster.process import Supervisor, wait_until
-
-if TYPE_CHECKING:
-    from tools.devcluster.oci import Layout
 
 COMMAND_SECONDS = 300.0
 NODE_READY_SECONDS = 120.0
 KEPT_LOGS = 10  # how many clusters' logs are kept in the cache
+APPLY = ("apply", "--server-side", "--force-conflicts", "-f")
 
 Say = Callable[[str], None]
 
@@ -43,8 +42,7 @@ class ClusterSpec:
     name: str = ""  # a short DNS label, unique among this user's running clusters; made up when empty
     real_node: bool = False  # whether it has a real node (kubelet, containerd, pods that run): root on Linux
     node_name: str = "node-1"  # the real node's name
-    own_images: bool = True
-    """Whether the real node starts with our own images (agent, manager), built when they changed."""
+    own_images: bool = True  # whether the real node starts with our own images, built when they changed
     kwok_nodes: int = 0  # how many kwok nodes it starts with
     kwok_template: NodeTemplate = field(default_factory=NodeTemplate)  # what these kwok nodes look like
 
@@ -53,16 +51,16 @@ class Cluster:
     """A running cluster, for a `with` block. Ends with the block, or with this process, however that ends."""
 
     def __init__(self, spec: ClusterSpec | None = None, say: Say = print, **settings: object) -> None:
-        """Describe a cluster; `with` starts it."""
+        """Describe a cluster by its spec, or by fields of it; `with` starts it."""
         given = replace(spec or ClusterSpec(), **settings)  # type: ignore[arg-type]
         self.spec = given if given.name else replace(given, name=f"c-{secrets.token_hex(3)}")
         self.node: node.RealNode | None = None
-        self.network: network.Network | None = None
-        self._say = say
-        self._exit = ExitStack()
-        self._images: list[Layout] = []
+        self.network: network.Network | None = None  # that it lives in when it has a real node
         self.dir = state_directory(self.spec.name)
         self.logs = self.dir / "logs"
+        self.kubeconfig = self.dir / "kubeconfig"  # the administrator's, for clients on this machine
+        self._say = say
+        self._exit = ExitStack()
         self._claimed = False
 
     def __enter__(self) -> Self:
@@ -89,9 +87,10 @@ class Cluster:
         if spec.real_node:
             node.require_root()
         self.binaries = Binaries.find_or_build(REAL_NODE if spec.real_node else CONTROL_PLANE, self._say)
+        layouts: list[Layout] = []
         if spec.real_node:
             build = images.build_all if spec.own_images else images.build_system
-            self._images = build(self.binaries, self._say)
+            layouts = build(self.binaries, self._say)
         claimed = state.claim(spec.name, spec.node_name if spec.real_node else None, spec.kwok_nodes)
         self._claimed = True
         self._exit.callback(state.remove, spec.name)
@@ -100,19 +99,18 @@ class Cluster:
         self.supervisor.remove_at_exit(self.dir)
         claimed = replace(claimed, supervisor=self.supervisor.pid)
         claimed.write()
-        self._start_control_plane()
         if spec.real_node:
-            self._start_real_node()
+            self.network = network.create(self.supervisor)
+        self._start_control_plane()
+        if self.network is not None:
+            self._start_real_node(self.network, layouts)
         self.kwok.add(spec.kwok_nodes, spec.kwok_template)
         replace(claimed, ready=True).write()
         self._say(f"cluster {spec.name} is ready after {time.monotonic() - started:.1f} s")
 
     def _start_control_plane(self) -> None:
-        placement = Placement()
-        if self.spec.real_node:
-            self.network = network.create(self.supervisor)
-            placement = Placement.inside(self.network.namespace)
-        plane = ControlPlane(self.dir, self.supervisor, self.binaries, Pki(self.dir / "pki"), placement)
+        namespace = self.network.namespace if self.network else None
+        plane = ControlPlane(self.dir, self.supervisor, self.binaries, Pki(self.dir / "pki"), namespace)
         self.control_plane = plane
         self._exit.callback(plane.close)
         plane.start()
@@ -123,30 +121,18 @@ class Cluster:
             "kwok",
             lambda _: command(self.binaries.path("kwok"), plane.kubeconfig("kwok", plane.url)),
             cwd=self.dir,
-            namespaces=placement.namespaces,
+            namespaces=plane.namespaces,
         )
         self.kwok = KwokNodes(lambda: self.api, controller)
 
-    def _start_real_node(self) -> None:
-        if self.network is None:
-            raise DevClusterError("the real node needs the cluster's network")
-        spec = node.NodeSpec(
-            cluster=self.spec.name,
-            name=self.spec.node_name,
-            directory=self.dir,
-            logs=self.logs,
-            server=self.control_plane.url,
-            images=self._images,
-        )
+    def _start_real_node(self, net: network.Network, layouts: list[Layout]) -> None:
+        name = self.spec.node_name
+        spec = node.NodeSpec(self.spec.name, name, self.dir, self.logs, self.control_plane.url, layouts)
         self.node = node.RealNode(spec, self.binaries, self._say)
         self._exit.callback(self.node.stop)
-        self.node.start(self.supervisor, self.control_plane.pki, self.network)
-        wait_until(
-            lambda: self.spec.node_name in ready_nodes(self.api),
-            f"the real node {self.spec.node_name} being Ready",
-            NODE_READY_SECONDS,
-        )
-        self._say(f"real node {self.spec.node_name} is Ready")
+        self.node.start(self.supervisor, self.control_plane.pki, net)
+        wait_until(lambda: name in ready_nodes(self.api), f"the real node {name} being Ready", NODE_READY_SECONDS)
+        self._say(f"real node {name} is Ready")
 
     def stop(self) -> None:
         """End everything and remove what it made; may be called twice."""
@@ -178,11 +164,6 @@ class Cluster:
         return self.spec.name
 
     @property
-    def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig, for clients on this machine."""
-        return self.dir / "kubeconfig"
-
-    @property
     def api(self) -> ApiClient:
         """The API server, as administrator."""
         return self.control_plane.api
@@ -195,6 +176,7 @@ class Cluster:
     @property
     def environment(self) -> dict[str, str]:
         """Our environment with this cluster's KUBECONFIG and programs; kubectl and helm keep their files with it."""
+        programs = sorted({str(self.binaries.path(program).parent) for program in ("kubectl", "helm")})
         return {
             **os.environ,
             "KUBECONFIG": str(self.kubeconfig),
@@ -202,38 +184,27 @@ class Cluster:
             "HELM_CACHE_HOME": str(self.dir / "helm/cache"),
             "HELM_CONFIG_HOME": str(self.dir / "helm/config"),
             "HELM_DATA_HOME": str(self.dir / "helm/data"),
-            "PATH": os.pathsep.join([*self._program_folders(), os.environ.get("PATH", os.defpath)]),
+            "PATH": os.pathsep.join([*programs, os.environ.get("PATH", os.defpath)]),
         }
 
-    def _program_folders(self) -> list[str]:
-        return sorted({str(self.binaries.path(program).parent) for program in ("kubectl", "helm")})
-
     def kubectl(self, *arguments: str | Path, stdin: str | None = None) -> str:
-        """Run kubectl as administrator and return what it prints."""
-        return self._run("kubectl", arguments, stdin)
+        """Run kubectl as administrator and return what it prints; CommandError when it fails."""
+        words = [self.binaries.path("kubectl"), *arguments]
+        return run(words, stdin=stdin, env=self.environment, timeout_seconds=COMMAND_SECONDS)
 
-    def helm(self, *arguments: str | Path, stdin: str | None = None) -> str:
-        """Run helm as administrator and return what it prints."""
-        return self._run("helm", arguments, stdin)
-
-    def _run(self, program: str, arguments: tuple[str | Path, ...], stdin: str | None) -> str:
-        return run(
-            [self.binaries.path(program), *arguments],
-            stdin=stdin,
-            env=self.environment,
-            timeout_seconds=COMMAND_SECONDS,
-        )
+    def helm(self, *arguments: str | Path) -> str:
+        """Run helm as administrator and return what it prints; CommandError when it fails."""
+        return run([self.binaries.path("helm"), *arguments], env=self.environment, timeout_seconds=COMMAND_SECONDS)
 
     def apply(self, manifest: Mapping[str, object] | str) -> str:
         """Apply a manifest (server-side): YAML text, or one object."""
-        text = manifest if isinstance(manifest, str) else json.dumps(manifest)
-        return self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
+        return self.kubectl(*APPLY, "-", stdin=manifest if isinstance(manifest, str) else json.dumps(manifest))
 
     def define(self, manifest: Path) -> None:
         """Apply a CustomResourceDefinition and wait until its objects are served."""
         spec = yaml.safe_load(manifest.read_text(encoding="utf-8"))["spec"]
         served = [f"/apis/{spec['group']}/{each['name']}/{spec['names']['plural']}" for each in spec["versions"]]
-        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", manifest)
+        self.kubectl(*APPLY, manifest)
         wait_until(lambda: all(map(self._serves, served)), f"serving {', '.join(served)}", NODE_READY_SECONDS)
 
     def _serves(self, path: str) -> bool:
@@ -263,7 +234,7 @@ class Cluster:
         wait_until(lambda: self.api.exists(path), f"making {path}", NODE_READY_SECONDS)
 
     def load_image(self, name: str) -> None:
-        """Build an image of ours again if its sources changed, and give it to the running real node."""
+        """Build an image of ours (`localhost/headroom-agent:dev`) if its sources changed; give it to the real node."""
         if self.node is None:
             raise DevClusterError(f"cluster {self.name} has no real node to load {name} into")
         built = {image.name: image for image in images.build_all(self.binaries, self._say)}

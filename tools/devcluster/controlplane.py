@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -12,25 +11,22 @@ from tools.devcluster.binaries import Binaries
 from tools.devcluster.certs import Pki
 from tools.devcluster.commands import DevClusterError
 from tools.devcluster.component import Component
+from tools.devcluster.network import SERVICE_ADDRESS, SERVICE_SUBNET
 from tools.devcluster.process import Supervisor, wait_until
 
-SERVICE_SUBNET = "10.96.0.0/16"
-API_ADDRESS = "10.96.0.1"  # the ClusterIP of the API server: the first address of the service range
-API_PORT = 443
+API_PORT = 443  # of the API server inside a network of its own
 READY_SECONDS = 60.0
 APISERVER_GRACE_SECONDS = 1.5  # it waits for open watches to end, which they do not do by themselves
 FORWARD_SCRIPT = Path(__file__).with_name("forward.py")
 REQUESTS_PER_SECOND = 500
 """What the controllers and the scheduler allow themselves; the defaults (20 to 50) are for shared clusters."""
 RECORDED_GROUP = "headroom:recorded"  # what users of this group write is audited with what they sent and were answered
+WRITES = ["create", "patch", "update", "delete"]
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
-    "rules": [
-        {"level": "RequestResponse", "userGroups": [RECORDED_GROUP], "verbs": ["create", "patch", "update", "delete"]},
-        {"level": "Metadata"},
-    ],
+    "rules": [{"level": "RequestResponse", "userGroups": [RECORDED_GROUP], "verbs": WRITES}, {"level": "Metadata"}],
 }
 CLIENTS = {
     "admin": ("admin", ("system:masters",)),
@@ -41,61 +37,49 @@ CLIENTS = {
 """Who gets a kubeconfig: file name -> user, groups."""
 
 
-@dataclass(frozen=True)
-class Placement:
-    """Where a control plane runs: on the host's loopback, or inside a network namespace of its own."""
-
-    namespaces: tuple[Path, ...] = ()  # namespaces of its programs; none: the host's
-    address: str = "127.0.0.1"  # what the API server listens on
-    port: int = 0  # the API server's port; 0: a free one
-    advertised: bool = False
-    """Whether the Service `kubernetes` gets the address as its endpoint. A loopback address may not be one."""
-
-    @classmethod
-    def inside(cls, namespace: Path) -> "Placement":
-        """Inside a network namespace, bound to the ClusterIP: in-pod clients work without kube-proxy."""
-        return cls((namespace,), API_ADDRESS, API_PORT, advertised=True)
-
-
-@dataclass
 class ControlPlane:
-    """The programs of one control plane. `start` returns when the API server serves and accounts are made."""
+    """The programs of one control plane. `start` returns when the API server serves and accounts are made.
 
-    directory: Path
-    supervisor: Supervisor
-    binaries: Binaries
-    pki: Pki
-    placement: Placement = field(default_factory=Placement)
+    Without a network namespace it runs on this machine's loopback, with a free port. In one, the API server is bound to
+    the ClusterIP, so that in-pod clients work without kube-proxy, and a forwarder leads there from the loopback.
+    """
 
-    def __post_init__(self) -> None:
-        self.audit_log = self.directory / "audit.log"
+    def __init__(
+        self, directory: Path, supervisor: Supervisor, binaries: Binaries, pki: Pki, namespace: Path | None = None
+    ) -> None:
+        self.directory, self.pki = directory, pki
+        self._supervisor, self.binaries = supervisor, binaries
+        self.namespaces = [namespace] if namespace else []
+        self._address = SERVICE_ADDRESS if namespace else "127.0.0.1"
+        self.audit_log = directory / "audit.log"
         """Every request that the API server answered, one JSON object a line; see `AUDIT_POLICY`."""
         self.etcd = self._component("etcd", self._etcd_command)
         self.apiserver = self._component("kube-apiserver", self._apiserver_command)
-        self.apiserver.ready, self.apiserver.port = self._apiserver_ready, self.placement.port
+        self.apiserver.ready, self.apiserver.port = self._apiserver_ready, API_PORT if namespace else 0
         self.apiserver.needs = [self.etcd]
         self.apiserver.grace_seconds = APISERVER_GRACE_SECONDS
         self.controller_manager = self._component("kube-controller-manager", self._controller_manager_command)
-        self.scheduler = self._component("kube-scheduler", self._scheduler_command)
+        self.scheduler = self._component("kube-scheduler", lambda _: self._scheduler_command("kube-scheduler", {}))
         self.forwarder: Component | None = None
-        if self.placement.namespaces:
-            self.forwarder = Component(self.supervisor, "forwarder", self._forward_command, self._forwards)
+        if namespace:
+            self.forwarder = Component(supervisor, "forwarder", self._forward_command, self._forwards)
         self._api: ApiClient | None = None
         self._api_port = 0
 
     def start(self) -> None:
         """Start everything. `kubeconfig` and `api` work when this returns."""
-        self._prepare()
         self.etcd.launch()
         if self.forwarder is not None:
             self.forwarder.start()
+        self._prepare()
         self.apiserver.start()
         for name in ("controller-manager", "scheduler"):
             self.kubeconfig(name, self.url)
         self.controller_manager.launch()
         self.scheduler.launch()
         programs = [one.process for one in (self.controller_manager, self.scheduler) if one.process]
-        wait_until(self._accounts_made, "making the first service account", READY_SECONDS, programs)
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        wait_until(lambda: self.api.exists(account), "making the first service account", READY_SECONDS, programs)
 
     def close(self) -> None:
         """Close our own connections to the API server."""
@@ -105,12 +89,12 @@ class ControlPlane:
     @property
     def url(self) -> str:
         """The API server's address for clients in the control plane's network."""
-        return f"https://{self.placement.address}:{self.apiserver.port}"
+        return f"https://{self._address}:{self.apiserver.port}"
 
     @property
     def host_url(self) -> str:
         """The API server's address for clients on this machine's loopback."""
-        return f"https://127.0.0.1:{self._host_port(self.apiserver.port)}"
+        return f"https://127.0.0.1:{(self.forwarder or self.apiserver).port}"
 
     @property
     def api(self) -> ApiClient:
@@ -136,25 +120,22 @@ class ControlPlane:
             host: the host name under which it holds a Lease; empty: this machine's.
         """
         rename = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', host] if host else []
-        component = self._component(name, lambda _: [*rename, *self._scheduler(name, configuration, elect=elect)])
+        component = self._component(
+            name, lambda _: [*rename, *self._scheduler_command(name, configuration, elect=elect)]
+        )
         component.launch()
         return component
 
     def _component(self, name: str, command: Callable[[int], Sequence[str | Path]]) -> Component:
-        return Component(self.supervisor, name, command, cwd=self.directory, namespaces=self.placement.namespaces)
-
-    def _host_port(self, port: int) -> int:
-        return port if self.forwarder is None else self.forwarder.port
+        return Component(self._supervisor, name, command, cwd=self.directory, namespaces=self.namespaces)
 
     def _prepare(self) -> None:
-        addresses = sorted({API_ADDRESS, "127.0.0.1", self.placement.address})
         service = "kubernetes.default.svc"
         names = ["localhost", "kubernetes", "kubernetes.default", service, f"{service}.cluster.local"]
-        self._serving = self.pki.server("apiserver", addresses, names)
+        self._serving = self.pki.server("apiserver", [SERVICE_ADDRESS, "127.0.0.1"], names)
         self._kubelet_client = self.pki.client("kubelet-client", "kube-apiserver", ["system:masters"])
         self._proxy_client = self.pki.client("front-proxy", "front-proxy-client")
-        self._audit_policy = self.directory / "audit-policy.yaml"
-        self._audit_policy.write_text(yaml.safe_dump(AUDIT_POLICY))
+        (self.directory / "audit-policy.yaml").write_text(yaml.safe_dump(AUDIT_POLICY))
 
     def _etcd_command(self, _: int) -> list[str | Path]:
         return [
@@ -162,7 +143,7 @@ class ControlPlane:
             "--name=etcd",
             "--data-dir=etcd",
             "--unsafe-no-fsync",
-            f"--listen-client-urls={self._etcd_url}",
+            f"--listen-client-urls=unix://{self.directory}/etcd.sock",
             # What follows must look like host:port and becomes the name of a socket in the working directory.
             "--advertise-client-urls=unix://etcd.sock:1",
             "--listen-peer-urls=unix://peer.sock:1",
@@ -172,18 +153,15 @@ class ControlPlane:
             "--log-level=warn",
         ]
 
-    @property
-    def _etcd_url(self) -> str:
-        return f"unix://{self.directory}/etcd.sock"
-
     def _apiserver_command(self, port: int) -> list[str | Path]:
         return [
             self.binaries.path("kube-apiserver"),
-            f"--etcd-servers={self._etcd_url}",
-            f"--bind-address={self.placement.address}",
-            f"--advertise-address={self.placement.address}",
+            f"--etcd-servers=unix://{self.directory}/etcd.sock",
+            f"--bind-address={self._address}",
+            f"--advertise-address={self._address}",
             f"--secure-port={port}",
-            f"--endpoint-reconciler-type={'lease' if self.placement.advertised else 'none'}",
+            # Whether the Service `kubernetes` gets the address as its endpoint; a loopback address may not be one.
+            f"--endpoint-reconciler-type={'lease' if self.namespaces else 'none'}",
             f"--service-cluster-ip-range={SERVICE_SUBNET}",
             f"--tls-cert-file={self._serving.cert}",
             f"--tls-private-key-file={self._serving.key}",
@@ -206,7 +184,7 @@ class ControlPlane:
             f"--kubelet-client-key={self._kubelet_client.key}",
             f"--kubelet-certificate-authority={self.pki.ca}",
             "--kubelet-preferred-address-types=InternalIP",
-            f"--audit-policy-file={self._audit_policy}",
+            "--audit-policy-file=audit-policy.yaml",
             f"--audit-log-path={self.audit_log}",
             "--audit-log-maxsize=1000",
         ]
@@ -226,28 +204,25 @@ class ControlPlane:
             f"--kube-api-burst={2 * REQUESTS_PER_SECOND}",
         ]
 
-    def _scheduler_command(self, _: int) -> list[str | Path]:
-        return self._scheduler("kube-scheduler", {})
-
-    def _scheduler(self, name: str, configuration: Mapping[str, object], *, elect: bool = False) -> list[str | Path]:
+    def _scheduler_command(
+        self, name: str, configuration: Mapping[str, object], *, elect: bool = False
+    ) -> list[str | Path]:
+        connection: dict[str, object] = {"qps": REQUESTS_PER_SECOND, "burst": 2 * REQUESTS_PER_SECOND}
+        connection["kubeconfig"] = str(self.pki.directory / "scheduler.kubeconfig")
         document = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             **configuration,
             "leaderElection": configuration["leaderElection"] if elect else {"leaderElect": False},
-            "clientConnection": {
-                "kubeconfig": str(self.pki.directory / "scheduler.kubeconfig"),
-                "qps": REQUESTS_PER_SECOND,
-                "burst": 2 * REQUESTS_PER_SECOND,
-            },
+            "clientConnection": connection,
         }
         path = self.directory / f"{name}.yaml"
         path.write_text(yaml.safe_dump(document))
         return [self.binaries.path("kube-scheduler"), f"--config={path}", "--secure-port=0"]
 
     def _forward_command(self, port: int) -> list[str | Path]:
-        namespace, target = self.placement.namespaces[0], f"{self.placement.address}:{self.placement.port}"
-        return [sys.executable, "-I", "-S", FORWARD_SCRIPT, f"127.0.0.1:{port}", target, namespace]
+        target = f"{self._address}:{API_PORT}"
+        return [sys.executable, "-I", "-S", FORWARD_SCRIPT, f"127.0.0.1:{port}", target, *self.namespaces]
 
     def _forwards(self, port: int) -> bool:
         # A connection would prove nothing: whoever else has taken the port may answer.
@@ -263,6 +238,3 @@ class ControlPlane:
             return "ok" in self._api.get("/readyz")["text"]
         except ApiError:
             return False
-
-    def _accounts_made(self) -> bool:
-        return self.api.exists("/api/v1/namespaces/default/serviceaccounts/default")

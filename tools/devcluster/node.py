@@ -5,6 +5,7 @@ the namespaces of one process; `stop`, the death of this process, and `sweep` ea
 """
 
 import fcntl
+import json
 import secrets
 import shutil
 import sys
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tools.devcluster import cgroups, containerd, kubelet, network, packages, sandbox, seeds
+from tools.devcluster import cgroups, containerd, network, packages, sandbox, seeds
 from tools.devcluster.binaries import Binaries
 from tools.devcluster.certs import Pki
 from tools.devcluster.commands import DevClusterError, MissingRequirementError
@@ -34,7 +35,7 @@ def nodes_directory() -> Path:
 
 
 def require_root() -> None:
-    """Check that this machine and user can run a real node."""
+    """Check that this machine and user can run a real node; the error says what to do."""
     refusal = packages.real_node_refusal()
     if refusal:
         raise MissingRequirementError(refusal)
@@ -64,22 +65,25 @@ class RealNode:
         self.spec = spec
         self.id = f"hr-{spec.cluster}-{secrets.token_hex(3)}"
         self.directory = nodes_directory() / self.id
+        self.static_pods = self.directory / "static-pods"  # manifests put into this folder run as static pods
         self._binaries = binaries
         self._say = say
         self._lock: IO[bytes] | None = None
         self._node: Supervisor | None = None
-        self._files: kubelet.KubeletFiles | None = None
         self._kubelet: Process | None = None
 
     def start(self, supervisor: Supervisor, pki: Pki, net: network.Network) -> None:
-        """Start containerd and the kubelet; the Node object becomes Ready some seconds later."""
+        """Start containerd and the kubelet; the Node object becomes Ready some seconds later.
+
+        The cluster's supervisor removes what the node leaves, also when this process is killed.
+        """
         require_root()
         sweep(self._say)
         self._claim(supervisor)
         seeds.plant(self.directory / "containerd", self.spec.images, self._binaries, self._say)
         self._node = self._open_sandbox(net)
         containerd.start(self._node, self._binaries, self._write_containerd_config())
-        self._files = self._kubelet_files(pki)
+        self._write_kubelet_config(pki)
         self.start_kubelet()
 
     def _claim(self, supervisor: Supervisor) -> None:
@@ -115,21 +119,58 @@ class RealNode:
         file.write_text(containerd.config(self.directory / "containerd", network.cni_folder(), cni))
         return file
 
-    def _kubelet_files(self, pki: Pki) -> kubelet.KubeletFiles:
+    def _write_kubelet_config(self, pki: Pki) -> None:
         name = self.spec.name
         client = pki.client(f"kubelet-{name}", f"system:node:{name}", ["system:nodes"])
-        return kubelet.KubeletFiles(
-            kubeconfig=pki.kubeconfig(f"kubelet-{name}", client, self.spec.server),
-            serving=pki.server(f"kubelet-serving-{name}", [network.NODE_ADDRESS], [name]),
-            client_ca=pki.ca,
-            static_pods=self.static_pods,
-            config=self.directory / "kubelet.json",
-        )
-
-    @property
-    def static_pods(self) -> Path:
-        """Manifests put into this folder run as static pods."""
-        return self.directory / "static-pods"
+        kubeconfig = pki.kubeconfig(f"kubelet-{name}", client, self.spec.server)
+        serving = pki.server(f"kubelet-serving-{name}", [network.NODE_ADDRESS], [name])
+        self.static_pods.mkdir(parents=True, exist_ok=True)
+        document = {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "address": network.NODE_ADDRESS,
+            "authentication": {
+                "anonymous": {"enabled": False},
+                "webhook": {"enabled": True, "cacheTTL": "10s"},
+                "x509": {"clientCAFile": str(pki.ca)},
+            },
+            "authorization": {"mode": "Webhook"},
+            "tlsCertFile": str(serving.cert),
+            "tlsPrivateKeyFile": str(serving.key),
+            "containerRuntimeEndpoint": f"unix://{containerd.SOCKET}",
+            "staticPodPath": str(self.static_pods),
+            "cgroupDriver": "cgroupfs",
+            "cgroupsPerQOS": True,
+            "failCgroupV1": False,
+            "failSwapOn": False,
+            "oomScoreAdj": 0,  # lowering it needs CAP_SYS_RESOURCE
+            "makeIPTablesUtilChains": False,
+            # There is no DNS: a pod that asks learns so at once, and does not get the machine's own resolvers.
+            "clusterDNS": [network.CLUSTER_DNS],
+            "clusterDomain": "cluster.local",
+            "resolvConf": "",  # nothing outside can be reached, so no name server is named
+            "enforceNodeAllocatable": ["pods"],
+            "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+            "imageGCHighThresholdPercent": 100,
+            "imageMaximumGCAge": "0s",
+            "fileCheckFrequency": "1s",
+            "syncFrequency": "10s",
+            "nodeStatusUpdateFrequency": "10s",
+            "nodeStatusReportFrequency": "10s",
+            "runtimeRequestTimeout": "2m",
+            "logging": {"format": "text"},
+        }
+        (self.directory / "kubelet.json").write_text(json.dumps(document, indent=2))
+        flags = {
+            "config": self.directory / "kubelet.json",
+            "kubeconfig": kubeconfig,
+            "hostname-override": name,
+            "node-ip": network.NODE_ADDRESS,
+            "root-dir": "/var/lib/kubelet",
+            "cert-dir": "/var/lib/kubelet/pki",
+            "v": 2,
+        }
+        self._kubelet_flags = [f"--{flag}={value}" for flag, value in flags.items()]
 
     @property
     def sandbox(self) -> Supervisor:
@@ -138,12 +179,9 @@ class RealNode:
             raise DevClusterError(f"the node {self.spec.name} does not run")
         return self._node
 
-    def start_kubelet(self) -> Process:
-        """Start the kubelet, also again after it was stopped; its log goes on."""
-        if self._files is None:
-            raise DevClusterError(f"the node {self.spec.name} does not run")
-        self._kubelet = kubelet.start(self.sandbox, self._binaries, self.spec.name, self._files)
-        return self._kubelet
+    def start_kubelet(self) -> None:
+        """Start the kubelet, which registers the Node object, also again after it was stopped; its log goes on."""
+        self._kubelet = self.sandbox.start("kubelet", [self._binaries.path("kubelet"), *self._kubelet_flags])
 
     def stop_kubelet(self) -> None:
         """End the kubelet alone, as for an upgrade; pods run on."""

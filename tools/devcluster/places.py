@@ -1,4 +1,4 @@
-"""Where the dev cluster keeps what it makes (built things in a cache, running clusters in a short folder), and locks."""
+"""Where the dev cluster keeps what it makes: built things in a cache, running clusters in a short folder; and locks."""
 
 import contextlib
 import fcntl

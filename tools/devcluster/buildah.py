@@ -34,7 +34,7 @@ def session() -> Iterator["Buildah"]:
     if shutil.which("buildah") is None:
         raise MissingRequirementError("buildah is not installed: install it (Debian, Ubuntu: apt-get install buildah)")
     store_directory().mkdir(parents=True, exist_ok=True)
-    if _size_mebibytes(store_directory()) > LARGEST_STORE_MEBIBYTES:
+    if int(run(["du", "--summarize", "--block-size=1M", store_directory()]).split()[0]) > LARGEST_STORE_MEBIBYTES:
         shutil.rmtree(store_directory())
         store_directory().mkdir()
     with tempfile.TemporaryDirectory(prefix="headroom-buildah-") as work:
@@ -48,19 +48,11 @@ class Buildah:
         self._work = work
         self._pip_config = work / "pip.conf"
         self._pip_config.write_text(pip_config(run([sys.executable, "-m", "pip", "config", "list"])))
-        self._runroot = work / "run"
 
     def run(self, *argv: str | Path, cwd: Path | None = None) -> str:
         """Run a command of buildah and return its output."""
         driver = "vfs" if lies_on_overlay(store_directory()) else "overlay"
-        options: list[str | Path] = [
-            "--root",
-            store_directory(),
-            "--runroot",
-            self._runroot,
-            "--storage-driver",
-            driver,
-        ]
+        options = [f"--root={store_directory()}", f"--runroot={self._work / 'run'}", f"--storage-driver={driver}"]
         return run(
             ["unshare", "--mount", "buildah", *options, *argv],
             cwd=cwd,
@@ -86,22 +78,11 @@ class Buildah:
 
     def build(self, dockerfile: str, context: Path, base: str, tag: str) -> None:
         """Build an image from a Dockerfile; layers whose inputs are the same are taken from the store."""
-        mounts = [f"{self._pip_config}:/etc/pip.conf:ro"]
-        if CERTIFICATES.is_dir():
-            mounts.append(f"{CERTIFICATES}:{CERTIFICATES}:ro")
-        volumes = [word for mount in mounts for word in ("--volume", mount)]
+        options = ["--layers", "--network=host", "--pull-never", f"--build-arg=BASE_IMAGE={base}"]
         # Nothing but what is in an image decides about its digest: neither the time nor buildah's version.
-        same = ["--timestamp", str(EPOCH), "--identity-label=false"]
-        options = [
-            "--layers",
-            "--network",
-            "host",
-            "--pull-never",
-            "--build-arg",
-            f"BASE_IMAGE={base}",
-            *same,
-            *volumes,
-        ]
+        options += [f"--timestamp={EPOCH}", "--identity-label=false", f"--volume={self._pip_config}:/etc/pip.conf:ro"]
+        if CERTIFICATES.is_dir():
+            options.append(f"--volume={CERTIFICATES}:{CERTIFICATES}:ro")
         try:
             self.run("bud", *options, "--file", dockerfile, "--tag", tag, ".", cwd=context)
         except CommandError as error:
@@ -110,20 +91,16 @@ class Buildah:
                 f"building {dockerfile} failed. The end of what it says:\n" + "\n".join(f"    {line}" for line in lines)
             ) from error
 
-    def export(self, tag: str, name: str, directory: Path, known: Sequence[Layout] = ()) -> Layout:
-        """Write an image of the store as a layout."""
+    def export(self, name: str, directory: Path, known: Sequence[Layout]) -> Layout:
+        """Write an image of the store as a layout; layers that `known` ones have are shared with them."""
         # Of the forms that keep blobs apart, only `dir:` leaves them uncompressed, which saves most of the time.
-        self.run("push", "--quiet", "--disable-compression", "--format", "oci", tag, f"dir:{directory}")
+        self.run("push", "--quiet", "--disable-compression", "--format", "oci", name, f"dir:{directory}")
         image = adopt(directory, name)
         for layout in known:
             for digest in {*layout.blobs()} & {*image.blobs()}:
                 image.blob(digest).unlink()
                 image.blob(digest).hardlink_to(layout.blob(digest))
         return image
-
-
-def _size_mebibytes(directory: Path) -> int:
-    return int(run(["du", "--summarize", "--block-size=1M", directory]).split()[0])
 
 
 def pip_config(listing: str) -> str:

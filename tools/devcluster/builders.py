@@ -5,8 +5,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from tools.devcluster.commands import DevClusterError, MissingRequirementError
@@ -14,6 +13,7 @@ from tools.devcluster.image_root import EPOCH
 from tools.devcluster.images import RECIPES, ROOT
 
 BUILD_SECONDS: Final = 3600.0
+PULL_SECONDS: Final = 600.0
 ANSWER_SECONDS: Final = 30.0
 # Each builder's way to give all files one time; docker's needs BuildKit, which rewrites them as it exports.
 BUILDERS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -22,16 +22,12 @@ BUILDERS: Final[Mapping[str, tuple[str, ...]]] = {
     "buildah": ("build", "--timestamp", str(EPOCH), "--identity-label=false"),
 }
 """Programs in the order in which they are tried, and how each builds."""
-
-PULL_SECONDS: Final = 600.0
 _INSPECT: Final[Mapping[str, tuple[str, ...]]] = {
     "docker": ("image", "inspect", "--format", "{{.RepoDigests}}"),
     "podman": ("image", "inspect", "--format", "{{.RepoDigests}}"),
     "buildah": ("inspect", "--type", "image", "--format", "{{.FromImageDigest}}"),
 }
 """How each tells the digest that a registry has for an image."""
-_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
-_BASE: Final = re.compile(r"^ARG BASE_IMAGE=(\S+)$", re.MULTILINE)
 
 Say = Callable[[str], None]
 
@@ -39,17 +35,12 @@ Say = Callable[[str], None]
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of `python -m tools.devcluster images` for images that leave this machine."""
     parser.add_argument(
-        "--prefix", help="registry and path, such as registry.example/headroom: build into the builder's own store"
+        "--prefix", help="registry and path, such as registry.example/headroom: build for that registry"
     )
     parser.add_argument("--tag", default="latest", help="with --prefix: the images' tag (default: latest)")
-    parser.add_argument(
-        "--base",
-        metavar="IMAGE",
-        help="with --prefix: the base (default: the digest that is now behind the tag of the Dockerfiles)",
-    )
-    parser.add_argument(
-        "--builder", choices=tuple(BUILDERS), help="with --prefix: the program (default: the first that works)"
-    )
+    base = "with --prefix: the base (default: the digest that is now behind the tag of the Dockerfiles)"
+    parser.add_argument("--base", metavar="IMAGE", help=base)
+    parser.add_argument("--builder", choices=tuple(BUILDERS), help="with --prefix: the program (default: what works)")
 
 
 def find(wanted: str | None = None) -> str:
@@ -78,40 +69,33 @@ def _fault(name: str) -> str | None:
     return None
 
 
-def build(options: argparse.Namespace, say: Say = print, root: Path = ROOT) -> list[str]:
-    """Build both images into the builder's own store."""
+def build(options: argparse.Namespace, say: Say = print) -> None:
+    """Build both images into the builder's own store, by `add_options` with a prefix."""
     builder = find(options.builder)
-    base = pinned(builder, options.base or default_base(root), say)
+    based = ("--build-arg", f"BASE_IMAGE={_pinned(builder, options.base or _default_base(), say)}")
+    environment = {**os.environ, "DOCKER_BUILDKIT": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}
     made = []
     for recipe in RECIPES:
         name = f"{options.prefix.rstrip('/')}/{recipe.name}:{options.tag}"
         say(f"building {name} with {builder}")
-        command = build_command(builder, recipe.dockerfile, name, base)
-        environment = {**os.environ, "DOCKER_BUILDKIT": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}
-        done = subprocess.run(command, cwd=root, env=environment, check=False, timeout=BUILD_SECONDS)
+        command = (builder, *BUILDERS[builder], *based, "--file", recipe.dockerfile, "--tag", name, ".")
+        done = subprocess.run(command, cwd=ROOT, env=environment, check=False, timeout=BUILD_SECONDS)
         if done.returncode != 0:
             raise DevClusterError(f"{builder} could not build {recipe.dockerfile} (exit code {done.returncode})")
         made.append(name)
     say(f"push them with: {' && '.join(f'{builder} push {name}' for name in made)}")
-    return made
 
 
-def build_command(builder: str, dockerfile: str, name: str, base: str) -> Sequence[str]:
-    """The command that builds an image."""
-    based = ("--build-arg", f"BASE_IMAGE={base}")
-    return (builder, *BUILDERS[builder], *based, "--file", dockerfile, "--tag", name, ".")
-
-
-def default_base(root: Path = ROOT) -> str:
+def _default_base() -> str:
     """The base that the Dockerfiles name, which is one for both."""
-    texts = [(root / recipe.dockerfile).read_text(encoding="utf-8") for recipe in RECIPES]
-    found: set[str] = {name for text in texts for name in _BASE.findall(text)}
+    texts = [(ROOT / recipe.dockerfile).read_text(encoding="utf-8") for recipe in RECIPES]
+    found = {name for text in texts for name in re.findall(r"^ARG BASE_IMAGE=(\S+)$", text, re.MULTILINE)}
     if len(found) != 1:
         raise DevClusterError(f"the Dockerfiles name {len(found)} bases, not one: {', '.join(sorted(found))}")
-    return found.pop()
+    return str(found.pop())
 
 
-def pinned(builder: str, base: str, say: Say) -> str:
+def _pinned(builder: str, base: str, say: Say) -> str:
     """A base by the digest that its registry has for it now, so that both images have the same one."""
     if "@sha256:" in base:
         return base
@@ -119,10 +103,10 @@ def pinned(builder: str, base: str, say: Say) -> str:
         subprocess.run([builder, "pull", base], check=True, capture_output=True, timeout=PULL_SECONDS)
         words = (builder, *_INSPECT[builder], base)
         told = subprocess.run(words, check=True, capture_output=True, text=True, timeout=ANSWER_SECONDS).stdout
-        digest = _DIGEST.search(told)
     except (OSError, subprocess.SubprocessError) as error:
         say(f"the base {base} is not pinned by digest, as its registry cannot be asked: {error}")
         return base
+    digest = re.search(r"sha256:[0-9a-f]{64}", told)
     if digest is None:
         say(f"the base {base} is not pinned by digest: it comes from no registry")
         return base

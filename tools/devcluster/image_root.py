@@ -23,65 +23,19 @@ from typing import Final
 USER: Final = 65532  # whom the images run as: nobody who exists on a machine
 EPOCH: Final = 315532800
 """Time of all files where SOURCE_DATE_EPOCH says no other: 1980, which every archive can tell [seconds since 1970]."""
-RUNTIME_LIBRARIES: Final = (
-    "libstdc++.so.6",
-    "libgcc_s.so.1",
-    "libm.so.6",
-    "libdl.so.2",
-    "libpthread.so.0",
-    "librt.so.1",
-    "libutil.so.1",
-)
+RUNTIME_LIBRARIES: Final = "libstdc++.so.6 libgcc_s.so.1 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libutil.so.1"
 """What wheels may expect of a system (PEP 600), and what glibc loads by itself when a thread ends."""
-NOT_RUN: Final = (
-    "__pycache__",
-    "dist-packages",
-    "ensurepip",
-    "idlelib",
-    "lib2to3",
-    "pydoc_data",
-    "site-packages",
-    "test",
-    "tkinter",
-    "turtledemo",
-)
+NOT_RUN: Final = "__pycache__ dist-packages ensurepip idlelib lib2to3 pydoc_data site-packages test tkinter turtledemo"
 """Folders of the standard library that a service never needs."""
 SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/os-release", "/etc/ssl/openssl.cnf")
 TESTS: Final = ("tests", "conftest.py", "test_*.py", "*_test.py")  # test code of libraries
-FOR_COMPILERS: Final = (
-    "*.a",
-    "*.c",
-    "*.cpp",
-    "*.f",
-    "*.f90",
-    "*.h",
-    "*.hpp",
-    "*.inc",
-    "*.lib",
-    "*.pxd",
-    "*.pyi",
-    "*.pyx",
-    "*.src",
-)
+FOR_COMPILERS: Final = "*.a *.c *.cpp *.f *.f90 *.h *.hpp *.inc *.lib *.pxd *.pyi *.pyx *.src"
 """What only a compiler or an editor reads."""
-PARTS: Final = {
-    "scipy": (
-        *(
-            "cluster",
-            "constants",
-            "datasets",
-            "differentiate",
-            "fft",
-            "fftpack",
-            "integrate",
-            "interpolate",
-            "io",
-            "linalg",
-        ),
-        *("misc", "ndimage", "odr", "optimize", "signal", "sparse", "spatial", "stats"),
-    )
-}
-"""Parts of libraries that nothing of ours imports: of scipy we use `scipy.special` alone."""
+UNUSED_SCIPY: Final = (
+    "cluster constants datasets differentiate fft fftpack integrate interpolate io linalg "
+    "misc ndimage odr optimize signal sparse spatial stats"
+)
+"""Parts of scipy that nothing of ours imports: we use `scipy.special` alone."""
 INSTALLERS: Final = ("pip", "setuptools", "wheel")
 """Never kept, whoever requires them: sqlite-utils does, to install plugins."""
 LOADABLE: Final = re.compile(r"=> (/\S+)|^\s*(/\S+) \(", re.MULTILINE)  # a shared library in what `ldd` prints
@@ -115,7 +69,7 @@ def copy_system(target: Path) -> None:
     for folder in sorted({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}):
         files = [path for path in _files(Path(folder)) if _is_run(path.relative_to(folder))]
         found += [*files, *_shared_libraries([path for path in files if path.suffix == ".so"])]
-    found += [path for name in RUNTIME_LIBRARIES if (path := _system_library(name))]
+    found += [path for name in RUNTIME_LIBRARIES.split() if (path := _system_library(name))]
     found += [path for name in SYSTEM_FILES if (path := Path(name)).exists()]
     for path in found:
         take(path, target)
@@ -182,8 +136,8 @@ def remove_unused(environment: Path, needs: Sequence[str]) -> None:
     for name in installed.keys() - _required(installed, needs):
         for file in installed[name].files or []:
             (site / str(file)).unlink(missing_ok=True)
-    unused = [site / package / part for package, parts in PARTS.items() for part in parts]
-    for pattern in (*TESTS, *FOR_COMPILERS):
+    unused = [site / "scipy" / part for part in UNUSED_SCIPY.split()]
+    for pattern in (*TESTS, *FOR_COMPILERS.split()):
         unused += site.rglob(pattern)
     unused += [script for script in environment.glob("bin/*") if not script.name.startswith("python")]
     for path in unused:
@@ -191,12 +145,7 @@ def remove_unused(environment: Path, needs: Sequence[str]) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-    _remove_empty(environment)
-
-
-def _remove_empty(folder: Path) -> None:
-    """Remove every folder that holds no file."""
-    for path in sorted(folder.rglob("*"), reverse=True):
+    for path in sorted(environment.rglob("*"), reverse=True):  # every folder that holds no file
         if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
             path.rmdir()
 
@@ -247,7 +196,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _is_run(path: Path) -> bool:
     """Whether a file of the standard library belongs into an image; its path is relative."""
-    return not any(part in NOT_RUN or part.startswith("config-") for part in path.parts) and path.suffix != ".a"
+    return not any(part in NOT_RUN.split() or part.startswith("config-") for part in path.parts) and path.suffix != ".a"
 
 
 def _shared_libraries(programs: Sequence[Path]) -> list[Path]:

@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,12 +127,14 @@ def _cached(name: str, key: str) -> Path:
     return images_directory() / f"{name}-{key}"
 
 
+def _versions(name: str) -> list[Path]:
+    """What the cache has of an image, the oldest first."""
+    found = images_directory().glob(f"{name}-" + "[0-9a-f]" * KEY_LENGTH)
+    return sorted(found, key=lambda path: path.stat().st_mtime)
+
+
 def _trim(name: str) -> None:
-    """Remove old versions of an image."""
-    versions = sorted(
-        images_directory().glob(f"{name}-" + "[0-9a-f]" * KEY_LENGTH), key=lambda path: path.stat().st_mtime
-    )
-    for old in versions[:-KEPT]:
+    for old in _versions(name)[:-KEPT]:
         shutil.rmtree(old)
 
 
@@ -181,38 +183,23 @@ def _own_images(root: Path, say: Say) -> list[Layout]:
 
 
 def _build_own(root: Path, origin: base_image.Source, wanted: dict[Recipe, Path], say: Say) -> None:
-    base = _base(origin, say)
+    directory = _cached("base", origin.key)
+    base = Layout(base_image.NAME, directory) if directory.exists() else base_image.build(origin, directory, say)
+    tag = f"{base_image.NAME}-{origin.key}"
     with buildah.session() as builder:
-        tag = f"{base_image.NAME}-{origin.key}"
         if not builder.has(tag):
             builder.add(base, tag)
-        for recipe, directory in wanted.items():
-            if not directory.exists():
-                _build_one(builder, recipe, root, tag, [base, *_latest(recipe)], directory, say)
-
-
-def _latest(recipe: Recipe) -> list[Layout]:
-    versions = images_directory().glob(f"{recipe.name}-" + "[0-9a-f]" * KEY_LENGTH)
-    return [Layout(recipe.reference, path) for path in sorted(versions, key=lambda path: path.stat().st_mtime)[-1:]]
-
-
-def _build_one(
-    builder: buildah.Buildah, recipe: Recipe, root: Path, base: str, known: Sequence[Layout], directory: Path, say: Say
-) -> None:
-    started = time.monotonic()
-    say(f"building {recipe.reference}: up to 1 min the first time, some seconds after a change")
-    builder.build(recipe.dockerfile, root, base, recipe.reference)
-    with tempfile.TemporaryDirectory(dir=images_directory(), prefix=".partial-") as work:
-        builder.export(recipe.reference, recipe.reference, Path(work, "layout"), known).directory.rename(directory)
-    _trim(recipe.name)
-    say(f"built {recipe.reference} in {time.monotonic() - started:.0f} s")
-
-
-def _base(origin: base_image.Source, say: Say) -> Layout:
-    directory = _cached("base", origin.key)
-    if directory.exists():
-        return Layout(base_image.NAME, directory)
-    return base_image.build(origin, directory, say)
+        for recipe, target in wanted.items():
+            if target.exists():
+                continue
+            started, name = time.monotonic(), recipe.reference
+            say(f"building {name}: up to 1 min the first time, some seconds after a change")
+            builder.build(recipe.dockerfile, root, tag, name)
+            known = [base, *(Layout(name, path) for path in _versions(recipe.name)[-1:])]
+            with tempfile.TemporaryDirectory(dir=images_directory(), prefix=".partial-") as work:
+                builder.export(name, Path(work, "layout"), known).directory.rename(target)
+            _trim(recipe.name)
+            say(f"built {name} in {time.monotonic() - started:.0f} s")
 
 
 def main(say: Say = print) -> None:

@@ -149,7 +149,7 @@ docs: $(STAMP) ## Write the tables of docs/configuration.md from the types of th
 
 KREW_ARGS ?=
 .PHONY: krew
-krew: $(STAMP) ## Build the kubectl plugin's archive and manifest for krew into dist/krew (KREW_ARGS: --platform, --python, --url)
+krew: $(STAMP) ## Build the kubectl plugin's archive for krew into dist/krew (KREW_ARGS: --platform, --python)
 	@$(PY) -m tools.release $(KREW_ARGS)
 
 .PHONY: audit

@@ -4,16 +4,12 @@ import argparse
 import os
 import signal
 import sys
-from pathlib import Path
 
-from tools.demo.narrate import Narrator, StepFailed
 from tools.demo.stage import stage
 from tools.demo.steps import STEPS
-from tools.demo.story import Story
+from tools.demo.story import ROOT, Narrator, StepFailed, Story
 from tools.devcluster import CommandError, DevClusterError
 from tools.devcluster.packages import real_node_refusal
-
-ROOT = Path(__file__).parents[2]
 
 
 def tell(story: Story) -> list[str]:
@@ -44,7 +40,7 @@ def stay(story: Story) -> None:
         "kubectl -n headroom-system edit configmap slo-controller-config",
         "kubectl -n headroom-system logs daemonset/headroom-agent",
     ):
-        story.narrator.suggest(line)
+        story.narrator.say(f"  {line}", "bold green")
     story.narrator.say("The cluster stays up until you press Ctrl-C, which leaves nothing behind.")
     signal.pause()
 

@@ -4,15 +4,12 @@ import sys
 import urllib.error
 import urllib.request
 from functools import partial
-from pathlib import Path
 
 import yaml
 
-from tools.demo.story import CHART, NAMESPACE, Story
+from tools.demo.story import CHART, NAMESPACE, ROOT, Story
 from tools.devcluster.component import free_port
 
-KUBE_SCHEDULER = "kube-scheduler.yaml"
-ROOT = Path(__file__).parents[2]
 HELM = ("install", "headroom", str(CHART), "--namespace", NAMESPACE, "--create-namespace", "--wait", "--timeout", "3m")
 
 
@@ -35,9 +32,8 @@ def install_as_processes(story: Story) -> None:
     story.narrator.say("The same three services run as processes of this machine instead.")
     nowhere = {"agent.nodeSelector.headroom\\.dev/node": "none", "manager.replicas": "0", "scheduler.replicas": "0"}
     _helm(story, nowhere)
-    configuration = yaml.safe_load(
-        story.get("configmap", "headroom-scheduler", "-n", NAMESPACE)["data"][KUBE_SCHEDULER]
-    )
+    configured = story.get("configmap", "headroom-scheduler", "-n", NAMESPACE)["data"]
+    configuration = yaml.safe_load(configured["kube-scheduler.yaml"])
     address = f"127.0.0.1:{free_port()}"
     # All programs of a cluster share this machine: an extender that is slow for that is not to be passed by.
     configuration["extenders"][0] |= {"urlPrefix": f"http://{address}", "httpTimeout": "30s"}
@@ -52,7 +48,7 @@ def _helm(story: Story, settings: dict[str, str]) -> None:
     words = [*HELM, *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))]
     story.narrator.command("helm", *words)
     with story.narrator.console.status("helm installs, and waits until all is ready ..."):
-        story.narrator.output(story.cluster.helm(*words))
+        story.narrator.say(story.cluster.helm(*words))
 
 
 def _start(story: Story, name: str, module: str, *flags: str) -> None:

@@ -1,13 +1,16 @@
 """Where the demo plays: a cluster with a real node, where one can be, and replayed ones with a real agent each."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tools.demo.narrate import Narrator
-from tools.demo.replayed import start_replayed_nodes
-from tools.demo.story import Story
-from tools.devcluster import Cluster
+from tools.demo.story import ROOT, Narrator, Story
+from tools.devcluster import Cluster, NodeTemplate
 
+HOT, COOL = "hot-0", "cool-1"
+LOADS = {"hot": "88%", "cool": "15%"}
+"""What each node uses at least, of its capacity; a recorded PlanetLab host's load comes on top."""
+ONLY_WHO_TOLERATES = ({"key": "headroom.dev/replayed", "value": "true", "effect": "NoSchedule"},)
 SHARED_MACHINE = {
     "node.koordinator.sh/reservation": '{"resources": {"cpu": "1", "memory": "3Gi"}}',
     "scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 0, "memory": 95}}',
@@ -27,3 +30,29 @@ def stage(name: str, narrator: Narrator | None = None, *, real_node: bool = True
             cluster.kubectl("annotate", "node", cluster.spec.node_name, *notes)
         start_replayed_nodes(cluster)
         yield Story(cluster, teller)
+
+
+def start_replayed_nodes(cluster: Cluster) -> None:
+    """Make the nodes, replay their machines, and start their agents; all of it ends with the cluster.
+
+    Without a real node, a third replayed one is the node that the story is about.
+    """
+    for prefix, load in LOADS.items():
+        template = NodeTemplate(
+            cpu="4",
+            memory="16Gi",
+            labels={"headroom.dev/node": "replayed"},
+            annotations={"replay.headroom.dev/cpu": load, "replay.headroom.dev/memory": "20%"},
+            taints=ONLY_WHO_TOLERATES,
+        )
+        cluster.kwok.add(1, template, prefix=prefix)
+    if not cluster.spec.real_node:
+        cluster.kwok.add(1, NodeTemplate(cpu="2", memory="8Gi", labels={"headroom.dev/node": "shown"}), prefix="shown")
+    hosts = cluster.start_replay()
+    for name in cluster.kwok.names:
+        words = [
+            *(sys.executable, "-m", "agent", f"--node-name={name}", f"--kubeconfig={cluster.kubeconfig}"),
+            *(f"--host-root={hosts / name}", f"--data-dir={cluster.dir / 'agents' / name}", "--listen=127.0.0.1:0"),
+            *("--training-interval=5s", "--report-after=5s"),
+        ]
+        cluster.supervisor.start(f"agent-{name}", words, cwd=ROOT)

@@ -4,10 +4,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tools.demo.narrate import StepFailed
-from tools.demo.replayed import COOL, HOT
 from tools.demo.services import install_as_pods, install_as_processes
-from tools.demo.story import MANIFESTS, MID_CPU, MID_MEMORY, NAMESPACE, Story, require
+from tools.demo.stage import COOL, HOT
+from tools.demo.story import MANIFESTS, MID_CPU, MID_MEMORY, NAMESPACE, StepFailed, Story, require
 
 MID_MILLI_CORES = 50  # what the Mid pod of manifests/mid.yaml requests
 
@@ -89,18 +88,18 @@ def node_metric(story: Story) -> None:
 
 
 def mid_resources(story: Story) -> None:
-    """The Node offers Mid resources, the same number in capacity and allocatable, and explain says why."""
+    """The Node has Mid resources, the same number in capacity and allocatable, and explain says why."""
     node = story.node
 
-    def offered() -> str | None:
+    def published() -> str | None:
         allocatable = story.get("node", node)["status"]["allocatable"]
         enough = int(allocatable.get(MID_CPU, 0)) >= MID_MILLI_CORES
         return f"{MID_CPU} {allocatable[MID_CPU]}" if enough and int(allocatable.get(MID_MEMORY, 0)) else None
 
     try:
-        story.narrator.wait_until("the Node offers Mid resources", offered, seconds=150)
+        story.narrator.wait_until("the Node has Mid resources", published, seconds=150)
     except StepFailed:
-        story.show_headroom("explain", "node", node)  # a machine that is busy with other work has nothing to sell
+        story.show_headroom("explain", "node", node)  # a machine that is busy with other work has nothing to publish
         raise
     columns = "NAME:.metadata.name,CPU:.status.allocatable.cpu,MEMORY:.status.allocatable.memory"
     mid = (
@@ -145,7 +144,7 @@ def load_aware(story: Story) -> None:
 
 
 def top(story: Story) -> None:
-    """The operator's view: what is used, predicted and sold, per node and per pod."""
+    """The operator's view: what is used, predicted and published, per node and per pod."""
     seen = story.show_headroom("top", "nodes")
     if story.node not in seen:
         raise StepFailed(f"top nodes does not list {story.node}")
@@ -159,8 +158,8 @@ STEPS = (
     Step("Prod pods: one uses a fifth of its request, one all of it", prod_pods),
     Step("Turn colocation on: one ConfigMap", enable),
     Step("What the agent measures and predicts", node_metric),
-    Step("What the manager sells, and why", mid_resources),
-    Step("A Mid pod buys some of it", mid_pod),
+    Step("What the manager publishes, and why", mid_resources),
+    Step("A Mid pod requests some of it", mid_pod),
     Step("Placement by load, through the stock kube-scheduler", load_aware),
     Step("The operator's view", top),
 )

@@ -1,21 +1,81 @@
-"""The demo's state: the cluster, what was told so far, and the questions that the steps ask of the cluster."""
+"""The demo's state: the cluster, the narrator that says what happens, and the questions that the steps ask."""
 
 import json
 import os
+import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tools.demo.narrate import Narrator, StepFailed
+from rich.console import Console
+from rich.text import Text
+
 from tools.devcluster import Cluster
 
 NAMESPACE = "headroom-system"
 MANIFESTS = Path(__file__).with_name("manifests")
-CHART = Path(__file__).parents[2] / "charts" / "headroom"
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "headroom"
 MID_CPU, MID_MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
+
+
+class StepFailed(Exception):  # noqa: N818 -- it is the outcome of a step, said to a person
+    """A step did not show what it promises; the message says what was seen instead."""
+
+
+@dataclass
+class Narrator:
+    """Prints the story and keeps the time of each chapter."""
+
+    console: Console = field(default_factory=Console)
+    began: float = field(default_factory=time.monotonic)
+    chapter: int = 0
+
+    def heading(self, title: str) -> None:
+        """Begin a chapter."""
+        self.chapter += 1
+        self.console.print()
+        seconds = time.monotonic() - self.began
+        self.console.rule(Text(f"{self.chapter}. {title}  [{seconds:.0f} s]", style="bold cyan"), align="left")
+
+    def say(self, words: str, style: str = "") -> None:
+        """Say something in plain words, or show what a command printed."""
+        self.console.print(Text(words.rstrip(), style=style), soft_wrap=True)
+
+    def command(self, *words: str) -> None:
+        """Show a command before its output, as a user would type it."""
+        self.say(f"$ {shlex.join(words)}", "bold green")
+
+    def seen(self, what: str) -> None:
+        """Say that a promise was checked and holds."""
+        self.say(f"✓ {what}", "green")
+
+    def failed(self, what: str) -> None:
+        """Say that something went wrong."""
+        self.say(f"✗ {what}", "bold red")
+
+    def skipped(self, what: str) -> None:
+        """Say by name what is left out, and why."""
+        self.say(f"- SKIPPED: {what}", "bold yellow")
+
+    def wait_until(self, what: str, probe: Callable[[], str | None], *, seconds: float) -> str:
+        """Wait until the probe answers with what it saw; show progress meanwhile."""
+        began = time.monotonic()
+        with self.console.status(f"waiting until {what} ...") as status:
+            while True:
+                found = probe()
+                waited = time.monotonic() - began
+                if found is not None:
+                    self.seen(f"{what} (after {waited:.0f} s)")
+                    return found
+                if waited > seconds:
+                    raise StepFailed(f"after {seconds:.0f} s still not: {what}")
+                status.update(f"waiting until {what} ... {waited:.0f} s")
+                time.sleep(0.5)
 
 
 @dataclass
@@ -43,7 +103,7 @@ class Story:
         """Tell a kubectl command and what it answers."""
         self.narrator.command("kubectl", *words)
         answer = self.cluster.kubectl(*words)
-        self.narrator.output(answer)
+        self.narrator.say(answer)
         return answer
 
     def show_headroom(self, *words: str) -> str:
@@ -54,7 +114,7 @@ class Story:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
         if done.returncode:
             raise StepFailed(f"kubectl headroom {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
-        self.narrator.output(done.stdout)
+        self.narrator.say(done.stdout)
         return done.stdout
 
     def get(self, *words: str) -> dict[str, Any]:

@@ -15,11 +15,8 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-import yaml
+from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]  # the project
 PLATFORMS: Final = {
@@ -52,26 +49,16 @@ exit 3
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """A file for one platform."""
-
-    platform: str  # such as "linux/amd64"
-    file: Path  # where it is
-    sha256: str  # of its bytes
-
-
 def this_platform() -> str:
     """The platform of this machine, as krew calls it."""
     machine = platform.machine()
     return f"{platform.system().lower()}/{_MACHINES.get(machine, machine)}"
 
 
-def build(out: Path, platforms: Sequence[str], pythons: Sequence[str], url: str) -> Iterator[str]:
-    """Build the archives and the manifest; says what it does, a line at a time."""
+def build(out: Path, platforms: Sequence[str], pythons: Sequence[str]) -> Iterator[str]:
+    """Build the archives; says what it does, and each one's sha256, a line at a time."""
     out.mkdir(parents=True, exist_ok=True)
     version = _version()
-    archives = []
     with tempfile.TemporaryDirectory(prefix="headroom-krew-") as scratch:
         yield f"Building the wheel of headroom {version} ..."
         wheel = _wheel(Path(scratch))
@@ -80,12 +67,9 @@ def build(out: Path, platforms: Sequence[str], pythons: Sequence[str], url: str)
             folder = Path(scratch) / name.replace("/", "-")
             for python in pythons:
                 install(folder / "lib" / python, name, python, wheel)
-            archive = pack(folder, out / f"kubectl-headroom_{version}_{name.replace('/', '_')}.tar.gz", name)
-            archives.append(archive)
-            yield f"{archive.file}: {archive.file.stat().st_size / 2**20:.0f} MiB, sha256 {archive.sha256}"
-    file = out / "headroom.yaml"
-    file.write_text(manifest(version, archives, url), encoding="utf-8")
-    yield f"{file}: kubectl krew install --manifest={file}"
+            file = out / f"kubectl-headroom_{version}_{name.replace('/', '_')}.tar.gz"
+            sha256 = pack(folder, file)
+            yield f"{file}: {file.stat().st_size / 2**20:.0f} MiB, sha256 {sha256}"
 
 
 def _version() -> str:
@@ -119,8 +103,8 @@ def install(target: Path, name: str, python: str, wheel: Path) -> None:
             (path / name_of_file).unlink(missing_ok=True)
 
 
-def pack(folder: Path, file: Path, name: str) -> Archive:
-    """Pack a folder with `lib/` into an archive: the same bytes for the same content, whenever and wherever."""
+def pack(folder: Path, file: Path) -> str:
+    """Pack a folder with `lib/` into an archive: the same bytes for the same content. Returns its sha256."""
     (folder / "kubectl-headroom").write_text(_LAUNCHER, encoding="utf-8")
     shutil.copyfile(ROOT / "LICENSE", folder / "LICENSE")
     written = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
@@ -135,27 +119,7 @@ def pack(folder: Path, file: Path, name: str) -> Archive:
             entry.size, entry.mtime = path.stat().st_size, written
             entry.mode = _EXECUTABLE if path.name == "kubectl-headroom" else _PLAIN
             archive.addfile(entry, io.BytesIO(path.read_bytes()))
-    return Archive(name, file, hashlib.sha256(file.read_bytes()).hexdigest())
-
-
-def manifest(version: str, archives: Sequence[Archive], url: str) -> str:
-    """The manifest for krew, by the template `.krew.yaml`."""
-    document: dict[str, Any] = yaml.safe_load((ROOT / ".krew.yaml").read_text(encoding="utf-8"))
-    document["spec"]["version"] = f"v{version}"
-    (template,) = document["spec"]["platforms"]
-    document["spec"]["platforms"] = [_platform(template, each, url) for each in archives]
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
-
-
-def _platform(template: dict[str, Any], archive: Archive, url: str) -> dict[str, Any]:
-    system, _, machine = archive.platform.partition("/")
-    uri = f"{url.rstrip('/')}/{archive.file.name}" if url else archive.file.resolve().as_uri()
-    return {
-        **template,
-        "selector": {"matchLabels": {"os": system, "arch": machine}},
-        "uri": uri,
-        "sha256": archive.sha256,
-    }
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _run(*command: str) -> None:

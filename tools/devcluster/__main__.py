@@ -33,9 +33,9 @@ def up(options: argparse.Namespace) -> None:
         detach(options)
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `down` ends it as Ctrl-C does
-    kwok_nodes = (
-        options.kwok_nodes if options.kwok_nodes is not None else (0 if options.real_node else DEFAULT_KWOK_NODES)
-    )
+    kwok_nodes = options.kwok_nodes
+    if kwok_nodes is None:
+        kwok_nodes = 0 if options.real_node else DEFAULT_KWOK_NODES
     spec = ClusterSpec(name=options.name, real_node=options.real_node, kwok_nodes=kwok_nodes)
     with Cluster(spec, say) as cluster:
         say(cluster.kubectl("get", "nodes", "-o", "wide").rstrip())
@@ -58,9 +58,8 @@ def detach(options: argparse.Namespace) -> None:
     command += ["--real-node"] if options.real_node else []
     command += [] if options.kwok_nodes is None else ["--kwok-nodes", str(options.kwok_nodes)]
     with log.open("wb") as file:
-        owner = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
-        )
+        nothing, joint = subprocess.DEVNULL, subprocess.STDOUT
+        owner = subprocess.Popen(command, stdin=nothing, stdout=file, stderr=joint, start_new_session=True)
     say(f"starting cluster {options.name} in the background; it says what it does in {log}")
     deadline = time.monotonic() + DETACH_SECONDS
     while time.monotonic() < deadline:
@@ -99,19 +98,12 @@ def status(_: argparse.Namespace) -> None:
     rows = [("NAME", "STATE", "PID", "REAL NODE", "KWOK NODES", "KUBECONFIG")]
     for found in state.clusters():
         condition = "gone" if not found.alive else "ready" if found.ready else "starting"
-        row = (
-            found.name,
-            condition,
-            str(found.pid),
-            found.real_node or "-",
-            str(found.kwok_nodes),
-            str(found.kubeconfig),
-        )
-        rows.append(row)
+        node_name = found.real_node or "-"
+        rows.append((found.name, condition, str(found.pid), node_name, str(found.kwok_nodes), str(found.kubeconfig)))
     if len(rows) == 1:
         say(f"no dev cluster runs (looked in {clusters_directory()})")
         return
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         say("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip())
 
@@ -161,14 +153,6 @@ def prepare(options: argparse.Namespace) -> None:
     say(f"the dev cluster's parts are ready ({time.monotonic() - started:.0f} s)")
 
 
-def make_images(options: argparse.Namespace) -> None:
-    """Build the images: with a prefix by docker, podman or buildah for a registry, else for dev clusters."""
-    if options.prefix:
-        builders.build(options, say)
-    else:
-        images.main(say)
-
-
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.devcluster", description=__doc__)
@@ -179,30 +163,24 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         command.set_defaults(run=run)
         return command
 
-    def add_name(command: argparse.ArgumentParser) -> None:
-        command.add_argument(
-            "name", nargs="?", default=DEFAULT_NAME, help=f"the cluster's name (default {DEFAULT_NAME})"
-        )
+    def add_named(name: str, run: Callable[[argparse.Namespace], None], words: str) -> argparse.ArgumentParser:
+        command = add(name, run, words)
+        command.add_argument("name", nargs="?", default=DEFAULT_NAME, help=f"of the cluster (default {DEFAULT_NAME})")
+        return command
 
-    command = add("up", up, "run a cluster in the foreground until Ctrl-C")
-    add_name(command)
+    command = add_named("up", up, "run a cluster in the foreground until Ctrl-C")
     command.add_argument("--real-node", action="store_true", help="with a real node: root on Linux")
-    command.add_argument(
-        "--kwok-nodes",
-        type=int,
-        metavar="N",
-        help=f"nodes without a machine (default {DEFAULT_KWOK_NODES}, or 0 beside a real node)",
-    )
+    words = f"nodes without a machine (default {DEFAULT_KWOK_NODES}, or 0 beside a real node)"
+    command.add_argument("--kwok-nodes", type=int, metavar="N", help=words)
     command.add_argument("--detach", action="store_true", help="return when it is ready; it runs on in the background")
-    command = add("down", down, "end a cluster")
-    add_name(command)
+    command = add_named("down", down, "end a cluster")
     command.add_argument("--all", action="store_true", help="end all clusters of this user")
     add("status", status, "list the clusters of this user")
-    add_name(add("kubeconfig", kubeconfig, "print the path of a cluster's kubeconfig"))
-    add_name(add("node", real_node, "print the state of a cluster's real node"))
+    add_named("kubeconfig", kubeconfig, "print the path of a cluster's kubeconfig")
+    add_named("node", real_node, "print the state of a cluster's real node")
     command = add("prepare", prepare, "build the programs that clusters need, once, into the cache")
     command.add_argument("--node", action="store_true", help="also what the real node needs, and our images")
-    command = add("images", make_images, "build the container images: into the cache, or for a registry of yours")
+    command = add("images", builders.main, "build the container images: into the cache, or for a registry of yours")
     builders.add_options(command)
     add("audit", lambda _: audit.main(say), "list what the images consist of, and ask for known vulnerabilities")
     add("packages", lambda _: packages.install(say), "install the system packages that the real node needs")

@@ -1,6 +1,7 @@
 """Build the images for a registry of yours, with whichever of docker, podman and buildah works on this machine."""
 
 import argparse
+import functools
 import os
 import re
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from tools.devcluster import images
 from tools.devcluster.commands import DevClusterError, MissingRequirementError
 from tools.devcluster.image_root import EPOCH
 from tools.devcluster.images import RECIPES, ROOT
@@ -69,8 +71,15 @@ def _fault(name: str) -> str | None:
     return None
 
 
-def build(options: argparse.Namespace, say: Say = print) -> None:
-    """Build both images into the builder's own store, by `add_options` with a prefix."""
+def main(options: argparse.Namespace) -> None:
+    """Build the images: with a prefix by docker, podman or buildah for a registry, else for dev clusters."""
+    if options.prefix:
+        _build(options, functools.partial(print, flush=True))
+    else:
+        images.main()
+
+
+def _build(options: argparse.Namespace, say: Say) -> None:
     builder = find(options.builder)
     based = ("--build-arg", f"BASE_IMAGE={_pinned(builder, options.base or _default_base(), say)}")
     environment = {**os.environ, "DOCKER_BUILDKIT": "1", "SOURCE_DATE_EPOCH": str(EPOCH)}

@@ -4,7 +4,7 @@ import base64
 import datetime as dt
 import functools
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,64 +48,51 @@ class Pki:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
-        name = _name("headroom-devcluster")
-        self._certificate = (
-            self._builder(name, name, self._key)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(_key_usage(signs_certificates=True), critical=True)
-            .add_extension(self._identifier(), critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
-        self.ca = directory / "ca.crt"
-        self.ca.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
+        self._name = _name("headroom-devcluster")
+        self._identifier = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+        self.ca = self._sign(directory / "ca.crt", self._name, self._key, authority=True)
         self.ca_key = _write_key(directory / "ca.key", self._key)
 
-    def _identifier(self) -> x509.SubjectKeyIdentifier:
-        return x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
-
-    @staticmethod
-    def _builder(subject: x509.Name, issuer: x509.Name, key: PrivateKey) -> x509.CertificateBuilder:
+    def _sign(
+        self,
+        path: Path,
+        subject: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        *others: x509.ExtensionType,
+        authority: bool = False,
+    ) -> Path:
         now = dt.datetime.now(dt.UTC)
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(issuer)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
+        builder = (
+            x509.CertificateBuilder(self._name, subject, key.public_key(), x509.random_serial_number())
             .not_valid_before(now - CLOCK_SKEW)
             .not_valid_after(now + LIFETIME)
+            .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+            .add_extension(_key_usage(signs_certificates=authority), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         )
+        for extension in others:
+            builder = builder.add_extension(extension, critical=False)
+        path.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        return path
 
-    def _sign(
-        self, file_name: str, subject: x509.Name, usage: x509.ObjectIdentifier, alternatives: Sequence[x509.GeneralName]
+    def _pair(
+        self, name: str, subject: x509.Name, usage: x509.ObjectIdentifier, *others: x509.ExtensionType
     ) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = (
-            self._builder(subject, self._certificate.subject, key)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._identifier()), critical=False
-            )
-        )
-        if alternatives:
-            builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-        certificate = builder.sign(self._key, hashes.SHA256())
-        path = self.directory / f"{file_name}.crt"
-        path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        return KeyPair(path, _write_key(self.directory / f"{file_name}.key", key))
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._identifier)
+        cert = self._sign(self.directory / f"{name}.crt", subject, key, x509.ExtendedKeyUsage([usage]), issuer, *others)
+        return KeyPair(cert, _write_key(self.directory / f"{name}.key", key))
 
     def server(self, name: str, addresses: Iterable[str], names: Iterable[str] = ()) -> KeyPair:
         """A serving certificate for these IP addresses and DNS names, in `<name>.crt` and `<name>.key`."""
         alternatives: list[x509.GeneralName] = [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
         alternatives += [x509.DNSName(one) for one in names]
-        return self._sign(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+        wanted = x509.SubjectAlternativeName(alternatives)
+        return self._pair(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, wanted)
 
     def client(self, name: str, common_name: str, organizations: Iterable[str] = ()) -> KeyPair:
         """A client certificate: the API server takes `common_name` as the user and `organizations` as its groups."""
-        return self._sign(name, _name(common_name, organizations), ExtendedKeyUsageOID.CLIENT_AUTH, ())
+        return self._pair(name, _name(common_name, organizations), ExtendedKeyUsageOID.CLIENT_AUTH)
 
     @functools.cached_property
     def service_account_key(self) -> Path:
@@ -115,19 +102,14 @@ class Pki:
 
     def kubeconfig(self, name: str, client: KeyPair, server_url: str) -> Path:
         """A kubeconfig with everything embedded, in `<name>.kubeconfig`; may be copied away."""
+        cluster = {"server": server_url, "certificate-authority-data": _base64(self.ca)}
+        user = {"client-certificate-data": _base64(client.cert), "client-key-data": _base64(client.key)}
         document = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "headroom",
-            "clusters": [
-                {"name": "headroom", "cluster": {"server": server_url, "certificate-authority-data": _base64(self.ca)}}
-            ],
-            "users": [
-                {
-                    "name": name,
-                    "user": {"client-certificate-data": _base64(client.cert), "client-key-data": _base64(client.key)},
-                }
-            ],
+            "clusters": [{"name": "headroom", "cluster": cluster}],
+            "users": [{"name": name, "user": user}],
             "contexts": [{"name": "headroom", "context": {"cluster": "headroom", "user": name}}],
         }
         path = self.directory / f"{name}.kubeconfig"

@@ -60,9 +60,8 @@ def source(os_release: str, index_targets: str) -> Source:
 def host_source() -> Source:
     """The source that this machine's apt uses."""
     try:
-        targets = run(
-            ["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT)", "Identifier: Packages"]
-        )
+        form = "$(SITE) $(RELEASE) $(COMPONENT)"
+        targets = run(["apt-get", "indextargets", "--format", form, "Identifier: Packages"])
     except DevClusterError:
         targets = ""  # no apt here
     os_release = Path("/etc/os-release")
@@ -81,20 +80,8 @@ def build(origin: Source, directory: Path, say: Say = print) -> Layout:
         root, layer = Path(work, "root"), Path(work, "layer.tar")
         _bootstrap(origin, root)
         left_out = [f"--exclude=./{folder}/*" for folder in LEFT_OUT]
-        run(
-            [
-                "tar",
-                "--create",
-                "--file",
-                layer,
-                "--directory",
-                root,
-                "--numeric-owner",
-                "--one-file-system",
-                *left_out,
-                ".",
-            ]
-        )
+        options = ["--numeric-owner", "--one-file-system", *left_out]
+        run(["tar", "--create", f"--file={layer}", f"--directory={root}", *options, "."])
         layout = write_layout(Path(work, "layout"), NAME, layer, {"Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]})
         layout.directory.rename(directory)
     say(f"built the base image in {time.monotonic() - started:.0f} s")

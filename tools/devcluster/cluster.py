@@ -22,7 +22,7 @@ from tools.devcluster.certs import Pki
 from tools.devcluster.commands import DevClusterError, run
 from tools.devcluster.component import Component
 from tools.devcluster.controlplane import ControlPlane
-from tools.devcluster.kwok import KwokNodes, NodeTemplate, command, ready_nodes
+from tools.devcluster.kwok import KwokNodes, NodeTemplate, ready_nodes
 from tools.devcluster.oci import Layout
 from tools.devcluster.places import cache_directory, state_directory
 from tools.devcluster.process import Supervisor, wait_until
@@ -116,14 +116,7 @@ class Cluster:
         plane.start()
         shutil.copy(plane.pki.directory / "admin.kubeconfig", self.kubeconfig)
         self._say(f"control plane {self.binaries.kubernetes_version} serves at {plane.host_url}")
-        controller = Component(
-            self.supervisor,
-            "kwok",
-            lambda _: command(self.binaries.path("kwok"), plane.kubeconfig("kwok", plane.url)),
-            cwd=self.dir,
-            namespaces=plane.namespaces,
-        )
-        self.kwok = KwokNodes(lambda: self.api, controller)
+        self.kwok = KwokNodes(plane)
 
     def _start_real_node(self, net: network.Network, layouts: list[Layout]) -> None:
         name = self.spec.node_name

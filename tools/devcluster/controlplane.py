@@ -53,13 +53,13 @@ class ControlPlane:
         self._address = SERVICE_ADDRESS if namespace else "127.0.0.1"
         self.audit_log = directory / "audit.log"
         """Every request that the API server answered, one JSON object a line; see `AUDIT_POLICY`."""
-        self.etcd = self._component("etcd", self._etcd_command)
-        self.apiserver = self._component("kube-apiserver", self._apiserver_command)
+        self.etcd = self.component("etcd", self._etcd_command)
+        self.apiserver = self.component("kube-apiserver", self._apiserver_command)
         self.apiserver.ready, self.apiserver.port = self._apiserver_ready, API_PORT if namespace else 0
         self.apiserver.needs = [self.etcd]
         self.apiserver.grace_seconds = APISERVER_GRACE_SECONDS
-        self.controller_manager = self._component("kube-controller-manager", self._controller_manager_command)
-        self.scheduler = self._component("kube-scheduler", lambda _: self._scheduler_command("kube-scheduler", {}))
+        self.controller_manager = self.component("kube-controller-manager", self._controller_manager_command)
+        self.scheduler = self.component("kube-scheduler", lambda _: self._scheduler_command("kube-scheduler", {}))
         self.forwarder: Component | None = None
         if namespace:
             self.forwarder = Component(supervisor, "forwarder", self._forward_command, self._forwards)
@@ -120,13 +120,14 @@ class ControlPlane:
             host: the host name under which it holds a Lease; empty: this machine's.
         """
         rename = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', host] if host else []
-        component = self._component(
+        component = self.component(
             name, lambda _: [*rename, *self._scheduler_command(name, configuration, elect=elect)]
         )
         component.launch()
         return component
 
-    def _component(self, name: str, command: Callable[[int], Sequence[str | Path]]) -> Component:
+    def component(self, name: str, command: Callable[[int], Sequence[str | Path]]) -> Component:
+        """A program beside the control plane: in its network, in its folder; not started here."""
         return Component(self._supervisor, name, command, cwd=self.directory, namespaces=self.namespaces)
 
     def _prepare(self) -> None:

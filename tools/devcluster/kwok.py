@@ -1,12 +1,11 @@
 """kwok nodes: Node objects without a machine, any number, whose pods run at once and use nothing."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.devcluster.api import ApiClient, Json
-from tools.devcluster.commands import DevClusterError
-from tools.devcluster.component import Component
+from tools.devcluster.controlplane import ControlPlane
 from tools.devcluster.process import wait_until
 
 STAGES = Path(__file__).with_name("kwok-stages.yaml")
@@ -55,35 +54,27 @@ class NodeTemplate:
         }
 
 
-def command(program: Path, kubeconfig: Path) -> list[str | Path]:
-    """The command line of the kwok controller."""
-    return [
-        program,
-        f"--kubeconfig={kubeconfig}",
-        f"--config={STAGES}",
-        f"--manage-nodes-with-annotation-selector={ANNOTATION}=fake",
-        f"--node-lease-duration-seconds={LEASE_SECONDS}",
-    ]
-
-
 class KwokNodes:
     """The kwok nodes of one cluster. The controller starts with the first node."""
 
-    def __init__(self, api: Callable[[], ApiClient], controller: Component) -> None:
-        self._api = api
-        self._controller = controller
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._controller = plane.component("kwok", self._command)
         self.names: list[str] = []  # names of the nodes made here, in order
+
+    def _command(self, _: int) -> list[str | Path]:
+        return [
+            self._plane.binaries.path("kwok"),
+            f"--kubeconfig={self._plane.kubeconfig('kwok', self._plane.url)}",
+            f"--config={STAGES}",
+            f"--manage-nodes-with-annotation-selector={ANNOTATION}=fake",
+            f"--node-lease-duration-seconds={LEASE_SECONDS}",
+        ]
 
     def add(self, count: int, template: NodeTemplate | None = None, prefix: str = "kwok") -> list[str]:
         """Make nodes and wait until they are Ready and take pods.
 
-        Args:
-            count: how many.
-            template: what they look like.
-            prefix: they are named `<prefix>-<number>`, numbered from 0 over all prefixes.
-
-        Returns:
-            The names of the new nodes.
+        Returns their names, `<prefix>-<number>`, numbered from 0 over all prefixes.
         """
         first = len(self.names)
         names = [f"{prefix}-{number}" for number in range(first, first + count)]
@@ -97,19 +88,13 @@ class KwokNodes:
         if self._controller.process is None:
             self._controller.launch()
         shape = template or NodeTemplate()
-        self._api().create_all([("/api/v1/nodes", shape.node(name)) for name in names])
+        self._plane.api.create_all([("/api/v1/nodes", shape.node(name)) for name in names])
         self.names += names
-        self.wait_ready()
-
-    def wait_ready(self) -> None:
-        """Wait until all nodes made here are Ready and take pods."""
-        if self._controller.process is None:
-            raise DevClusterError("there are no kwok nodes")
         wait_until(
-            lambda: set(self.names) <= ready_nodes(self._api()),
+            lambda: set(self.names) <= ready_nodes(self._plane.api),
             f"{len(self.names)} kwok nodes being Ready",
             READY_SECONDS + READY_SECONDS_PER_NODE * len(self.names),
-            [self._controller.process],
+            [self._controller.process] if self._controller.process else (),
             POLL_SECONDS + POLL_SECONDS_PER_NODE * len(self.names),
         )
 

@@ -9,7 +9,8 @@ import ctypes
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.devcluster import cgroups, supervisor
@@ -37,18 +38,8 @@ class View:
     """What the node sees."""
 
     cgroup: str  # name of its cgroup, made already; empty: it stays where its starter is
-    kept: tuple[str, ...]  # folders that stay visible below those that are covered
+    kept: Sequence[str]  # folders that stay visible below those that are covered
     binds: dict[str, str]  # path in the node -> folder of the machine that it shows
-
-    def to_json(self) -> str:
-        """As the argument of this program."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "View":
-        """The inverse of `to_json`."""
-        fields = json.loads(text)
-        return cls(fields["cgroup"], tuple(fields["kept"]), fields["binds"])
 
 
 def mount(source: str, target: str | Path, kind: str = "", flags: int = 0, data: str = "") -> None:
@@ -138,7 +129,7 @@ def reap_orphans(children: supervisor.Children) -> None:
 
 def main() -> None:
     """Prepare the view, then start, watch and stop programs as asked."""
-    prepare(View.from_json(sys.argv[1]))
+    prepare(View(**json.loads(sys.argv[1])))
     supervisor.run(parent_pid=0, between=reap_orphans)
 
 

@@ -1,7 +1,9 @@
 """The namespaces of one real node, seen from outside: start its first process, run programs in it, end it all."""
 
+import json
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from tools.devcluster.binaries import Binaries
@@ -29,7 +31,7 @@ def open_sandbox(view: View, logs: Path, network: Network | None = None) -> Supe
     """
     network_argv = network.command() if network else ["unshare", "--net"]
     namespaces = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
-    init = [sys.executable, "-S", "-m", "tools.devcluster.node_init", view.to_json()]
+    init = [sys.executable, "-S", "-m", "tools.devcluster.node_init", json.dumps(asdict(view))]
     argv = [*network_argv, *namespaces, "env", f"PYTHONPATH={ROOT}", *init]
     supervisor = Supervisor(logs, name="node", argv=argv)
     try:

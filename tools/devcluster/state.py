@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def claim(name: str, real_node: str | None, kwok_nodes: int) -> ClusterState:
                 f"a cluster named {name!r} runs (folder {directory}): stop it with "
                 f"`python -m tools.devcluster down {name}`, or choose another name"
             ) from None
-        remove_left(old)
+        _remove_left(old)
         directory.mkdir(mode=0o700)
     state = ClusterState(name, os.getpid(), process_start(os.getpid()), real_node, kwok_nodes)
     state.write()
@@ -103,22 +103,24 @@ def end(cluster: ClusterState, timeout_seconds: float) -> None:
     """End a cluster by ending its owner, and wait until its folder is gone."""
     if cluster.alive:
         os.kill(cluster.pid, signal.SIGTERM)
-    deadline = time.monotonic() + timeout_seconds
-    while cluster.alive and time.monotonic() < deadline:
-        time.sleep(PAUSE_SECONDS)
+    _wait_while(lambda: cluster.alive, timeout_seconds)
     if cluster.alive:
         raise DevClusterError(
             f"the cluster {cluster.name} has not ended within {timeout_seconds:.0f} s: pid {cluster.pid}"
         )
-    remove_left(cluster)
+    _remove_left(cluster)
 
 
-def remove_left(cluster: ClusterState) -> None:
+def _remove_left(cluster: ClusterState) -> None:
     """Remove what a cluster left whose owner is gone; its supervisor may still be at it, and goes first."""
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while cluster.supervisor and process_start(cluster.supervisor) and time.monotonic() < deadline:
-        time.sleep(PAUSE_SECONDS)
+    _wait_while(lambda: bool(cluster.supervisor and process_start(cluster.supervisor)), SETTLE_SECONDS)
     remove(cluster.name)
+
+
+def _wait_while(condition: Callable[[], bool], timeout_seconds: float) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while condition() and time.monotonic() < deadline:
+        time.sleep(PAUSE_SECONDS)
 
 
 def remove(name: str) -> None:

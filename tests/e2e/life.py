@@ -30,8 +30,8 @@ _OWN_DATA_DIR_TODAY: Final = (
 )
 CONFIG_MAP: Final = "slo-controller-config"
 PATIENCE_SECONDS: Final = 180.0
-BOUGHT_MILLI_CORES: Final = 50
-"""What the Mid pod of the demo buys."""
+REQUESTED_MILLI_CORES: Final = 50
+"""What the Mid pod of the demo requests."""
 _PARTS: Final = ("capacity", "allocatable")
 PASSING: Final = ("Event/", "Lease/kube-node-lease/", "Lease/kube-system/")
 """Objects that come and go by themselves."""
@@ -142,11 +142,11 @@ class Life:
         self.cluster.kubectl("-n", NAMESPACE, "patch", "configmap", CONFIG_MAP, "--type=merge", "-p", patch)
         self.tell(f"ConfigMap edited: {json.dumps(config)}")
 
-    def sell(self) -> None:
-        """The edit that sells Mid resources, with a cold start of seconds in place of a day.
+    def publish(self) -> None:
+        """The edit that publishes Mid resources, with a cold start of seconds in place of a day.
 
-        What is sold depends on requests alone here: this machine may be busy with other work, and then has nothing that
-        would be unused.
+        What is published depends on requests alone here: this machine may be busy with other work, and then nothing
+        on it would be unused.
         """
         config = json.loads((MANIFESTS / "colocation-config.json").read_text())
         self.configure({**config, "midPolicy": "designMixed"})
@@ -157,10 +157,10 @@ class Life:
         parts = {part: {name: status[part].get(name) for name in (MID_CPU, MID_MEMORY)} for part in _PARTS}
         return parts if any(any(amounts.values()) for amounts in parts.values()) else {}
 
-    def sells(self) -> bool:
+    def published(self) -> bool:
         """Whether a Mid pod can be placed."""
         parts = self.mid()
-        return bool(parts) and all(value(amounts[MID_CPU] or 0) >= BOUGHT_MILLI_CORES for amounts in parts.values())
+        return bool(parts) and all(value(amounts[MID_CPU] or 0) >= REQUESTED_MILLI_CORES for amounts in parts.values())
 
     def start(self, manifest: str, *names: str) -> None:
         """Create pods in the shop, until they run."""

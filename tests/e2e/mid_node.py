@@ -17,8 +17,8 @@ from tools.devcluster.containerd import PAUSE_IMAGE
 NAMESPACE = "shop"
 PRIORITIES = {"mid-low": 7000, "mid-high": 7500, "prod": 9000}
 MID_CPU, MID_MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
-BOUGHT = {MID_CPU: "300", MID_MEMORY: "64Mi"}
-"""What each Mid pod buys. [milli-cores]"""
+REQUESTS = {MID_CPU: "300", MID_MEMORY: "64Mi"}
+"""What each Mid pod requests. [milli-cores]"""
 
 Json = dict[str, Any]
 
@@ -78,14 +78,14 @@ class MidNode:
         patch = json.dumps({"status": status})
         self.cluster.kubectl("patch", "nodemetric", self.name, "--subresource=status", "--type=merge", "-p", patch)
 
-    def offers(self) -> int | None:
+    def published(self) -> int | None:
         """Mid CPU in allocatable. [milli-cores]"""
         amount = self.get("node", self.name)["status"]["allocatable"].get(MID_CPU)
         return None if amount is None else int(amount.replace("k", "000"))
 
-    def expect_offer(self, milli_cores: int) -> None:
-        """Wait until the Node offers this much Mid CPU."""
-        wait(lambda: self.offers() == milli_cores, seconds=120, what=f"{milli_cores}m {MID_CPU}")
+    def expect_published(self, milli_cores: int) -> None:
+        """Wait until the Node has this much Mid CPU."""
+        wait(lambda: self.published() == milli_cores, seconds=120, what=f"{milli_cores}m {MID_CPU}")
 
     def create(self, *pods: Json) -> None:
         """Create pods, a second apart: Kubernetes tells their ages in seconds."""

@@ -9,7 +9,7 @@ NOTHING_TO_SHOW: Final[Mapping[str, str]] = {
     "headroom_agent_failures_total": "no step of an agent fails",
     "headroom_agent_prediction_": "predictions are judged five minutes and a day after they were made",
     "headroom_agent_last_checkpoint_timestamp_seconds": "what was learned is saved later than the story lasts",
-    "headroom_manager_mid_degraded": "whether a node sells nothing depends on what the story has come to",
+    "headroom_manager_mid_degraded": "whether a node publishes nothing depends on what the story has come to",
     "headroom_manager_mid_evictions_": "nobody is evicted",
     "headroom_manager_shadow_": "no node is in shadow mode",
     "headroom_manager_webhook_reviews_total": "the manager runs as a process, which API servers do not ask",

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.e2e.agent_node import wait
-from tests.e2e.mid_node import BOUGHT, MID_CPU, NAMESPACE, PRIORITIES, MidNode, pod
+from tests.e2e.mid_node import MID_CPU, NAMESPACE, PRIORITIES, REQUESTS, MidNode, pod
 from tests.manager.stage import NAMESPACE as MANAGERS
 from tests.manager.stage import Manager, Stage, rights
 from tools.devcluster import Cluster, ClusterSpec
@@ -32,7 +32,7 @@ def node(
     real_node_requirements: None,  # noqa: ARG001 - it skips
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[MidNode]:
-    """A real node, the manager with exactly the chart's rights, and a strategy that sells what is reported."""
+    """A real node, the manager with exactly the chart's rights, and a strategy that publishes what is reported."""
     with Cluster(ClusterSpec(real_node=True, own_images=False)) as cluster:
         cluster.define(ROOT / "crds/node_metric.yaml")
         for name in (MANAGERS, NAMESPACE):
@@ -74,18 +74,18 @@ def test_floor_survives_kubelet_restart(empty: MidNode) -> None:
     names = ("first", "second", "third")
     stage.configure(_strategy())
     node.report("900m")
-    node.expect_offer(900)
-    node.create(*(pod(name, BOUGHT, "mid-low") for name in names))
+    node.expect_published(900)
+    node.create(*(pod(name, REQUESTS, "mid-low") for name in names))
     node.expect_phase("Running", *names)
 
     node.report("500m")
     wait(lambda: node.events("MidDeficit", node.name), seconds=120, what="the deficit told")
     node.restart_kubelet()
-    assert node.offers() == 900
+    assert node.published() == 900
     assert [node.phase(name) for name in names] == ["Running"] * 3
 
     stage.configure(_strategy(midShrinkPolicy="exact"))
-    node.expect_offer(500)
+    node.expect_published(500)
     assert [node.phase(name) for name in names] == ["Running"] * 3  # the lower number alone kills nobody
     node.restart_kubelet()
     node.expect_phase("Failed", *names[1:])
@@ -99,13 +99,15 @@ def test_prod_gets_its_room_back(empty: MidNode) -> None:
     node, stage = empty, Stage(empty.cluster)
     stage.configure(_strategy())
     node.report("900m")
-    node.expect_offer(900)
+    node.expect_published(900)
     node.create(
-        pod("high", BOUGHT, "mid-high"), pod("low", BOUGHT, "mid-low"), pod("guarded", BOUGHT, "mid-low", app="guarded")
+        pod("high", REQUESTS, "mid-high"),
+        pod("low", REQUESTS, "mid-low"),
+        pod("guarded", REQUESTS, "mid-low", app="guarded"),
     )
     node.expect_phase("Running", "high", "low", "guarded")
     _guard(node, "guarded")
-    node.create(pod("one-more", BOUGHT, "mid-low"))
+    node.create(pod("one-more", REQUESTS, "mid-low"))
     wait(lambda: node.events("FailedScheduling", "one-more"), seconds=120, what="a node that is full of Mid")
     assert f"Insufficient {MID_CPU}" in node.events("FailedScheduling", "one-more")[0]
     node.cluster.kubectl("delete", "pod", "one-more", "-n", NAMESPACE)
@@ -127,7 +129,7 @@ def test_prod_gets_its_room_back(empty: MidNode) -> None:
 
     stage.configure(_strategy(midEviction=EVICTING))
     node.expect_phase("", "low", "high")
-    node.expect_offer(400)
+    node.expect_published(400)
     assert [node.phase(name) for name in ("guarded", "prod")] == ["Running"] * 2
     assert "short by 500m CPU" in _event(node, "MidPodEvicted", "low")
     assert "300m CPU of it terminating" in _event(node, "MidPodEvicted", "high")

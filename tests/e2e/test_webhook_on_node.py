@@ -17,7 +17,7 @@ SETTINGS = (
     "scheduler.enabled=false",
     "agent.nodeSelector.no=node",
     "priorityClasses.create=false",
-    "uninstall.hook.enabled=false",  # it would take what other tests sell in the shared cluster
+    "uninstall.hook.enabled=false",  # it would take what other tests publish in the shared cluster
 )
 SECRET = WebhookSettings().secret_name
 MANAGERS = ("-l", "app.kubernetes.io/name=headroom-manager")

@@ -74,7 +74,7 @@ def life(request: pytest.FixtureRequest, real_node_requirements: None) -> Iterat
 
 
 def _first_numbers(life: Life) -> None:
-    """Within two minutes of the install there are numbers, and an explanation why nothing could be sold yet."""
+    """Within two minutes of the install there are numbers, and an explanation why nothing could be published yet."""
     life.install()
     usage = life.until(life.report, "the first NodeMetric", seconds=120)["nodeMetric"]["nodeUsage"]["resources"]
     life.tell(f"the node uses {usage}")
@@ -88,8 +88,8 @@ def _first_numbers(life: Life) -> None:
 def _sell(life: Life) -> str:
     """One edit of the ConfigMap, and a Mid pod runs; what tells whether it is still the same."""
     life.start("prod.yaml", "thrifty", "busy")
-    life.sell()
-    life.until(life.sells, "Mid resources on the Node")
+    life.publish()
+    life.until(life.published, "Mid resources on the Node")
     life.start("mid.yaml", "batch-report")
     tested = life.helm("test", "--timeout", "4m")  # it fails where doctor does
     assert "TEST SUITE:     headroom-doctor" in tested
@@ -107,7 +107,7 @@ def _upgrade(life: Life, pod: str, previous: Path) -> None:
         ("rollback", "3"),
     ):
         life.helm(*words, "--wait", "--timeout", "4m")
-        assert life.sells()
+        assert life.published()
         assert life.running("batch-report") == pod
 
 
@@ -116,7 +116,7 @@ def _refuse(life: Life, pod: str) -> None:
     said = life.refused_by_helm("uninstall", "--timeout", "4m")
     assert f"{SHOP}/batch-report" in said
     assert "nothing was changed" in said
-    assert life.sells()
+    assert life.published()
     assert life.running("batch-report") == pod
     # To keep it after all: helm takes the release for one that is being removed, until it is rolled back to itself.
     life.helm("rollback", "5", "--wait", "--timeout", "4m")

@@ -51,7 +51,6 @@ Say = Callable[[str], None]
 class GuestKernel:
     """What qemu boots."""
 
-    release: str  # the kernel's release, such as `6.1.0-50-amd64`
     image: Path  # the kernel
     initramfs: Path  # its first files: busybox, drivers, our init
 
@@ -70,7 +69,7 @@ def find_or_make(say: Say = print) -> GuestKernel:
 def _cached(directory: Path) -> GuestKernel | None:
     """The newest that was made with the init script of today."""
     for folder in sorted(directory.glob(f"*-{_key()}"), reverse=True):
-        return GuestKernel(folder.name.removesuffix(f"-{_key()}"), folder / "vmlinuz", folder / "initramfs")
+        return GuestKernel(folder / "vmlinuz", folder / "initramfs")
     return None
 
 
@@ -101,7 +100,7 @@ def _make(directory: Path, say: Say) -> GuestKernel:
         (result / "initramfs").write_bytes(archive(files))
         target = directory / f"{release}-{_key()}"
         result.rename(target)
-    return GuestKernel(release, target / "vmlinuz", target / "initramfs")
+    return GuestKernel(target / "vmlinuz", target / "initramfs")
 
 
 def _download(work: Path, say: Say) -> Path:

@@ -8,6 +8,7 @@ import numpy as np
 from agent.numerics.arrays import FloatArray, IntArray
 from agent.numerics.peaks import SLOT_SECONDS, PeakWindows
 from agent.pods import PodRef
+from agent.prediction.node import NodeResources
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.trainer.trainer import Trainer, TrainingSettings
 from agent.tsdb.series import EMPTY, Points, Series
@@ -16,6 +17,7 @@ from crds.priority import PriorityBand, QoS
 START = 1_700_000_000.0
 GIB = 1 << 30
 INTERVAL = 30.0
+FACTS = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
 
 
 class MadeStore:

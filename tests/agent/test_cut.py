@@ -9,15 +9,14 @@ import pytest
 
 from agent.numerics.packing import unpack
 from agent.pods import PodRef
-from agent.prediction.node import NodeResources, predict
+from agent.prediction.node import predict
 from agent.predictors import PREDICTORS
 from agent.samples import CPU, MEMORY, NODE, SYS, Sample
 from agent.trainer.trainer import Trainer
 from agent.tsdb.tsdb import Tsdb
 from crds.predict_policy import ModelChoice, PredictPolicy
-from tests.agent.made import GIB, SLOT_START, LongRun, pod
+from tests.agent.made import FACTS, GIB, SLOT_START, LongRun, pod
 
-FACTS = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
 SLOTS = 40
 SUMS = {"training/roster", "training/cpu", "training/memory"}
 

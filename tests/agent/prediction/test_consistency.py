@@ -21,7 +21,7 @@ from crds.node_metric import NodeMetricStatus
 from crds.predict_policy import ModelChoice, PredictPolicy
 from crds.priority import PriorityBand
 from crds.quantity import milli_value, value
-from tests.agent.made import GIB, INTERVAL, START, MadeStore, machine, pod
+from tests.agent.made import FACTS, GIB, INTERVAL, START, MadeStore, machine, pod
 
 SLACK = {CPU: 1e-3, MEMORY: 64.0}  # a unit of rounding, and averages that are kept in single precision
 BANDS = (PriorityBand.PROD, PriorityBand.MID, PriorityBand.BATCH, PriorityBand.FREE)
@@ -166,9 +166,8 @@ def test_departed_pods_do_not_linger() -> None:
     node, pods = machine(), [pod("big", 8000), pod("small", 1000)]
     node.rounds(40, {"big": 6.0, "small": 0.5}, pods)
     node.rounds(12, {"small": 0.5}, pods[1:])
-    facts = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
     policy = PredictPolicy(cold_start_period_seconds=60, model="recent-max", safety_margin_percent=0)
-    found = predict(node.now, node.trainer, pods[1:], facts, policy)
+    found = predict(node.now, node.trainer, pods[1:], FACTS, policy)
     assert node.cores(PROD) > 3.0
     assert found.classes[PROD].mean[CPU] == found.classes[PROD].peak[CPU] == 500
 
@@ -177,13 +176,12 @@ def test_rise_is_in_the_prediction() -> None:
     """A class that uses more than it ever did in five minutes is expected to; what is left of its requests is less."""
     node, pods = machine(), [pod("a", 4000, 4 * GIB)]
     node.rounds(20, {"a": 1.0}, pods)
-    facts = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
     policy = PredictPolicy(cold_start_period_seconds=60, model="recent-max", safety_margin_percent=0)
     used = {CPU: {PROD: 3.0, NODE: 3.25, SYS: 0.25}}
-    found = predict(node.now, node.trainer, pods, facts, policy, present=used)
+    found = predict(node.now, node.trainer, pods, FACTS, policy, present=used)
     assert {name: found.classes[name].peak[CPU] for name in (PROD, SYS, NODE)} == {PROD: 3000, SYS: 250, NODE: 3250}
     assert (found.reclaimable[CPU], found.prod_peak[CPU]) == (1000, 3250)
-    own = predict(node.now, node.trainer, pods, facts, replace(policy, model="percentile"), present=used)
+    own = predict(node.now, node.trainer, pods, FACTS, replace(policy, model="percentile"), present=used)
     assert own.prod_peak[CPU] == 3250
     assert own.reclaimable[CPU] <= 4000 - 3000
 
@@ -193,9 +191,8 @@ def test_rule_of_its_own_expects_no_less_than_prod() -> None:
     node, pods = machine(), [pod("old", 4000, 4 * GIB), pod("new", 3000, 3 * GIB)]
     node.rounds(40, {"old": 0.5}, pods[:1])
     node.rounds(10, {"old": 0.5, "new": 2.5}, pods)
-    facts = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
     policy = PredictPolicy(cold_start_period_seconds=600, model="percentile", safety_margin_percent=0)
-    found = predict(node.now, node.trainer, pods, facts, policy)
+    found = predict(node.now, node.trainer, pods, FACTS, policy)
     assert found.cold == ("shop/new",)
     assert found.prod_peak[CPU] >= found.classes[PROD].peak[CPU]
 

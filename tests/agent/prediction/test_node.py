@@ -17,14 +17,13 @@ from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.trainer.trainer import Trainer
 from crds.predict_policy import ModelChoice, PredictPolicy, ResourceOverride
 from crds.priority import PriorityBand
-from tests.agent.made import GIB, Machine, machine, pod
+from tests.agent.made import FACTS, GIB, Machine, machine, pod
 
-NODE_FACTS = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
 SHORT = PredictPolicy(cold_start_period_seconds=60, model="nsigma-v2")
 
 
 def predicted(
-    node: Machine, pods: Sequence[PodRef], policy: PredictPolicy = SHORT, facts: NodeResources = NODE_FACTS
+    node: Machine, pods: Sequence[PodRef], policy: PredictPolicy = SHORT, facts: NodeResources = FACTS
 ) -> NodePrediction:
     """The prediction for what the machine has learned."""
     return predict(node.now, node.trainer, pods, facts, policy)
@@ -74,7 +73,7 @@ def test_reservation_annotation_counts() -> None:
     """The larger of kubelet's and the annotation's reservation covers the system."""
     node, pods = machine(), [pod("a", 15_500)]
     node.rounds(20, {"a": 1.0}, pods, system=1.0)
-    facts = NodeResources(NODE_FACTS.allocatable, NODE_FACTS.capacity, {CPU: 2000})
+    facts = NodeResources(FACTS.allocatable, FACTS.capacity, {CPU: 2000})
     assert predicted(node, pods, facts=facts).terms[CPU].system_extra == 0.0
 
 
@@ -114,7 +113,7 @@ def test_unknown_model_keeps_last_policy() -> None:
     node.rounds(20, {"a": 1.0}, pods)
     before = predicted(node, pods)
     node.trainer.policy = before.policy
-    after = predict(node.now, node.trainer, pods, NODE_FACTS, PredictPolicy(model="oracle"))
+    after = predict(node.now, node.trainer, pods, FACTS, PredictPolicy(model="oracle"))
     assert (after.reclaimable, after.policy) == (before.reclaimable, before.policy)
     assert (after.readiness.ready, after.readiness.reason) == (True, "PolicyRejected")
     assert "'oracle'" in after.readiness.message
@@ -129,7 +128,7 @@ def test_restart_keeps_last_policy() -> None:
     ).policy
     again = Trainer()
     again.restore(node.trainer.checkpoints())
-    found = predict(node.now, again, pods, NODE_FACTS, PredictPolicy(model="oracle"))
+    found = predict(node.now, again, pods, FACTS, PredictPolicy(model="oracle"))
     assert (found.policy.model, found.classes["prod"].peak[CPU]) == ("borg-default", 4000)
     assert found.readiness.reason == "PolicyRejected"
 
@@ -286,8 +285,8 @@ def test_prediction_is_always_sane(
     shown = [found.reclaimable, found.prod_peak, *(numbers.peak for numbers in found.classes.values())]
     for amounts_by_resource in shown:
         for resource, amount in amounts_by_resource.items():
-            assert 0 <= amount <= NODE_FACTS.capacity[resource]
+            assert 0 <= amount <= FACTS.capacity[resource]
     for resource, amount in found.reclaimable.items():
         requests = sum(one.requests.get(resource, 0) for one in pods)
-        assert amount <= min(NODE_FACTS.allocatable[resource], requests)
+        assert amount <= min(FACTS.allocatable[resource], requests)
     assert found.warm + len(found.cold) == len(pods)

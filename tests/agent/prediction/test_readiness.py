@@ -8,9 +8,8 @@ from agent.prediction.readiness import Readiness
 from agent.samples import CPU, MEMORY
 from crds.predict_policy import PredictPolicy
 from crds.priority import PriorityBand
-from tests.agent.made import GIB, Machine, machine, pod
+from tests.agent.made import FACTS, GIB, Machine, machine, pod
 
-FACTS = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
 PODS = [pod("a", 4000), pod("b", 2000)]
 
 

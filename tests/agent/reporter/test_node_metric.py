@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.numerics.aggregate import WindowStatistics
 from agent.pods import PodRef
-from agent.prediction.node import NodePrediction, NodeResources, predict
+from agent.prediction.node import NodePrediction, predict
 from agent.reporter.conditions import timestamp
 from agent.reporter.node_metric import aggregated, build_status, fast_status, pod_metric, resource_map
 from agent.reporter.usage import Usages, Window, measure
@@ -17,9 +17,8 @@ from crds.node_metric import CLASSES, NodeMetricStatus, Summary
 from crds.predict_policy import ModelChoice, PredictPolicy
 from crds.priority import PriorityBand, QoS
 from crds.quantity import milli_value, short_bytes, value
-from tests.agent.made import GIB, START, Machine, machine, pod
+from tests.agent.made import FACTS, GIB, START, Machine, machine, pod
 
-FACTS = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
 PODS = [pod("b", 2000), pod("a", 4000, 4 * GIB), pod("m", 1000, band=PriorityBand.MID, qos=QoS.BE)]
 
 

@@ -34,10 +34,11 @@ class DatabaseFile:
         self._log = path.with_name(path.name + "-wal")
         self._inode = 0
 
-    def open(self, *, check: bool) -> Recent:
+    def open(self, *, check: bool = False, damaged: StoreCorrupt | None = None) -> Recent:
         """Open the file for writing, or begin a new one; what cannot be used is set aside.
 
-        To check is to read the whole file for damage first. Answers what of it belongs in memory.
+        To check is to read the whole file for damage first; a file that turned out to be damaged is not opened again.
+        Answers what of it belongs in memory.
 
         Raises:
             StoreUnavailable: It cannot be written now.
@@ -47,24 +48,18 @@ class DatabaseFile:
             self._close()
             if self._lock is None and self.path != opening.MEMORY:
                 self._lock = opening.lock(self.path)
-            try:
-                return self._opened(check=check)
-            except StoreCorrupt as reason:
-                opening.set_aside(self.path, reason)
+            if damaged is None:
+                try:
+                    return self._opened(check=check)
+                except StoreCorrupt as reason:
+                    damaged = reason
+            if self.path.exists():
+                opening.set_aside(self.path, damaged)
                 self.set_aside += 1
             try:
                 return self._opened(check=False)
             except StoreCorrupt as error:
                 raise StoreUnavailable(str(error)) from error
-
-    def replace(self, reason: StoreCorrupt) -> Recent:
-        """Set a file aside that turned out to be damaged while it was open, and begin a new one; raises as `open`."""
-        with self._guard:
-            self._close()
-            if self.path.exists():
-                opening.set_aside(self.path, reason)
-                self.set_aside += 1
-        return self.open(check=False)
 
     def abandon(self) -> None:
         """Let a file go that is no longer there, and its lock, which went with it."""
@@ -152,14 +147,9 @@ class DatabaseFile:
 
     def _opened(self, *, check: bool) -> Recent:
         connection = opening.connect(self.path, self._settings, check=check)
-        try:
-            with opening.errors(self.path):
-                found = recent.load(connection)
-        except BaseException:
-            connection.close()
-            raise
-        self._inode = self._inode_of_path()
-        self.connection = connection
+        with opening.errors(self.path), opening.closed_on_error(connection):
+            found = recent.load(connection)
+        self._inode, self.connection = self._inode_of_path(), connection
         return found
 
     def _inode_of_path(self) -> int:

@@ -76,13 +76,9 @@ class DatabaseReader(Reader):
             StoreError: There is none, it is damaged or another program's, or of another version. One line.
         """
         connection = opening.connect_to_read(path)
-        try:
-            with opening.errors(path):
-                connection.execute("BEGIN")
-                return cls(path, connection, recent.load(connection))
-        except BaseException:
-            connection.close()
-            raise
+        with opening.errors(path), opening.closed_on_error(connection):
+            connection.execute("BEGIN")
+            return cls(path, connection, recent.load(connection))
 
     @property
     def connection(self) -> sqlite3.Connection:

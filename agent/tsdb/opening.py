@@ -44,7 +44,7 @@ def connect(path: Path, settings: StoreSettings, *, check: bool = True) -> sqlit
         raise StoreCorrupt(f"{path} is damaged: it is too short to be a database")
     with (
         errors(path),
-        _closed_on_error(
+        closed_on_error(
             sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False)
         ) as connection,
     ):
@@ -90,14 +90,15 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 
 def _opened_to_read(path: Path, mode: str) -> sqlite3.Connection:
-    with errors(path), _closed_on_error(connect_as(path, mode, _BUSY_SECONDS)) as connection:
+    with errors(path), closed_on_error(connect_as(path, mode, _BUSY_SECONDS)) as connection:
         if not schema.check(connection, path):
             raise StoreError(f"{path} is empty: an agent that writes to it begins it")
     return connection
 
 
 @contextlib.contextmanager
-def _closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+def closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Close a connection that cannot be used after all."""
     try:
         yield connection
     except BaseException:

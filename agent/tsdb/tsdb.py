@@ -231,7 +231,7 @@ class Tsdb(Reader):
             raise StoreUnavailable(self.problem)
         try:
             if self.connection is None:
-                self._load(self._file.open(check=False))
+                self._load(self._file.open())
             self._file.bound_log()
             if self.problem:
                 self._write_through(1)  # enough to see whether it works again
@@ -339,7 +339,7 @@ class Tsdb(Reader):
     def _start_over(self, reason: StoreCorrupt) -> None:
         """Set the file aside and go on in a new one with what memory holds."""
         try:
-            self._load(self._file.replace(reason), everything=True)
+            self._load(self._file.open(damaged=reason), everything=True)
         except StoreError as error:
             self._unwritten = self.recent.head.first_number
             self._write_failed(error, None)

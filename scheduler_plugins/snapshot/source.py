@@ -28,11 +28,7 @@ class Source:
     """Raises a ValueError that names the field of an object that has another shape than it should."""
 
     def problem_of(self, stale_seconds: float) -> str:
-        """Why what the cache has of this kind is not to be trusted, in one sentence; empty when all is well.
-
-        Args:
-            stale_seconds: how long the API server may be silent. [s]
-        """
+        """Why what the cache has of this kind is not to be trusted, in one sentence; empty when all is well."""
         if not self.health.synced:
             return f"{self.kind} have not been listed yet ({self.hint})"
         silent = silence(self)

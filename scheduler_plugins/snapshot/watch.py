@@ -114,11 +114,7 @@ class ClusterWatch:
         return {*named, *(f"Node {name}" for name in self._cache.failures)}
 
     def complaints(self, stale_seconds: float) -> list[str]:
-        """What keeps the cache from being trusted, one sentence each; empty when all is well.
-
-        Args:
-            stale_seconds: how long the API server may be silent. [s]
-        """
+        """What keeps the cache from being trusted, one sentence each; empty when all is well."""
         return [problem_of for source in self.sources if (problem_of := source.problem_of(stale_seconds))]
 
     async def run(self) -> None:

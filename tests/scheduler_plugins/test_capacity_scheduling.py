@@ -26,7 +26,6 @@ class World:
         self.cache = ClusterCache(LoadRules(), {NAME: PLUGIN})
         self.cluster = quota_cluster(self.cache.freeze(NOW))
         for each in (node("n1", cpu="4", **{GPU: "4"}), node("n2", cpu="4", **{GPU: "4"})):
-            self.cluster.put_node(each)
             self.cache.put_node(each)
         self.put(*items)
 
@@ -34,7 +33,6 @@ class World:
         """Have quotas and pods."""
         for item in items:
             if "containers" in item["spec"]:
-                self.cluster.put_pod(item)
                 self.cache.put_pod(item, NOW)
             else:
                 self.cluster.put_quota(item)

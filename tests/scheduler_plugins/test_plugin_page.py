@@ -38,12 +38,10 @@ def test_account_is_told() -> None:
     kept.put_quota(_quota("other", "idle", {"memory": "1Gi"}, {}))
     for item in (node("n1"),):
         cache.put_node(item)
-        kept.put_node(item)
     holder = pod("holder", {"cpu": "2"})
     hold = Hold("n1", NOW + 60, ("v",), 2)
     holder["metadata"]["annotations"], holder["status"]["conditions"] = hold.annotations, [hold.condition]
     for item in (pod("bound", {"cpu": "500m"}, node="n1"), holder):
-        kept.put_pod(item)
         cache.put_pod(item, NOW)
     coming = cache.read(pod("coming", {"cpu": "1"}))
     cache.charge(coming, ["n1"], NOW)

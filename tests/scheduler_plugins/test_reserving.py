@@ -34,7 +34,6 @@ class Site:
 
     def show(self, item: Json, now: float) -> None:
         """The watch shows the pod, some seconds after NOW."""
-        self.cluster.put_pod(item)
         self.cache.put_pod(item, NOW + now)
 
     @property

@@ -56,12 +56,10 @@ class Work:
 
     def put_node(self, node: Json) -> None:
         """As the watch of nodes."""
-        self.cluster.put_node(node)
         self.cache.put_node(node)
 
     def put_pod(self, pod: Json) -> None:
         """As the watch of pods."""
-        self.cluster.put_pod(pod)
         self.cache.put_pod(pod, NOW)
 
     def hold(self, count: int) -> None:
@@ -75,7 +73,6 @@ class Work:
     def release(self, count: int) -> None:
         """Let them be gone."""
         for number in range(count):
-            self.cluster.delete_pod(f"holder-{number}")
             self.cache.delete_pod(f"holder-{number}")
 
 

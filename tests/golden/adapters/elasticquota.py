@@ -149,7 +149,6 @@ class World:
         self.kept = kept
         seed(kept.ledger, vector)
         for node in vector.get("nodes") or ():
-            self.kept.put_node(node)
             self.cache.put_node(node)
         for pod in vector.get("nominatedPods") or ():
             self.kept.put_pod(named(pod))

@@ -51,7 +51,6 @@ class Site:
                 "metadata": {"name": name},
                 "status": {"allocatable": {"cpu": str(CORES), "memory": "100Gi", "pods": "110"}},
             }
-            self.cluster.put_node(item)
             self.cache.put_node(item)
             for number in range(CORES):
                 self.put(pod(f"{name}-{number}", "a", node=name))
@@ -64,7 +63,6 @@ class Site:
 
     def put(self, item: Json) -> None:
         """The watch tells of a pod."""
-        self.cluster.put_pod(item)
         self.cache.put_pod(item, NOW - 3600)
 
     def report(self, name: str, share: float, beside: float) -> None:

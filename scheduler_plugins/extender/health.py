@@ -1,12 +1,12 @@
 """How the extender says that it is well: named checks, and named states that are told but fail nothing."""
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from scheduler_plugins.snapshot.source import Source
 from scheduler_plugins.snapshot.watch import ClusterWatch
 
 _LOG: Final = logging.getLogger(__name__)
@@ -56,21 +56,12 @@ def _told(name: str, line: Callable[[], Any]) -> str:
 
 
 def of_watches(watch: ClusterWatch, stale_seconds: float) -> Health:
-    """Nothing can be answered before everything was listed once; all is not well while the API server is silent.
-
-    Args:
-        watch: what feeds the cache.
-        stale_seconds: how long the API server may be silent. [s]
-    """
+    """Nothing can be answered before everything was listed once; all is not well while the API server is silent."""
     health = Health()
     for source in watch.sources:
-        health.required[f"{source.kind} listed"] = partial(_unlisted, source)
+        health.required[f"{source.kind} listed"] = partial(source.problem_of, math.inf)
         health.checks[f"{source.kind} watched"] = partial(source.problem_of, stale_seconds)
         if source.absent_is_empty:
             health.states[f"{source.kind} defined"] = source.absence
     health.required["Nodes prepared"] = lambda: "records of nodes are being made" if watch.preparing else ""
     return health
-
-
-def _unlisted(source: Source) -> str:
-    return "" if source.health.synced else f"{source.kind} have not been listed yet ({source.hint})"

@@ -82,7 +82,7 @@ class Controller:
         self.bound = self._holds.bound
         self._equivalence_class = EquivalenceClass(self._cluster, evaluator.cache)
         self._spent, self._rested = 0.0, float("-inf")
-        self._over_max = OverMax(settings.over_max, self._cluster, recorder, metrics, self._clocks.monotonic)
+        self._over_max = OverMax(self._cluster, self._evictor)
         self._undecided: dict[str, _Undecided] = {}
         self._turn: tuple[str, ...] = ()
 
@@ -95,19 +95,9 @@ class Controller:
         self._holds.note_ended()
         if not self._settings.dry_run:
             await self._holds.reconcile()
-        await self._reconcile_over_max()
+        await self._over_max.reconcile()
         await self._decide_for_all()
         self._metrics.rounds.inc()
-
-    async def _reconcile_over_max(self) -> None:
-        """Name who was bound beyond max while we were away, and have them leave if that is wanted."""
-        for pod, note in self._over_max.reconcile():
-            if self._settings.dry_run:
-                self._recorder.explain(pod, "Normal", events.DRY_RUN, f"Would evict it. {note}")
-            elif not self._evictor.allows():
-                return
-            else:
-                await self._evictor.evict(pod, note)
 
     # Those who wait
 

@@ -2,15 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 from crds.codec import json_name
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
-from scheduler_plugins.preemption.over_max import OverMaxRule
 from scheduler_plugins.preemption.selection.context import BudgetsRule
 
 _LONGEST_NAME: Final = 253
+
+
+class OverMaxRule(StrEnum):
+    """What becomes of pods that were bound beyond max."""
+
+    TELL = "tell"  # they stay; Events, a metric and an alert name them
+    EVICT = "evict"  # they leave, the least important and last bound first, until the namespace is within its max
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.preemption.over_max import OverMaxRule
+from scheduler_plugins.preemption.settings import OverMaxRule
 from scheduler_plugins.quota.over_max import over_max_usage
 from tests.scheduler_plugins.preemption.plays import Play
 from tests.scheduler_plugins.preemption.worlds import GPU

@@ -4,9 +4,8 @@ import pytest
 
 from scheduler_plugins.arguments import ArgumentError, decode
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
-from scheduler_plugins.preemption.over_max import OverMaxRule
 from scheduler_plugins.preemption.selection.context import BudgetsRule
-from scheduler_plugins.preemption.settings import RANGES, PreemptionSettings
+from scheduler_plugins.preemption.settings import RANGES, OverMaxRule, PreemptionSettings
 from scheduler_plugins.profile.registry import build
 
 

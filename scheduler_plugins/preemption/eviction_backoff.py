@@ -29,22 +29,11 @@ class WorkloadBackoff:
     _strikes: dict[str, _Strikes] = field(default_factory=dict)
 
     def freed_resources(self, uid: str, workload: str, now: float) -> None:
-        """Somebody was evicted for a pod.
-
-        Args:
-            uid: of the pod.
-            workload: what it belongs to.
-            now: a clock that never jumps. [s]
-        """
+        """Somebody was evicted for a pod of a workload. [now: a clock that never jumps, s]"""
         self._made[uid] = workload, now
 
     def reconcile(self, there: Container[str], now: float) -> None:
-        """Note which of these pods have ended.
-
-        Args:
-            there: uids of the pods that are pending or running.
-            now: a clock that never jumps. [s]
-        """
+        """Note which pods have ended, given the uids of all that are pending or running. [now: as above]"""
         for uid, (workload, when) in list(self._made.items()):
             if uid not in there:
                 del self._made[uid]

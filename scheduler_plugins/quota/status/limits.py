@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headroom.kube import ApiError, ApiServer
@@ -16,21 +17,17 @@ _RETRY_SECONDS: Final = 300.0
 _LOG: Final = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class NamespaceLimits:
-    """Knows the ResourceQuotas. Where they may not be read nothing is said of them.
+    """Knows the ResourceQuotas. Where they may not be read nothing is said of them."""
 
-    Args:
-        api: the session.
-        monotonic: a clock that never jumps. [s]
-    """
-
-    def __init__(self, api: ApiServer, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._api = api
-        self._monotonic = monotonic
-        self._hard: Mapping[str, Hard] | None = None
-        self._read_at = self._not_before = float("-inf")
-        self._specs: Mapping[str, Any] = {}
-        self._told = False
+    api: ApiServer
+    monotonic: Callable[[], float] = time.monotonic  # a clock that never jumps [s]
+    _hard: Mapping[str, Hard] | None = None
+    _read_at: float = float("-inf")
+    _not_before: float = float("-inf")
+    _specs: Mapping[str, Any] = field(default_factory=dict)
+    _told: bool = False
 
     def of(self, namespace: str) -> Hard | None:
         """What a namespace is allowed; None: it is not known."""
@@ -38,14 +35,14 @@ class NamespaceLimits:
 
     async def refresh(self, quotas: Mapping[str, Mapping[str, Any]]) -> None:
         """Read them, if it is time. Never raises: what was read before stays."""
-        now, specs = self._monotonic(), {uid: quota.get("spec") for uid, quota in quotas.items()}
+        now, specs = self.monotonic(), {uid: quota.get("spec") for uid, quota in quotas.items()}
         age = now - self._read_at
         due = age >= READ_SECONDS or (specs != self._specs and age >= _SOONEST_SECONDS)
         if not quotas or not due or now < self._not_before:
             return
         self._read_at = now
         try:
-            items, _ = await self._api.list(RESOURCE_QUOTAS)
+            items, _ = await self.api.list(RESOURCE_QUOTAS)
             self._hard = hard_by_namespace(items)
         except Exception as error:  # noqa: BLE001 - ResourceQuotas of any shape
             if isinstance(error, ApiError):

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
@@ -27,47 +28,30 @@ _LOG: Final = logging.getLogger(__name__)
 Json = Mapping[str, Any]
 
 
+@dataclass(slots=True)
 class LedgerVerifier:
-    """Checks the ledger.
+    """Checks the ledger."""
 
-    Args:
-        cluster: whose ledger.
-        api: the session.
-        ready: whether the watches have brought all there is, so that there is something to compare.
-        metrics: where the result is told.
-        monotonic: a clock that never jumps. [s]
-        sleep: waits. [s]
-    """
-
-    def __init__(
-        self,
-        cluster: QuotaCluster,
-        api: ApiServer,
-        ready: Callable[[], bool],
-        metrics: QuotaMetrics,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Any] = asyncio.sleep,
-    ) -> None:
-        self._cluster = cluster
-        self._api = api
-        self._ready = ready
-        self._metrics = metrics
-        self._monotonic = monotonic
-        self._sleep = sleep
+    cluster: QuotaCluster  # whose ledger
+    api: ApiServer
+    ready: Callable[[], bool]  # whether the watches have brought all there is, so that there is something to compare
+    metrics: QuotaMetrics
+    monotonic: Callable[[], float] = time.monotonic  # a clock that never jumps [s]
+    sleep: Callable[[float], Any] = asyncio.sleep  # [s]
 
     async def run(self) -> None:
         """Check, for ever. What fails is told, and tried again."""
-        listed_at, pause = self._monotonic(), FIRST_SECONDS
+        listed_at, pause = self.monotonic(), FIRST_SECONDS
         while True:
-            await self._sleep(pause)
-            if not self._ready():
+            await self.sleep(pause)
+            if not self.ready():
                 pause = FIRST_SECONDS
                 continue
             pause = CHECK_SECONDS
             try:
                 await self.check_kept()
-                if self._cluster.ledger.namespaces and self._monotonic() - listed_at >= LIST_SECONDS:
-                    listed_at = self._monotonic()
+                if self.cluster.ledger.namespaces and self.monotonic() - listed_at >= LIST_SECONDS:
+                    listed_at = self.monotonic()
                     await self.check_listed()
             except Exception:  # noqa: BLE001 - the outer runner: the extender lives on
                 _LOG.exception("The ledger of quotas could not be checked")
@@ -78,8 +62,8 @@ class LedgerVerifier:
         Returns:
             By namespace: what bound pods are charged, and what they should be.
         """
-        ledger, sums = self._cluster.ledger, dict[str, Amounts]()
-        pods = list(self._cluster.pods.values())
+        ledger, sums = self.cluster.ledger, dict[str, Amounts]()
+        pods = list(self.cluster.pods.values())
         for start in range(0, len(pods), _SLICE):
             _sum_up(pods[start : start + _SLICE], sums)
             await asyncio.sleep(0)
@@ -89,7 +73,7 @@ class LedgerVerifier:
         found: dict[str, tuple[Amounts, Amounts]] = {}
         if suspected:
             again: dict[str, Amounts] = {}
-            _sum_up((pod for pod in self._cluster.pods.values() if pod.namespace in suspected), again)
+            _sum_up((pod for pod in self.cluster.pods.values() if pod.namespace in suspected), again)
             pairs = {name: (ledger.bound(name), again.get(name, NOTHING)) for name in suspected}
             found = {name: pair for name, pair in pairs.items() if not _equal(*pair)}
         self._tell("kept", found)
@@ -114,14 +98,14 @@ class LedgerVerifier:
             if not _equal(self._charged(pod.uid), _due(pod)):
                 suspected[pod.uid] = pod.key
 
-        known = {uid: pod.key for uid, pod in self._cluster.pods.items() if self._charged(uid)}
-        await self._api.list(paths.PODS, {"fieldSelector": LIVE_PODS}, take)
+        known = {uid: pod.key for uid, pod in self.cluster.pods.items() if self._charged(uid)}
+        await self.api.list(paths.PODS, {"fieldSelector": LIVE_PODS}, take)
         suspected |= {uid: key for uid, key in known.items() if uid not in seen and self._charged(uid)}
         found: dict[str, tuple[Amounts, Amounts]] = {}
         for _ in range(_ATTEMPTS):
             if not suspected:
                 break
-            await self._sleep(CATCH_UP_SECONDS)
+            await self.sleep(CATCH_UP_SECONDS)
             suspected, found = await self._read_again(suspected)
         self._tell("listed", found)
         return found
@@ -147,7 +131,7 @@ class LedgerVerifier:
         """What a pod should be charged now; None: it cannot be told."""
         namespace, _, name = key.partition("/")
         try:
-            pod = self._read(await self._api.get(paths.pod(namespace, name)))
+            pod = self._read(await self.api.get(paths.pod(namespace, name)))
         except ApiError as error:
             return NOTHING if error.not_found else None
         except ApiUnavailable:
@@ -158,12 +142,12 @@ class LedgerVerifier:
 
     def _charged(self, uid: str) -> Amounts:
         """What a bound pod is charged."""
-        charge = self._cluster.ledger.charge_of(uid)
+        charge = self.cluster.ledger.charge_of(uid)
         return charge.amounts if charge is not None and charge.bound else NOTHING
 
     def _tell(self, against: str, found: Mapping[str, tuple[Amounts, Amounts]]) -> None:
-        self._metrics.differences.labels(against).set(len(found))
-        self._metrics.checks.labels(against).inc()
+        self.metrics.differences.labels(against).set(len(found))
+        self.metrics.checks.labels(against).inc()
         if not found:
             return
         words = [f"{name} is charged {_text(has)}, its pods come to {_text(due)}" for name, (has, due) in found.items()]
@@ -173,7 +157,7 @@ class LedgerVerifier:
 
     def _read(self, item: Json) -> QuotaPod | None:
         try:
-            return self._cluster.read(item)
+            return self.cluster.read(item)
         except Exception:  # noqa: BLE001 - the watch has told of it, and its last good state counts
             return None
 

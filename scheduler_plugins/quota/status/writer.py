@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -65,46 +65,26 @@ class _Known:
     settled: tuple[Any, ...] = ()  # what was looked at when there was nothing to write
 
 
+@dataclass(slots=True)
 class Writer:
-    """Writes where there is a difference, at a limited rate.
+    """Writes where there is a difference, at a limited rate."""
 
-    Args:
-        cluster: the quotas, and what they are charged.
-        limits: what ResourceQuotas allow.
-        api: the session, which writes for the leader alone.
-        recorder: writes Events.
-        may_write: whether this replica leads, and knows the cluster as it is.
-        metrics: where it is counted.
-        clock: the present time. [unix s]
-        monotonic: a clock that never jumps. [s]
-    """
-
-    def __init__(
-        self,
-        cluster: QuotaCluster,
-        limits: NamespaceLimits,
-        api: ApiServer,
-        recorder: EventRecorder,
-        may_write: Callable[[], bool],
-        metrics: QuotaMetrics,
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._cluster = cluster
-        self._limits = limits
-        self._api = api
-        self._recorder = recorder
-        self._may_write = may_write
-        self._metrics = metrics
-        self._clock = clock
-        self._monotonic = monotonic
-        self._tokens = TokenBucket()
-        self._known: dict[str, _Known] = {}
-        self._turn = 0
-        self._resume_at = float("-inf")
-        self._backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
-        self._told = self._told_pruned = False
-        self._unreadable = Unreadable("ElasticQuota", check_elastic_quota)
+    cluster: QuotaCluster
+    limits: NamespaceLimits  # what ResourceQuotas allow
+    api: ApiServer  # the session, which writes for the leader alone
+    recorder: EventRecorder
+    may_write: Callable[[], bool]  # whether this replica leads, and knows the cluster as it is
+    metrics: QuotaMetrics
+    clock: Callable[[], float] = time.time  # the present time [unix s]
+    monotonic: Callable[[], float] = time.monotonic  # a clock that never jumps [s]
+    _tokens: TokenBucket = field(default_factory=TokenBucket)
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _turn: int = 0
+    _resume_at: float = float("-inf")
+    _backoff: Backoff = field(default_factory=lambda: Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS))
+    _told: bool = False
+    _told_pruned: bool = False
+    _unreadable: Unreadable = field(default_factory=lambda: Unreadable("ElasticQuota", check_elastic_quota))
 
     async def run(self) -> None:
         """Look, and write, for ever. What fails is told once, and tried again the next time."""
@@ -120,18 +100,18 @@ class Writer:
 
     async def reconcile(self) -> int:
         """Write what changed; how many quotas that were."""
-        if not self._may_write() or self._monotonic() < self._resume_at:
+        if not self.may_write() or self.monotonic() < self._resume_at:
             return 0
-        await self._recorder.flush()
-        objects = self._cluster.quota_objects
+        await self.recorder.flush()
+        objects = self.cluster.quota_objects
         for uid in self._known.keys() - objects.keys():
             del self._known[uid]
         self._unreadable.retain(set(objects))
-        await self._limits.refresh(objects)
+        await self.limits.refresh(objects)
         due = await self._due(list(objects))
         done = 0
         for start in range(0, len(due), _AT_ONCE):
-            if not self._may_write() or self._monotonic() < self._resume_at:
+            if not self.may_write() or self.monotonic() < self._resume_at:
                 break
             some = due[start : start + _AT_ONCE]
             results = await asyncio.gather(*(self._write(quota, change) for quota, change in some))
@@ -140,7 +120,7 @@ class Writer:
 
     async def _due(self, uids: Sequence[str]) -> list[tuple[Json, Update]]:
         """What there is to write, as far as it may be written now. Requests are answered in between."""
-        refill, now = 1 / WRITES_PER_SECOND, self._monotonic()
+        refill, now = 1 / WRITES_PER_SECOND, self.monotonic()
         left = self._tokens.left(WRITE_BURST, refill, now)
         surroundings, found = self._surroundings(), list[tuple[Json, Update]]()
         started = time.perf_counter()
@@ -169,14 +149,14 @@ class Writer:
 
     def _surroundings(self) -> Surroundings:
         capacity: dict[str, int] = {}
-        for node in self._cluster.nodes.values():
+        for node in self.cluster.nodes.values():
             for name, amount in node.allocatable.items():
                 capacity[name] = capacity.get(name, 0) + amount
-        return Surroundings(self._cluster.ledger.total_min, capacity)
+        return Surroundings(self.cluster.ledger.total_min, capacity)
 
     def _stored(self, uid: str) -> Json | None:
         """A quota as it is: as the watch brought it, or as our write left it while the watch has yet to bring that."""
-        quota = self._cluster.quota_objects.get(uid)
+        quota = self.cluster.quota_objects.get(uid)
         known = self._known.get(uid)
         if quota is None or known is None:
             return quota
@@ -191,7 +171,7 @@ class Writer:
 
     def _change(self, stored: Json, surroundings: Surroundings, now: float) -> Update | None:
         """What there is to write to a quota now, if anything."""
-        metadata, ledger = stored["metadata"], self._cluster.ledger
+        metadata, ledger = stored["metadata"], self.cluster.ledger
         namespace = str(metadata.get("namespace") or "")
         senior = ledger.quota(namespace)
         all_of_it = [senior, *ledger.passed_over(namespace)] if senior is not None else []
@@ -199,12 +179,12 @@ class Writer:
         if quota is None:
             return None
         known = self._known.setdefault(quota.uid, _Known())
-        bound, hard = ledger.bound(namespace), self._limits.of(namespace)
+        bound, hard = ledger.bound(namespace), self.limits.of(namespace)
         looked_at = (metadata.get("resourceVersion"), all_of_it, bound, hard, surroundings)
         if now < known.not_before or looked_at == known.settled:
             return None
         used = quota.reported(bound) if quota is senior else None
-        change = update(stored, used, findings(quota, all_of_it, surroundings, hard, bound), self._clock())
+        change = update(stored, used, findings(quota, all_of_it, surroundings, hard, bound), self.clock())
         if change is None:
             known.settled = looked_at
         # With every node that comes or goes the numbers change in the words of all quotas.
@@ -213,10 +193,10 @@ class Writer:
         return change
 
     async def _write(self, quota: Json, change: Update) -> Written:
-        metadata, now = quota["metadata"], self._monotonic()
+        metadata, now = quota["metadata"], self.monotonic()
         known = self._known[str(metadata["uid"])]
         result = await self._patch(quota, change, known)
-        self._metrics.writes.labels(result).inc()
+        self.metrics.writes.labels(result).inc()
         if result is Written.OK:
             known.wrote_at = now
             for news in change.news:
@@ -224,11 +204,11 @@ class Writer:
         return result
 
     async def _patch(self, quota: Json, change: Update, known: _Known) -> Written:
-        metadata, now = quota["metadata"], self._monotonic()
+        metadata, now = quota["metadata"], self.monotonic()
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{metadata['namespace']}/{PLURAL}/{metadata['name']}"
-        current = self._cluster.quota_objects.get(str(metadata["uid"]))
+        current = self.cluster.quota_objects.get(str(metadata["uid"]))
         try:
-            answer = await self._api.patch(paths.status(path), change.body, content_type=MERGE_PATCH)
+            answer = await self.api.patch(paths.status(path), change.body, content_type=MERGE_PATCH)
         except ApiUnavailable as error:
             self._resume_at = now + self._backoff.failed(error.retry_after)
             _LOG.debug("The status of quotas could not be written, the API server is left alone for a while: %s", error)
@@ -254,7 +234,7 @@ class Writer:
         if error.conflict or "metadata.uid" in error.message:
             known.answer = None
             return Written.CHANGED
-        known.not_before = self._monotonic() + _REFUSED_SECONDS
+        known.not_before = self.monotonic() + _REFUSED_SECONDS
         if not self._told:
             lacks = f" (a role lacks the rule {{{MISSING_RIGHT}}})" if error.status == _FORBIDDEN else ""
             key = f"{quota['metadata']['namespace']}/{quota['metadata']['name']}"
@@ -266,4 +246,4 @@ class Writer:
         metadata = quota["metadata"]
         regarding = {"apiVersion": ElasticQuota.API_VERSION, "kind": ElasticQuota.KIND}
         regarding |= {part: metadata[part] for part in ("namespace", "name", "uid")}
-        await self._recorder.record(regarding, "Warning", news.reason, "Accounting", news.message)
+        await self.recorder.record(regarding, "Warning", news.reason, "Accounting", news.message)

@@ -243,7 +243,7 @@ async def test_quota_that_is_gone() -> None:
 async def test_server_that_is_away_is_left_alone() -> None:
     """After a failure nothing is sent for a second, then two."""
     site = Site(quota(minimum={"cpu": 2}))
-    await site.writer._limits.refresh(site.cluster.quota_objects)
+    await site.writer.limits.refresh(site.cluster.quota_objects)
     for pause in (1.0, 2.0):
         site.api.failures = [ApiUnavailable("away")]
         assert await site.reconcile() == []
@@ -257,7 +257,7 @@ async def test_server_that_is_away_is_left_alone() -> None:
 async def test_missing_right_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Without the right to write a status the log names the rule, once."""
     site = Site(quota(minimum={"cpu": 2}), quota(namespace="b", minimum={"cpu": 2}))
-    await site.writer._limits.refresh(site.cluster.quota_objects)
+    await site.writer.limits.refresh(site.cluster.quota_objects)
     site.api.failures = [ApiError(403, "Forbidden", "no")] * 2
     for _ in range(5):
         assert await site.reconcile() == []

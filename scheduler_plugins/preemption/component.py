@@ -82,23 +82,18 @@ class PreemptionComponent:
             await self._controller.reconcile()
         except NotLeading:
             return
-        except (ApiUnavailable, ApiError) as error:
-            self._tell(f"{error}", None)
-            self._pause = self._backoff.failed()
-            return
         except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
-            self._tell(f"{type(error).__name__}: {error}", error)
-            self._pause = self._backoff.failed()
+            expected = isinstance(error, ApiUnavailable | ApiError)
+            trouble = f"{error}" if expected else f"{type(error).__name__}: {error}"
+            if trouble != self._trouble:
+                traceback = None if expected else error
+                _LOG.error("Borrowed resources cannot be given back, trying again: %s", trouble, exc_info=traceback)
+            self._trouble, self._pause = trouble, self._backoff.failed()
             return
         if self._trouble:
             _LOG.info("Borrowed resources are given back again")
         self._trouble, self._pause = "", _SOONEST_SECONDS
         self._backoff.succeeded()
-
-    def _tell(self, trouble: str, error: Exception | None) -> None:
-        if trouble != self._trouble:
-            _LOG.error("Borrowed resources cannot be given back, trying again: %s", trouble, exc_info=error)
-        self._trouble = trouble
 
     def _bound(self, uid: str) -> None:
         self._controller.bound(uid)

@@ -9,7 +9,7 @@ from typing import Final
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION
 from headroom.cluster.pod import workload_key
-from headroom.kube import ApiError, ApiUnavailable, paths
+from headroom.kube import ApiError, ApiUnavailable
 from headroom.runtime.backoff import Backoff
 from scheduler_plugins.preemption import events, hold_writer
 from scheduler_plugins.preemption.evaluator import Evaluator, as_asked
@@ -227,16 +227,7 @@ class HoldReconciler:
     async def _as_known(self, pod: QuotaPod, leaving: Sequence[QuotaPod]) -> bool:
         """Whether the pod still needs the room, and the quotas are those that were decided by: read afresh."""
         api = self.evictor.api
-        try:
-            found = await api.get(paths.pod(pod.namespace, pod.name))
-        except ApiError as error:
-            if error.not_found:
-                return False
-            raise
-        metadata, spec = found.get("metadata") or {}, found.get("spec") or {}
-        if metadata.get("uid") != pod.uid or metadata.get("deletionTimestamp") or spec.get("nodeName"):
-            return False
-        if Hold.of_pod(found) != pod.hold:
+        if await hold_writer.waiting(api, pod) is None:
             return False
         for namespace in dict.fromkeys([pod.namespace, *(victim.namespace for victim in leaving)]):
             try:

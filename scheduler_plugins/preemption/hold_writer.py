@@ -37,26 +37,27 @@ async def write(api: ApiServer, pod: QuotaPod, hold: Hold | None, now: float, *,
         written = await _patch(api, pod, {"metadata": metadata, "status": status})
         if written is not None:
             return written
-        found = await _unchanged(api, pod)
+        found = await waiting(api, pod)
         if found is None or _version(found) == version:
+            return None
+        if ((found.get("status") or {}).get("nominatedNodeName") or "") != pod.nominated:
             return None
         version = _version(found)
     return None
 
 
-async def _unchanged(api: ApiServer, pod: QuotaPod) -> Json | None:
-    """The pod as it is now, if it still waits with the same hold and nomination."""
+async def waiting(api: ApiServer, pod: QuotaPod) -> Json | None:
+    """The pod as it is now, if it still waits with the same hold."""
     try:
         found: Json = await api.get(paths.pod(pod.namespace, pod.name))
     except ApiError as error:
         if error.not_found:
             return None
         raise
-    metadata, spec, status = (found.get(part) or {} for part in ("metadata", "spec", "status"))
+    metadata, spec = found.get("metadata") or {}, found.get("spec") or {}
     if metadata.get("uid") != pod.uid or metadata.get("deletionTimestamp") or spec.get("nodeName"):
         return None
-    same = Hold.of_pod(found) == pod.hold and (status.get("nominatedNodeName") or "") == pod.nominated
-    return found if same else None
+    return found if Hold.of_pod(found) == pod.hold else None
 
 
 def _version(pod: Json) -> str:

@@ -108,11 +108,7 @@ def loss(candidate: Candidate) -> Loss:
 
 
 def pick(candidates: Iterable[Candidate]) -> Candidate:
-    """The one that loses least.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The one that loses least; there is one."""
     return min(candidates, key=loss)
 
 

@@ -23,6 +23,7 @@ from cryptography.x509.oid import NameOID
 from headroom import kube
 from headroom.kube import ApiServer, ApiUnavailable, LoginError, connect
 from headroom.kube.connection import TokenFile, in_cluster
+from tests.support.world import Clock
 
 
 def _config(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -43,28 +44,21 @@ def _write(folder: Path, config: object, name: str = "config") -> str:
     return str(file)
 
 
-def test_token_login(tmp_path: Path) -> None:
-    """A kubeconfig with a token gives its header, server and namespace."""
-    found = connect(_write(tmp_path, _config()))
-    assert (found.server, found.authorization(), found.namespace) == ("http://127.0.0.1:1", "Bearer t", "shop")
-    assert found.tls is None
-
-
-def test_password_login(tmp_path: Path) -> None:
-    """A user name and password become basic authentication."""
-    found = connect(_write(tmp_path, _config(user={"username": "a", "password": "b"})))
-    assert found.authorization() == "Basic " + base64.b64encode(b"a:b").decode()
-
-
-def test_anonymous_login(tmp_path: Path) -> None:
-    """A user without credentials sends none."""
-    assert connect(_write(tmp_path, _config(user={}))).authorization() is None
-
-
-def test_token_file_login(tmp_path: Path) -> None:
-    """A token file is found beside the kubeconfig."""
+@pytest.mark.parametrize(
+    ("user", "authorization"),
+    [
+        ({"token": "t"}, "Bearer t"),
+        ({"username": "a", "password": "b"}, "Basic " + base64.b64encode(b"a:b").decode()),
+        ({"tokenFile": "token"}, "Bearer from-file"),
+        ({}, None),
+    ],
+)
+def test_logins(tmp_path: Path, user: dict[str, str], authorization: str | None) -> None:
+    """A kubeconfig gives server, namespace and header: of a token, a password, a file beside it, or none."""
     (tmp_path / "token").write_text("from-file\n")
-    assert connect(_write(tmp_path, _config(user={"tokenFile": "token"}))).authorization() == "Bearer from-file"
+    found = connect(_write(tmp_path, _config(user=user)))
+    assert (found.server, found.authorization(), found.namespace) == ("http://127.0.0.1:1", authorization, "shop")
+    assert found.tls is None
 
 
 def test_context_can_be_chosen(tmp_path: Path) -> None:
@@ -96,6 +90,8 @@ def test_environment_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(LoginError, match="Set KUBECONFIG or give --kubeconfig FILE"):
         connect()
+    with pytest.raises(LoginError, match=f"{tmp_path}/nope cannot be read"):
+        connect(str(tmp_path / "nope"))
     (tmp_path / ".kube").mkdir()
     _write(tmp_path / ".kube", _config())
     assert connect().authorization() == "Bearer t"
@@ -147,12 +143,6 @@ def test_wrong_kubeconfig_is_explained(tmp_path: Path, config: object, message: 
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_missing_kubeconfig_is_named(tmp_path: Path) -> None:
-    """A kubeconfig that is not there is named."""
-    with pytest.raises(LoginError, match=f"{tmp_path}/nope cannot be read"):
-        connect(str(tmp_path / "nope"))
-
-
 def test_login_program_runs(tmp_path: Path) -> None:
     """A login program (exec) is run by the official client, and its token is used."""
     credential = {
@@ -180,16 +170,6 @@ def test_login_program_without_its_library(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     with pytest.raises(LoginError, match="needs the package kubernetes, which is not installed here"):
         connect(_write(tmp_path, _config(user={"exec": {"command": "/nope"}})))
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        """The time."""
-        return self.now
 
 
 def test_token_is_read_again(tmp_path: Path) -> None:
@@ -284,13 +264,15 @@ def _tls_config(server: str, certificates: tuple[Certificate, Certificate], **cl
     return _config(cluster={"server": server, **cluster}, user=user)
 
 
+@pytest.mark.parametrize(
+    "trust",
+    [{"certificate-authority": "s.crt", "tls-server-name": "api.test"}, {"insecure-skip-tls-verify": True}],
+)
 async def test_certificates_are_checked(
-    tls_server: str, certificates: tuple[Certificate, Certificate], tmp_path: Path
+    tls_server: str, certificates: tuple[Certificate, Certificate], tmp_path: Path, trust: dict[str, Any]
 ) -> None:
-    """Server and client prove themselves by the certificates of the kubeconfig, also under another host name."""
-    authority = base64.b64encode(certificates[0].certificate).decode()
-    named = {"certificate-authority-data": authority, "tls-server-name": "api.test"}
-    login = connect(_write(tmp_path, _tls_config(tls_server, certificates, **named)))
+    """Server and client prove themselves, also under another host name; a kubeconfig may skip the server's check."""
+    login = connect(_write(tmp_path, _tls_config(tls_server, certificates, **trust)))
     async with ApiServer(login, user_agent="test") as api:
         assert await api.get("/version") == {"hello": True}
 
@@ -306,16 +288,6 @@ async def test_wrong_certificate_is_refused(
             ApiUnavailable, match=r"its certificate is refused \(.+\); check the certificate authority in context"
         ):
             await api.get("/version")
-
-
-async def test_check_can_be_switched_off(
-    tls_server: str, certificates: tuple[Certificate, Certificate], tmp_path: Path
-) -> None:
-    """A kubeconfig that says so skips the check of the server."""
-    careless = {"insecure-skip-tls-verify": True}
-    login = connect(_write(tmp_path, _tls_config(tls_server, certificates, **careless)))
-    async with ApiServer(login, user_agent="test") as api:
-        assert await api.get("/version") == {"hello": True}
 
 
 def _service_account(folder: Path, certificate: bytes) -> Path:

@@ -52,11 +52,23 @@ class Node:
         return self.simulation.account
 
 
-def test_free_is_what_is_left() -> None:
-    """16 cores of which 15 are allocatable, 1 for the system and 9 for Prod pods leave 6, whatever Mid pods use."""
-    the_node = node(cpu="15", capacity={"cpu": "16"})
-    found = free_for_mid(node_inputs(the_node, _report("9", usage=("13", "24Gi"), mid=("3", "1Gi"))))
-    assert found == Amounts(6000, (64 - 2 - 8) * GI)
+HOSTS = [{"priority": "koord-prod", "usage": {"resources": {"cpu": "4", "memory": "1Gi"}}}]
+RESERVED = {"node.koordinator.sh/reservation": '{"resources": {"cpu": "6"}}'}
+
+
+@pytest.mark.parametrize(
+    ("the_node", "metric", "cores"),
+    [
+        (node(cpu="15", capacity={"cpu": "16"}), _report("9", usage=("13", "24Gi"), mid=("3", "1Gi")), 16 - 1 - 9),
+        (node(), _report("3", hostApplicationMetric=HOSTS), 16 - (1 + 4) - 3),
+        (node(annotations=RESERVED), _report("3"), 16 - 6 - 3),
+        (node(), _report("40"), 0),
+    ],
+    ids=["whatever Mid pods use", "host applications", "reservation", "overload"],
+)
+def test_free_is_what_is_left(the_node: Json, metric: Json, cores: int) -> None:
+    """What Mid pods could have had: capacity without the largest of three reservations, and without Prod's usage."""
+    assert (free_for_mid(node_inputs(the_node, metric)) or Amounts()).cpu == cores * 1000
 
 
 def test_free_without_classes() -> None:
@@ -65,27 +77,10 @@ def test_free_without_classes() -> None:
     assert free_for_mid(node_inputs(node(), other)) == Amounts(16000 - 1000 - 9000, (64 - 2 - 22) * GI)
 
 
-def test_free_counts_hosts_and_reservation() -> None:
-    """The reservation is the largest of three: system use with host applications, kubelet's, the annotation's."""
-    host = [{"priority": "koord-prod", "usage": {"resources": {"cpu": "4", "memory": "1Gi"}}}]
-    found = free_for_mid(node_inputs(node(), _report("3", hostApplicationMetric=host)))
-    assert found is not None
-    assert found.cpu == 16000 - (1000 + 4000) - 3000
-    reserved = node(annotations={"node.koordinator.sh/reservation": '{"resources": {"cpu": "6"}}'})
-    assert free_for_mid(node_inputs(reserved, _report("3"))) == Amounts(7000, (64 - 2 - 8) * GI)
-
-
 @pytest.mark.parametrize("metric", [None, report(usage=("6", None))])
 def test_unmeasured_is_not_judged(metric: Json | None) -> None:
     """Where a report does not say what is in use, nothing is free or too much: nobody knows."""
     assert free_for_mid(node_inputs(node(), metric)) is None
-
-
-def test_overloaded_node_has_nothing_free() -> None:
-    """Use beyond what is there leaves nothing, not less."""
-    found = free_for_mid(node_inputs(node(), _report("40")))
-    assert found is not None
-    assert found.cpu == 0
 
 
 def test_quiet_node_sells_safely() -> None:
@@ -111,6 +106,10 @@ def test_sudden_load_is_too_much() -> None:
     sudden.reported("13", reclaimable="0")  # taken back at once
     assert sudden.account.too_much == Amounts(60_000, 0)
     assert sudden.account.observed == 180_000
+    status = to_json(sudden.simulation.to_status(NOW))
+    assert from_json(ShadowAccount, status).observed_seconds == 180
+    assert status["tooMuchSeconds"] == {"cpu": 60, "memory": 0}
+    assert status["worstExcess"] == {"cpu": "2000m", "memory": "0"}
 
 
 def test_offer_counts_while_it_stood() -> None:
@@ -180,17 +179,6 @@ def test_restart_goes_on() -> None:
     again.observe(found, calculate(found), WINDOW, 5.0)
     assert again.account == stored.account  # the report was judged before
     assert again.published == first.simulation.published
-
-
-def test_status_is_the_wire_type() -> None:
-    """What is written can be read as the type of the API, with the sums in whole seconds."""
-    sudden = Node()
-    for prod in ("3", "3", "14"):
-        sudden.reported(prod)
-    status = to_json(sudden.simulation.to_status(NOW))
-    assert from_json(ShadowAccount, status).observed_seconds == 120
-    assert status["tooMuchSeconds"] == {"cpu": 60, "memory": 0}
-    assert status["worstExcess"] == {"cpu": "3000m", "memory": "0"}
 
 
 @pytest.mark.parametrize(

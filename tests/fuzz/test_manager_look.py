@@ -59,8 +59,7 @@ STEP = st.fixed_dictionaries(
 
 
 def _happens(world: World, step: Json) -> None:
-    world.wall.now += step["seconds"]
-    world.steady.now += step["seconds"]
+    world.later(step["seconds"])
     if "config" in step:
         world.configure(step["config"])
     if "node" in step:

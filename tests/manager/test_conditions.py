@@ -77,8 +77,7 @@ async def test_conditions_follow_states(world: World) -> None:
     world.reports({"status": {**report(reclaimable=("3", "9Gi"), age=-5)["status"], **_kept(world)}})
     await world.reconcile()
     assert len(_told(world)) == 1
-    world.wall.now += 1000
-    world.steady.now += 1000
+    world.later(1000)
     await world.reconcile()
     found = _conditions(world)
     assert found[names.CONDITION_MID_PUBLISHED]["reason"] == "ReportExpired"
@@ -119,8 +118,7 @@ async def test_replaced_status_keeps_times(world: World) -> None:
     """An agent that replaces the whole status at every report does not make a condition look as if it just changed."""
     await world.reconcile()
     for seconds in (60, 120):
-        world.wall.now += 60
-        world.steady.now += 60
+        world.later(60)
         world.reports(report(age=-seconds))
         world.run.context.node_states.clear()  # nor does another replica that takes over
         await world.reconcile()

@@ -123,8 +123,7 @@ async def test_flapping_reports_are_told_now_and_then() -> None:
     world.reports(report())
     await world.reconcile()
     for second in range(200):
-        world.steady.now += 1.0
-        world.wall.now += 1.0
+        world.later(1.0)
         world.reports(report(age=-second if second % 2 else 2000 + second))
         await world.reconcile()
     flood = len(world.told()), len(world.api.written("PATCH", f"{METRIC}/status"))

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from crds import names
 from headroom.kube import ApiError, ApiUnavailable
-from manager.handlers import node_metric, nodes
+from manager.handlers import node_metric
 from manager.inputs import PodInputs
 from tests.support.objects import Json, mid_pod, node, report
 from tests.support.world import ENABLED, METRIC, NODE, World
@@ -122,8 +121,7 @@ async def test_refused_metric_does_not_hide_age(world: World, refusal: Exception
     assert world.offered()["cpu"] == "4000"
     world.configure('{"enable": true, "metricReportIntervalSeconds": 30}')
     world.api.fails["PATCH /apis/slo"] = refusal
-    world.wall.now += 1000
-    world.steady.now += 1000
+    world.later(1000)
     with pytest.raises(type(refusal)):
         await world.reconcile()
     assert world.offered() == {}
@@ -238,12 +236,3 @@ async def test_foreign_metric_of_excluded_stays(world: World) -> None:
     node_metric.observe(world.run, "ADDED", world.api.put(METRIC, {"metadata": {"name": "n1", "uid": "theirs"}}))
     await world.reconcile()
     assert METRIC in world.api.objects
-
-
-async def test_unreachable_node_gone_with_metric(world: World) -> None:
-    """A Node that was deleted while no manager ran takes its NodeMetric along at the next listing."""
-    await world.reconcile()
-    nodes.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": "uid-n1"}})
-    await world.reconcile()
-    assert METRIC not in world.api.objects
-    assert names.MID_CPU not in world.api.objects[NODE]["status"]["capacity"]

@@ -3,19 +3,17 @@
 import asyncio
 import time
 from email.utils import formatdate
-from typing import cast
 
 import pytest
 
 from crds import names
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection
-from headroom.kube.lease import LeaderElector, LeaderSettings
 from headroom.kube.server_clock import ServerClock
 from manager.handlers import nodes
 from manager.inputs import PodInputs
 from manager.reconcile.workers import Workers
 from manager.runner import serve
-from tests.support.objects import LEASE, NOW, mid_pod, node, report
+from tests.support.objects import NOW, mid_pod, node, report
 from tests.support.world import METRIC, NODE, World
 
 
@@ -67,8 +65,7 @@ async def test_stale_report_takes_it_back(world: World) -> None:
     await world.reconcile()
     due = world.due_in()
     assert due == 901.0
-    world.wall.now += due
-    world.steady.now += due
+    world.later(due)
     world.run.queue.release_due()
     assert await world.run.queue.take() == "n1"
     await world.reconcile()
@@ -147,8 +144,7 @@ async def test_held_increase_is_planned(world: World) -> None:
     world.reports(report(reclaimable=("4", "10Gi"), age=9))
     await world.reconcile()
     assert (world.offered()["cpu"], world.due_in()) == ("2000", 60.0)
-    world.wall.now += 60
-    world.steady.now += 60
+    world.later(60)
     await world.reconcile()
     assert world.offered()["cpu"] == "4000"
 
@@ -210,8 +206,7 @@ async def test_bad_annotation_is_told(world: World) -> None:
 
 async def test_follower_writes_nothing(world: World) -> None:
     """A replica that does not lead reads, and writes nothing."""
-    api = cast("ApiServer", world.api)
-    world.run.leader = LeaderElector(api, LEASE, "b", LeaderSettings(enabled=True), world.steady, lambda: None)
+    world.lead(leads=False)
     world.reports(report())
     await world.reconcile()
     assert world.api.calls == []
@@ -262,8 +257,7 @@ async def test_return_must_hold_over_a_restart(world: World) -> None:
     world.reports(report())
     await world.reconcile()
     assert world.offered()
-    world.wall.now += 2000
-    world.steady.now += 2000
+    world.later(2000)
     await world.reconcile()
     assert world.offered() == {}
     world.run.context.node_states.clear()  # another replica leads
@@ -273,8 +267,7 @@ async def test_return_must_hold_over_a_restart(world: World) -> None:
     conditions = {each["type"]: each for each in world.api.objects[METRIC]["status"]["conditions"]}
     assert conditions[names.CONDITION_MID_PUBLISHED]["reason"] == "Held"
     assert (world.due_in() or 0) <= 120
-    world.wall.now += 120
-    world.steady.now += 120
+    world.later(120)
     await world.reconcile()
     assert world.offered() == {"cpu": "4000", "memory": str(10 * 1024**3)}
     conditions = {each["type"]: each for each in world.api.objects[METRIC]["status"]["conditions"]}

@@ -59,8 +59,7 @@ async def test_node_is_degraded_in_time(world: World) -> None:
     assert world.offered()["cpu"] == "4000"
     due = world.due_in()
     assert due is not None
-    world.wall.now += due
-    world.steady.now += due
+    world.later(due)
     await world.reconcile()
     assert set(world.offered().values()) <= {"0"}
     touched = [path for _, path, _ in world.api.calls[before:]]

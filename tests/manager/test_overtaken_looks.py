@@ -1,16 +1,14 @@
 """What happens between two looks at a node, or in the middle of one: another leader, a deletion."""
 
 from collections.abc import Callable
-from typing import cast
 
 import pytest
 
-from headroom.kube import ApiError, ApiServer
-from headroom.kube.lease import LeaderElector, LeaderSettings
+from headroom.kube import ApiError
 from manager.handlers import node_metric, nodes
 from manager.reconcile.workers import Workers
 from manager.runner import relist
-from tests.support.objects import LEASE, Json, node, report
+from tests.support.objects import Json, node, report
 from tests.support.world import METRIC, NODE, World
 
 
@@ -35,16 +33,9 @@ def on_patch(world: World, monkeypatch: pytest.MonkeyPatch, path: str, happens: 
     monkeypatch.setattr(world.api, "patch", slow)
 
 
-def stand_by(world: World, *, is_leader: bool) -> None:
-    """Lose the Lease to another replica, or lead again."""
-    api = cast("ApiServer", world.api)
-    settings = LeaderSettings(enabled=not is_leader)
-    world.run.leader = LeaderElector(api, LEASE, "b", settings, world.steady, lambda: None)
-
-
 async def test_follower_forgets_gone_nodes(world: World) -> None:
     """Nodes that come and go while another replica leads leave nothing behind."""
-    stand_by(world, is_leader=False)
+    world.lead(leads=False)
     workers = Workers(world.run)
     await workers._reconcile("n1")
     assert world.run.context.node_states.keys() == {"n1"}
@@ -60,11 +51,10 @@ async def test_nothing_holds_while_another_leads(world: World) -> None:
     await world.reconcile()
     world.reports(report(reclaimable=("4", "10Gi"), age=9))
     await world.reconcile()
-    stand_by(world, is_leader=False)
-    world.wall.now += 70
-    world.steady.now += 70
+    world.lead(leads=False)
+    world.later(70)
     await world.reconcile()
-    stand_by(world, is_leader=True)
+    world.lead(leads=True)
     await world.reconcile()
     assert (world.offered()["cpu"], world.due_in()) == ("2000", 60.0)
 

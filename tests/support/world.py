@@ -43,10 +43,22 @@ class InMemory:
         self.wall.now = NOW
         context = Context(Settings(), ManagerMetrics(), wall=self.wall, steady=self.steady)
         api = cast("ApiServer", self.api)
-        leader = LeaderElector(api, LEASE, "a", LeaderSettings(enabled=False), self.steady, lambda: None)
-        queue = NodeQueue(0.0, self.steady)
-        self.run = Run(context, api, queue, leader, EventRecorder(api, "headroom-manager", clock=self.wall))
+        events = EventRecorder(api, "headroom-manager", clock=self.wall)
+        self.run = Run(context, api, NodeQueue(0.0, self.steady), self._leader(leads=True), events)
         put_pods(context.cluster, [])
+
+    def _leader(self, *, leads: bool) -> LeaderElector:
+        settings = LeaderSettings(enabled=not leads)
+        return LeaderElector(cast("ApiServer", self.api), LEASE, "a", settings, self.steady, lambda: None)
+
+    def lead(self, *, leads: bool) -> None:
+        """Lead without an election, or stand by for another replica."""
+        self.run.leader = self._leader(leads=leads)
+
+    def later(self, seconds: float) -> None:
+        """Time passes, by both clocks."""
+        self.wall.now += seconds
+        self.steady.now += seconds
 
 
 class World(InMemory):

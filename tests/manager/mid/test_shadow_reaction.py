@@ -13,7 +13,6 @@ from prometheus_client import generate_latest
 
 from crds.shadow_accounts import name_of
 from headroom.kube import ApiError, ApiUnavailable, paths
-from headroom.kube.lease import LeaderElector, LeaderSettings
 from manager.handlers import node_metric, nodes
 from manager.inputs import PodInputs
 from manager.mid.shadow import Account, ShadowSimulation
@@ -21,7 +20,7 @@ from manager.reconcile.steps.shadow import ShadowState
 from manager.settings import DEFAULT_NAMESPACE
 from manager.shadow_store import FORBIDDEN_SECONDS, ShadowStore
 from tests.support.api import FakeApi
-from tests.support.objects import LEASE, Json, at, mid_pod, node, report
+from tests.support.objects import Json, at, mid_pod, node, report
 from tests.support.world import ENABLED, METRIC, World, put_pods
 
 SHADOW = '{"enable": true, "midIncreaseHoldSeconds": 0, "mode": "shadow"}'
@@ -40,8 +39,7 @@ class Shadowed(World):
 
     async def minute(self, usage: str = "6", reclaimable: str = "4") -> None:
         """Another minute, and its report."""
-        self.wall.now += 60
-        self.steady.now += 60
+        self.later(60)
         made = report(usage=(usage, "24Gi"), reclaimable=(reclaimable, "10Gi"), age=-self.steady.now)
         stored = self.api.objects[METRIC]
         status = {**stored.get("status", {}), **made["status"]}
@@ -103,8 +101,7 @@ def test_account_is_of_active_mode(minutes: list[tuple[int, int, int, bool]]) ->
             await world.reconcile()
         for silent, reclaimable, usage, has_pod in minutes:
             for world in (one, other):
-                world.wall.now += 60 * (silent - 1)
-                world.steady.now += 60 * (silent - 1)
+                world.later(60 * (silent - 1))
                 allocated = PodInputs.from_object(mid_pod("m", cpu="2500", memory="3Gi"))
                 put_pods(world.run.context.cluster, [allocated] if has_pod else [])
                 await world.reconcile()
@@ -164,14 +161,12 @@ async def test_restart_reads_it_back(world: Shadowed) -> None:
 
 async def test_follower_forgets(world: Shadowed) -> None:
     """A replica that no longer leads shows nothing, and reads the account again when it leads again."""
-    leading = world.run.leader
-    api: Any = world.api
-    world.run.leader = LeaderElector(api, LEASE, "b", LeaderSettings(enabled=True), world.steady, lambda: None)
+    world.lead(leads=False)
     await world.reconcile()
     assert 'node="n1"' not in world.metrics()
     assert "headroom_manager_shadow_nodes 0.0" in world.metrics()
     assert world.run.context.node_state("n1").state_of(ShadowState) == ShadowState()
-    world.run.leader = leading
+    world.lead(leads=True)
     await world.reconcile()
     assert "headroom_manager_shadow_nodes 1.0" in world.metrics()
 
@@ -223,8 +218,7 @@ async def test_account_outlives_a_replaced_status(world: Shadowed) -> None:
     """Another agent that replaces the whole status, under a definition that knows no account, takes nothing away."""
     world.api.unknown_fields = {"status.shadow", "status.conditions"}
     for _ in range(20):
-        world.wall.now += 60
-        world.steady.now += 60
+        world.later(60)
         stored = {**world.api.objects[METRIC], "status": report(mid=None, age=-world.steady.now)["status"]}
         node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, stored))
         await world.reconcile()

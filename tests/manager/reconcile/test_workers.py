@@ -30,8 +30,7 @@ class Crowd(World):
 
     async def work(self, seconds: float = 0.0) -> None:
         """Let some workers do all that is due once the clocks have moved on."""
-        self.steady.now += seconds
-        self.wall.now += seconds
+        self.later(seconds)
         self.run.queue.release_due()
         tasks = [asyncio.create_task(self.workers.work()) for _ in range(4)]
         for _ in range(2000):  # what they wait for is their turn alone

@@ -51,11 +51,6 @@ class Stage(InMemory):
         pod = self.api.objects.pop(f"{PODS}/{name}")
         self.context.cluster.drop_pod(pod["metadata"]["uid"])
 
-    def wait(self, seconds: float) -> None:
-        """Time passes."""
-        self.wall.now += seconds
-        self.steady.now += seconds
-
     def report(self, metric: Json | None = None) -> None:
         """The agent reports now."""
         metric = metric or report(reclaimable=(self.cpu, "10Gi"), usage=("4", "24Gi"))
@@ -87,9 +82,9 @@ class Stage(InMemory):
     async def lasts(self, seconds: float = AFTER_SECONDS + 1) -> float | None:
         """The node is looked at with a report, and again with another one when this time has passed."""
         self.report()
-        self.wait(0.2)
+        self.later(0.2)
         await self.reconcile()
-        self.wait(seconds)
+        self.later(seconds)
         self.report()
         return await self.reconcile()
 

@@ -13,7 +13,7 @@ async def test_dry_run_names_them_once() -> None:
     """By default an event names who would go and why, again when the list changes, and a metric counts them."""
     stage = Stage(*three(), cpu="1", mode="dry-run")
     await stage.lasts()
-    stage.wait(60)
+    stage.later(60)
     stage.report()
     await stage.reconcile()
     assert stage.evicted() == []

@@ -23,7 +23,7 @@ async def _fails_then_evicts(stage: Stage, error: Exception, part: str) -> None:
     with pytest.raises((ApiError, ApiUnavailable)):
         await stage.lasts()
     stage.api.fails.clear()
-    stage.wait(5)
+    stage.later(5)
     stage.report()
     await stage.reconcile()
 
@@ -55,11 +55,11 @@ async def test_lost_answer_counts() -> None:
     with pytest.raises(ApiUnavailable):
         await stage.lasts()
     stage.api.objects[f"{PODS}/young"]["metadata"]["deletionTimestamp"] = at(0)
-    stage.wait(5)
+    stage.later(5)
     stage.report()
     await stage.reconcile()
     stage.see()
-    stage.wait(5)
+    stage.later(5)
     await stage.reconcile()
     assert stage.evicted() == ["young"]
 

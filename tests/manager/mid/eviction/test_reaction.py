@@ -4,11 +4,10 @@ import pytest
 
 from crds import names
 from headroom.kube import ApiError, ApiUnavailable
-from headroom.kube.lease import LeaderElector, LeaderSettings
 from manager.reconcile.steps.eviction import ClusterEvictionState, MidEvictions
 from tests.manager.mid.eviction.made_mid import mid, three
 from tests.manager.mid.eviction.stage import AFTER_SECONDS, PODS, Stage
-from tests.support.objects import LEASE, Json, report
+from tests.support.objects import Json, report
 
 BUDGET = ApiUnavailable(
     "The API server at x answers 429: Cannot evict pod as it would violate the pod's disruption budget.", status=429
@@ -45,7 +44,7 @@ async def test_short_deficit_waits() -> None:
     stage = Stage(*three())
     assert await stage.lasts(AFTER_SECONDS - 40) == pytest.approx(40)
     assert stage.evicted() == []
-    stage.wait(40)
+    stage.later(40)
     await stage.reconcile()
     assert stage.evicted() == ["young"]
 
@@ -54,9 +53,9 @@ async def test_one_report_is_not_enough() -> None:
     """However long ago the only report that shows the deficit was taken: it takes another one to act."""
     stage = Stage(*three())
     stage.report()
-    stage.wait(0.2)
+    stage.later(0.2)
     await stage.reconcile()
-    stage.wait(AFTER_SECONDS + 100)
+    stage.later(AFTER_SECONDS + 100)
     await stage.reconcile()
     assert stage.evicted() == []
     stage.report()
@@ -71,7 +70,7 @@ async def test_unproven_deficit_is_explained() -> None:
     for conditions in ([ready], [ready], [{**ready, "type": names.CONDITION_COLLECTING}]):
         stage.report(report(reclaimable=("0", "0"), usage=("4", "24Gi"), conditions=conditions))
         await stage.reconcile()
-        stage.wait(AFTER_SECONDS)
+        stage.later(AFTER_SECONDS)
     assert stage.evicted() == []
     begins = "No Mid pod is evicted for a deficit of 6000m CPU, as it follows from what is not known: "
     first = f"{begins}the prediction is not ready (condition PredictionReady)"
@@ -88,11 +87,11 @@ async def test_nobody_goes_twice() -> None:
     """Until the watch tells of it, and while it ends, an evicted pod is neither asked again nor replaced by another."""
     stage = Stage(*three())
     await stage.lasts()
-    stage.wait(1)
+    stage.later(1)
     await stage.reconcile()
     stage.see()
     for _ in range(3):
-        stage.wait(100)
+        stage.later(100)
         stage.report()
         await stage.reconcile()
     assert stage.evicted() == ["young"]
@@ -116,15 +115,15 @@ async def test_left_pod_calls_for_no_other() -> None:
     full = report(reclaimable=("9", "20Gi"), usage=("16", "24Gi"), mid=("6", "1Gi"))  # unused: 15 - (16 - 1 - 6) = 6
     stage = Stage(*three(), mid("more", 1000, age=1))
     stage.report(full)
-    stage.wait(0.2)
+    stage.later(0.2)
     await stage.reconcile()
-    stage.wait(AFTER_SECONDS + 1)
+    stage.later(AFTER_SECONDS + 1)
     stage.report(full)
     await stage.reconcile()
     assert stage.evicted() == ["more"]
     stage.leave("more")
     for _ in range(4):
-        stage.wait(70)
+        stage.later(70)
         stage.report(full)
         await stage.reconcile()
     assert stage.evicted() == ["more"]
@@ -141,12 +140,12 @@ async def test_budget_sends_to_the_next() -> None:
     stage = Stage(mid("only", 5000))
     stage.api.refused["only"] = BUDGET
     assert await stage.lasts() == pytest.approx(60)
-    stage.wait(59)
+    stage.later(59)
     await stage.reconcile()
     assert stage.evicted() == ["only"]
     assert "only is kept by its PodDisruptionBudget" in stage.reported("MidEvictionImpossible")[0]
     stage.api.refused.clear()
-    stage.wait(1)
+    stage.later(1)
     await stage.reconcile()
     assert stage.evicted() == ["only", "only"]
     assert stage.metric("mid_evictions_total", result="evicted") == 1
@@ -213,13 +212,13 @@ async def test_limits_per_node_and_cluster() -> None:
     stage = Stage(*three(), cpu="0", maxPerNodePerMinute=1)
     assert await stage.lasts() == pytest.approx(60)
     stage.see()
-    stage.wait(59)
+    stage.later(59)
     await stage.reconcile()
     assert stage.evicted() == ["young"]
     assert (
         stage.metric("mid_evictions_skipped_total", reason="node-rate") == 1
     )  # of "old", however often it is looked at
-    stage.wait(1)
+    stage.later(1)
     await stage.reconcile()
     assert stage.evicted() == ["young", "old"]
     stage = Stage(*three(), cpu="0", maxPerMinute=2)
@@ -283,7 +282,7 @@ async def test_new_leader_looks_for_itself() -> None:
     await stage.lasts(AFTER_SECONDS - 10)
     MidEvictions().forget(stage.context, "n1")
     assert stage.metric("mid_deficit_seconds_total", node="n1", resource="cpu") == 0
-    stage.wait(20)
+    stage.later(20)
     stage.report()
     await stage.reconcile()
     assert stage.evicted() == []
@@ -307,8 +306,7 @@ async def test_lost_leadership_stops_before_asking(monkeypatch: pytest.MonkeyPat
 
     async def lose(path: str, params: object = None) -> Json:
         found = await get(path, params)
-        settings = LeaderSettings(enabled=True)
-        stage.run.leader = LeaderElector(stage.run.api, LEASE, "b", settings, stage.steady, lambda: None)
+        stage.lead(leads=False)
         return found
 
     monkeypatch.setattr(stage.api, "get", lose)
@@ -322,10 +320,10 @@ async def test_eviction_without_effect_is_repeated() -> None:
     stage = Stage(mid("odd", 5000))
     await stage.lasts()
     del stage.api.objects[f"{PODS}/odd"]["metadata"]["deletionTimestamp"]
-    stage.wait(59)
+    stage.later(59)
     stage.report()
     await stage.reconcile()
-    stage.wait(2)
+    stage.later(2)
     stage.report()
     await stage.lasts()
     assert stage.evicted() == ["odd", "odd"]

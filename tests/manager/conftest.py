@@ -1,10 +1,12 @@
-"""Every test that lets the manager look at a node asks `explain` about it too."""
+"""A manager with a node; every test that lets it look at one asks `explain` about it too."""
 
 import pytest
 
 from manager.reconcile import node
 from manager.reconcile.steps import POST_RECONCILE_STEPS
 from tests.manager.explained import Explained
+from tests.support.objects import node as a_node
+from tests.support.world import World
 
 
 @pytest.fixture(autouse=True)
@@ -13,3 +15,11 @@ def explained(monkeypatch: pytest.MonkeyPatch) -> Explained:
     reaction = Explained()
     monkeypatch.setattr(node, "POST_RECONCILE_STEPS", (*POST_RECONCILE_STEPS, reaction))
     return reaction
+
+
+@pytest.fixture
+def world() -> World:
+    """A node without anything."""
+    world = World()
+    world.has_node(a_node())
+    return world

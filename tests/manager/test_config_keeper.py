@@ -24,8 +24,14 @@ def _map(text: str | None, name: str = "slo-controller-config") -> dict[str, Any
 def world() -> World:
     """A manager before its start."""
     world = World()
-    world.run.context.in_force = type(world.run.context.in_force)()
+    world.run.context.in_force = InForce()
     return world
+
+
+@pytest.fixture
+def config_reconciler(world: World) -> ConfigReconciler:
+    """What keeps and tells of its configuration."""
+    return ConfigReconciler(world.run)
 
 
 async def test_start_reads_config_map(world: World) -> None:
@@ -53,9 +59,8 @@ async def test_new_run_keeps_what_was_in_force(world: World) -> None:
     assert world.run.context.in_force.config.mid_unallocated_percent == 7
 
 
-async def test_good_text_is_kept(world: World) -> None:
+async def test_good_text_is_kept(world: World, config_reconciler: ConfigReconciler) -> None:
     """A good text is stored once for the next start, and a bad one never."""
-    config_reconciler = ConfigReconciler(world.run)
     config_reconciler.observe(_map(GOOD))
     await config_reconciler.reconcile()
     await config_reconciler.reconcile()
@@ -72,9 +77,8 @@ async def test_good_text_is_kept(world: World) -> None:
     assert len(world.api.written("POST", "configmaps")) == 1
 
 
-async def test_story_of_an_edit_is_told(world: World) -> None:
+async def test_story_of_an_edit_is_told(world: World, config_reconciler: ConfigReconciler) -> None:
     """A bad edit, its repair and the deletion are each told once, on the ConfigMap."""
-    config_reconciler = ConfigReconciler(world.run)
     for text in (GOOD, BAD, GOOD):
         config_reconciler.observe(_map(text))
         await config_reconciler.reconcile()
@@ -97,9 +101,8 @@ async def test_story_of_an_edit_is_told(world: World) -> None:
     assert again["note"] == "valid again and in force; the strategy of none of the 0 nodes changes"
 
 
-async def test_entries_and_oddities_are_told(world: World) -> None:
+async def test_entries_and_oddities_are_told(world: World, config_reconciler: ConfigReconciler) -> None:
     """Disabled entries and warnings have events of their own; many findings are cut to a few."""
-    config_reconciler = ConfigReconciler(world.run)
     entries = ", ".join(["null"] * 10)
     config_reconciler.observe(_map(f'{{"nodeConfigs": [{entries}], "other": 1}}'))
     await config_reconciler.reconcile()
@@ -115,12 +118,11 @@ async def test_first_start_without_config_map(world: World) -> None:
     assert world.api.written("POST", "configmaps") == []
 
 
-async def test_change_reaches_every_node(world: World) -> None:
+async def test_change_reaches_every_node(world: World, config_reconciler: ConfigReconciler) -> None:
     """A configuration that differs is applied to all nodes; the same one again to none."""
     world.has_node(node())
     assert await world.run.queue.take() == "n1"
     world.run.queue.done("n1")
-    config_reconciler = ConfigReconciler(world.run)
     config_reconciler.observe(_map(GOOD))
     assert await world.run.queue.take() == "n1"
     world.run.queue.done("n1")
@@ -129,9 +131,8 @@ async def test_change_reaches_every_node(world: World) -> None:
     assert len(world.run.queue) == 0
 
 
-async def test_failure_to_keep_is_repeated(world: World) -> None:
+async def test_failure_to_keep_is_repeated(world: World, config_reconciler: ConfigReconciler) -> None:
     """When the text cannot be stored now, it is stored later, and the configuration is in force all the same."""
-    config_reconciler = ConfigReconciler(world.run)
     config_reconciler.observe(_map(GOOD))
     world.api.fails["configmaps"] = ApiUnavailable("away")
     with pytest.raises(ApiUnavailable):
@@ -142,10 +143,9 @@ async def test_failure_to_keep_is_repeated(world: World) -> None:
     assert f"{MAPS}/headroom-last-good-config" in world.api.objects
 
 
-async def test_deletion_before_first_turn_is_told(world: World) -> None:
+async def test_deletion_before_first_turn_is_told(world: World, config_reconciler: ConfigReconciler) -> None:
     """A ConfigMap that is deleted before the keeper's first turn as leader is told about all the same."""
     world.configure(GOOD)
-    config_reconciler = ConfigReconciler(world.run)
     config_reconciler.observe(None)
     await config_reconciler.reconcile()
     assert world.told() == ["ColocationConfigDeleted"]
@@ -157,16 +157,14 @@ async def test_deletion_while_away_is_told_once(world: World) -> None:
     for _ in range(2):
         world.run.context.in_force = InForce()
         await load(world.run.api, world.run.context)
-        config_reconciler = ConfigReconciler(world.run)
-        await config_reconciler.reconcile()
+        await ConfigReconciler(world.run).reconcile()
     assert world.told() == ["ColocationConfigDeleted"]
     assert world.run.context.in_force.config.enable is None
 
 
-async def test_missed_deletion_is_noticed(world: World) -> None:
+async def test_missed_deletion_is_noticed(world: World, config_reconciler: ConfigReconciler) -> None:
     """A deletion that the watch did not see is found when the ConfigMap is read again."""
     world.configure(GOOD)
-    config_reconciler = ConfigReconciler(world.run)
     await config_reconciler.refresh()
     await config_reconciler.reconcile()
     assert world.told() == ["ColocationConfigDeleted"]

@@ -14,10 +14,11 @@ from manager.config.in_force import InForce, Origin
 from manager.config.parse import parse_config
 from manager.handlers.config import ConfigReconciler, load, register
 from manager.handlers.config_status import ConfigMetrics
-from tests.manager.test_config_keeper import BAD, GOOD, MAPS, _map
+from tests.manager.test_config_keeper import BAD, GOOD, MAPS, _map, config_reconciler, world
 from tests.support.objects import node
 from tests.support.world import World
 
+__all__ = ["config_reconciler", "world"]
 PATH = f"{MAPS}/slo-controller-config"
 OVERLAPPING = json.dumps(
     {
@@ -28,14 +29,6 @@ OVERLAPPING = json.dumps(
     }
 )
 BOTH = {"gpu": "y", "zone": "a"}
-
-
-@pytest.fixture
-def world() -> World:
-    """A manager before its start."""
-    world = World()
-    world.run.context.in_force = InForce()
-    return world
 
 
 def _edit(world: World, config_reconciler: ConfigReconciler, text: str | None) -> None:
@@ -66,9 +59,8 @@ def _has(world: World, *names: str, labels: dict[str, str]) -> None:
         world.run.context.cluster.put_node(node(name, labels=labels))
 
 
-async def test_summary_follows_the_story(world: World) -> None:
+async def test_summary_follows_the_story(world: World, config_reconciler: ConfigReconciler) -> None:
     """The ConfigMap itself says what of it is in force and since when, through a bad edit and its repair."""
-    config_reconciler = ConfigReconciler(world.run)
     _edit(world, config_reconciler, GOOD)
     await _turn(world, config_reconciler)
     assert _summary(world) == "in force since 2027-01-15T08:00:00Z"
@@ -89,17 +81,15 @@ async def test_summary_follows_the_story(world: World) -> None:
     assert all(list(each) == ["metadata"] and list(each["metadata"]) == ["annotations"] for each in patched)
 
 
-async def test_bad_from_the_start(world: World) -> None:
+async def test_bad_from_the_start(world: World, config_reconciler: ConfigReconciler) -> None:
     """A first ConfigMap that is bad says that the defaults apply."""
-    config_reconciler = ConfigReconciler(world.run)
     _edit(world, config_reconciler, BAD)
     await _turn(world, config_reconciler)
     assert _summary(world).endswith("did you mean enable?\nthe defaults apply, and colocation is disabled")
 
 
-async def test_own_summary_makes_no_loop(world: World) -> None:
+async def test_own_summary_makes_no_loop(world: World, config_reconciler: ConfigReconciler) -> None:
     """What the manager writes leads to one write and to no look at any node."""
-    config_reconciler = ConfigReconciler(world.run)
     _edit(world, config_reconciler, GOOD)
     for _ in range(5):
         await _turn(world, config_reconciler)
@@ -108,9 +98,8 @@ async def test_own_summary_makes_no_loop(world: World) -> None:
     assert len(world.run.queue) == 0
 
 
-async def test_summary_taken_away_comes_back_slowly(world: World) -> None:
+async def test_summary_taken_away_comes_back_slowly(world: World, config_reconciler: ConfigReconciler) -> None:
     """Whoever removes the summary again and again gets it back four times a minute at most."""
-    config_reconciler = ConfigReconciler(world.run)
     for _ in range(40):
         world.api.put(PATH, _map(GOOD))
         config_reconciler.observe(world.api.objects[PATH])
@@ -119,9 +108,10 @@ async def test_summary_taken_away_comes_back_slowly(world: World) -> None:
     assert len(world.api.written("PATCH", PATH)) == 3
 
 
-async def test_summary_that_cannot_be_written(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_summary_that_cannot_be_written(
+    world: World, config_reconciler: ConfigReconciler, caplog: pytest.LogCaptureFixture
+) -> None:
     """Without the right to write the summary, all else works, it is logged once, and tried again now and then."""
-    config_reconciler = ConfigReconciler(world.run)
     _edit(world, config_reconciler, GOOD)
     world.api.fails[f"PATCH {PATH}"] = ApiError(403, "Forbidden", "no")
     for _ in range(70):
@@ -132,12 +122,11 @@ async def test_summary_that_cannot_be_written(world: World, caplog: pytest.LogCa
     assert f"{MAPS}/headroom-last-good-config" in world.api.objects
 
 
-async def test_applied_names_nodes(world: World) -> None:
+async def test_applied_names_nodes(world: World, config_reconciler: ConfigReconciler) -> None:
     """What applies says how many nodes it concerns, and which."""
     _has(world, "a", "b", labels={"pool": "x"})
     _has(world, "c", labels={})
     _has(world, "virtual", labels={"pool": "x", "type": "virtual-kubelet"})  # none of the manager's business
-    config_reconciler = ConfigReconciler(world.run)
     text = '{"nodeConfigs": [{"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}, "enable": true}]}'
     _edit(world, config_reconciler, text)
     await _turn(world, config_reconciler)
@@ -191,11 +180,10 @@ async def test_next_leader_has_newest_good_text(world: World) -> None:
     assert [str(each) for each in context.in_force.errors] == ["enabl: unknown field: did you mean enable?"]
 
 
-async def test_overlap_names_live_nodes(world: World) -> None:
+async def test_overlap_names_live_nodes(world: World, config_reconciler: ConfigReconciler) -> None:
     """Entries that match the same live nodes are told in an event, on the ConfigMap and in a metric."""
     _has(world, "n1", "n2", labels=BOTH)
     _has(world, "n3", labels={"zone": "a"})
-    config_reconciler = ConfigReconciler(world.run)
     _edit(world, config_reconciler, OVERLAPPING)
     await _turn(world, config_reconciler)
     said = "nodeConfigs[1] zone-a matches 2 nodes (n1, n2) too, but nodeConfigs[0] gpu comes first and applies there"
@@ -204,9 +192,8 @@ async def test_overlap_names_live_nodes(world: World) -> None:
     assert world.run.context.metrics.of(ConfigMetrics).overlaps._value.get() == 2
 
 
-async def test_labels_bring_overlaps(world: World) -> None:
+async def test_labels_bring_overlaps(world: World, config_reconciler: ConfigReconciler) -> None:
     """A label that makes a node match two entries is noticed; thousands more are no news, and cost one write."""
-    config_reconciler = ConfigReconciler(world.run)
     _edit(world, config_reconciler, OVERLAPPING)
     await _turn(world, config_reconciler)
     assert _notes(world, "ColocationConfigOverlap") == []
@@ -221,9 +208,8 @@ async def test_labels_bring_overlaps(world: World) -> None:
     assert "matches 100 nodes (n000, " in _summary(world)
 
 
-async def test_standing_faults_are_repeated(world: World) -> None:
+async def test_standing_faults_are_repeated(world: World, config_reconciler: ConfigReconciler) -> None:
     """Events expire after an hour; what is still wrong is counted again on the same event before that."""
-    config_reconciler = ConfigReconciler(world.run)
     _edit(world, config_reconciler, BAD)
     await _turn(world, config_reconciler)
     for clock in (world.steady, world.wall):
@@ -234,12 +220,11 @@ async def test_standing_faults_are_repeated(world: World) -> None:
     assert counts == [2]
 
 
-async def test_time_is_kept_by_older_versions_too(world: World) -> None:
+async def test_time_is_kept_by_older_versions_too(world: World, config_reconciler: ConfigReconciler) -> None:
     """A good text that was kept without its time gets one, so that the next restart need not make one up."""
     world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
     world.api.put(PATH, _map(GOOD))
     await load(world.run.api, world.run.context)
-    config_reconciler = ConfigReconciler(world.run)
     await config_reconciler.reconcile()
     await config_reconciler.reconcile()
     assert [body["metadata"] for body in world.api.written("PATCH", "headroom-last-good-config")] == [
@@ -248,10 +233,11 @@ async def test_time_is_kept_by_older_versions_too(world: World) -> None:
     assert world.told() == []
 
 
-async def test_only_the_leader_counts_overlaps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_leader_counts_overlaps(
+    world: World, config_reconciler: ConfigReconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A replica that leads no more says nothing about overlaps, and counts anew when it leads again."""
     _has(world, "n1", labels=BOTH)
-    config_reconciler = ConfigReconciler(world.run)
     _edit(world, config_reconciler, OVERLAPPING)
     overlaps = world.run.context.metrics.of(ConfigMetrics).overlaps
     counts = []

@@ -14,14 +14,6 @@ from tests.support.world import ENABLED, METRIC, NODE, World
 VIRTUAL = {"type": "virtual-kubelet"}
 
 
-@pytest.fixture
-def world() -> World:
-    """A node without anything."""
-    world = World()
-    world.has_node(node())
-    return world
-
-
 def _writes(world: World) -> int:
     return sum(method not in {"GET", "LIST"} and "nodemetrics" in path for method, path, _ in world.api.calls)
 

@@ -17,14 +17,6 @@ from tests.support.objects import NOW, mid_pod, node, report
 from tests.support.world import METRIC, NODE, World
 
 
-@pytest.fixture
-def world() -> World:
-    """A node without anything."""
-    world = World()
-    world.has_node(node())
-    return world
-
-
 async def test_new_node_gets_metric(world: World) -> None:
     """A Node without NodeMetric gets one with its spec and owner, and offers nothing yet."""
     await world.reconcile()

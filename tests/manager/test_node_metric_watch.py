@@ -4,18 +4,10 @@ import pytest
 
 from headroom.kube import ApiError, ApiUnavailable
 from manager.handlers import node_metric
-from tests.support.objects import node, report
+from tests.support.objects import report
 from tests.support.world import METRIC, World
 
 MISSING = ApiError(404, "", "404 page not found")
-
-
-@pytest.fixture
-def world() -> World:
-    """A node."""
-    world = World()
-    world.has_node(node())
-    return world
 
 
 async def test_reading_finds_what_is_gone(world: World) -> None:

@@ -12,14 +12,6 @@ from tests.support.objects import Json, node, report
 from tests.support.world import METRIC, NODE, World
 
 
-@pytest.fixture
-def world() -> World:
-    """A node without anything."""
-    world = World()
-    world.has_node(node())
-    return world
-
-
 def on_patch(world: World, monkeypatch: pytest.MonkeyPatch, path: str, happens: Callable[[], None]) -> None:
     """Have something happen after the API server took a patch, and before its answer is there."""
     patch = world.api.patch

@@ -26,10 +26,8 @@ from headroom.backtest.trace import Trace, TraceError
 
 __all__ = ["GROUP_VALUES", "Churn", "ModelError", "Result", "TraceError"]
 
-ORACLE: Final = "oracle"
-"""Name of the policy that knows the future."""
-Progress = Callable[[float, str], None]
-"""Called with the share that is done, 0..1, and the current work."""
+ORACLE: Final = "oracle"  # name of the policy that knows the future
+Progress = Callable[[float, str], None]  # called with the share that is done, 0..1, and the current work
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +42,12 @@ class NamedPolicy:
 class Plan:
     """How to evaluate."""
 
-    machines: int | None = None
-    """Pack the series on so many machines; None for the placement in the trace."""
+    machines: int | None = None  # pack the series on so many machines; None for the placement in the trace
     seeds: tuple[int, ...] = (0, 1)
     """Of the random packing, or of pods that come and go; each is a placement of its own."""
-    horizons_seconds: tuple[int, ...] = (86_400,)
-    """How long a prediction has to hold. [s]"""
-    warm_up_seconds: float = 86_400.0
-    """Steps before this are not counted. [s]"""
-    churn: Churn | None = None
-    """Let pods come and go; None for series that stay where they are."""
+    horizons_seconds: tuple[int, ...] = (86_400,)  # how long a prediction has to hold [s]
+    warm_up_seconds: float = 86_400.0  # steps before this are not counted [s]
+    churn: Churn | None = None  # let pods come and go; None for series that stay where they are
     workload_history: bool = True
     """Whether a new pod goes on with the history of its workload on its machine, as in the agent."""
 

@@ -16,8 +16,7 @@ from headroom.backtest.rolling_window import ahead_max
 from headroom.backtest.trace import PodLifetime, Trace
 from headroom.backtest.view import SegmentView
 
-GROUP_VALUES: Final = 2**23
-"""As many averages, of pods and machines, are held together."""
+GROUP_VALUES: Final = 2**23  # as many averages, of pods and machines, are held together
 _SEGMENT_VALUES: Final = 2**20
 _ROW_VALUES: Final = 256  # the histogram of a pod takes as much, however short its lifetime
 _ROUNDING: Final = 1e-6
@@ -29,10 +28,8 @@ class Segment:
 
     start: int
     end: int
-    view: SegmentView | None
-    """The warm pods; None when there is none."""
-    cold: float
-    """Sum of the limits of the others. [cores or bytes]"""
+    view: SegmentView | None  # the warm pods; None when there is none
+    cold: float  # sum of the limits of the others [cores or bytes]
 
     def forget(self) -> None:
         """Free what was computed of pods that leave with it."""
@@ -46,14 +43,11 @@ class Machine:
     """One machine of one placement."""
 
     name: str
-    trace: Trace
-    """Whose series its pods are."""
-    lifetimes: tuple[PodLifetime, ...]
-    """Its pods, P of them."""
+    trace: Trace  # whose series its pods are
+    lifetimes: tuple[PodLifetime, ...]  # its pods, P of them
     pods: tuple[PodHistory, ...]
     columns: PodColumns
-    series: int
-    """The row of all of them together."""
+    series: int  # the row of all of them together
     statistics: StatisticsReplay
 
     @property

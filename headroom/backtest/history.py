@@ -16,10 +16,8 @@ class PodHistory:
 
     values: FloatArray
     """Its averages from the step `origin` to the end of its lifetime, NaN where there is none. [cores or bytes]"""
-    origin: int
-    """Step of the first of them: before the lifetime begins where it inherited."""
-    start: int
-    """First step of its lifetime."""
+    origin: int  # step of the first of them: before the lifetime begins where it inherited
+    start: int  # first step of its lifetime
     _whole: FloatArray | None = field(default=None, repr=False)
 
     @property

@@ -9,8 +9,7 @@ from agent.series_index import SeriesIndex, SeriesIndexLimits
 from crds.priority import PriorityBand, QoS
 from headroom.backtest.trace import PodLifetime
 
-_UPDATE_SECONDS: Final = 3600.0
-"""Longest time between two updates of the series index. [s]"""
+_UPDATE_SECONDS: Final = 3600.0  # longest time between two updates of the series index [s]
 
 
 def sources(

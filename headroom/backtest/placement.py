@@ -9,18 +9,15 @@ import numpy as np
 from agent.numerics.arrays import IntArray
 from headroom.backtest.trace import PodLifetime, Trace, TraceError
 
-MOST_PODS: Final = 2_000_000
-"""Most pods that may come and go: 500 MB of them."""
+MOST_PODS: Final = 2_000_000  # most pods that may come and go: 500 MB of them
 
 
 @dataclass(frozen=True, slots=True)
 class Churn:
     """Pods that come and go: each machine has slots, and a slot always holds one pod, which lives for a random time."""
 
-    mean_life_seconds: float
-    """Mean of the pods' exponential lives. [s]"""
-    slots_per_machine: int = 12
-    """How many pods a machine has at a time."""
+    mean_life_seconds: float  # mean of the pods' exponential lives [s]
+    slots_per_machine: int = 12  # how many pods a machine has at a time
     comes_back_percent: float = 0.0
     """How many of those that end are followed by a pod of the same workload, which goes on with the same series. [%]"""
 
@@ -29,11 +26,9 @@ class Churn:
 class Placement:
     """Where the series of a trace are, and when."""
 
-    lifetimes: tuple[PodLifetime, ...]
-    """In order of their beginning."""
+    lifetimes: tuple[PodLifetime, ...]  # in order of their beginning
     machines: tuple[str, ...]
-    seed: int | None
-    """What the random numbers began with; None for the real placement."""
+    seed: int | None  # what the random numbers began with; None for the real placement
 
 
 def random_packing(series: int, machines: int, seed: int) -> IntArray:

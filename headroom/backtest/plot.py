@@ -15,8 +15,7 @@ from headroom.backtest.score import Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ENDINGS: Final = (".png", ".svg")
-"""What a picture's file may end in."""
+ENDINGS: Final = (".png", ".svg")  # what a picture's file may end in
 TARGETS: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
     ("cpu", 86400): (2.5, 63.0),
     ("memory", 86400): (3.0, 65.0),

@@ -22,10 +22,8 @@ from crds.predict_policy import DEFAULTS, PredictPolicy, ResourceOverride, with_
 from headroom.backtest.durations import parse_span
 from headroom.backtest.engine import ORACLE, NamedPolicy
 
-DEFAULT: Final = "default"
-"""The policy that the agent ships with."""
-ALL: Final = "all"
-"""Every model with its own parameters, and the default policy."""
+DEFAULT: Final = "default"  # the policy that the agent ships with
+ALL: Final = "all"  # every model with its own parameters, and the default policy
 _MARGIN, _COLD = "margin", "cold"
 _INSIDE: Final = "nodePredictPolicy"
 _LONGEST: Final = 80

@@ -27,10 +27,8 @@ class Row:
     """A learned series: one pod, or all pods of a machine together."""
 
     start: int
-    values: FloatArray
-    """What it learns at each step from the first on, NaN for nothing, shape (N,). [cores or bytes]"""
-    source: int | None = None
-    """Row whose history it inherits, which begins earlier; None for none."""
+    values: FloatArray  # what it learns at each step from the first on, NaN for nothing, shape (N,) [cores or bytes]
+    source: int | None = None  # row whose history it inherits, which begins earlier; None for none
 
 
 class StatisticsReplay:

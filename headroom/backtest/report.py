@@ -44,14 +44,11 @@ _SHOWN: Final = 3
 class Report:
     """Results of a backtest."""
 
-    choices: tuple[NamedPolicy, ...]
-    """The policies, without the oracle."""
+    choices: tuple[NamedPolicy, ...]  # the policies, without the oracle
     traces: tuple[Trace, ...]
     plan: Plan
-    results: tuple[Result, ...]
-    """One for each policy and the oracle, resource and horizon."""
-    notes: tuple[str, ...] = ()
-    """Assumptions, one sentence each, beside the notes of the traces."""
+    results: tuple[Result, ...]  # one for each policy and the oracle, resource and horizon
+    notes: tuple[str, ...] = ()  # assumptions, one sentence each, beside the notes of the traces
 
     @property
     def all_notes(self) -> tuple[str, ...]:

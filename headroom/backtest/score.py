@@ -20,8 +20,7 @@ import numpy as np
 from agent.numerics.arrays import FloatArray
 from headroom.backtest.trace import Resource
 
-ROUNDING: Final = 1e-9
-"""A prediction that is below the oracle by no more than this share is no violation."""
+ROUNDING: Final = 1e-9  # a prediction that is below the oracle by no more than this share is no violation
 
 
 class MachineScore(NamedTuple):
@@ -45,22 +44,15 @@ class Spread(NamedTuple):
 class Result:
     """What one policy did for one resource, by machine: those of the first seed, then those of the next, shape (N,)."""
 
-    policy: str
-    """The policy's name; "oracle" for the one that knows the future."""
+    policy: str  # the policy's name; "oracle" for the one that knows the future
     resource: Resource
     horizon_seconds: int
-    machines: int
-    """How many machines each seed packs."""
-    seeds: tuple[int, ...]
-    """Seeds of the placements; none for the real one."""
-    violation: FloatArray
-    """Share of the steps at which the prediction was too low."""
-    severity: FloatArray
-    """Mean of how much too low it was, as a share of the oracle."""
-    savings: FloatArray
-    """What was saved of the machine's limits."""
-    limits: FloatArray
-    """Mean sum of the machine's limits. [cores or bytes]"""
+    machines: int  # how many machines each seed packs
+    seeds: tuple[int, ...]  # seeds of the placements; none for the real one
+    violation: FloatArray  # share of the steps at which the prediction was too low
+    severity: FloatArray  # mean of how much too low it was, as a share of the oracle
+    savings: FloatArray  # what was saved of the machine's limits
+    limits: FloatArray  # mean sum of the machine's limits [cores or bytes]
 
     @property
     def violation_percent(self) -> Spread:

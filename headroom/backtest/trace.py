@@ -22,8 +22,7 @@ class PodLifetime:
     machine: int
     start: int
     end: int
-    workload: str | None = None
-    """What it is a pod of; None for the workload of its series."""
+    workload: str | None = None  # what it is a pod of; None for the workload of its series
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +30,16 @@ class Trace:
     """One resource of V series. Raises TraceError if it is not evenly spaced in time, or a limit is not above 0."""
 
     resource: Resource
-    times: FloatArray
-    """Shape (T,), rising by `step_seconds`. [seconds since 1970]"""
+    times: FloatArray  # shape (T,), rising by `step_seconds` [seconds since 1970]
     step_seconds: float
-    usage: FloatArray
-    """What each series used, shape (T, V); NaN where it is not there. [cores or bytes]"""
-    limits: FloatArray
-    """What each may use, shape (V,), above 0; it is also what each requests. [cores or bytes]"""
+    usage: FloatArray  # what each series used, shape (T, V); NaN where it is not there [cores or bytes]
+    limits: FloatArray  # what each may use, shape (V,), above 0; it is also what each requests [cores or bytes]
     names: tuple[str, ...]
-    workloads: tuple[str, ...] | None = None
-    """The workload of each series; None where it is not known."""
-    lifetimes: tuple[PodLifetime, ...] | None = None
-    """Where each series really was; None when it has to be placed."""
-    machines: tuple[str, ...] | None = None
-    """Names of the machines of `lifetimes`."""
-    source: str = ""
-    """Where it comes from, in one line."""
-    notes: tuple[str, ...] = ()
-    """What was repaired, left out or assumed, one sentence each."""
+    workloads: tuple[str, ...] | None = None  # the workload of each series; None where it is not known
+    lifetimes: tuple[PodLifetime, ...] | None = None  # where each series really was; None when it has to be placed
+    machines: tuple[str, ...] | None = None  # names of the machines of `lifetimes`
+    source: str = ""  # where it comes from, in one line
+    notes: tuple[str, ...] = ()  # what was repaired, left out or assumed, one sentence each
 
     def __post_init__(self) -> None:
         if self.steps > 1 and not np.allclose(np.diff(self.times), self.step_seconds, rtol=0.0, atol=1e-3):

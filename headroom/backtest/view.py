@@ -18,8 +18,7 @@ from headroom.backtest.history import PodColumns, PodHistory, PodQuery
 from headroom.backtest.replay import StatisticsReplay
 from headroom.backtest.rolling_window import trailing_max
 
-UNITS: Final = {"cpu": 1000, "memory": 1}
-"""Whole units that the agent reports in, in one core or byte."""
+UNITS: Final = {"cpu": 1000, "memory": 1}  # whole units that the agent reports in, in one core or byte
 
 
 @dataclass(frozen=True)
@@ -31,12 +30,9 @@ class SegmentView:
     start: int
     end: int
     pods: Sequence[PodHistory]
-    places: IntArray
-    """Their places among the pods of the machine, shape (P,)."""
-    columns: PodColumns
-    """Values of all pods of the machine."""
-    series: int
-    """Row of all pods together."""
+    places: IntArray  # their places among the pods of the machine, shape (P,)
+    columns: PodColumns  # values of all pods of the machine
+    series: int  # row of all pods together
     requests: FloatArray
     statistics: StatisticsReplay
     _windows: dict[float, "SegmentWindows"] = field(default_factory=dict, repr=False)

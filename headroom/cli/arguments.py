@@ -7,8 +7,7 @@ from headroom.cli import parsers
 from headroom.cli.backtest import options as backtest
 from headroom.cli.parsers import Parser
 
-SHELLS: Final = ("bash", "zsh", "fish")
-"""Shells that can complete our command line."""
+SHELLS: Final = ("bash", "zsh", "fish")  # shells that can complete our command line
 _EPILOG: Final = (
     "exit codes: 0 done, 1 the cluster has not got what was asked for or something is wrong with it, "
     "2 wrong command line or file, 3 no login or no API server, 130 interrupted"

@@ -4,8 +4,7 @@ import os
 from contextvars import ContextVar
 from typing import Final, TextIO
 
-CHOICES: Final = ("auto", "always", "never")
-"""What `--color` takes."""
+CHOICES: Final = ("auto", "always", "never")  # what `--color` takes
 _CHOSEN: ContextVar[str] = ContextVar("colour", default="auto")
 
 

@@ -2,14 +2,10 @@
 
 from typing import Final
 
-FAILED: Final = 1
-"""Exit code: the cluster answered, and what was asked for is not there or not allowed."""
-USAGE: Final = 2
-"""Exit code: the command line is wrong (argparse uses the same)."""
-UNAVAILABLE: Final = 3
-"""Exit code: there is no login, or the API server cannot be reached."""
-INTERRUPTED: Final = 130
-"""Exit code: Ctrl-C."""
+FAILED: Final = 1  # exit code: the cluster answered, and what was asked for is not there or not allowed
+USAGE: Final = 2  # exit code: the command line is wrong (argparse uses the same)
+UNAVAILABLE: Final = 3  # exit code: there is no login, or the API server cannot be reached
+INTERRUPTED: Final = 130  # exit code: Ctrl-C
 
 
 class CommandError(Exception):

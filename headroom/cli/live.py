@@ -13,14 +13,11 @@ from headroom.cli import progress
 from headroom.cli.errors import UNAVAILABLE, CommandError
 
 Json = dict[str, Any]
-Clock = Callable[[], float]
-"""The present time. [unix s]"""
+Clock = Callable[[], float]  # the present time [unix s]
 
-NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
-"""Path of the NodeMetrics."""
+NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"  # path of the NodeMetrics
 
-TIMEOUT_SECONDS: Final = 30.0
-"""How long one request may take, unless `--request-timeout` says otherwise. [s]"""
+TIMEOUT_SECONDS: Final = 30.0  # how long one request may take, unless `--request-timeout` says otherwise [s]
 
 _FORBIDDEN: Final = 403
 _UNAUTHORIZED: Final = 401
@@ -30,16 +27,11 @@ _UNAUTHORIZED: Final = 401
 class Login:
     """Which cluster, as whom, and for how long to wait for it."""
 
-    kubeconfig: str | None = None
-    """A file, or None for what kubectl would take."""
-    context: str | None = None
-    """A context in it, or None for its current one."""
-    user: str | None = None
-    """Whom to act as; None: whom the login says."""
-    groups: tuple[str, ...] = ()
-    """Groups that this user is in."""
-    timeout_seconds: float = TIMEOUT_SECONDS
-    """How long one request may take. [s]"""
+    kubeconfig: str | None = None  # a file, or None for what kubectl would take
+    context: str | None = None  # a context in it, or None for its current one
+    user: str | None = None  # whom to act as; None: whom the login says
+    groups: tuple[str, ...] = ()  # groups that this user is in
+    timeout_seconds: float = TIMEOUT_SECONDS  # how long one request may take [s]
 
 
 async def server_time(api: kube.ApiServer) -> Clock:

@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from manager.mid.node_filter import NodeFilter
 
-NAME: Final = "headroom-manager"
-"""Name of the manager's Deployment and of its Lease."""
+NAME: Final = "headroom-manager"  # name of the manager's Deployment and of its Lease
 
 Json = Mapping[str, Any]
 

@@ -6,16 +6,11 @@ from typing import Any, Final, TextIO
 
 from headroom.runtime.sanitize import printable, printable_json
 
-TABLE: Final = "table"
-"""For people."""
-WIDE: Final = "wide"
-"""For people with a wide screen: more columns, nothing shortened."""
-JSON: Final = "json"
-"""For programs."""
-YAML: Final = "yaml"
-"""The same content as `JSON`."""
-FORMATS: Final = (TABLE, WIDE, JSON, YAML)
-"""What `-o` takes."""
+TABLE: Final = "table"  # for people
+WIDE: Final = "wide"  # for people with a wide screen: more columns, nothing shortened
+JSON: Final = "json"  # for programs
+YAML: Final = "yaml"  # the same content as `JSON`
+FORMATS: Final = (TABLE, WIDE, JSON, YAML)  # what `-o` takes
 
 
 def is_for_people(output: str) -> bool:

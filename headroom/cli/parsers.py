@@ -9,10 +9,8 @@ from headroom.cli.errors import USAGE
 from headroom.cli.output import FORMATS, TABLE
 from headroom.runtime.sanitize import printable
 
-NAMESPACE: Final = "headroom-system"
-"""Namespace of Headroom, by convention."""
-CONFIG_NAME: Final = "slo-controller-config"
-"""Name of the colocation ConfigMap."""
+NAMESPACE: Final = "headroom-system"  # namespace of Headroom, by convention
+CONFIG_NAME: Final = "slo-controller-config"  # name of the colocation ConfigMap
 
 _MOST_DIGITS: Final = 9
 _NOT_IN_NAMES: Final = frozenset("/%?# ")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
 
-PATIENCE_SECONDS: Final = 1.0
-"""Work that takes no longer shows no bar. [s]"""
+PATIENCE_SECONDS: Final = 1.0  # work that takes no longer shows no bar [s]
 
 
 class Bars:

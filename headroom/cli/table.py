@@ -11,8 +11,7 @@ from headroom.runtime.sanitize import printable
 
 _GAP: Final = "   "
 _RIGHT: Final = ">"
-_WIDEST: Final = 10_000
-"""No line of a table is folded where nobody's screen ends. [characters]"""
+_WIDEST: Final = 10_000  # no line of a table is folded where nobody's screen ends [characters]
 _NARROWEST: Final = 30
 """Sentences in a column narrower than this are harder to read than lines that the terminal breaks. [characters]"""
 
@@ -21,22 +20,17 @@ _NARROWEST: Final = 30
 class Column:
     """Title and alignment of a column."""
 
-    title: str
-    """What stands above it."""
-    align: str = "<"
-    """"<" for text, ">" for numbers."""
-    wide: bool = False
-    """Whether only `-o wide` shows it."""
+    title: str  # what stands above it
+    align: str = "<"  # "<" for text, ">" for numbers
+    wide: bool = False  # whether only `-o wide` shows it
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One value of a row."""
 
-    text: str
-    """What is printed."""
-    style: str = ""
-    """A rich style for terminals, such as "red"."""
+    text: str  # what is printed
+    style: str = ""  # a rich style for terminals, such as "red"
 
 
 Row = Sequence[Cell]

@@ -48,30 +48,22 @@ class Options:
     """What is wanted of a source, and how to get at it. Raises OptionError if one of them cannot be used."""
 
     resources: tuple[Resource, ...] = ("cpu", "memory")
-    since: float | None = None
-    """Where to begin; None: with the first sample. [seconds since 1970]"""
-    until: float | None = None
-    """Before what to end; None: after the last sample. [seconds since 1970]"""
-    last_seconds: float | None = None
-    """Only the last so long of what there is. [s]"""
-    basis: str = REQUESTS
-    """One of `BASES`; takes no part in traces of machines, whose requests are their limits."""
+    since: float | None = None  # where to begin; None: with the first sample [seconds since 1970]
+    until: float | None = None  # before what to end; None: after the last sample [seconds since 1970]
+    last_seconds: float | None = None  # only the last so long of what there is [s]
+    basis: str = REQUESTS  # one of `BASES`; takes no part in traces of machines, whose requests are their limits
     pods: tuple[str, ...] = ()
     """Files of pods with requests and limits, as `kubectl get pods --all-namespaces -o json` prints them."""
     queries: Mapping[str, str] = field(default_factory=dict)
     """Of Prometheus, as all below: queries by the names of `QUERIES`, in place of those."""
     token_file: str = ""
-    ca_file: str = ""
-    """The authority that its certificate is checked by; empty: those of the system."""
+    ca_file: str = ""  # the authority that its certificate is checked by; empty: those of the system
     client_cert: str = ""
-    client_key: str = ""
-    """Empty: it is in the same file as the certificate."""
+    client_key: str = ""  # empty: it is in the same file as the certificate
     user: str = ""
     password_file: str = ""
-    insecure: bool = False
-    """Whether its certificate is not checked."""
-    timeout_seconds: float = 30.0
-    """How long one answer may take. [s]"""
+    insecure: bool = False  # whether its certificate is not checked
+    timeout_seconds: float = 30.0  # how long one answer may take [s]
 
     def __post_init__(self) -> None:
         if self.basis not in BASES:

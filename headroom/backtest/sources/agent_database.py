@@ -19,8 +19,7 @@ from headroom.backtest.sources.pod_lifetimes import Key, Measured, traces_of
 from headroom.backtest.sources.pods import Pod, merge_pod, read_pods
 from headroom.backtest.trace import Resource, Trace, TraceError
 
-FILE: Final = "agent.db"
-"""What an agent calls its database, in its data directory."""
+FILE: Final = "agent.db"  # what an agent calls its database, in its data directory
 _DAY_SECONDS: Final = 86400.0
 _UNITS: Final[Mapping[Resource, float]] = {"cpu": 1e-3, "memory": 1.0}
 

@@ -16,8 +16,7 @@ TABLES: Final[Mapping[Resource, tuple[str, float]]] = {
     "memory": ("mem_mib.csv", float(1 << 20)),
 }
 """The table of each resource, and what its unit has of cores or bytes."""
-MACHINES: Final = "vms.csv"
-"""The file with the sizes."""
+MACHINES: Final = "vms.csv"  # the file with the sizes
 _SIZES: Final[Mapping[Resource, tuple[str, float]]] = {
     "cpu": ("cores", 1.0),
     "memory": ("mem_capacity_mib", float(1 << 20)),

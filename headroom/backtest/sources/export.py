@@ -14,8 +14,7 @@ from headroom.backtest.sources.pod_lifetimes import Key, Measured, traces_of
 from headroom.backtest.sources.pods import Pod, merge_pod, read_pods
 from headroom.backtest.trace import Resource, Trace, TraceError
 
-PODS: Final = "pods.csv"
-"""The file with the pods."""
+PODS: Final = "pods.csv"  # the file with the pods
 _AMOUNTS: Final[dict[Resource, tuple[str, str, float]]] = {
     "cpu": ("cpu_request_millicores", "cpu_limit_millicores", 1e-3),
     "memory": ("mem_request_mib", "mem_limit_mib", float(1 << 20)),

@@ -24,17 +24,13 @@ from headroom.backtest.trace import TraceError
 
 Json = Mapping[str, Any]
 Lines = Iterator[tuple[int, list[str]]]
-ENDINGS: Final = ("", ".gz", ".xz")
-"""What a file's name may end in beside its own ending: it is unpacked as it is read."""
-LARGEST: Final = 1 << 28
-"""Most characters of one JSON document."""
+ENDINGS: Final = ("", ".gz", ".xz")  # what a file's name may end in beside its own ending: it is unpacked as it is read
+LARGEST: Final = 1 << 28  # most characters of one JSON document
 _PIECE: Final = 1 << 20
-_PEEKED: Final = 200
-"""Rows whose times decide the step."""
+_PEEKED: Final = 200  # rows whose times decide the step
 _LONGEST_NAME: Final = 253
 _SHOWN: Final = 40
-_MILLISECONDS: Final = 1e11
-"""A time above this (the year 5138) is in milliseconds."""
+_MILLISECONDS: Final = 1e11  # a time above this (the year 5138) is in milliseconds
 
 
 def find(folder: Path, name: str) -> Path | None:

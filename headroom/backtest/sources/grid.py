@@ -9,17 +9,14 @@ import numpy as np
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 from headroom.backtest.trace import Resource, Trace, TraceError
 
-STEP_SECONDS: Final = 300.0
-"""Steps are five minutes: models use 5-minute averages."""
+STEP_SECONDS: Final = 300.0  # steps are five minutes: models use 5-minute averages
 MOST_VALUES: Final = 50_000_000
 """Most values that a trace may have: 400 MB of them. Finer samples are averaged as they are read."""
-COVERAGE: Final = 0.95
-"""A machine counts when more than this share of its steps was measured."""
+COVERAGE: Final = 0.95  # a machine counts when more than this share of its steps was measured
 _SHOWN: Final = 5
 _LONGEST_NAME: Final = 80
 _LONGEST_TEXT: Final = 40
-_NEAR: Final = 0.1
-"""How far from five minutes apart rows may be to be one row per step: a tenth."""
+_NEAR: Final = 0.1  # how far from five minutes apart rows may be to be one row per step: a tenth
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +24,9 @@ class Table:
     """A table on steps of five minutes."""
 
     names: tuple[str, ...]
-    times: FloatArray
-    """Shape (T,). [seconds since 1970]"""
-    values: FloatArray
-    """Shape (T, V), NaN where nothing was measured."""
-    notes: tuple[str, ...]
-    """What was repaired."""
+    times: FloatArray  # shape (T,) [seconds since 1970]
+    values: FloatArray  # shape (T, V), NaN where nothing was measured
+    notes: tuple[str, ...]  # what was repaired
 
 
 @dataclass(slots=True)
@@ -44,8 +38,7 @@ class Steps:
     """
 
     series: int
-    where: str
-    """What messages begin with."""
+    where: str  # what messages begin with
     _origin: float = 0.0
     _offset: float = 0.0  # half a step where rows are a step each
     _merged: int = 0

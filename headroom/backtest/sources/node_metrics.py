@@ -18,8 +18,7 @@ from headroom.backtest.sources.pod_lifetimes import Key, Measured, traces_of
 from headroom.backtest.sources.pods import PODS_COMMAND, Pod, read_pods
 from headroom.backtest.trace import Trace, TraceError
 
-COMMAND: Final = "kubectl get nodemetrics -o json"
-"""What writes a snapshot."""
+COMMAND: Final = "kubectl get nodemetrics -o json"  # what writes a snapshot
 _USUAL_SECONDS: Final = 300.0
 _MOST_APART: Final = 2.0
 _PROD: Final = frozenset({PriorityBand.PROD.value, PriorityBand.NONE.value})

@@ -13,8 +13,7 @@ from headroom.backtest.sources import Options, Progress, grid
 from headroom.backtest.sources.files import amounts, csv_rows, header, open_text
 from headroom.backtest.trace import Trace, TraceError
 
-DAY: Final = re.compile(r"([0-9]{8})\.csv(\.gz|\.xz)?")
-"""Name of a day's file: YYYYMMDD."""
+DAY: Final = re.compile(r"([0-9]{8})\.csv(\.gz|\.xz)?")  # name of a day's file: YYYYMMDD
 _PERCENT: Final = 0.01
 
 

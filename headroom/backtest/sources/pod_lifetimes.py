@@ -30,8 +30,7 @@ class Measured:
     def __init__(self, resource: Resource, options: Options, where: str) -> None:
         """Of a resource, those in the time that the options want; `where` begins messages."""
         self.resource, self.options, self.where = resource, options, where
-        self.notes: list[str] = []
-        """What the source repaired."""
+        self.notes: list[str] = []  # what the source repaired
         self._steps: defaultdict[Key, array[int]] = defaultdict(lambda: array("i"))
         self._values: defaultdict[Key, array[float]] = defaultdict(lambda: array("d"))
         self._count = 0

@@ -15,8 +15,7 @@ from headroom.cluster.pod import pod_key, pod_limits, pod_requests, workload_key
 from headroom.cluster.resize import Resize
 from headroom.cluster.shape import check_pod
 
-PODS_COMMAND: Final = "kubectl get pods --all-namespaces -o json"
-"""What writes a file of pods."""
+PODS_COMMAND: Final = "kubectl get pods --all-namespaces -o json"  # what writes a file of pods
 RESOURCES: Final[tuple[Resource, ...]] = ("cpu", "memory")
 
 
@@ -24,19 +23,13 @@ RESOURCES: Final[tuple[Resource, ...]] = ("cpu", "memory")
 class Pod:
     """One pod."""
 
-    name: str
-    """Namespace/name, or its uid where that is not known."""
+    name: str  # namespace/name, or its uid where that is not known
     uid: str = ""
-    node: str = ""
-    """Empty where it is not known."""
-    workload: str | None = None
-    """Its workload, "namespace/Kind/name"."""
-    prod: bool = True
-    """Whether it counts as Prod: other bands have no prediction, and their requests are not reclaimed."""
-    requests: Mapping[Resource, float] = field(default_factory=dict)
-    """What it requests. [cores, bytes]"""
-    limits: Mapping[Resource, float] = field(default_factory=dict)
-    """What it may use at most. [cores, bytes]"""
+    node: str = ""  # empty where it is not known
+    workload: str | None = None  # its workload, "namespace/Kind/name"
+    prod: bool = True  # whether it counts as Prod: other bands have no prediction, and their requests are not reclaimed
+    requests: Mapping[Resource, float] = field(default_factory=dict)  # what it requests [cores, bytes]
+    limits: Mapping[Resource, float] = field(default_factory=dict)  # what it may use at most [cores, bytes]
 
     def amount(self, resource: Resource, basis: str) -> float:
         """What it counts with: its request, else its limit; with basis `LIMITS` its limit alone; 0 for nothing."""

@@ -21,10 +21,8 @@ from headroom.backtest.sources import Options, SourceUnavailableError
 from headroom.backtest.sources.grid import STEP_SECONDS, plain, shown
 from headroom.backtest.trace import TraceError
 
-BODY_LIMIT: Final = 1 << 28
-"""Largest answer that is read: a day of 30,000 pods. [bytes]"""
-SHORTEST_SECONDS: Final = 3600.0
-"""Pieces of a range are not made shorter than this. [s]"""
+BODY_LIMIT: Final = 1 << 28  # largest answer that is read: a day of 30,000 pods [bytes]
+SHORTEST_SECONDS: Final = 3600.0  # pieces of a range are not made shorter than this [s]
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOO_LARGE: Final = ("too many samples", "too many points", "exceeds", "exceeded maximum resolution", "limit")
 _REDIRECTS: Final = range(300, 400)
@@ -44,10 +42,8 @@ class Piece:
     """A part of the answer to a range query: one series."""
 
     labels: Labels
-    times: FloatArray
-    """Shape (N,). [seconds since 1970]"""
-    values: FloatArray
-    """Shape (N,), NaN where the answer is no number."""
+    times: FloatArray  # shape (N,) [seconds since 1970]
+    values: FloatArray  # shape (N,), NaN where the answer is no number
 
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):

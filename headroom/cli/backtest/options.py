@@ -10,22 +10,16 @@ from headroom.backtest.durations import parse_span, parse_timestamp
 from headroom.cli.output import FORMATS, TABLE
 from headroom.cli.parsers import Parser
 
-CSV: Final = "csv"
-"""A row for each result, for spreadsheets."""
-HORIZON_SECONDS: Final = 86_400
-"""How far the oracle looks ahead, by default. [s]"""
-WARM_UP_SECONDS: Final = 86_400
-"""How much of the beginning is not counted, by default. [s]"""
-SEEDS: Final = (0, 1)
-"""Seeds of the random packing, by default."""
-SLOTS: Final = 12
-"""Series at a time on a machine, with churn."""
+CSV: Final = "csv"  # a row for each result, for spreadsheets
+HORIZON_SECONDS: Final = 86_400  # how far the oracle looks ahead, by default [s]
+WARM_UP_SECONDS: Final = 86_400  # how much of the beginning is not counted, by default [s]
+SEEDS: Final = (0, 1)  # seeds of the random packing, by default
+SLOTS: Final = 12  # series at a time on a machine, with churn
 _MOST_SEEDS: Final = 100
 _MOST_MACHINES: Final = 100_000
 _MOST_DIGITS: Final = 9
 
-BASES: Final = ("requests", "limits")
-"""What pods can count with: those of `headroom.backtest.sources.BASES`."""
+BASES: Final = ("requests", "limits")  # what pods can count with: those of `headroom.backtest.sources.BASES`
 OF_PROMETHEUS: Final = (
     "query",
     "token_file",
@@ -37,8 +31,7 @@ OF_PROMETHEUS: Final = (
     "insecure",
 )
 """Options that no other source has."""
-TIMEOUT_SECONDS: Final = 30
-"""How long one answer may take, by default. [s]"""
+TIMEOUT_SECONDS: Final = 30  # how long one answer may take, by default [s]
 SOURCES: Final = ("trace", "db", "prometheus", "nodemetrics")
 """Where usage comes from: the flags' names, and those of `headroom.backtest.sources.SOURCES`."""
 

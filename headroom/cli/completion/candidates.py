@@ -19,8 +19,7 @@ class Names(StrEnum):
     POLICIES = "policies"
 
 
-Candidate = tuple[str, str]
-"""A word, and what it means; the latter may be empty."""
+Candidate = tuple[str, str]  # a word, and what it means; the latter may be empty
 
 _OPTIONS: Final = {
     "namespace": Names.NAMESPACES,
@@ -39,12 +38,9 @@ _EXPLAINED: Final = {"node": Names.NODES, "pod": Names.PODS, "quota": Names.QUOT
 class Next:
     """What can stand next."""
 
-    candidates: tuple[Candidate, ...] = ()
-    """Words."""
-    names: Names | None = None
-    """Also names of this kind."""
-    files: bool = False
-    """Also files."""
+    candidates: tuple[Candidate, ...] = ()  # words
+    names: Names | None = None  # also names of this kind
+    files: bool = False  # also files
     given: dict[str, Any] = field(default_factory=dict)
     """What was given before, by the parser's names: which cluster, which namespace."""
 
@@ -76,12 +72,9 @@ class _Line:
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self.given: dict[str, Any] = {}
-        self.waiting: argparse.Action | None = None
-        """An option whose value comes next."""
-        self.only_words = False
-        """Whether -- was typed: no options follow."""
-        self.repeated: argparse.Action | None = None
-        """An option that takes further values until another one comes."""
+        self.waiting: argparse.Action | None = None  # an option whose value comes next
+        self.only_words = False  # whether -- was typed: no options follow
+        self.repeated: argparse.Action | None = None  # an option that takes further values until another one comes
         self._enter(parser)
 
     def _enter(self, parser: argparse.ArgumentParser) -> None:

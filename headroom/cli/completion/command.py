@@ -10,8 +10,7 @@ from headroom.cli import arguments
 from headroom.cli.completion.candidates import Candidate, Names, Next, after
 from headroom.runtime.sanitize import printable
 
-PATIENCE_SECONDS: Final = 2.0
-"""Nobody waits longer for a completion. [s]"""
+PATIENCE_SECONDS: Final = 2.0  # nobody waits longer for a completion [s]
 _SAMPLE: Final = 500
 _ONLY_THESE: Final = ":4"
 _FILES_TOO: Final = ":0"

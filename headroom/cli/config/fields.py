@@ -20,8 +20,7 @@ from crds.colocation import ColocationConfig, ColocationStrategy, MetricAggregat
 from crds.predict_policy import PredictPolicy, ResourceOverride
 from crds.ranges import Allowed, Choice, Range
 
-ENTRY: Final = "nodeConfigs[]"
-"""Path of an entry for some nodes."""
+ENTRY: Final = "nodeConfigs[]"  # path of an entry for some nodes
 _DEFAULTS: Final[Mapping[type, Any]] = {
     ColocationConfig: colocation.DEFAULTS,
     ColocationStrategy: colocation.DEFAULTS,
@@ -44,18 +43,12 @@ _UNUSED: Final = "accepted, not used"
 class Field:
     """One field."""
 
-    path: str
-    """As it is written, from the top: "midEviction.mode"; of an entry for some nodes "nodeConfigs[].name"."""
-    kind: str
-    """What it holds, in words."""
-    default: Any
-    """JSON that applies when nobody says otherwise; None: none."""
-    allowed: Allowed | None
-    """What it may be; None: whatever its kind allows."""
-    meaning: str
-    """A sentence or two."""
-    unit: str
-    """Such as "s" or "percent"; empty where there is none."""
+    path: str  # as it is written, from the top: "midEviction.mode"; of an entry for some nodes "nodeConfigs[].name"
+    kind: str  # what it holds, in words
+    default: Any  # JSON that applies when nobody says otherwise; None: none
+    allowed: Allowed | None  # what it may be; None: whatever its kind allows
+    meaning: str  # a sentence or two
+    unit: str  # such as "s" or "percent"; empty where there is none
 
     @property
     def used(self) -> bool:

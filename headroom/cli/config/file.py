@@ -10,20 +10,17 @@ from typing import Any, Final
 from crds.names import CONFIG_MAP_KEY
 from headroom.cli.errors import USAGE, CommandError
 
-STDIN: Final = "-"
-"""Stands for standard input."""
+STDIN: Final = "-"  # stands for standard input
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
     """What a file says."""
 
-    place: str
-    """How messages call it."""
+    place: str  # how messages call it
     text: str | None
     """The text of `colocation-config`; None where a ConfigMap has no such key, which means the defaults."""
-    name: str = ""
-    """Name of the ConfigMap; empty for raw JSON."""
+    name: str = ""  # name of the ConfigMap; empty for raw JSON
 
 
 def read(source: str) -> ConfigFile:

@@ -12,8 +12,7 @@ from headroom.cli.doctor.installed import nowhere
 from headroom.cli.doctor.registry import CHECKS, PREFLIGHT, Check, load
 from headroom.cli.errors import FAILED
 
-Told = tuple[str, Finding]
-"""Name of the check, and what it says."""
+Told = tuple[str, Finding]  # name of the check, and what it says
 
 _RIGHTS_PAGE: Final = "kubectl.md#doctor"
 

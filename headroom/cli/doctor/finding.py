@@ -11,32 +11,22 @@ _MOST_NAMES: Final = 5
 class Severity(StrEnum):
     """How bad it is."""
 
-    OK = "ok"
-    """All is well."""
-    INFO = "info"
-    """Worth knowing, or could not be looked at."""
-    WARNING = "warning"
-    """Something works less well than it could, or soon will."""
-    ERROR = "error"
-    """Something does not work."""
+    OK = "ok"  # all is well
+    INFO = "info"  # worth knowing, or could not be looked at
+    WARNING = "warning"  # something works less well than it could, or soon will
+    ERROR = "error"  # something does not work
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that a check has to say."""
 
-    severity: Severity
-    """How bad it is."""
-    message: str
-    """What was found, in a sentence or two."""
-    fix: str = ""
-    """What mends it, one command where there is one; empty where nothing has to be done."""
-    docs: str = ""
-    """The page that says more, below docs/."""
-    objects: tuple[str, ...] = ()
-    """The names of all that it is about, where the message names only the first."""
-    is_blind: bool = False
-    """Whether this says only that the check could not look."""
+    severity: Severity  # how bad it is
+    message: str  # what was found, in a sentence or two
+    fix: str = ""  # what mends it, one command where there is one; empty where nothing has to be done
+    docs: str = ""  # the page that says more, below docs/
+    objects: tuple[str, ...] = ()  # the names of all that it is about, where the message names only the first
+    is_blind: bool = False  # whether this says only that the check could not look
 
     def __post_init__(self) -> None:
         """Fold the message into one line: what others said of it may have several."""

@@ -17,20 +17,13 @@ Json = Mapping[str, Any]
 class Report:
     """One node's."""
 
-    node: str
-    """Its name."""
-    updated: float | None
-    """When the agent made its last full report, by the node's clock; None: never. [unix s]"""
-    predicted: float | None
-    """When the agent last reported its prediction, by the node's clock. [unix s]"""
-    written: float | None
-    """When the API server last took something of the agent's, by the server's clock. [unix s]"""
-    interval: float
-    """How often a report is asked for. [s]"""
-    conditions: Mapping[str, Condition]
-    """Its conditions by name."""
-    writers: tuple[str, ...]
-    """Who writes the report, as the API server calls them."""
+    node: str  # its name
+    updated: float | None  # when the agent made its last full report, by the node's clock; None: never [unix s]
+    predicted: float | None  # when the agent last reported its prediction, by the node's clock [unix s]
+    written: float | None  # when the API server last took something of the agent's, by the server's clock [unix s]
+    interval: float  # how often a report is asked for [s]
+    conditions: Mapping[str, Condition]  # its conditions by name
+    writers: tuple[str, ...]  # who writes the report, as the API server calls them
 
     @property
     def ahead(self) -> float | None:

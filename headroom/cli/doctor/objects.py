@@ -9,19 +9,13 @@ from manager.mid.explanation.node_metric import age
 
 Json = Mapping[str, Any]
 
-PART: Final = "app.kubernetes.io/name"
-"""Label of everything of ours: which part it belongs to."""
-VERSION: Final = "app.kubernetes.io/version"
-"""Label of everything of ours: the version of the chart's services."""
-AGENT: Final = "headroom-agent"
-"""Name of the agent's DaemonSet, its account and its label."""
-MANAGER: Final = "headroom-manager"
-"""The same of the manager."""
-SCHEDULER: Final = "headroom-scheduler"
-"""The same of the scheduler."""
+PART: Final = "app.kubernetes.io/name"  # label of everything of ours: which part it belongs to
+VERSION: Final = "app.kubernetes.io/version"  # label of everything of ours: the version of the chart's services
+AGENT: Final = "headroom-agent"  # name of the agent's DaemonSet, its account and its label
+MANAGER: Final = "headroom-manager"  # the same of the manager
+SCHEDULER: Final = "headroom-scheduler"  # the same of the scheduler
 _YOUNG_SECONDS: Final = 60.0
-PARTS: Final = (AGENT, MANAGER, SCHEDULER)
-"""All parts."""
+PARTS: Final = (AGENT, MANAGER, SCHEDULER)  # all parts
 
 
 def name(obj: Json) -> str:
@@ -74,42 +68,27 @@ def selected(selector: Json | None, found: Mapping[str, str]) -> bool:
 class ContainerState:
     """How a container is."""
 
-    name: str
-    """Its name."""
-    ready: bool
-    """Whether it answers; of one that prepares a pod, whether it has done so."""
-    restarts: int
-    """How often it was started again."""
-    why: str
-    """Why it is not ready, in Kubernetes' words; empty when it is."""
+    name: str  # its name
+    ready: bool  # whether it answers; of one that prepares a pod, whether it has done so
+    restarts: int  # how often it was started again
+    why: str  # why it is not ready, in Kubernetes' words; empty when it is
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
     """What is kept of a pod of ours: of 5,000 nobody needs the JSON."""
 
-    name: str
-    """Its name."""
-    part: str
-    """Which part it is of."""
-    version: str
-    """Version by its label."""
-    node: str
-    """Where it runs; empty for nowhere yet."""
-    ready: bool
-    """Whether all of it answers."""
-    ending: bool
-    """Whether it is being deleted, or has ended."""
-    started: str | None
-    """When kubelet took it on."""
-    images: tuple[str, ...]
-    """Its images, without those that prepare it."""
-    states: tuple[ContainerState, ...]
-    """Its containers, those that prepare it first."""
-    unplaced: str
-    """Why it has no node yet; empty when it has, or nobody says."""
-    ports: Mapping[str, int]
-    """Its named ports."""
+    name: str  # its name
+    part: str  # which part it is of
+    version: str  # version by its label
+    node: str  # where it runs; empty for nowhere yet
+    ready: bool  # whether all of it answers
+    ending: bool  # whether it is being deleted, or has ended
+    started: str | None  # when kubelet took it on
+    images: tuple[str, ...]  # its images, without those that prepare it
+    states: tuple[ContainerState, ...]  # its containers, those that prepare it first
+    unplaced: str  # why it has no node yet; empty when it has, or nobody says
+    ports: Mapping[str, int]  # its named ports
 
     @classmethod
     def of(cls, obj: Json) -> "Pod":

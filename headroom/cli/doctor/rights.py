@@ -14,18 +14,12 @@ from crds.node_metric import GROUP, PLURAL
 class Right:
     """A verb on a kind, as a rule of a role grants it."""
 
-    verb: str
-    """get, list or create."""
-    group: str
-    """API group; empty for the core."""
-    version: str
-    """Version that is asked for; it is no part of a rule."""
-    resource: str
-    """Plural name of the kind."""
-    namespaced: bool = False
-    """Whether it is asked for in Headroom's namespace alone."""
-    names: tuple[str, ...] = ()
-    """The only objects that are asked for; none: any."""
+    verb: str  # get, list or create
+    group: str  # API group; empty for the core
+    version: str  # version that is asked for; it is no part of a rule
+    resource: str  # plural name of the kind
+    namespaced: bool = False  # whether it is asked for in Headroom's namespace alone
+    names: tuple[str, ...] = ()  # the only objects that are asked for; none: any
 
     def path(self, namespace: str) -> str:
         """Path of the collection.
@@ -40,33 +34,27 @@ class Right:
         return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}"
 
 
-CRDS: Final = (f"{PLURAL}.{GROUP}", f"elasticquotas.{QUOTA_GROUP}")
-"""Names of our CRDs."""
-WEBHOOK: Final = "headroom-colocation-config"
-"""Name of our ValidatingWebhookConfiguration."""
+CRDS: Final = (f"{PLURAL}.{GROUP}", f"elasticquotas.{QUOTA_GROUP}")  # names of our CRDs
+WEBHOOK: Final = "headroom-colocation-config"  # name of our ValidatingWebhookConfiguration
 KOORDINATOR_WEBHOOKS: Final = ("koord-validating-webhook-configuration", "koord-mutating-webhook-configuration")
 """Names of Koordinator's: the validating one, and the mutating one."""
 OWN_NODE_POLICY: Final = "headroom-agent-own-node"
 """Name of the ValidatingAdmissionPolicy that holds each agent to its own node, and of its binding."""
 NODE_STATUS_POLICY: Final = "headroom-node-status"
 """Name of the one that holds the manager to Mid resources of Nodes, and of its binding."""
-AGENTS_QUEUE: Final = "headroom-agents"
-"""Name of the agents' FlowSchema, and of its PriorityLevelConfiguration."""
+AGENTS_QUEUE: Final = "headroom-agents"  # name of the agents' FlowSchema, and of its PriorityLevelConfiguration
 
 _ADMISSION: Final = ("admissionregistration.k8s.io", "v1")
 _FLOW_CONTROL: Final = ("flowcontrol.apiserver.k8s.io", "v1")
 
 NODES: Final = Right("list", "", "v1", "nodes")
 PODS: Final = Right("list", "", "v1", "pods", namespaced=True)
-NAMESPACES: Final = Right("get", "", "v1", "namespaces")
-"""Headroom's own."""
+NAMESPACES: Final = Right("get", "", "v1", "namespaces")  # headroom's own
 CONFIG_MAPS: Final = Right("get", "", "v1", "configmaps", namespaced=True)
 """The colocation config, the last good one, and the scheduler's."""
 LEASES: Final = Right("list", "coordination.k8s.io", "v1", "leases", namespaced=True)
-DEPLOYMENTS: Final = Right("list", "apps", "v1", "deployments")
-"""Of all namespaces: Koordinator's may be anywhere."""
-DAEMON_SETS: Final = Right("list", "apps", "v1", "daemonsets")
-"""Of all namespaces."""
+DEPLOYMENTS: Final = Right("list", "apps", "v1", "deployments")  # of all namespaces: Koordinator's may be anywhere
+DAEMON_SETS: Final = Right("list", "apps", "v1", "daemonsets")  # of all namespaces
 ENDPOINT_SLICES: Final = Right("list", "discovery.k8s.io", "v1", "endpointslices", namespaced=True)
 NETWORK_POLICIES: Final = Right("list", "networking.k8s.io", "v1", "networkpolicies", namespaced=True)
 PRIORITY_CLASSES: Final = Right("list", "scheduling.k8s.io", "v1", "priorityclasses")

@@ -20,16 +20,11 @@ _WEBHOOK_SECRET: Final = "headroom-manager-webhook-tls"  # noqa: S105 - a name
 class Grant:
     """Verbs on a kind."""
 
-    group: str
-    """API group; empty for the core."""
-    resource: str
-    """Plural name, with a subresource behind a slash."""
-    verbs: tuple[str, ...]
-    """What is done."""
-    namespace: str = ""
-    """In this one alone; empty for everywhere."""
-    name: str = ""
-    """This object alone; empty for any."""
+    group: str  # API group; empty for the core
+    resource: str  # plural name, with a subresource behind a slash
+    verbs: tuple[str, ...]  # what is done
+    namespace: str = ""  # in this one alone; empty for everywhere
+    name: str = ""  # this object alone; empty for any
 
     def asked(self) -> Iterator[Mapping[str, Any]]:
         """As `resourceAttributes` of a SubjectAccessReview, one for each verb."""
@@ -49,18 +44,12 @@ class Grant:
 class Installed:
     """How it is installed, as far as that decides about rights."""
 
-    namespace: str
-    """Headroom's."""
-    config_name: str = CONFIG_MAP_NAME
-    """Name of the colocation ConfigMap."""
-    pods_from: str = "api"
-    """Where agents learn of their pods: api, kubelet or cgroups."""
-    certificates: str = "self"
-    """Who makes the webhook's certificates: self, cert-manager, or empty for no webhook."""
-    leases: tuple[str, ...] = field(default=(SCHEDULER,))
-    """Leases of the schedulers."""
-    parts: tuple[str, ...] = (AGENT, MANAGER, SCHEDULER)
-    """What of it is there."""
+    namespace: str  # headroom's
+    config_name: str = CONFIG_MAP_NAME  # name of the colocation ConfigMap
+    pods_from: str = "api"  # where agents learn of their pods: api, kubelet or cgroups
+    certificates: str = "self"  # who makes the webhook's certificates: self, cert-manager, or empty for no webhook
+    leases: tuple[str, ...] = field(default=(SCHEDULER,))  # leases of the schedulers
+    parts: tuple[str, ...] = (AGENT, MANAGER, SCHEDULER)  # what of it is there
 
 
 def grants(how: Installed) -> Mapping[str, Sequence[Grant]]:

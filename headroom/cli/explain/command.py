@@ -73,12 +73,9 @@ async def node(
 class Settings:
     """What holds for every node."""
 
-    config: ConfigState
-    """The colocation config in force."""
-    lease: Lease | None
-    """Of the manager that writes."""
-    exclusion: NodeFilter
-    """Which nodes the manager leaves alone."""
+    config: ConfigState  # the colocation config in force
+    lease: Lease | None  # of the manager that writes
+    exclusion: NodeFilter  # which nodes the manager leaves alone
 
 
 async def read_settings(api: kube.ApiServer, namespace: str, config_name: str, clock: live.Clock) -> Settings:

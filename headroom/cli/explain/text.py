@@ -11,8 +11,7 @@ from manager.mid.explanation import amounts, tables
 from manager.mid.explanation import terms as explain_terms
 from manager.mid.explanation.explanation import Explanation
 
-Section = tuple[str, Sequence[Column], Sequence[Row]]
-"""Heading, columns, rows."""
+Section = tuple[str, Sequence[Column], Sequence[Row]]  # heading, columns, rows
 
 _MOST_NAMES: Final = 3
 _TERM_COLUMNS: Final = (Column("TERM"), Column("VALUE", ">"), Column("HOW"))

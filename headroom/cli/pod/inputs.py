@@ -24,43 +24,31 @@ Json = Mapping[str, Any]
 class State(StrEnum):
     """How a pod stands."""
 
-    WAITS = "waits"
-    """No node was found for it yet."""
-    GATED = "gated"
-    """Nobody looks for a node: scheduling gates hold it back."""
-    STARTS = "starts"
-    """It has a node, and does not run yet."""
-    RUNS = "runs"
-    """It runs."""
-    LEAVES = "leaves"
-    """It was told to end."""
-    ENDED = "ended"
-    """It has ended."""
+    WAITS = "waits"  # no node was found for it yet
+    GATED = "gated"  # nobody looks for a node: scheduling gates hold it back
+    STARTS = "starts"  # it has a node, and does not run yet
+    RUNS = "runs"  # it runs
+    LEAVES = "leaves"  # it was told to end
+    ENDED = "ended"  # it has ended
 
 
 class History(StrEnum):
     """What a pod counts with in its node's prediction."""
 
-    WARM = "warm"
-    """What its history says."""
-    COLD = "cold"
-    """Its request: it was not watched for long enough."""
-    UNKNOWN = "unknown"
-    """The report does not say."""
+    WARM = "warm"  # what its history says
+    COLD = "cold"  # its request: it was not watched for long enough
+    UNKNOWN = "unknown"  # the report does not say
 
 
 @dataclass(slots=True)
 class MidOffers:
     """Which nodes offer Mid resources, counted object by object."""
 
-    nodes: int = 0
-    """All nodes."""
-    offering: int = 0
-    """Those that offer any."""
+    nodes: int = 0  # all nodes
+    offering: int = 0  # those that offer any
     told: dict[str, list[str]] = field(default_factory=dict)
     """What the manager says of a node, in one word (reason of the condition MidPublished) -> these nodes."""
-    messages: dict[str, str] = field(default_factory=dict)
-    """The same word -> the sentence of the first of these nodes."""
+    messages: dict[str, str] = field(default_factory=dict)  # the same word -> the sentence of the first of these nodes
 
     def put_node(self, node: Json) -> None:
         """Count a Node."""
@@ -86,24 +74,17 @@ class MidOffers:
 class PodSeen:
     """One pod at one moment."""
 
-    pod: Json
-    """The pod."""
-    now: float
-    """When it was read. [unix s]"""
+    pod: Json  # the pod
+    now: float  # when it was read [unix s]
     node: NodeExplanation | None = None
     """Its node's Mid resources and report; None where it has no node, or that is gone."""
-    quota: QuotaExplanation | None = None
-    """What quotas say of it; None of a pod that has ended."""
-    quotas: QuotaSeen | None = None
-    """What that was judged by."""
+    quota: QuotaExplanation | None = None  # what quotas say of it; None of a pod that has ended
+    quotas: QuotaSeen | None = None  # what that was judged by
     simulation: Simulation | None = None
     """What the scheduler's plugins say of it now, as if it were pending; None of a pod that has ended."""
-    chosen: Chosen | None = None
-    """The profile of these plugins."""
-    offers: MidOffers | None = None
-    """Which nodes offer Mid resources; None of a pod that has ended."""
-    notes: tuple[str, ...] = field(default=())
-    """What could not be read."""
+    chosen: Chosen | None = None  # the profile of these plugins
+    offers: MidOffers | None = None  # which nodes offer Mid resources; None of a pod that has ended
+    notes: tuple[str, ...] = field(default=())  # what could not be read
 
     @property
     def key(self) -> str:

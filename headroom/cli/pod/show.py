@@ -27,8 +27,7 @@ from manager.mid.explanation.node_metric import Amount
 
 KIND: Final = "PodExplanation"
 VERSION: Final = 1
-Table = tuple[str, Sequence[Column], Sequence[Row]]
-"""Heading, columns, rows."""
+Table = tuple[str, Sequence[Column], Sequence[Row]]  # heading, columns, rows
 _BEST: Final = 5
 _AMOUNTS: Final = (
     Column("RESOURCE"),

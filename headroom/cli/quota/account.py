@@ -21,34 +21,24 @@ Json = Mapping[str, Any]
 class Waiting:
     """A pod that waits."""
 
-    pod: QuotaPod
-    """The pod."""
-    why: str
-    """Why its quota, or all together, refuse it; empty: quotas do not."""
+    pod: QuotaPod  # the pod
+    why: str  # why its quota, or all together, refuse it; empty: quotas do not
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
     """One quota at one moment."""
 
-    quota: Quota
-    """The quota."""
-    older: Quota | None
-    """The one that is in force in its namespace in its place; None: it is in force itself."""
-    enforced: bool
-    """Whether the scheduler's profile enforces quotas at all."""
-    shares: QuotaShares | None
-    """What is used of it, by resource; None where it is not in force."""
+    quota: Quota  # the quota
+    older: Quota | None  # the one that is in force in its namespace in its place; None: it is in force itself
+    enforced: bool  # whether the scheduler's profile enforces quotas at all
+    shares: QuotaShares | None  # what is used of it, by resource; None where it is not in force
     left: Mapping[str, int | None]
     """How much more its namespace may take now, by resource; None: no limit. [milli-cores for cpu, else base units]"""
-    charged: tuple[QuotaPod, ...]
-    """The pods it is charged for, the largest first."""
-    waiting: tuple[Waiting, ...]
-    """Those that wait, the first in line first: by priority, then by age."""
-    conditions: tuple[Json, ...]
-    """Conditions of the object."""
-    findings: tuple[Finding, ...]
-    """What is wrong with it, or with all quotas together."""
+    charged: tuple[QuotaPod, ...]  # the pods it is charged for, the largest first
+    waiting: tuple[Waiting, ...]  # those that wait, the first in line first: by priority, then by age
+    conditions: tuple[Json, ...]  # conditions of the object
+    findings: tuple[Finding, ...]  # what is wrong with it, or with all quotas together
 
 
 def account(seen: Seen, namespace: str, name: str) -> Account:

@@ -17,24 +17,18 @@ _ALL: Final = "all quotas"
 class Level(StrEnum):
     """How bad it is."""
 
-    WRONG = "wrong"
-    """Something is not as it should be: the command ends with 1."""
-    NOTE = "note"
-    """It may well be wanted."""
+    WRONG = "wrong"  # something is not as it should be: the command ends with 1
+    NOTE = "note"  # it may well be wanted
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that was found."""
 
-    level: Level
-    """How bad it is."""
-    check: str
-    """Which check found it: status, capacity, bounds, several, over-max, unbounded or unguaranteed."""
-    quota: str
-    """`namespace/name`, or what it is about otherwise."""
-    text: str
-    """What is the matter, with the numbers, and what to do."""
+    level: Level  # how bad it is
+    check: str  # which check found it: status, capacity, bounds, several, over-max, unbounded or unguaranteed
+    quota: str  # `namespace/name`, or what it is about otherwise
+    text: str  # what is the matter, with the numbers, and what to do
 
 
 def check(cluster: QuotaCluster) -> list[Finding]:

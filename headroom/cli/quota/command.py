@@ -21,8 +21,7 @@ NONE: Final = (
     "to guarantee a namespace a share and to limit it."
 )
 """When there is nothing to show."""
-PATIENCE_SECONDS: Final = 4.0
-"""How long the extender may take to write into a quota's status what has just changed. [s]"""
+PATIENCE_SECONDS: Final = 4.0  # how long the extender may take to write into a quota's status what has just changed [s]
 _VERIFIED: Final = (Column("LEVEL"), Column("CHECK"), Column("QUOTA"), Column("WHAT"))
 _NOT_SEEN: Final = (
     "Not seen here: pods that the running extender has admitted and whose binding nobody has seen yet (its page "

@@ -12,8 +12,7 @@ from manager.mid.explanation import amounts
 from scheduler_plugins.preemption.selection.decide import Decision
 from scheduler_plugins.quota.pod import QuotaPod
 
-Table = tuple[str, Sequence[Column], Sequence[Row]]
-"""Heading, columns, rows."""
+Table = tuple[str, Sequence[Column], Sequence[Row]]  # heading, columns, rows
 
 _MOST_NODES: Final = 3
 _NOBODY: Final = "-"

@@ -19,64 +19,42 @@ from scheduler_plugins.quota.quota import Quota
 class Line:
     """One resource of a pod's admission. [milli-cores for cpu, else base units]"""
 
-    resource: str
-    """Its name."""
-    requested: int
-    """What the pod is charged, or would be."""
-    used: int
-    """What its namespace is charged already."""
-    claimed: int
-    """What further pods of the namespace have a claim to, of no less priority."""
-    max: int | None
-    """What these may come to; None: it is not limited."""
-    all_used: int
-    """What all namespaces with a quota are charged."""
-    all_claimed: int
-    """What further pods have a claim to, of all of them."""
-    all_min: int
-    """What these may come to: the sum of min."""
-    over: str
-    """Which is exceeded: "max", "sum of min" or ""."""
+    resource: str  # its name
+    requested: int  # what the pod is charged, or would be
+    used: int  # what its namespace is charged already
+    claimed: int  # what further pods of the namespace have a claim to, of no less priority
+    max: int | None  # what these may come to; None: it is not limited
+    all_used: int  # what all namespaces with a quota are charged
+    all_claimed: int  # what further pods have a claim to, of all of them
+    all_min: int  # what these may come to: the sum of min
+    over: str  # which is exceeded: "max", "sum of min" or ""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
     """A pending pod with a claim to room."""
 
-    nomination: Nomination
-    """Its claim."""
-    pod: str
-    """`namespace/name`."""
-    held_until: float | None
-    """Until when room is held for it; None: it is nominated only. [unix s]"""
+    nomination: Nomination  # its claim
+    pod: str  # `namespace/name`
+    held_until: float | None  # until when room is held for it; None: it is nominated only [unix s]
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """One pod."""
 
-    pod: QuotaPod
-    """The pod."""
-    quota: Quota | None
-    """That of its namespace."""
-    refusal: str
-    """Why its quota, or all together, refuse it: what its events say; empty: they do not."""
-    lines: tuple[Line, ...]
-    """The arithmetic behind it, by resource; none without a quota."""
-    claimants: tuple[Claimant, ...]
-    """Who else has a claim to room."""
+    pod: QuotaPod  # the pod
+    quota: Quota | None  # that of its namespace
+    refusal: str  # why its quota, or all together, refuse it: what its events say; empty: they do not
+    lines: tuple[Line, ...]  # the arithmetic behind it, by resource; none without a quota
+    claimants: tuple[Claimant, ...]  # who else has a claim to room
     fits: tuple[str, ...]
     """Nodes that it fits as they are, by the model of kube-scheduler's filters; none for a pod that is bound."""
-    misfits: Mapping[str, str]
-    """Why not the others, by node."""
-    unmodelled: tuple[str, ...]
-    """What of it the model cannot judge."""
-    decision: Decision | Undecided | None
-    """Who would have to leave for it; None: it is bound."""
-    obstacles: tuple[str, ...]
-    """Why the extender would not evict anybody for it now all the same, one sentence each."""
-    over_min: bool
-    """Whether its namespace uses more than is guaranteed to it."""
+    misfits: Mapping[str, str]  # why not the others, by node
+    unmodelled: tuple[str, ...]  # what of it the model cannot judge
+    decision: Decision | Undecided | None  # who would have to leave for it; None: it is bound
+    obstacles: tuple[str, ...]  # why the extender would not evict anybody for it now all the same, one sentence each
+    over_min: bool  # whether its namespace uses more than is guaranteed to it
 
 
 def explain(seen: Seen, pod: QuotaPod) -> Explanation:

@@ -26,32 +26,22 @@ Json = Mapping[str, Any]
 class Place:
     """Where the profile is that says how quotas are enforced."""
 
-    chosen: profiles.Chosen | None
-    """The profile of a file; None: the cluster's."""
-    headroom_namespace: str
-    """Where the scheduler's ConfigMap is."""
-    scheduler_name: str | None
-    """Which profile of a KubeSchedulerConfiguration."""
+    chosen: profiles.Chosen | None  # the profile of a file; None: the cluster's
+    headroom_namespace: str  # where the scheduler's ConfigMap is
+    scheduler_name: str | None  # which profile of a KubeSchedulerConfiguration
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """The cluster at one moment."""
 
-    cluster: QuotaCluster
-    """Quotas, what is charged to them, pods, nodes, disruption budgets."""
-    plugin: CapacityScheduling
-    """How the profile enforces them."""
-    origin: str
-    """Where the profile comes from."""
-    enforced: bool
-    """Whether the profile enforces them at all."""
-    now: float
-    """When it was read. [unix s]"""
-    scheduler_names: tuple[str, ...]
-    """The schedulers that ask the extender."""
-    unreadable: list[str] = field(default_factory=list)
-    """Objects that could not be understood, each with the reason."""
+    cluster: QuotaCluster  # quotas, what is charged to them, pods, nodes, disruption budgets
+    plugin: CapacityScheduling  # how the profile enforces them
+    origin: str  # where the profile comes from
+    enforced: bool  # whether the profile enforces them at all
+    now: float  # when it was read [unix s]
+    scheduler_names: tuple[str, ...]  # the schedulers that ask the extender
+    unreadable: list[str] = field(default_factory=list)  # objects that could not be understood, each with the reason
 
     @classmethod
     def empty(cls, chosen: profiles.Chosen, now: float) -> "Seen":

@@ -13,20 +13,14 @@ from scheduler_plugins.quota.quota import Quota
 class Share:
     """One resource of a quota, or of all together. [milli-cores for cpu, else base units]"""
 
-    resource: str
-    """Its name."""
-    min: int
-    """Guaranteed."""
-    used: int
-    """What admission charges for pods that are bound."""
-    max: int | None
-    """Never exceeded; None: not limited."""
-    borrowed: int
-    """Used beyond what is guaranteed."""
+    resource: str  # its name
+    min: int  # guaranteed
+    used: int  # what admission charges for pods that are bound
+    max: int | None  # never exceeded; None: not limited
+    borrowed: int  # used beyond what is guaranteed
     lent: int
     """Of what is guaranteed and not used: what others have borrowed. Several lenders lend in proportion to that."""
-    pending: int
-    """What its pods ask for that are not bound."""
+    pending: int  # what its pods ask for that are not bound
 
     def left(self, spare: Mapping[str, int]) -> int | None:
         """How much more the namespace may take now: what its max leaves, and what all have together; None: no limit.
@@ -43,12 +37,9 @@ class Share:
 class QuotaShares:
     """One quota in force."""
 
-    quota: Quota
-    """The quota."""
-    shares: tuple[Share, ...]
-    """By resource: cpu, memory and ephemeral-storage first, the others by name."""
-    pending_pods: int
-    """How many of its pods are not bound. [pods]"""
+    quota: Quota  # the quota
+    shares: tuple[Share, ...]  # by resource: cpu, memory and ephemeral-storage first, the others by name
+    pending_pods: int  # how many of its pods are not bound [pods]
 
 
 def all_shares(cluster: QuotaCluster) -> tuple[list[QuotaShares], list[Share]]:

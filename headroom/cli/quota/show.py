@@ -23,8 +23,7 @@ from scheduler_plugins.quota.amounts import quantity
 
 KIND: Final = "QuotaReport"
 VERSION: Final = 1
-ALL: Final = "(all)"
-"""Stands where rows are about all quotas together."""
+ALL: Final = "(all)"  # stands where rows are about all quotas together
 
 COLUMNS: Final = (
     Column("NAMESPACE"),

@@ -29,24 +29,15 @@ _SMALLEST_SHOWN: Final = 0.1
 class Account:
     """One node's account, or that of several."""
 
-    name: str
-    """Name of the node."""
-    since: str
-    """When it began, RFC 3339."""
-    age_seconds: float | None
-    """How long ago that is. [s]"""
-    written_seconds: float | None
-    """How long ago it was written. [s]"""
-    observed: int
-    """For how long reports could judge. [s]"""
-    offered: Amount
-    """What would be offered now; None where the Node would not have the resources."""
-    mean: Amount
-    """Mean of what would have been offered in the observed time."""
-    too_much: Amount
-    """For how much of that time it was too much: seconds, in place of amounts. [s]"""
-    worst: Amount
-    """By how much at worst."""
+    name: str  # name of the node
+    since: str  # when it began, RFC 3339
+    age_seconds: float | None  # how long ago that is [s]
+    written_seconds: float | None  # how long ago it was written [s]
+    observed: int  # for how long reports could judge [s]
+    offered: Amount  # what would be offered now; None where the Node would not have the resources
+    mean: Amount  # mean of what would have been offered in the observed time
+    too_much: Amount  # for how much of that time it was too much: seconds, in place of amounts [s]
+    worst: Amount  # by how much at worst
 
 
 def accounts(config_maps: Iterable[Any], nodes: Mapping[str, str], now: float) -> list[Account]:

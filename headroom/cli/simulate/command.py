@@ -16,8 +16,7 @@ from headroom.cli.simulate.pod_file import GivenPod, PodFile
 from headroom.cli.simulate.simulation import Simulation, World, simulate, without_readings
 from scheduler_plugins.snapshot.watch import LIVE_PODS
 
-PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
-"""Path of the PriorityClasses."""
+PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"  # path of the PriorityClasses
 
 _MOST_UNREADABLE: Final = 5
 _NOT_SIMULATED: Final = (
@@ -32,24 +31,15 @@ Json = dict[str, Any]
 class Asked:
     """What the command line asks for."""
 
-    name: str
-    """Name of the pod, where `given` is None."""
-    given: PodFile | None
-    """The file with the pods."""
-    chosen: profiles.Chosen | None
-    """The profile of a file; None: the cluster's."""
-    namespace: str | None
-    """Namespace of the pod; None: that of the login's context."""
-    headroom_namespace: str
-    """Where the scheduler's ConfigMap is."""
-    scheduler_name: str | None
-    """Which profile of a KubeSchedulerConfiguration."""
-    node: str | None
-    """Show this node in full, and no other."""
-    limit: int
-    """How many nodes the tables list; 0: all."""
-    output: str
-    """table, wide, json or yaml."""
+    name: str  # name of the pod, where `given` is None
+    given: PodFile | None  # the file with the pods
+    chosen: profiles.Chosen | None  # the profile of a file; None: the cluster's
+    namespace: str | None  # namespace of the pod; None: that of the login's context
+    headroom_namespace: str  # where the scheduler's ConfigMap is
+    scheduler_name: str | None  # which profile of a KubeSchedulerConfiguration
+    node: str | None  # show this node in full, and no other
+    limit: int  # how many nodes the tables list; 0: all
+    output: str  # table, wide, json or yaml
 
 
 async def pod(api: kube.ApiServer, asked: Asked, clock: live.Clock | None = None) -> None:

@@ -10,8 +10,7 @@ import yaml
 
 from headroom.cli.errors import USAGE, CommandError
 
-STDIN: Final = "-"
-"""Stands for standard input."""
+STDIN: Final = "-"  # stands for standard input
 TEMPLATE_AT: Final[Mapping[str, tuple[str, ...]]] = {
     "Deployment": ("spec", "template"),
     "ReplicaSet": ("spec", "template"),
@@ -32,10 +31,8 @@ Json = dict[str, Any]
 class GivenPod:
     """A pod to simulate."""
 
-    title: str
-    """How the output calls it: "Pod default/web", "Deployment default/web"."""
-    pod: Json
-    """The pod's JSON."""
+    title: str  # how the output calls it: "Pod default/web", "Deployment default/web"
+    pod: Json  # the pod's JSON
 
 
 def is_file(text: str) -> bool:
@@ -50,10 +47,8 @@ def is_file(text: str) -> bool:
 class PodFile:
     """Objects of a file."""
 
-    place: str
-    """How messages call it."""
-    objects: tuple[Json, ...]
-    """What is in it."""
+    place: str  # how messages call it
+    objects: tuple[Json, ...]  # what is in it
 
     def pods(self, namespace: str) -> list[GivenPod]:
         """The pods, in order; objects of other kinds beside them are passed over.

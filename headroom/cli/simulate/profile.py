@@ -14,20 +14,16 @@ from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, lo
 
 CONFIG_MAP: Final = "headroom-scheduler"
 """The ConfigMap of the chart with the configurations of kube-scheduler and of the extender."""
-SCHEDULERS: Final = ("headroom-scheduler",)
-"""The schedulers of the chart, by default."""
+SCHEDULERS: Final = ("headroom-scheduler",)  # the schedulers of the chart, by default
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """A profile, and where it comes from."""
 
-    profile: Profile
-    """What it says."""
-    origin: str
-    """How the output calls it."""
-    scheduler_names: tuple[str, ...] = SCHEDULERS
-    """Whose pods kube-scheduler asks it about."""
+    profile: Profile  # what it says
+    origin: str  # how the output calls it
+    scheduler_names: tuple[str, ...] = SCHEDULERS  # whose pods kube-scheduler asks it about
 
 
 def of_file(path: str, scheduler_name: str | None) -> Chosen:

@@ -17,8 +17,7 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.source import Source
 
-DEFAULT_SCHEDULER: Final = "default-scheduler"
-"""The scheduler of a pod that names none."""
+DEFAULT_SCHEDULER: Final = "default-scheduler"  # the scheduler of a pod that names none
 
 Json = Mapping[str, Any]
 
@@ -27,14 +26,10 @@ Json = Mapping[str, Any]
 class World:
     """The cluster as the plugins see it: filled object by object, as the extender's watches do."""
 
-    profile: Profile
-    """The plugins."""
-    now: float
-    """When it is read. [unix s]"""
-    cache: ClusterCache
-    """The nodes, their reports and pods."""
-    unreadable: list[str] = field(default_factory=list)
-    """Objects that could not be understood, each with the reason."""
+    profile: Profile  # the plugins
+    now: float  # when it is read [unix s]
+    cache: ClusterCache  # the nodes, their reports and pods
+    unreadable: list[str] = field(default_factory=list)  # objects that could not be understood, each with the reason
 
     @classmethod
     def empty(cls, profile: Profile, now: float) -> "World":
@@ -78,50 +73,35 @@ class World:
 class PluginScore:
     """What a plugin gives a node."""
 
-    raw: float
-    """0 to 100."""
-    weight: float
-    """How much it counts beside the others'."""
-    weighted: float
-    """Its part of the total: raw * weight / sum of all weights."""
+    raw: float  # 0 to 100
+    weight: float  # how much it counts beside the others'
+    weighted: float  # its part of the total: raw * weight / sum of all weights
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One node."""
 
-    node: str
-    """Its name."""
-    refusals: Mapping[str, str]
-    """Plugin -> why it refuses the node; empty: the node passes."""
+    node: str  # its name
+    refusals: Mapping[str, str]  # plugin -> why it refuses the node; empty: the node passes
     scores: Mapping[str, PluginScore]
     """By plugin; none for a node that is refused: kube-scheduler does not have those scored."""
-    total: float | None
-    """The weighted mean of the scores, which ranks the node; None: refused."""
-    answer: int | None
-    """The total as prioritize sends it, rounded."""
-    rank: int | None
-    """1 is the best; nodes with equal totals share a rank."""
-    numbers: Mapping[str, Json]
-    """Plugin -> the numbers behind its verdict and score."""
+    total: float | None  # the weighted mean of the scores, which ranks the node; None: refused
+    answer: int | None  # the total as prioritize sends it, rounded
+    rank: int | None  # 1 is the best; nodes with equal totals share a rank
+    numbers: Mapping[str, Json]  # plugin -> the numbers behind its verdict and score
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
     """One pod."""
 
-    title: str
-    """How the output calls it."""
-    request: PodRequest
-    """The pod as the plugins see it."""
-    estimate: Mapping[str, int]
-    """What it is expected to use. [milli-cores for cpu, else base units]"""
-    outcomes: Sequence[Outcome]
-    """Every node: those that pass, best first, then those that are refused, by name."""
-    plugins: Sequence[str]
-    """The plugins that score, in order."""
-    scheduler_name: str
-    """Which scheduler the pod asks for."""
+    title: str  # how the output calls it
+    request: PodRequest  # the pod as the plugins see it
+    estimate: Mapping[str, int]  # what it is expected to use [milli-cores for cpu, else base units]
+    outcomes: Sequence[Outcome]  # every node: those that pass, best first, then those that are refused, by name
+    plugins: Sequence[str]  # the plugins that score, in order
+    scheduler_name: str  # which scheduler the pod asks for
 
     def only(self, node: str) -> "Simulation":
         """The same with one node alone."""

@@ -23,10 +23,8 @@ Row = TypeVar("Row")
 class Place:
     """Pods of which namespace."""
 
-    namespace: str | None = None
-    """Of this one; None: of that of the login's context."""
-    everywhere: bool = False
-    """Of all."""
+    namespace: str | None = None  # of this one; None: of that of the login's context
+    everywhere: bool = False  # of all
 
     def chosen(self, api: kube.ApiServer) -> str | None:
         """The namespace; None: all."""

@@ -33,10 +33,8 @@ COLUMNS: Final = (
     Column("ALLOCATABLE", ">", wide=True),
     Column("PODS", ">", wide=True),
 )
-READY: Final = "ready"
-"""What a report's prediction is called that can be acted on."""
-EXPIRED: Final = "expired"
-"""What a report's prediction is called that is too old to count: nothing is sold by it."""
+READY: Final = "ready"  # what a report's prediction is called that can be acted on
+EXPIRED: Final = "expired"  # what a report's prediction is called that is too old to count: nothing is sold by it
 _EXPIRED_SECONDS: Final = (DEFAULTS.degrade_time_minutes or 0) * 60
 """A report older than this does not count, unless the manager says that it does. [s]"""
 _LATE_REPORTS: Final = 3
@@ -48,20 +46,13 @@ _HOT_PERCENT: Final = 80
 class NodeRow:
     """One node."""
 
-    name: str
-    """Name of the node."""
-    allocatable: Amount
-    """What pods may request there."""
-    report: Report
-    """What its agent says."""
-    mid: Amount
-    """Published Mid resources; None where the Node has no such key."""
-    mid_requested: Amount
-    """What bound Mid pods request."""
-    mid_used: Amount
-    """What these use; None before a report has them."""
-    prod_requested: Amount
-    """What bound Prod pods request."""
+    name: str  # name of the node
+    allocatable: Amount  # what pods may request there
+    report: Report  # what its agent says
+    mid: Amount  # published Mid resources; None where the Node has no such key
+    mid_requested: Amount  # what bound Mid pods request
+    mid_used: Amount  # what these use; None before a report has them
+    prod_requested: Amount  # what bound Prod pods request
 
     @property
     def waste(self) -> Amount:

@@ -35,22 +35,14 @@ COLUMNS: Final = (
 class PodRow:
     """One pod that is bound to a node and has not ended."""
 
-    namespace: str
-    """Its namespace."""
-    name: str
-    """Its name."""
-    node: str
-    """The node it runs on."""
-    band: PriorityBand
-    """Its tier in every sum."""
-    usage: Amount
-    """Mean over the reporting window; None before its node has reported it."""
-    requested: Amount
-    """Native requests; those of a Mid pod are its Mid resources."""
-    workload: str
-    """What made it, such as "Deployment cart"; empty: nobody."""
-    priority: int
-    """Its priority."""
+    namespace: str  # its namespace
+    name: str  # its name
+    node: str  # the node it runs on
+    band: PriorityBand  # its tier in every sum
+    usage: Amount  # mean over the reporting window; None before its node has reported it
+    requested: Amount  # native requests; those of a Mid pod are its Mid resources
+    workload: str  # what made it, such as "Deployment cart"; empty: nobody
+    priority: int  # its priority
 
     @property
     def waste(self) -> Amount:

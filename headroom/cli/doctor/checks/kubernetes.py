@@ -7,8 +7,7 @@ from typing import Final
 from headroom.cli.doctor.cluster import Site
 from headroom.cli.doctor.finding import Finding, error, info, ok
 
-OLDEST: Final = (1, 30)
-"""The oldest Kubernetes that the chart installs on."""
+OLDEST: Final = (1, 30)  # the oldest Kubernetes that the chart installs on
 _CLOCK_SECONDS: Final = 10.0
 
 

@@ -22,7 +22,7 @@ def parser() -> Parser:
     root = Parser(
         prog="kubectl headroom",
         parents=[parsers.login(root=True)],
-        description="What nodes and pods really use, what of the rest is sold as Mid resources, and why.",
+        description="What nodes and pods really use, what of the rest is published as Mid resources, and why.",
         epilog=_EPILOG,
     )
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -67,7 +67,7 @@ def _add_top(commands: _Commands, parents: list[Parser]) -> None:
 
 
 def _add_shadow(commands: _Commands, parents: list[Parser]) -> None:
-    about = "what nodes in shadow mode would have sold, and how often that would have been too much"
+    about = "what nodes in shadow mode would have published, and how often that would have been too much"
     shadow = commands.add_parser("shadow", help=about, description=f"{about.capitalize()}.", parents=parents)
     shadow.add_argument("-l", "--selector", metavar="SELECTOR", help="only nodes with these labels, as of kubectl")
     parsers.add_namespace(shadow)

@@ -82,7 +82,9 @@ def _explain(options: argparse.Namespace) -> Ask:
 def _explain_by_plugins(options: argparse.Namespace) -> Ask:
     """What the scheduler's own code explains: pods and quotas."""
     if options.set or options.config:
-        raise CommandError(f"--set and --config try what a node would sell, not a {options.what}: explain node.", USAGE)
+        raise CommandError(
+            f"--set and --config try what a node would publish, not a {options.what}: explain node.", USAGE
+        )
     try:
         from headroom.cli.pod import command as pod  # noqa: PLC0415 - only who asks for it pays for the plugins
         from headroom.cli.quota import account_command as account  # noqa: PLC0415

@@ -24,8 +24,8 @@ class Resize(Enum):
     """What kube-scheduler keeps free on the node: the largest of what is asked for, promised and in effect, and what is
     asked for left out where it is infeasible. For everything that is about room that others may take."""
     GRANTED = "granted"
-    """What the pod can count on: the smallest of the three. For what is resold of a pod's requests, and for what stands
-    in for usage that is not known: what a pod was never given, nobody can use in its place."""
+    """What the pod can count on: the smallest of the three. For what is reclaimed of a pod's requests, and for what
+    stands in for usage that is not known: what a pod was never given, nobody can use in its place."""
 
 
 def in_effect(pod: Json, view: Resize) -> Json:

@@ -1,1 +1,1 @@
-"""The built-in web page: what the cluster and each node use, what they will need and what they sell. It only reads."""
+"""The built-in web page: what the cluster and each node use, will need and publish. It only reads."""

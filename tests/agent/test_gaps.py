@@ -1,4 +1,4 @@
-"""A gap sells less, never more: whatever was not measured, no more is reclaimable than had it been measured and quiet.
+"""A gap publishes less, never more: whatever was not measured, no more is reclaimable than had it been quiet.
 
 What a gap hides is unknown: a burst that was never measured is in no number. So what is compared with is the
 least that can have happened, nothing used; and, where the gap hides no peak, the very same usage measured.
@@ -103,7 +103,7 @@ def test_gap_is_never_quieter_than_quiet(
 def test_gap_without_peak_never_sells_more(
     policy: PredictPolicy, made: tuple[FloatArray, BoolArray, list[PodRef], Terms]
 ) -> None:
-    """Where the highest of each and of all together were measured, the gap sells no more than what it hides."""
+    """Where the highest of each and of all together were measured, the gap publishes no more than what it hides."""
     usage, there, pods, terms = made
     policy = _under(policy, terms)
     last = usage.shape[1] - 6  # the shortest window has the last 6 slots

@@ -102,7 +102,7 @@ def test_qos_of_pod(pod: dict[str, Any], kubernetes: str, qos: QoS) -> None:
         (_pod(9500), PriorityBand.PROD),
         (_pod(10, requests={"cpu": "1"}), PriorityBand.PROD),  # no band counts as Prod
         (_pod(7500), PriorityBand.MID),
-        (_pod(9500, requests={names.MID_CPU: "1000"}), PriorityBand.MID),  # whoever buys Mid is Mid
+        (_pod(9500, requests={names.MID_CPU: "1000"}), PriorityBand.MID),  # whoever requests Mid is Mid
         (_pod(9500, limits={names.MID_MEMORY: "1Gi"}), PriorityBand.MID),
         (_pod(), PriorityBand.BATCH),
         (_pod(3500), PriorityBand.FREE),

@@ -16,7 +16,7 @@ from tests.support.objects import NOW, strategy
 LARGEST = 2**63
 METRIC = {"metadata": {"name": "worker"}, "status": REPORT}
 MID_POD = {**POD, "spec": {"nodeName": "worker", "containers": POD["spec"]["containers"]}}
-OFFERING = {**NODE, "status": {part: {**NODE["status"][part], names.MID_CPU: "500"} for part in NODE["status"]}}
+PUBLISHED = {**NODE, "status": {part: {**NODE["status"][part], names.MID_CPU: "500"} for part in NODE["status"]}}
 FIELDS = st.fixed_dictionaries(
     {},
     optional={
@@ -77,13 +77,13 @@ ANNOTATIONS = st.dictionaries(
 
 
 def _is_sound(node: Json, facts: NodeInputs) -> None:
-    """What is sold stays between nothing and what is allocatable, whatever was said."""
+    """What is published stays between nothing and what is allocatable, whatever was said."""
     result = calculate(facts)
     for resource in Resource:
-        sold, there = result.calculated[resource], facts.allocatable[resource] or 0
-        assert type(sold) is int
-        assert 0 <= sold <= there < LARGEST
-        assert result.deficit[resource] == max(result.requested[resource] - sold, 0)
+        calculated, there = result.calculated[resource], facts.allocatable[resource] or 0
+        assert type(calculated) is int
+        assert 0 <= calculated <= there < LARGEST
+        assert result.deficit[resource] == max(result.requested[resource] - calculated, 0)
     for problem in (*facts.problems, *result.notes):
         assert problem
         assert len(problem) <= LONGEST_LINE, problem
@@ -95,7 +95,7 @@ def _is_sound(node: Json, facts: NodeInputs) -> None:
     json.dumps(status_patch(decision.writes), allow_nan=False)
 
 
-@fuzz(node=objects(NODE, OFFERING), fields=FIELDS)
+@fuzz(node=objects(NODE, PUBLISHED), fields=FIELDS)
 def test_node(node: Json, fields: Json) -> None:
     """A Node with anything in it is calculated, or there is a reason why not."""
     _is_sound(node, from_objects(node, METRIC, [MID_POD], strategy(**fields), NOW))

@@ -1,6 +1,6 @@
 """The manager as a process with exactly the rights of the chart, a cluster for it, and what the audit log says.
 
-Clusters are shared: each module works in a namespace of its own and sells on nodes of its own only.
+Clusters are shared: each module works in a namespace of its own and publishes on nodes of its own only.
 """
 
 import json
@@ -34,7 +34,7 @@ CONFIG_MAP = "slo-controller-config"
 DEGRADE_MINUTES = 10
 """Longer than a test takes on a busy machine: a report that is not repeated must not expire by itself."""
 DEGRADE_SECONDS = 60 * DEGRADE_MINUTES
-SOLD = {"enable": True, "degradeTimeMinutes": DEGRADE_MINUTES, "midIncreaseHoldSeconds": 0}
+PUBLISHED = {"enable": True, "degradeTimeMinutes": DEGRADE_MINUTES, "midIncreaseHoldSeconds": 0}
 METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 NODES = "/api/v1/nodes"
 CPU = "kubernetes.io/mid-cpu"
@@ -155,8 +155,8 @@ class Stage:
         self.cluster, self.namespace = cluster, namespace
         self.pool = {"pool": namespace}
         selector = {"matchLabels": self.pool}
-        # Other tests share the cluster: only nodes of our pool sell anything.
-        self.config: dict[str, Any] = {"nodeConfigs": [{"name": "ours", "nodeSelector": selector, **SOLD}]}
+        # Other tests share the cluster: only nodes of our pool publish anything.
+        self.config: dict[str, Any] = {"nodeConfigs": [{"name": "ours", "nodeSelector": selector, **PUBLISHED}]}
         self.user = f"system:serviceaccount:{namespace}:headroom-manager"
         self.made: list[str] = []
 
@@ -175,7 +175,7 @@ class Stage:
             raise
 
     def make_nodes(self, *names: str, **labels: str) -> None:
-        """Nodes that sell Mid, with more labels if need be; nothing waits for the manager."""
+        """Nodes that publish Mid, with more labels if need be; nothing waits for the manager."""
         amounts = {"cpu": "16", "memory": "64Gi", "pods": "110"}
         status = {"capacity": amounts, "allocatable": amounts}
         nodes = ({"metadata": {"name": name, "labels": {**self.pool, **labels}}, "status": status} for name in names)
@@ -183,7 +183,7 @@ class Stage:
         self.made += names
 
     def add_node(self, name: str, **labels: str) -> None:
-        """A Node that sells Mid, with its NodeMetric, and with more labels if need be."""
+        """A Node that publishes Mid, with its NodeMetric, and with more labels if need be."""
         self.make_nodes(name, **labels)
         eventually(lambda: bool(self.found(f"{METRICS}/{name}")), f"{name} has a NodeMetric")
 
@@ -227,7 +227,7 @@ class Stage:
         eventually(lambda: self.offers(node).get(CPU) == amount, f"{node} offers {CPU} {amount}")
 
     def expect_explained(self) -> None:
-        """Wait until `kubectl headroom explain` says of each Node made since the last time what the Node offers."""
+        """Wait until `kubectl headroom explain` says of each Node made since the last time what the Node has."""
         names, self.made = self.made, []
         for name in names:
             if self.found(f"{NODES}/{name}"):

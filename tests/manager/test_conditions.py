@@ -29,14 +29,14 @@ def _told(world: World) -> list[list[Json]]:
 
 
 def test_published_has_numbers() -> None:
-    """A node that sells says how much could be sold when it began."""
+    """A node that publishes says how much could be published when it began."""
     state = published(calculate(node_inputs(node(), report())), shadow=False)
     assert (state.status, state.reason) == ("True", "Published")
     assert state.message.startswith("4000m CPU and 10240Mi memory could be published when this began")
 
 
 def test_degraded_has_its_reason() -> None:
-    """A node that sells nothing has the calculator's reason, and its way out."""
+    """A node that publishes nothing has the calculator's reason, and its way out."""
     state = published(calculate(node_inputs(node(), None)), shadow=False)
     assert (state.status, state.reason) == ("False", "NoReport")
     assert "is the agent running" in state.message
@@ -53,13 +53,13 @@ def test_shadow_is_a_reason() -> None:
 
 
 def test_kept_floor_is_told() -> None:
-    """When the Node goes on offering what Mid pods bought, the condition says how much."""
+    """When the Node goes on having what Mid pods requested, the condition says how much."""
     state = published(calculate(node_inputs(node(), None, mid_pod("m"))), shadow=False)
     assert "keeps the 3000m CPU and 2048Mi memory" in state.message
 
 
 def test_deficit_has_numbers() -> None:
-    """A deficit says what was bought, by how much it is too much, and how it ends."""
+    """A deficit says what was requested, by how much it is too much, and how it ends."""
     state = deficit(calculate(node_inputs(node(), report(reclaimable=("1", "10Gi")), mid_pod("m"))))
     assert (state.status, state.reason) == ("True", "Deficit")
     assert "requested 3000m CPU and 2048Mi memory, 2000m CPU and 0Mi memory more than may be published" in state.message

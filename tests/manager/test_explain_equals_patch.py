@@ -1,4 +1,4 @@
-"""What `kubectl headroom explain` says a Node should offer is what the manager writes to it."""
+"""What `kubectl headroom explain` says a Node should have is what the manager writes to it."""
 
 import asyncio
 import json
@@ -119,7 +119,7 @@ def _pods(draw: st.DrawFn) -> list[Json]:
 def test_explain_says_what_is_patched(
     the_node: Json, metric: Json | None, pods: list[Json], cluster_part: Json, entry: Json
 ) -> None:
-    """For any node, report, pods and strategy: the Node ends up with exactly what explain says it should offer."""
+    """For any node, report, pods and strategy: the Node ends up with exactly what explain says it should have."""
     world = World()
     selected = {**entry, "name": "web", "nodeSelector": {"matchLabels": {"pool": "web"}}}
     # Nothing waits: without a hold, and with every difference worth a write.

@@ -15,13 +15,13 @@ from tests.support.objects import NOW, mid_pod, node, node_inputs, pod, report, 
 
 
 def test_pod_is_reduced() -> None:
-    """What is kept of a pod is its key, band, requests and what it bought; amounts round up."""
+    """What is kept of a pod is its key, band, requests and what it requested; amounts round up."""
     web = PodInputs.from_object(pod("web", {"cpu": "100u", "memory": "1.5"}))
     assert (web.key, web.node, web.band, web.above_mid) == ("shop/web", "n1", PriorityBand.PROD, True)
     assert web.requests == Amounts(1, 2)
-    bought = PodInputs.from_object(mid_pod("m", "1500", "3Gi"))
-    assert (bought.band, bought.above_mid, bought.holds_mid) == (PriorityBand.MID, False, True)
-    assert bought.mid_requests == Amounts(1500, 3 * 1024**3)
+    mid = PodInputs.from_object(mid_pod("m", "1500", "3Gi"))
+    assert (mid.band, mid.above_mid, mid.holds_mid) == (PriorityBand.MID, False, True)
+    assert mid.mid_requests == Amounts(1500, 3 * 1024**3)
 
 
 def test_reduced_pods_and_objects_agree() -> None:
@@ -92,7 +92,7 @@ def test_unusable_reservation_is_ignored(annotation: str) -> None:
 
 
 def test_annotation_makes_no_node_ready() -> None:
-    """A Node that does not state what is allocatable yet sells nothing, whatever an annotation says there really is."""
+    """A Node that does not state what is allocatable yet publishes nothing, whatever an annotation says there is."""
     new = node(annotations={names.ANNOTATION_RAW_ALLOCATABLE: '{"cpu": "8", "memory": "8Gi"}'})
     del new["status"]["allocatable"]["cpu"]
     found = node_inputs(new, report())
@@ -187,7 +187,7 @@ def test_floor_counts_admitted_pods(status: dict[str, Any], counts: bool) -> Non
 
 
 def test_unreadable_limits_of_mid_pod() -> None:
-    """A Mid pod without a priority of its own, and with limits that nobody can read, still holds what it bought."""
+    """A Mid pod without a priority of its own, and with limits that nobody can read, still holds what it requested."""
     odd = pod("odd", {names.MID_CPU: "2000"}, priority=None)
     odd["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "many"}
     found = PodInputs.from_object(odd)

@@ -88,7 +88,7 @@ async def test_long_annotations_are_named(name: str) -> None:
     ],
 )
 async def test_huge_report_is_refused(status: Json, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list that no node has is not read, by its name; the Node offers nothing on a report that cannot be read."""
+    """A list that no node has is not read, by its name; the Node has nothing on a report that cannot be read."""
     world = World()
     world.has_node(node(mid=("4000", "10Gi")))
     read = Counted(Reader._amount)

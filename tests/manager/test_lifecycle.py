@@ -60,7 +60,7 @@ async def test_earlier_version_is_taken_over(world: World) -> None:
 
 
 async def test_new_machine_starts_afresh(world: World) -> None:
-    """When a Node comes back as another one, the old one's report is not sold: its NodeMetric is replaced."""
+    """When a Node comes back as another one, the old one's report is not published: its NodeMetric is replaced."""
     world.reports(report())
     await world.reconcile()
     assert world.offered()["cpu"] == "4000"
@@ -211,13 +211,13 @@ async def test_virtual_node_is_left_out(world: World) -> None:
 
 
 async def test_excluded_node_keeps_floor(world: World) -> None:
-    """What running Mid pods bought stays on an excluded node until they end."""
-    bought = PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
-    world.run.context.cluster.put_pod(bought)
+    """What running Mid pods requested stays on an excluded node until they end."""
+    mid = PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
+    world.run.context.cluster.put_pod(mid)
     world.has_node(node(labels=VIRTUAL, mid=("4000", str(4 * 1024**3))))
     await world.reconcile()
     assert world.offered() == {"cpu": "3000", "memory": str(2 * 1024**3)}
-    world.run.context.cluster.drop_pod(bought.uid)
+    world.run.context.cluster.drop_pod(mid.uid)
     await world.reconcile()
     assert world.offered() == {}
 

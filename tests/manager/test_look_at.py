@@ -115,15 +115,15 @@ async def test_disabling_is_no_warning(world: World) -> None:
 
 
 async def test_running_mid_pods_keep_offer(world: World) -> None:
-    """A degraded Node goes on offering what running Mid pods bought, tells of the deficit once, and lets go later."""
+    """A degraded Node goes on having what running Mid pods requested, tells of the deficit once, and lets go later."""
     world.reports(report(age=5000))
-    bought = PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
-    world.run.context.cluster.put_pod(bought)
+    mid = PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
+    world.run.context.cluster.put_pod(mid)
     await world.reconcile()
     await world.reconcile()
     assert world.offered() == {"cpu": "3000", "memory": str(2 * 1024**3)}
     assert world.told() == ["MidDeficit"]
-    world.run.context.cluster.drop_pod(bought.uid)
+    world.run.context.cluster.drop_pod(mid.uid)
     await world.reconcile()
     assert world.offered() == {}
 

@@ -45,7 +45,7 @@ def _get(server: MetricsServer, path: str) -> tuple[int, str]:
 
 
 def test_metrics_show_nodes(server: MetricsServer, metrics: ManagerMetrics) -> None:
-    """Each node's numbers are there, with the reason when nothing is sold, and go with the node."""
+    """Each node's numbers are there, with the reason when nothing is published, and go with the node."""
     metrics.show("n1", calculate(node_inputs(node(), report(), mid_pod("m", cpu="5000"))))
     status, text = _get(server, "/metrics")
     assert status == 200

@@ -98,7 +98,7 @@ def test_only_pods_above_mid_allocate() -> None:
 
 
 def test_mid_own_stops_at_requests() -> None:
-    """What Mid pods use beyond what they bought counts against Mid."""
+    """What Mid pods use beyond what they requested counts against Mid."""
     greedy = calculate(node_inputs(node(), report(mid=("5", "1Gi")), mid_pod("m", cpu="3000")))
     assert greedy.term("midOwn", CPU).value == 3000
     modest = calculate(node_inputs(node(), report(mid=("2", "1Gi")), mid_pod("m", cpu="3000")))
@@ -106,7 +106,7 @@ def test_mid_own_stops_at_requests() -> None:
 
 
 def test_unused_bounds_the_sum() -> None:
-    """A busy node sells no more than it has left, whatever is reclaimable or unallocated."""
+    """A busy node publishes no more than it has left, whatever is reclaimable or unallocated."""
     result = calculate(node_inputs(node(), report(usage=("15", "60Gi"), mid=("0", "0")), midUnallocatedPercent=100))
     assert result.outcome == Amounts(15000 - 14000, 62 * GIB - 58 * GIB)
     assert result.term("mid", CPU).note == "limited by unused"
@@ -230,7 +230,7 @@ def test_static_needs_no_prediction() -> None:
     ],
 )
 def test_reasons_to_sell_nothing(metric: Json | None, the_node: Json, fields: Json, reason: str) -> None:
-    """Each state in which nothing may be sold has its own reason and a sentence."""
+    """Each state in which nothing may be published has its own reason and a sentence."""
     result = calculate(node_inputs(the_node, metric, **fields))
     assert isinstance(result.outcome, Degraded)
     assert result.outcome.reason == reason
@@ -291,11 +291,11 @@ def test_unknown_term_is_an_error() -> None:
 
 
 def test_usage_is_of_the_same_ticks() -> None:
-    """Mid pods that began to use what they bought since the last full report are not counted as free.
+    """Mid pods that began to use what they requested since the last full report are not counted as free.
 
     The full report says 6 cores for the node, 1 for the system. A fast report since says: node 9, system 1.5, of which
     Mid uses 3 of its 4. reserved 1.5, usable 14.5, unused 14.5 - (9 - 1.5 - 3) = 10. With the full report's 6 it would
-    be 14.5 - (6 - 1.5 - 3) = 13: the 3 cores that Mid began to use would be sold again.
+    be 14.5 - (6 - 1.5 - 3) = 13: the 3 cores that Mid began to use would be published again.
     """
     metric = report(usage=("6", "24Gi"), system=("1", "2Gi"), reclaimable=("12", "9Gi"))
     classes = {"node": ("9", "24Gi"), "sys": ("1500m", "2Gi"), "mid": ("3", "1Gi"), "prod": ("4500m", "9Gi")}
@@ -330,7 +330,7 @@ def test_report_of_another_agent() -> None:
     """Koordinator's agent: usage per pod, host applications, no classes.
 
     Its system usage of 1 core excludes the host database's 2, which are Prod's: reserved 1 + 2 = 3, usable 13.
-    Mid pod a bought 2 and uses 2.5, b bought 2 and uses 0.5: midOwn 2 + 0.5 = 2.5; web's 3 are no Mid usage.
+    Mid pod a requested 2 and uses 2.5, b requested 2 and uses 0.5: midOwn 2 + 0.5 = 2.5; web's 3 are no Mid usage.
     The node uses 9.5: unused 13 - (9.5 - 1 - 2.5) = 7. Reclaimable 4, web requested 6, unallocated 13 - 6 = 7:
     min(4 + 20 % of 7, 7, 16) = 5.4 cores. The Batch host application reserves nothing; it is in the node's usage.
     """

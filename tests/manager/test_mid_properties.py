@@ -109,7 +109,7 @@ def test_floor_covers_what_runs(case: Json) -> None:
 
 @given(_cases(), st.sampled_from(["usage", "prod", "mid_usage"]), st.integers(1, 16))
 def test_more_load_never_sells_more(case: Json, what: str, more: int) -> None:
-    """Mid falls or stays when the node uses more or Prod requests more; Mid's own use of what it bought is neutral."""
+    """Mid falls or stays when the node uses more or Prod requests more; Mid's use of what it requested is neutral."""
     loaded = {**case, what: case[what] + more}
     if what == "mid_usage":
         loaded["usage"] = case["usage"] + more  # it is part of the node's usage
@@ -163,7 +163,7 @@ def test_unreadable_pod_requests_nothing() -> None:
 
 @given(_cases(), st.sampled_from(["report", "prediction"]), st.integers(0, 2000), st.integers(0, 2000))
 def test_stale_data_never_sells_more(case: Json, what: str, age: int, older: int) -> None:
-    """The older a report or prediction, the less is sold, and nothing from an age of more than 15 minutes on."""
+    """The older a report or prediction, the less is published, and nothing from an age of more than 15 minutes on."""
     changed = "prediction" if what == "prediction" and case["mode"] != "static" else "report"
     before, after = (_at_age(case, changed, seconds) for seconds in (age, age + older))
     for resource in Resource:
@@ -186,7 +186,7 @@ AGES = st.sampled_from([0, 600, 901])
 
 @given(_cases(), st.data(), AGES, AGES)
 def test_gap_in_report_never_sells_more(case: Json, data: st.DataObject, age: int, prediction_age: int) -> None:
-    """Whatever is taken out of a report, single amounts or whole parts, no more is sold; a NodeMetric less, neither."""
+    """Whatever is taken out of a report, amounts or whole parts, no more is published; a NodeMetric less, neither."""
     if data.draw(st.booleans()):  # what is measured decides
         case = {**case, "policy": "reclaimable", "mode": "", "threshold": 100}
         case["reclaimable"] = 64 * data.draw(st.integers(0, 1))
@@ -248,7 +248,7 @@ def _remove(data: Any, path: tuple[Any, ...]) -> None:  # noqa: ANN401
 
 @given(_cases(), st.integers(-300, 300), st.integers(-300, 300), st.integers(-300, 300))
 def test_odd_percentages_stay_in_bounds(case: Json, threshold: int, unallocated: int, static: int) -> None:
-    """Percentages that no validation lets through still sell neither less than nothing nor more than there is."""
+    """Percentages that no validation lets through still publish neither less than nothing nor more than there is."""
     result = calculate(_facts({**case, "threshold": threshold, "unallocated": unallocated, "static": static}))
     for resource in Resource:
         assert 0 <= result.calculated[resource] <= case["allocatable"] * (1000 if resource is Resource.CPU else 2**30)

@@ -21,7 +21,7 @@ from agent.reporter.spec import SpecInForce
 from crds import shadow_accounts
 from headroom import kube
 from tests.agent.reporter.stage import NO_JITTER, PREDICTION, FakeReports
-from tests.manager.stage import METRICS, NODES, ROOT, SOLD, Manager, Stage, prepared
+from tests.manager.stage import METRICS, NODES, PUBLISHED, ROOT, Manager, Stage, prepared
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
@@ -40,8 +40,13 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 
 def _config(stage: Stage, **fields: object) -> Json:
-    shadow = {"name": "shadow", "nodeSelector": {"matchLabels": {**stage.pool, **SHADOW}}, **SOLD, "mode": "shadow"}
-    ours = {"name": "ours", "nodeSelector": {"matchLabels": stage.pool}, **SOLD, **fields}
+    shadow = {
+        "name": "shadow",
+        "nodeSelector": {"matchLabels": {**stage.pool, **SHADOW}},
+        **PUBLISHED,
+        "mode": "shadow",
+    }
+    ours = {"name": "ours", "nodeSelector": {"matchLabels": stage.pool}, **PUBLISHED, **fields}
     return {"nodeConfigs": [shadow, ours]}
 
 

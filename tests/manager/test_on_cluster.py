@@ -93,20 +93,20 @@ def test_node_metric_lives_with_node(stage: Stage) -> None:
 @pytest.mark.usefixtures("manager")
 def test_report_becomes_resources(stage: Stage) -> None:
     """A report leads to Mid resources on the Node, follows up and down, and leaves no other trace there."""
-    stage.add_node("sells")
-    before = stage.get("node", "sells")["metadata"]
-    stage.report("sells", "4")
-    stage.expect_cpu("sells", "4k")
-    assert stage.offers("sells")["kubernetes.io/mid-memory"] in {"10Gi", "10737418240"}
-    stage.report("sells", "3")
-    stage.expect_cpu("sells", "3k")
-    stage.report("sells", "5")
-    stage.expect_cpu("sells", "5k")
-    for kind, name in (("node", "sells"), ("nodemetric", "sells")):
+    stage.add_node("publishes")
+    before = stage.get("node", "publishes")["metadata"]
+    stage.report("publishes", "4")
+    stage.expect_cpu("publishes", "4k")
+    assert stage.offers("publishes")["kubernetes.io/mid-memory"] in {"10Gi", "10737418240"}
+    stage.report("publishes", "3")
+    stage.expect_cpu("publishes", "3k")
+    stage.report("publishes", "5")
+    stage.expect_cpu("publishes", "5k")
+    for kind, name in (("node", "publishes"), ("nodemetric", "publishes")):
         metadata = stage.get(kind, name)["metadata"]
         assert "finalizers" not in metadata
         assert not any("kopf" in key or "headroom" in key for key in metadata.get("annotations", {}))
-    assert _annotations(stage.get("node", "sells")["metadata"]) == _annotations(before)
+    assert _annotations(stage.get("node", "publishes")["metadata"]) == _annotations(before)
     config_map = stage.get("configmap", CONFIG_MAP, "-n", NAMESPACE)["metadata"]
     assert "finalizers" not in config_map
     assert set(config_map.get("annotations", {})) <= {"headroom.sh/config-state"}
@@ -143,7 +143,7 @@ def test_silence_degrades(stage: Stage) -> None:
 
 @pytest.mark.usefixtures("manager")
 def test_running_mid_pod_keeps_floor(stage: Stage) -> None:
-    """While a Mid pod runs, the Node offers at least what it bought, even degraded; then nothing.
+    """While a Mid pod runs, the Node has at least what it requested, even degraded; then nothing.
 
     One that only names the node, which no kubelet has admitted, raises nothing, whatever it requests.
     """
@@ -225,7 +225,7 @@ def test_config_map_says_its_state(stage: Stage) -> None:
 
 @pytest.mark.usefixtures("manager")
 def test_deleted_config_means_defaults(stage: Stage) -> None:
-    """Without a ConfigMap nothing is sold, and an event says so."""
+    """Without a ConfigMap nothing is published, and an event says so."""
     stage.add_node("deleted")
     stage.report("deleted", "4")
     stage.expect_cpu("deleted", "4k")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from crds import shadow_accounts
-from tests.manager.stage import CONFIG_MAP, CPU, METRICS, SOLD, Manager, Request, Stage, prepared, rendered, rights
+from tests.manager.stage import CONFIG_MAP, CPU, METRICS, PUBLISHED, Manager, Request, Stage, prepared, rendered, rights
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.component import free_port
@@ -146,7 +146,7 @@ def _story(stage: Stage) -> None:
     stage.add_node("story")
     stage.report("story", "4")
     stage.expect_cpu("story", "4k")
-    shadow = {"name": "shadow", "nodeSelector": {"matchLabels": {"trial": NAMESPACE}}, **SOLD, "mode": "shadow"}
+    shadow = {"name": "shadow", "nodeSelector": {"matchLabels": {"trial": NAMESPACE}}, **PUBLISHED, "mode": "shadow"}
     stage.configure({"nodeConfigs": [shadow, *stage.config["nodeConfigs"]]})
     stage.add_node("story-shadow", trial=NAMESPACE)
     kept = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{shadow_accounts.name_of('story-shadow')}"

@@ -81,7 +81,7 @@ def test_second_start_writes_nothing(stage: Stage, manager: Manager) -> None:
     eventually(lambda: _with_metric(stage) == set(NAMES), "every node has a NodeMetric")
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: stage.report(name, "4"), NAMES))
-    eventually(lambda: _selling(stage) == set(NAMES), "every node sells")
+    eventually(lambda: _selling(stage) == set(NAMES), "every node publishes")
     eventually(lambda: _figure(manager, "queue_nodes") == 0, "nothing is left to do")
     assert manager.stop() == 0
     began = datetime.now(UTC)

@@ -88,7 +88,7 @@ def test_increases_have_held(in_force: StrategyInputs, steps: list[tuple[int, Am
 
 @fuzz(in_force=STRATEGY, steps=STEPS)
 def test_decreases_are_written_at_once(in_force: StrategyInputs, steps: list[tuple[int, Amounts | None]]) -> None:
-    """After every look a Node offers at most 1 % or 10m / 16Mi more than may be sold, and nothing when nothing may."""
+    """After every look a Node has at most 1 % or 10m / 16Mi beyond what may be published, nothing when nothing may."""
     writer = Writer(in_force)
     for seconds, desired in steps:
         writer.now += seconds

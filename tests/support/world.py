@@ -86,7 +86,7 @@ class World(InMemory):
         await reconcile(self.run, "n1")
 
     def offered(self) -> Json:
-        """Mid resources that the Node offers."""
+        """Mid resources that the Node has."""
         capacity = self.api.objects[NODE]["status"]["capacity"]
         assert (
             self.api.objects[NODE]["status"]["allocatable"].items()

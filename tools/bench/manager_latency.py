@@ -29,7 +29,7 @@ class Latencies:
     times: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Kind (first, decrease) -> time from the answer to the report until the Node was seen to change. [s]"""
     missed: int = 0  # reports whose number never appeared before the next report of their node
-    changes: int = 0  # how often a Node was seen to offer another number
+    changes: int = 0  # how often a Node was seen to have another number
     _offered: dict[str, int | None] = field(default_factory=dict)
     _reported: dict[str, int] = field(default_factory=dict)
     _expected: dict[str, _Expected] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Latencies:
             self._settle(node, expected)
 
     def offers(self, node: str, milli: int | None, now: float) -> None:
-        """A watch shows what a Node offers. [milli-cores]"""
+        """A watch shows what a Node has. [milli-cores]"""
         if node in self._offered and self._offered[node] == milli:
             return
         self.changes += node in self._offered

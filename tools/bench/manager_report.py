@@ -95,7 +95,7 @@ def reclaimable(level: int) -> tuple[int, int]:
 def report(level: int, now: float, pods: int = REPORTED_PODS) -> Json:
     """An agent's merge patch of a NodeMetric's status, some 8 KiB.
 
-    Nothing else limits what is sold, so that the Node offers what is reclaimable.
+    Nothing else limits what is published, so that the Node has what is reclaimable.
 
     Args:
         level: what is reclaimable, see `reclaimable`.

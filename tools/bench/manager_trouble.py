@@ -148,7 +148,7 @@ class Trouble:
         return self._left({**wanted, **dict.fromkeys(falling, made.reclaimable(0)[0])})
 
     def _left(self, wanted: dict[int, int | None]) -> int:
-        """Wait for what nodes should offer; how many do not."""
+        """Wait for what nodes should have; how many do not."""
         left = dict(wanted)
 
         def none_left() -> bool:

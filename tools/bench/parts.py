@@ -51,7 +51,7 @@ PARTS: Final[dict[str, Part]] = {
         "backtest", "pods that come and go: cold period and workload history", 6.0, "tools.bench.churn:measure"
     ),
     "replay": Part(
-        "backtest", "a month from sample to sale: agent, NodeMetric, manager, Mid", 9.0, "tools.bench.replay:measure"
+        "backtest", "a month from sample to Node: agent, NodeMetric, manager, Mid", 9.0, "tools.bench.replay:measure"
     ),
     "placement": Part("placement", "where pods are put, simulated", 10.0, "tools.bench.placement:part"),
 }

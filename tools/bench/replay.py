@@ -1,9 +1,9 @@
-"""A month of real machines, replayed from sample to sale: agent, NodeMetric, manager, and what the Nodes then offer.
+"""A month of real machines, replayed from sample to Node: agent, NodeMetric, manager, and what the Nodes then have.
 
 The machines of the trace in the repository are packed on 40 nodes at random, as in the backtest; some of these nodes
-are replayed. Prod pods request all of a node, so without Headroom nothing is left to sell. Of every five minutes the
+are replayed. Prod pods request all of a node, so without Headroom nothing is left to publish. Of every five minutes the
 agent's own code learns, predicts and reports, the manager's own code calculates and decides what to write; only clock,
-cgroups and API server are replaced. Then it is counted how often more was sold than stayed free.
+cgroups and API server are replaced. Then it is counted how often more was published than stayed free.
 
 `python -m tools.bench.replay` prints the table as Markdown; `--nodes`, `--days` and `--picture FILE.svg` go with it.
 """
@@ -29,14 +29,14 @@ from tools.bench.machine import ROOT
 from tools.bench.measurement import Grid, Item, Measurement
 from tools.bench.replay_node import UNITS, ReplayedNode, nodes_of
 from tools.bench.replay_picture import Line
-from tools.bench.replay_publisher import Offering
+from tools.bench.replay_publisher import Variant
 from tools.bench.replay_run import STEPS_PER_DAY, Schedule, replay
-from tools.bench.replay_score import HORIZONS, Fleet, Sold, score, together
+from tools.bench.replay_score import HORIZONS, Fleet, NodeScore, score, together
 
 DATA: Final = ROOT / "tools/bench" / "data" / "bitbrains-rnd-2013-08"
 MACHINES: Final = 40  # Nodes that the trace's machines are packed on
 SEED: Final = 0  # of the packing
-STATIC_PERCENT: Final = 60  # what the fixed share is: about what the predictions sell on average
+STATIC_PERCENT: Final = 60  # what the fixed share is: about what the predictions publish on average
 DEFAULT, HARD = "default", "default, a hard month"
 GIB: Final = 1 << 30
 _NOT_OVERRIDDEN: Final = ResourceOverride()
@@ -54,7 +54,7 @@ class Plan:
 FULL, QUICK = Plan(), Plan(nodes=1, days=2.25)
 
 
-def offerings() -> list[Offering]:
+def variants() -> list[Variant]:
     """What is compared: the default policy, N-sigma, Koordinator's rule, and a fixed share."""
     share = ColocationStrategy(
         enable=True,
@@ -62,12 +62,12 @@ def offerings() -> list[Offering]:
         mid_static_cpu_reserved_percent=STATIC_PERCENT,
         mid_static_memory_reserved_percent=STATIC_PERCENT,
     )
-    return [Offering(DEFAULT), _of_model("nsigma-v2"), _of_model("percentile"), Offering("static", strategy=share)]
+    return [Variant(DEFAULT), _of_model("nsigma-v2"), _of_model("percentile"), Variant("static", strategy=share)]
 
 
-def _of_model(name: str) -> Offering:
+def _of_model(name: str) -> Variant:
     """A model with its own parameters and usual margin for both resources, and the default cold period."""
-    return Offering(name, PredictPolicy(model=name, parameters={}, cpu=_NOT_OVERRIDDEN, memory=_NOT_OVERRIDDEN))
+    return Variant(name, PredictPolicy(model=name, parameters={}, cpu=_NOT_OVERRIDDEN, memory=_NOT_OVERRIDDEN))
 
 
 def measure(*, quick: bool = False) -> Iterator[Item]:
@@ -86,8 +86,8 @@ def run(plan: Plan) -> tuple[list[Fleet], list[Line]]:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(os.cpu_count() or 1, len(jobs)), mp_context=context) as pool:
         found = list(pool.map(_replayed, jobs))
-    calm = [sold for job, (solds, _) in zip(jobs, found, strict=True) if not job.hard for sold in solds]
-    hard = [sold for job, (solds, _) in zip(jobs, found, strict=True) if job.hard for sold in solds]
+    calm = [one for job, (scores, _) in zip(jobs, found, strict=True) if not job.hard for one in scores]
+    hard = [one for job, (scores, _) in zip(jobs, found, strict=True) if job.hard for one in scores]
     return together([*calm, *hard]), found[0][1]
 
 
@@ -99,15 +99,15 @@ class _Job:
     hard: bool
 
 
-def _replayed(job: _Job) -> tuple[list[Sold], list[Line]]:
+def _replayed(job: _Job) -> tuple[list[NodeScore], list[Line]]:
     """Runs in a process of its own."""
     days = job.node.steps / STEPS_PER_DAY
-    chosen = [Offering(HARD)] if job.hard else offerings()
+    chosen = [Variant(HARD)] if job.hard else variants()
     schedule = Schedule.of_days(days) if job.hard else None
     with tempfile.TemporaryDirectory(prefix="headroom-replay-") as folder:
-        sellers = replay(job.node, chosen, Path(folder) / "agent.db", schedule)
-    sold = [score(job.node, seller, resource) for seller in sellers for resource in UNITS]
-    return sold, replay_picture.lines_of(job.node, sellers)
+        publishers = replay(job.node, chosen, Path(folder) / "agent.db", schedule)
+    scores = [score(job.node, publisher, resource) for publisher in publishers for resource in UNITS]
+    return scores, replay_picture.lines_of(job.node, publishers)
 
 
 def _nodes(plan: Plan) -> list[ReplayedNode]:
@@ -154,45 +154,45 @@ def _cut(trace: Trace, steps: int) -> Trace:
 
 
 def rows(fleets: Sequence[Fleet], plan: Plan) -> Iterator[Measurement]:
-    """What the default policy sold, and how safely, beside the others."""
+    """What the default policy published, and how safely, beside the others."""
     for resource in UNITS:
-        by_name = {one.offering: one for one in fleets if one.resource == resource}
+        by_name = {one.variant: one for one in fleets if one.resource == resource}
         own, hard = by_name[DEFAULT], by_name[HARD]
         where = f"{own.nodes} nodes, {plan.days:g} days"
         others = [one for name, one in by_name.items() if name not in (DEFAULT, HARD)]
         yield Measurement(
-            f"replay: Mid {resource} sold by the default policy as it ships, on average; {where}",
+            f"replay: Mid {resource} published by the default policy as it ships, on average; {where}",
             _amounts(own),
-            reference="; ".join(f"{one.offering} {_share(one)}" for one in others),
+            reference="; ".join(f"{one.variant} {_share(one)}" for one in others),
         )
         yield Measurement(
-            f"replay: time in which more Mid {resource} was sold than was free, then than stayed free for 1 h and 24 h",
+            f"replay: time in which more Mid {resource} was published than was free, then than stayed free 1 h, 24 h",
             _over(own),
-            reference="; ".join(f"{one.offering} {_over(one)}" for one in others),
+            reference="; ".join(f"{one.variant} {_over(one)}" for one in others),
         )
         yield Measurement(
             f"replay: the same of {resource} with a restart of the agent a day, and 2 h without agent or API server "
             "every second day",
-            f"{_over(hard)}, {_share(hard)} sold",
+            f"{_over(hard)}, {_share(hard)} published",
         )
         yield Measurement(
             f"replay: writes of Mid {resource} to a Node a day, and how often their direction changed",
             f"{own.writes_per_day:.0f}, {own.turns_per_day:.1f}",
-            reference="; ".join(f"{one.offering} {one.writes_per_day:.0f}, {one.turns_per_day:.1f}" for one in others),
+            reference="; ".join(f"{one.variant} {one.writes_per_day:.0f}, {one.turns_per_day:.1f}" for one in others),
         )
 
 
 def grid(fleets: Sequence[Fleet], plan: Plan) -> Grid:
     """Everything that was counted."""
-    head = ["resource", "policy", "sold", "of allocatable"]
+    head = ["resource", "policy", "published", "of allocatable"]
     head += [f"over, {name}" for name in HORIZONS]
     head += ["missing then", "writes a day", "turns a day"]
     cells = [
         [
             one.resource,
-            one.offering,
-            _amount(one.resource, one.sold),
-            f"{one.sold / one.allocatable:.1%}",
+            one.variant,
+            _amount(one.resource, one.published),
+            f"{one.published / one.allocatable:.1%}",
             *(f"{share:.2%}" for share in one.over.values()),
             _amount(one.resource, one.missing),
             f"{one.writes_per_day:.0f}",
@@ -202,8 +202,8 @@ def grid(fleets: Sequence[Fleet], plan: Plan) -> Grid:
     ]
     title = (
         f"Bitbrains, August 2013: {plan.nodes} of {MACHINES} nodes, {plan.days:g} days through agent, NodeMetric, "
-        "manager and its writes; each policy with its usual margin. Over: share of the time in which more Mid was sold "
-        "than stayed free for so long"
+        "manager and its writes; each policy with its usual margin. Over: share of the time in which more Mid was "
+        "published than stayed free for so long"
     )
     return Grid(title, [head, *cells])
 
@@ -215,11 +215,13 @@ def _amount(resource: str, amount: float) -> str:
 def _amounts(one: Fleet) -> str:
     used = _amount(one.resource, one.used)
     all_of_it = _amount(one.resource, one.allocatable)
-    return f"{_amount(one.resource, one.sold)} ({_share(one)}) of {all_of_it} that Prod requested, {used} of it used"
+    return (
+        f"{_amount(one.resource, one.published)} ({_share(one)}) of {all_of_it} that Prod requested, {used} of it used"
+    )
 
 
 def _share(one: Fleet) -> str:
-    return f"{one.sold / one.allocatable:.1%}"
+    return f"{one.published / one.allocatable:.1%}"
 
 
 def _over(one: Fleet) -> str:

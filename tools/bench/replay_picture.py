@@ -1,4 +1,4 @@
-"""A picture of one replayed node: what Prod used, and what was left for it when Mid was sold."""
+"""A picture of one replayed node: what Prod used, and what was left for it when Mid was published."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from agent.numerics.arrays import FloatArray
 from tools.bench.drawing import drawing
 from tools.bench.measurement import Picture
 from tools.bench.replay_node import STEP_SECONDS, UNITS, ReplayedNode
-from tools.bench.replay_publisher import Seller
+from tools.bench.replay_publisher import Publisher
 from tools.bench.replay_run import STEPS_PER_DAY
 
 NAME: Final = "replay"
 TITLE: Final = (
     "One replayed node, its last week: what Prod used (grey), and what was left of the node for Prod beside the Mid "
-    "that each policy sold. Where grey stands above a line, more was sold than was free"
+    "that each policy published. Where grey stands above a line, more was published than was free"
 )
 SHOWN_DAYS: Final = 7
 USED: Final = "used by Prod"
@@ -35,7 +35,7 @@ class Line:
     allocatable: int  # what the node has [milli-cores or bytes]
 
 
-def lines_of(node: ReplayedNode, sellers: Sequence[Seller]) -> list[Line]:
+def lines_of(node: ReplayedNode, publishers: Sequence[Publisher]) -> list[Line]:
     """What there is to draw of a node: its use, and what each policy left for Prod in the middle of each step."""
     middles = node.start + STEP_SECONDS * (np.arange(node.steps, dtype=np.float64) + 0.5)
     found = []
@@ -43,8 +43,8 @@ def lines_of(node: ReplayedNode, sellers: Sequence[Seller]) -> list[Line]:
         all_of_it = node.allocatable[resource]
         found.append(Line(resource, USED, node.used(resource), all_of_it))
         found += [
-            Line(resource, seller.offering.name, all_of_it - seller.offered(middles, resource), all_of_it)
-            for seller in sellers
+            Line(resource, publisher.variant.name, all_of_it - publisher.published(middles, resource), all_of_it)
+            for publisher in publishers
         ]
     return found
 

@@ -1,4 +1,4 @@
-"""What one policy sells on one replayed node: the agent's report, the manager's calculation, and what is written.
+"""What one policy publishes on one replayed node: the agent's report, the manager's calculation, and what is written.
 
 The report is made by the agent's own prediction and reporter, read by the manager's own facts, and what is written to
 the Node is what the manager's own writer decides: increases hold, small differences wait, old reports take Mid away.
@@ -33,8 +33,8 @@ _AFTER_DEADLINE_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Offering:
-    """A way to decide what is sold."""
+class Variant:
+    """A way to decide what is published."""
 
     name: str  # what it is called
     policy: PredictPolicy | None = None  # the prediction policy; None is the default one
@@ -83,11 +83,11 @@ class Reporter:
         self._previous = None
 
 
-class Seller:
-    """The manager at work for one offering on one node."""
+class Publisher:
+    """The manager at work for one variant on one node."""
 
-    def __init__(self, offering: Offering, node: ReplayedNode) -> None:
-        self.offering = offering  # what it follows
+    def __init__(self, variant: Variant, node: ReplayedNode) -> None:
+        self.variant = variant  # what it follows
         facts = node.facts
         amounts = {
             what: {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in given.items()}
@@ -103,7 +103,7 @@ class Seller:
         self._due: float | None = None
         self.api_up = True  # whether the API server takes writes
         self.written: list[tuple[float, int | None, int | None]] = []
-        """Every write: when, and what the Node offers since then. [seconds since 1970, milli-cores, bytes]"""
+        """Every write: when, and what the Node has since then. [seconds since 1970, milli-cores, bytes]"""
 
     def reported(self, now: float, report: NodeReport | None, pods: Sequence[PodRef]) -> None:
         """The agent's report has come.
@@ -128,10 +128,10 @@ class Seller:
         for _ in range(_LOOKS):
             if not self._look_once(now):
                 return
-        raise RuntimeError(f"the manager writes again and again with {self.offering.name}: {self.written[-_LOOKS:]}")
+        raise RuntimeError(f"the manager writes again and again with {self.variant.name}: {self.written[-_LOOKS:]}")
 
     def _look_once(self, now: float) -> bool:
-        facts = from_objects(self._node, self._report, self._pods, self.offering.strategy, now, self._received)
+        facts = from_objects(self._node, self._report, self._pods, self.variant.strategy, now, self._received)
         result = calculate(facts)
         decision = publish.decide(
             publish.published_amounts(self._node),
@@ -156,8 +156,8 @@ class Seller:
         self.written.append((now, offers[Resource.CPU].amount, offers[Resource.MEMORY].amount))
         return True
 
-    def offered(self, times: FloatArray, resource: str) -> FloatArray:
-        """What the Node offered at these times, shape (N,); 0 where it offered nothing. [milli-cores or bytes]"""
+    def published(self, times: FloatArray, resource: str) -> FloatArray:
+        """What the Node had at these times, shape (N,); 0 where it had nothing. [milli-cores or bytes]"""
         place = 1 if resource == "cpu" else 2
         amounts = np.array([0.0, *(float(one[place] or 0) for one in self.written)])
         found: FloatArray = amounts[np.searchsorted([one[0] for one in self.written], times, side="right")]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.bench.replay_node import STEP_SECONDS, TICKS, Agent, ReplayedNode
-from tools.bench.replay_publisher import Offering, Reporter, Seller, usages_of
+from tools.bench.replay_publisher import Publisher, Reporter, Variant, usages_of
 
 STEPS_PER_DAY: Final = 288
 STEPS_PER_HOUR: Final = 12
@@ -41,24 +41,24 @@ class Schedule:
 
 
 def replay(
-    node: ReplayedNode, offerings: Sequence[Offering], database: Path, schedule: Schedule | None = None
-) -> list[Seller]:
+    node: ReplayedNode, variants: Sequence[Variant], database: Path, schedule: Schedule | None = None
+) -> list[Publisher]:
     """Replay one node from its first step to its last.
 
-    One agent learns for all offerings: what it learns depends on none of them.
+    One agent learns for all variants: what it learns depends on none of them.
 
     Args:
         node: the node.
-        offerings: what is to be compared.
+        variants: what is to be compared.
         database: where the agent keeps its samples.
         schedule: what goes wrong, and when; nothing without it.
 
     Returns:
-        One seller for each offering, with all that it wrote.
+        One publisher for each variant, with all that it wrote.
     """
     troubles = (schedule or Schedule()).by_step
-    agent, sellers = Agent(node, database), [Seller(offering, node) for offering in offerings]
-    reporters = _reporters(node, sellers)
+    agent, publishers = Agent(node, database), [Publisher(variant, node) for variant in variants]
+    reporters = _reporters(node, publishers)
     before: Trouble | None = None
     for step in range(node.steps):
         now, trouble = node.start + step * STEP_SECONDS + TICKS[-1], troubles.get(step)
@@ -68,35 +68,35 @@ def replay(
                 reporter.forget()
         if trouble is not Trouble.SILENT:
             agent.step(step, max(reporter.window_days for reporter, _ in reporters))
-        for seller in sellers:
-            seller.api_up = trouble is not Trouble.NO_API
-            seller.run_until(now)
-            if before is Trouble.NO_API and seller.api_up:
-                seller.look(now)  # the manager's own retry comes before the agent's report
+        for publisher in publishers:
+            publisher.api_up = trouble is not Trouble.NO_API
+            publisher.run_until(now)
+            if before is Trouble.NO_API and publisher.api_up:
+                publisher.look(now)  # the manager's own retry comes before the agent's report
         if trouble not in (Trouble.SILENT, Trouble.NO_API):
             _report(now, agent, reporters)
         before = trouble
     agent.stop(node.start + node.steps * STEP_SECONDS)
-    return sellers
+    return publishers
 
 
-def _reporters(node: ReplayedNode, sellers: Sequence[Seller]) -> list[tuple[Reporter, list[Seller]]]:
-    """One reporter for each policy, with those that sell by it."""
-    found: list[tuple[Reporter, list[Seller]]] = []
-    for seller in sellers:
-        policy = seller.offering.policy
+def _reporters(node: ReplayedNode, publishers: Sequence[Publisher]) -> list[tuple[Reporter, list[Publisher]]]:
+    """One reporter for each policy, with those that publish by it."""
+    found: list[tuple[Reporter, list[Publisher]]] = []
+    for publisher in publishers:
+        policy = publisher.variant.policy
         same = [own for reporter, own in found if reporter.policy == policy]
         if same:
-            same[0].append(seller)
+            same[0].append(publisher)
         else:
-            found.append((Reporter(policy, node), [seller]))
+            found.append((Reporter(policy, node), [publisher]))
     return found
 
 
-def _report(now: float, agent: Agent, reporters: Sequence[tuple[Reporter, list[Seller]]]) -> None:
+def _report(now: float, agent: Agent, reporters: Sequence[tuple[Reporter, list[Publisher]]]) -> None:
     """The agent reports, and the managers see it."""
     usages = usages_of(agent, now)
-    for reporter, sellers in reporters:
+    for reporter, publishers in reporters:
         report = reporter.report(now, agent, usages)
-        for seller in sellers:
-            seller.reported(now, report, agent.pods.pods())
+        for publisher in publishers:
+            publisher.reported(now, report, agent.pods.pods())

@@ -1,7 +1,7 @@
 """A real API server is killed or stopped again and again, for some seconds, below agents, manager and extender.
 
 Pods come and go right before each outage, when nobody has heard of them yet, and right after it. Within three minutes
-every agent has to report just the pods that its node has, the Node has to offer what `explain` calculates, the extender
+every agent has to report just the pods that its node has, the Node has to have what `explain` calculates, the extender
 has to know the same pods, and a new pod has to be placed through it; none of them may have ended, and measuring goes on
 all the while.
 """
@@ -41,7 +41,7 @@ class Seen:
     restarts: int = 0  # how many there were
     outages: list[tuple[float, float]] = field(default_factory=list)  # their beginnings and ends [seconds since 1970]
     took: list[float] = field(default_factory=list)  # how long after each everything was as it should be [s]
-    withdrawn: list[str] = field(default_factory=list)  # where a node offered nothing when the API server was back
+    withdrawn: list[str] = field(default_factory=list)  # where a node had nothing when the API server was back
     memory: dict[str, list[float]] = field(default_factory=lambda: {"manager": [], "extender": []})
     """After each restart. [MiB]"""
     files: dict[str, list[float]] = field(default_factory=dict)  # open files after each restart
@@ -111,7 +111,7 @@ def _wanted(loop: Loop, back: float) -> Iterator[tuple[str, Callable[[], bool]]]
         yield f"the extender knowing the pods of {node}", lambda node=node: loop.known(node) == loop.pods()[node]  # type: ignore[misc]
     yield "the extender being healthy", loop.healthy
     for node in NODES:
-        yield f"{node} offering what explain says", lambda node=node: loop.explained(node)  # type: ignore[misc]
+        yield f"{node} having what explain says", lambda node=node: loop.explained(node)  # type: ignore[misc]
 
 
 def longest(seconds: float) -> float:
@@ -142,7 +142,7 @@ def trial(progress: Progress) -> None:
         problem = f"the time was enough for {seen.restarts} restarts, which is less than {FEWEST}"
     progress.check("everything is as it should be again within three minutes", problem or slowest, passed=not problem)
     offered = ", ".join(seen.withdrawn) or "it always did"
-    progress.check("a node goes on offering Mid resources", offered, passed=not seen.withdrawn)
+    progress.check("a node goes on having Mid resources", offered, passed=not seen.withdrawn)
     ended = ", ".join(f"{name} with {code}" for name, code in codes.items() if code) or "all with 0"
     progress.check("every service ends in order", ended, passed=not any(codes.values()))
     progress.check("no service says a traceback", ", ".join(broken) or "none did", passed=not broken)

@@ -70,7 +70,7 @@ class Loop:
             yield loop
 
     def start(self, hosts: Path) -> None:
-        """Start the services; returns when each node offers Mid resources and the extender knows the cluster."""
+        """Start the services; returns when each node has Mid resources and the extender knows the cluster."""
         login = f"--kubeconfig={self.cluster.kubeconfig}"
         for node in NODES:
             flags = [f"--node-name={node}", f"--host-root={hosts / node}", f"--data-dir={self.data(node)}"]

@@ -173,7 +173,7 @@ async def installed(site: Site) -> Installed:
 
 
 async def degrade_seconds(site: Site) -> float:
-    """How old a report may be before nothing is sold any more, by the cluster's strategy. [s]
+    """How old a report may be before nothing is published any more, by the cluster's strategy. [s]
 
     Raises:
         NotAllowed: the ConfigMap may not be read.

@@ -46,7 +46,7 @@ def sections(explanation: Explanation) -> Iterator[Section]:
         yield "Conditions of the NodeMetric", _CONDITION_COLUMNS, _plain(tables.condition_rows(explanation))
     if explanation.seen.shadow is not None:
         account = shadow_accounts.of(explanation.node, explanation.seen.shadow, explanation.seen.now)
-        yield "What shadow mode would have sold", shadow_accounts.COLUMNS, [shadow_accounts.cells(account)]
+        yield "What shadow mode would have published", shadow_accounts.COLUMNS, [shadow_accounts.cells(account)]
     title = "Strategy that is tried" if explanation.what_if else "Strategy in force"
     yield title, (Column("FIELD"), Column("VALUE"), Column("FROM")), _strategy(explanation)
 
@@ -55,10 +55,10 @@ def _answer(explanation: Explanation) -> Section:
     result, published, wanted = explanation.result, explanation.published, explanation.desired
     rows = [
         ("on the Node", published.cpu, published.memory, "what pods can request"),
-        ("calculated", result.calculated.cpu, result.calculated.memory, "what may be sold now"),
-        ("should offer", wanted[Resource.CPU], wanted[Resource.MEMORY], _why_desired(explanation)),
+        ("calculated", result.calculated.cpu, result.calculated.memory, "what may be published now"),
+        ("desired", wanted[Resource.CPU], wanted[Resource.MEMORY], _why_desired(explanation)),
         ("requested", result.requested.cpu, result.requested.memory, _buyers(explanation)),
-        ("deficit", result.deficit.cpu, result.deficit.memory, "requested beyond what may be sold"),
+        ("deficit", result.deficit.cpu, result.deficit.memory, "requested beyond what may be published"),
     ]
     cells = [
         (
@@ -73,12 +73,12 @@ def _answer(explanation: Explanation) -> Section:
 
 
 def _why_desired(explanation: Explanation) -> str:
-    """What the Node should offer, in words."""
+    """What the Node should have, in words."""
     result, wanted = explanation.result, explanation.desired
     if all(number is None for number in wanted.values()):
         return "no such resources"
     if any((number or 0) > result.calculated[resource] for resource, number in wanted.items()):
-        return "what may be sold, and no less than running Mid pods requested"
+        return "what may be published, and no less than running Mid pods requested"
     return "what the manager writes"
 
 

@@ -10,7 +10,7 @@ from headroom.cli import output as outputs
 from headroom.cli.errors import CommandError
 from headroom.cli.explain import command as explain_node
 from headroom.cli.pod import show, text
-from headroom.cli.pod.inputs import MidOffers, PodSeen
+from headroom.cli.pod.inputs import MidNodes, PodSeen
 from headroom.cli.quota.explanation import Explanation as QuotaExplanation
 from headroom.cli.quota.explanation import explain as explain_quota
 from headroom.cli.quota.reading import Place
@@ -99,7 +99,7 @@ async def read(
     blind = without_readings(chosen.profile)
     told = [f"{plugin} works from a provider of its own, which is not asked here." for plugin in blind]
     told += [] if gathered.quotas.enforced else gathered.quotas.notes[:1]
-    return PodSeen(found, now, node, quota, gathered.quotas, simulation, chosen, gathered.offers, (*notes, *told))
+    return PodSeen(found, now, node, quota, gathered.quotas, simulation, chosen, gathered.mid_nodes, (*notes, *told))
 
 
 async def _missing(api: kube.ApiServer, namespace: str, name: str) -> str:
@@ -119,7 +119,7 @@ class _Gathered:
         self.node: Json | None = None
         self.metric: Json | None = None
         self.beside: list[Json] = []
-        self.offers = MidOffers()
+        self.mid_nodes = MidNodes()
 
     async def read(self, api: kube.ApiServer) -> list[str]:
         """Read it, each list once; what the cluster does not know, one sentence each."""
@@ -139,14 +139,14 @@ class _Gathered:
 
     def _put_node(self, node: Json) -> None:
         self.world.put_node(node)
-        self.offers.put_node(node)
+        self.mid_nodes.put_node(node)
         self.quotas.take("Node", self.quotas.cluster.put_node, node)
         if node["metadata"]["name"] == self.node_name:
             self.node = node
 
     def _put_metric(self, metric: Json) -> None:
         self.world.put_node_metric(metric)
-        self.offers.put_node_metric(metric)
+        self.mid_nodes.put_node_metric(metric)
         if metric["metadata"]["name"] == self.node_name:
             self.metric = metric
 

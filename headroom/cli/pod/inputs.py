@@ -41,11 +41,11 @@ class History(StrEnum):
 
 
 @dataclass(slots=True)
-class MidOffers:
-    """Which nodes offer Mid resources, counted object by object."""
+class MidNodes:
+    """Which nodes have Mid resources, counted object by object."""
 
     nodes: int = 0  # all nodes
-    offering: int = 0  # those that offer any
+    publishing: int = 0  # those that have any
     told: dict[str, list[str]] = field(default_factory=dict)
     """What the manager says of a node, in one word (reason of the condition MidPublished) -> these nodes."""
     messages: dict[str, str] = field(default_factory=dict)  # the same word -> the sentence of the first of these nodes
@@ -54,7 +54,7 @@ class MidOffers:
         """Count a Node."""
         allocatable = (node.get("status") or {}).get("allocatable") or {}
         self.nodes += 1
-        self.offering += any(value(allocatable.get(name, 0)) > 0 for name in (MID_CPU, MID_MEMORY))
+        self.publishing += any(value(allocatable.get(name, 0)) > 0 for name in (MID_CPU, MID_MEMORY))
 
     def put_node_metric(self, metric: Json) -> None:
         """Take what the manager says of a node."""
@@ -83,7 +83,7 @@ class PodSeen:
     simulation: Simulation | None = None
     """What the scheduler's plugins say of it now, as if it were pending; None of a pod that has ended."""
     chosen: Chosen | None = None  # the profile of these plugins
-    offers: MidOffers | None = None  # which nodes offer Mid resources; None of a pod that has ended
+    mid_nodes: MidNodes | None = None  # which nodes have Mid resources; None of a pod that has ended
     notes: tuple[str, ...] = field(default=())  # what could not be read
 
     @property

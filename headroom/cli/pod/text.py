@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from crds.priority import PriorityBand
-from headroom.cli.pod.inputs import History, MidOffers, PodSeen, State
+from headroom.cli.pod.inputs import History, MidNodes, PodSeen, State
 from headroom.cli.quota import explain_text as quota_text
 from headroom.cli.top.pods import workload
 from manager.mid.explanation import amounts
@@ -83,26 +83,26 @@ def _nowhere(seen: PodSeen) -> Iterator[str]:
     else:
         scheduler = seen.simulation.scheduler_name if seen.simulation else "its scheduler"
         yield f"Scheduler {scheduler} has not said anything of it yet: does it run?"
-    if seen.is_mid and seen.offers is not None:
-        yield _offers(seen.offers)
+    if seen.is_mid and seen.mid_nodes is not None:
+        yield _mid_nodes(seen.mid_nodes)
 
 
-def _offers(offers: MidOffers) -> str:
-    """How many nodes offer what a Mid pod asks for; where none does, why, and what says more."""
-    if offers.offering:
+def _mid_nodes(mid_nodes: MidNodes) -> str:
+    """How many nodes have what a Mid pod asks for; where none does, why, and what says more."""
+    if mid_nodes.publishing:
         return (
-            f"{offers.offering} of {offers.nodes} nodes offer Mid resources: `kubectl headroom top nodes` shows how "
-            "much, and how much of that is taken."
+            f"{mid_nodes.publishing} of {mid_nodes.nodes} nodes have Mid resources: `kubectl headroom top nodes` shows "
+            "how much, and how much of that is taken."
         )
-    nobody = f"No node of {offers.nodes} offers Mid resources"
-    reason = offers.commonest
+    nobody = f"No node of {mid_nodes.nodes} has Mid resources"
+    reason = mid_nodes.commonest
     if not reason:
         return f"{nobody}, and the manager has said nothing of any: `kubectl headroom doctor` looks why."
-    of = offers.told[reason]
-    message = offers.messages[reason]
+    of = mid_nodes.told[reason]
+    message = mid_nodes.messages[reason]
     because = f"{reason}: {message.rstrip('.')}" if message else reason
     return (
-        f"{nobody}. The commonest reason ({len(of)} of {offers.nodes}) is {because}. `kubectl headroom explain node "
+        f"{nobody}. The commonest reason ({len(of)} of {mid_nodes.nodes}) is {because}. `kubectl headroom explain node "
         f"{min(of)}` says more."
     )
 
@@ -159,10 +159,10 @@ def _use(seen: PodSeen) -> Iterator[str]:
         started = f"; it started {amounts.age(seen.age_seconds)} ago" if seen.age_seconds is not None else ""
         yield (
             f"It is cold: until it has been watched for {amounts.age(seen.cold_start_seconds)} "
-            f"(coldStartPeriodSeconds), it counts at its request, and nothing of that is resold{started}."
+            f"(coldStartPeriodSeconds), it counts at its request, and nothing of that is reclaimed{started}."
         )
     elif seen.history is History.WARM:
-        yield "Its history is long enough: what it requests and is not predicted to use may be sold as Mid resources."
+        yield "Its history is long enough: what it requests and is not predicted to use may be published as Mid."
 
 
 def _node(seen: PodSeen) -> Iterator[str]:
@@ -174,7 +174,7 @@ def _node(seen: PodSeen) -> Iterator[str]:
         return
     deficit = node.result.deficit
     if not deficit:
-        yield f"Node {node.node} offers what its Mid pods requested."
+        yield f"Node {node.node} has what its Mid pods requested."
         return
     short = amounts.pair(deficit.cpu, deficit.memory)
     mode = node.eviction.mode if node.eviction is not None else "off"
@@ -183,7 +183,7 @@ def _node(seen: PodSeen) -> Iterator[str]:
         "dry-run": "it would be evicted if that lasts and midEviction.mode were on",
     }.get(mode, "but midEviction.mode is off")
     fate = goes if seen.would_be_evicted else "others go before it"
-    yield f"Node {node.node} has sold {short} more than may be sold now: {fate}."
+    yield f"Node {node.node} has published {short} more than may be published now: {fate}."
 
 
 def _plugins(seen: PodSeen) -> Iterator[str]:

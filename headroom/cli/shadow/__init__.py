@@ -1,1 +1,1 @@
-"""`kubectl headroom shadow`: what nodes in shadow mode would have sold."""
+"""`kubectl headroom shadow`: what nodes in shadow mode would have published."""

@@ -1,4 +1,4 @@
-"""The accounts of nodes in shadow mode as rows: what each would have sold, and how often that was too much."""
+"""The accounts of nodes in shadow mode as rows: what each would have published, and how often that was too much."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ COLUMNS: Final = (
     Column("NODE"),
     Column("SINCE", ">"),
     Column("OBSERVED", ">"),
-    Column("WOULD OFFER", ">"),
+    Column("WOULD PUBLISH", ">"),
     Column("MEAN", ">"),
     Column("TOO MUCH CPU", ">"),
     Column("MEMORY", ">"),
@@ -34,8 +34,8 @@ class Account:
     age_seconds: float | None  # how long ago that is [s]
     written_seconds: float | None  # how long ago it was written [s]
     observed: int  # for how long reports could judge [s]
-    offered: Amount  # what would be offered now; None where the Node would not have the resources
-    mean: Amount  # mean of what would have been offered in the observed time
+    offered: Amount  # what would be published now; None where the Node would not have the resources
+    mean: Amount  # mean of what would have been published in the observed time
     too_much: Amount  # for how much of that time it was too much: seconds, in place of amounts [s]
     worst: Amount  # by how much at worst
 

@@ -1,4 +1,4 @@
-"""`kubectl headroom shadow`: what nodes in shadow mode would have sold."""
+"""`kubectl headroom shadow`: what nodes in shadow mode would have published."""
 
 from typing import Any, Final
 

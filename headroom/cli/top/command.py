@@ -34,7 +34,7 @@ class Place:
 async def nodes(
     api: kube.ApiServer, only: str | None, output: str, order: str = "name", labels: str | None = None
 ) -> None:
-    """Print what nodes use and sell.
+    """Print what nodes use and publish.
 
     Args:
         api: the cluster.

@@ -1,4 +1,4 @@
-"""`kubectl headroom top nodes`: what each node uses, what Prod will need, and what of the rest is sold."""
+"""`kubectl headroom top nodes`: what each node uses, what Prod will need, and what of the rest is published."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ COLUMNS: Final = (
     Column("PODS", ">", wide=True),
 )
 READY: Final = "ready"  # what a report's prediction is called that can be acted on
-EXPIRED: Final = "expired"  # what a report's prediction is called that is too old to count: nothing is sold by it
+EXPIRED: Final = "expired"  # what a report's prediction is called that is too old to count: nothing is published by it
 _EXPIRED_SECONDS: Final = (DEFAULTS.degrade_time_minutes or 0) * 60
 """A report older than this does not count, unless the manager says that it does. [s]"""
 _LATE_REPORTS: Final = 3
@@ -56,7 +56,7 @@ class NodeRow:
 
     @property
     def waste(self) -> Amount:
-        """What Prod pods requested, are not predicted to need, and nobody is offered; None before that is predicted."""
+        """What Prod pods requested, are not predicted to need, and is not published; None before that is predicted."""
         peak = self.report.prod_peak if self.report.prediction == READY else Amount()
         return Amount(
             _wasted(self.prod_requested.cpu_milli, peak.cpu_milli, self.mid.cpu_milli),
@@ -248,7 +248,7 @@ def cells(row: NodeRow) -> Row:
 
 
 def _shown_requests(row: NodeRow) -> Amount:
-    """Nothing where the node neither sells Mid resources nor has any pod that bought some."""
+    """Nothing where the node neither publishes Mid resources nor has any pod that requested some."""
     return row.mid_requested if row.mid != Amount() or row.mid_requested != Amount(0, 0) else Amount()
 
 

@@ -3,9 +3,9 @@
     kind, version       "NodeExplanation", 1
     node                name
     published, calculated, desired, requested, deficit
-                        {"cpuMilli", "memoryBytes"}: on the Node; what may be sold; what the Node should offer (null: no
-                        such resources); what running Mid pods bought; what of it may not be sold
-    degraded            {"reason", "message"} when nothing may be sold whatever the numbers, else null
+                        {"cpuMilli", "memoryBytes"}: on the Node; what may be published; what the Node should have
+                        (null: no such resources); what running Mid pods requested; what of it may not be published
+    degraded            {"reason", "message"} when nothing may be published whatever the numbers, else null
     excluded            why the manager leaves this node alone, or null
     notes               sentences, most important first
     next                per resource {"resource", "action": nothing | write | hold | wait, "offered", "desired",

@@ -36,7 +36,7 @@ class Eviction:
 
 
 def of(facts: NodeInputs, result: Result, strategy: ColocationStrategy, pods: Sequence[PodInputs]) -> Eviction | None:
-    """What eviction makes of a node; None where nothing is sold beyond what may be."""
+    """What eviction makes of a node; None where nothing is published beyond what may be."""
     if not result.deficit:
         return None
     settings = EvictionSettings.of(strategy)

@@ -27,7 +27,7 @@ from manager.node_metric import ManagedFields
 Json = Mapping[str, Any]
 
 ENABLED: Final = "colocation were enabled"
-"""What would have to be different on a node whose strategy sells nothing."""
+"""What would have to be different on a node whose strategy publishes nothing."""
 FRESH: Final = "the report still counted"
 """What would have to be different where the report or the prediction is too old."""
 _EXPIRED: Final = frozenset({"ReportExpired", "PredictionExpired"})
@@ -81,7 +81,7 @@ class Explanation:
     unless: str
     """What keeps the numbers from deciding: "colocation were enabled" would let them; empty where nothing does."""
     published: Measured
-    """What the Node offers now; None where it has no such resource."""
+    """What the Node has now; None where it has no such resource."""
     steps: tuple[Step, ...]
     """What the manager does next, per resource."""
     report: Report
@@ -89,7 +89,7 @@ class Explanation:
     status: Json
     """Status of the NodeMetric; empty where there is none or it cannot be read."""
     mid_pods: tuple[PodInputs, ...]
-    """The pods that bought Mid resources here."""
+    """The pods that requested Mid resources here."""
     eviction: Eviction | None
     """What eviction makes of a deficit; None where there is none."""
     what_if: WhatIf | None = None
@@ -99,7 +99,7 @@ class Explanation:
 
     @property
     def desired(self) -> Mapping[Resource, int | None]:
-        """What the Node should offer; None for no such resource. [milli-cores, bytes]"""
+        """What the Node should have; None for no such resource. [milli-cores, bytes]"""
         return explain_next.desired(self.result, self.facts.strategy)
 
     @property

@@ -80,7 +80,7 @@ def _manager(explanation: Explanation) -> Iterator[str]:
 
 
 def _steps(explanation: Explanation) -> Iterator[str]:
-    """Why the Node offers something else than it should, and what follows."""
+    """Why the Node has something else than it should, and what follows."""
     for step in explanation.steps:
         if step.reason and explanation.what_if:
             yield f"then: {step.reason}"
@@ -117,7 +117,7 @@ def _eviction(explanation: Explanation) -> Iterator[str]:
 
 def _unproven(explanation: Explanation) -> str:
     if not explanation.facts.strategy.enabled:
-        return "this node sells nothing"
+        return "this node publishes nothing"
     return "mode is shadow" if explanation.facts.strategy.shadow else "no fresh report proves that anything is short"
 
 

@@ -42,7 +42,7 @@ _TO_BE_MENDED: Final = {each: PublishedAmount(None, consistent=False) for each i
 
 
 def desired(result: Result, strategy: StrategyInputs) -> dict[Resource, int | None]:
-    """What the manager would write to a Node whose numbers are unusable: what it should offer, None for no such key."""
+    """What the manager would write to a Node whose numbers are unusable: what it should have, None for no such key."""
     return dict(decide(_TO_BE_MENDED, result.desired, strategy, PublishState(), 0.0).writes)
 
 
@@ -83,7 +83,9 @@ def steps(
             action = Action.NOTHING
         reason = _reason(action, resource, offers[resource], wanted[resource], strategy)
         if action is not Action.WRITE and resource in decision.writes:
-            reason += f"; up to {_shown(resource, decision.writes[resource])} at once, since running Mid pods bought it"
+            reason += (
+                f"; up to {_shown(resource, decision.writes[resource])} at once, since running Mid pods requested it"
+            )
         found.append(Step(resource, action, offers[resource].amount, wanted[resource], within, reason))
     return tuple(found)
 
@@ -93,7 +95,7 @@ def _reason(
 ) -> str:
     if action is Action.NOTHING:
         return ""
-    change = f"the Node offers {_shown(resource, offer.amount)} and should offer {_shown(resource, wanted)}"
+    change = f"the Node has {_shown(resource, offer.amount)} and should have {_shown(resource, wanted)}"
     return f"{TITLES[resource]}: {change}: {_when(action, resource, offer, wanted, strategy)}"
 
 

@@ -2,7 +2,7 @@
 
 
 def waste(requested: float | None, peak: float | None, offered: float | None) -> float | None:
-    """What Prod pods requested, are not predicted to need, and nobody is offered: max(requested - peak - offered, 0).
+    """What Prod pods requested, are not predicted to need, and is not published: max(requested - peak - offered, 0).
 
     10 requested, 4 predicted, 5 offered: 1 is wasted.
     None where it cannot be told, as of a peak that cannot be acted on. In the unit of what was given.

@@ -1,4 +1,4 @@
-"""mid_resource: what a node may sell, when a report is too old, when a Node is written.
+"""mid_resource: what a node may publish, when a report is too old, when a Node is written.
 
 The peer has no floor, no hold of increases and no colocation that a plugin must ask for: all three are out of the way
 here. Pods without a node run on the vector's. The Batch resources stand for Mid's where only they are given, since the

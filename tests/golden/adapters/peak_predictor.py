@@ -1,4 +1,4 @@
-"""peak_predictor: Koordinator's rule for what can be resold, and what is learned in a training round."""
+"""peak_predictor: Koordinator's rule for what can be reclaimed, and what is learned in a training round."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

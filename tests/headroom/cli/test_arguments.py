@@ -97,7 +97,7 @@ def test_shortest_interval() -> None:
 
 
 def test_what_if_is_for_nodes() -> None:
-    """--set tries what a node would sell; with a pod it is refused before anything is asked."""
+    """--set tries what a node would publish; with a pod it is refused before anything is asked."""
     options = arguments.parser().parse_args(["explain", "pod", "a", "--set", "enable=true"])
     with pytest.raises(CommandError, match="not a pod: explain node"):
         commands.COMMANDS["explain"](options)

@@ -37,12 +37,12 @@ def text(explanation: Explanation) -> str:
 
 @pytest.mark.parametrize("node", ["web-1", "web-2", "web-3"])
 def test_explain_text(node: str) -> None:
-    """The whole text for a node that sells, one whose report is too old, and one that has not reported."""
+    """The whole text for a node that publishes, one whose report is too old, and one that has not reported."""
     assert text(explained(node)) == golden(f"explain_{node}.txt")
 
 
 def test_disabled_node_shows_offer() -> None:
-    """Where colocation is off, the terms say what would be sold if it were on."""
+    """Where colocation is off, the terms say what would be published if it were on."""
     explanation = explained("web-1", config='{"midUnallocatedPercent": 50}')
     assert explanation.would_be is not None
     assert explanation.would_be.calculated.cpu == 7000
@@ -52,7 +52,7 @@ def test_disabled_node_shows_offer() -> None:
 
 
 def test_expired_report_shows_its_numbers() -> None:
-    """Where a report is too old, the lines say what it would allow if it still counted, and nothing is sold."""
+    """Where a report is too old, the lines say what it would allow if it still counted, and nothing is published."""
     explanation = explained("web-1", now=NOW + 86400)
     assert explanation.result.calculated.cpu == 0
     assert "If the report still counted: CPU" in text(explanation)
@@ -93,7 +93,7 @@ def test_bad_config_keeps_last_good() -> None:
 
 
 def test_bad_config_without_good_one() -> None:
-    """When there never was a good one, the defaults are in force, which sell nothing."""
+    """When there never was a good one, the defaults are in force, which publish nothing."""
     explanation = explained("web-1", config="{")
     assert explanation.result.degraded is not None
     assert any(note.endswith("the defaults are in force until it is mended") for note in findings(explanation))
@@ -187,7 +187,7 @@ def test_usage_with_the_prediction_has_its_age() -> None:
 
 
 def test_shadow_account_is_shown() -> None:
-    """A node in shadow mode shows what it would have sold, and how often that would have been too much."""
+    """A node in shadow mode shows what it would have published, and how often that would have been too much."""
     account = {
         "since": "2026-11-20T12:01:00Z",
         "time": "2026-11-21T11:55:00Z",
@@ -198,7 +198,7 @@ def test_shadow_account_is_shown() -> None:
         "worstExcess": {"cpu": "500m", "memory": "0"},
     }
     explanation = explained("web-1", "mode=shadow", shadow=from_json(ShadowAccount, account))
-    _, _, section = text(explanation).partition("What shadow mode would have sold\n")
+    _, _, section = text(explanation).partition("What shadow mode would have published\n")
     row = section.splitlines()[1].split()
     assert row[:2] == ["web-1", "24h"]
     assert "1.0%" in row
@@ -255,7 +255,7 @@ def test_json_of_degraded_node() -> None:
 
 
 def test_old_clock_degrades() -> None:
-    """Seen a day later, the same objects sell nothing, and the report's age says why."""
+    """Seen a day later, the same objects publish nothing, and the report's age says why."""
     explanation = explained("web-1", now=NOW + 86400)
     assert explanation.result.degraded is not None
     assert explanation.result.degraded.reason == "ReportExpired"

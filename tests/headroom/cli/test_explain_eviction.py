@@ -7,7 +7,7 @@ from tests.headroom.cli.recording import NOW, Json, explained, named
 
 NONE_UNALLOCATED = "midUnallocatedPercent=0"
 SHORT = "midCPUThresholdPercent=10"
-"""Leaves 1500m to sell on web-1, where Mid pods bought 3000m."""
+"""Leaves 1500m to publish on web-1, where Mid pods requested 3000m."""
 
 
 def mid_pod(name: str, cpu: str, **metadata: Any) -> Json:  # noqa: ANN401 - metadata of a pod
@@ -24,7 +24,7 @@ def deficits(*settings: str, pods: tuple[Json, ...] = ()) -> list[str]:
 
 
 def test_no_deficit_no_word() -> None:
-    """Where nothing is sold beyond what may be, eviction is no topic."""
+    """Where nothing is published beyond what may be, eviction is no topic."""
     assert deficits() == []
     assert as_json(explained("web-1"))["eviction"] is None
 
@@ -34,7 +34,7 @@ def test_victims_are_named_in_order() -> None:
     young = mid_pod("young", "1000", creationTimestamp="2026-11-21T11:59:00Z")
     old = mid_pod("old", "1000", creationTimestamp="2026-11-20T11:59:00Z")
     (said,) = deficits(SHORT, "midEviction.afterSeconds=60", pods=(old, young))
-    # 5000m bought, 1500m may be sold: 1000m, then 3000m by the report, which is younger than `old`
+    # 5000m requested, 1500m may be published: 1000m, then 3000m by the report, which is younger than `old`
     order = [said.index(name) for name in ("shop/young", "shop/nightly-report") if name in said]
     assert order == sorted(order)
     assert len(order) == 2
@@ -51,7 +51,7 @@ def test_mode_on_evicts() -> None:
 
 def test_unproven_deficit_evicts_nobody() -> None:
     """A deficit that follows from a report that is missing, or from colocation being disabled, evicts nobody."""
-    assert deficits("enable=false") == ["deficit: this node sells nothing, so no Mid pod is evicted"]
+    assert deficits("enable=false") == ["deficit: this node publishes nothing, so no Mid pod is evicted"]
     assert deficits(SHORT, "mode=shadow") == ["deficit: mode is shadow, so no Mid pod is evicted"]
     late = findings(explained("web-1", now=NOW + 86400))
     assert "deficit: no fresh report proves that anything is short, so no Mid pod is evicted" in late
@@ -61,7 +61,7 @@ def test_unproven_deficit_evicts_nobody() -> None:
 
 
 def test_pods_on_their_way_out_count() -> None:
-    """Pods that are terminating give back what they bought, and are not named again."""
+    """Pods that are terminating give back what they requested, and are not named again."""
     leaving = mid_pod("leaving", "2000", deletionTimestamp="2026-11-21T12:00:50Z")
     (said,) = deficits("midCPUThresholdPercent=20", pods=(leaving,))
     assert said == "deficit: Mid pods that are on their way out end it"
@@ -77,7 +77,7 @@ def test_spared_pods_say_why() -> None:
 
 
 def test_json_of_eviction() -> None:
-    """For programs: mode, proof, and every pod with its priority and what it bought."""
+    """For programs: mode, proof, and every pod with its priority and what it requested."""
     eviction = as_json(explained("web-1", SHORT))["eviction"]
     assert eviction["mode"] == "dry-run"
     assert eviction["proven"] is True

@@ -13,8 +13,8 @@ from tests.headroom.cli.recording import NOW, Json, explained, named
 ENABLED = '{"enable": true, "midUnallocatedPercent": 50}'
 
 
-def offering(cpu: str | None, memory: str | None = "23Gi", *, capacity: str | None = "same") -> Json:
-    """Node web-1, offering this; calculated are 7000m and 23 Gi."""
+def publishing(cpu: str | None, memory: str | None = "23Gi", *, capacity: str | None = "same") -> Json:
+    """Node web-1, with these Mid resources; calculated are 7000m and 23 Gi."""
     node = named("nodes", "web-1")
     for part, amount in (("allocatable", cpu), ("capacity", cpu if capacity == "same" else capacity)):
         for name, number in ((names.MID_CPU, amount), (names.MID_MEMORY, memory)):
@@ -42,27 +42,31 @@ def cpu(explanation: Explanation) -> tuple[Action, float | None]:
 @pytest.mark.parametrize(
     ("node", "expected", "says"),
     [
-        (offering("7000"), (Action.NOTHING, None), ""),
+        (publishing("7000"), (Action.NOTHING, None), ""),
         (
-            offering(None),
+            publishing(None),
             (Action.WRITE, 0.0),
-            "the Node offers nothing and should offer 7000m: it appears within seconds",
+            "the Node has nothing and should have 7000m: it appears within seconds",
         ),
-        (offering("8000"), (Action.WRITE, 0.0), "a decrease is written at once"),
-        (offering("7000", capacity="6000"), (Action.WRITE, 0.0), "capacity and allocatable disagree"),
-        (offering("1000"), (Action.HOLD, 120.0), "; up to 3000m at once, since running Mid pods bought it"),
-        (offering("3000"), (Action.HOLD, 120.0), "is written when it has held 120s (midIncreaseHoldSeconds)"),
+        (publishing("8000"), (Action.WRITE, 0.0), "a decrease is written at once"),
+        (publishing("7000", capacity="6000"), (Action.WRITE, 0.0), "capacity and allocatable disagree"),
+        (publishing("1000"), (Action.HOLD, 120.0), "; up to 3000m at once, since running Mid pods requested it"),
+        (publishing("3000"), (Action.HOLD, 120.0), "is written when it has held 120s (midIncreaseHoldSeconds)"),
         # 7050 -> 7000 is less than 1 %, and the last write was a minute ago
         (
-            written(offering("7050"), 40),
+            written(publishing("7050"), 40),
             (Action.WAIT, 260.0),
             "so small a decrease is written when nothing was written",
         ),
-        (written(offering("7050"), 60), (Action.WAIT, 240.0), "for 300s (updateTimeThresholdSeconds)"),
-        (offering("7050"), (Action.WRITE, 0.0), "written now, since nothing was written for 300s"),
+        (written(publishing("7050"), 60), (Action.WAIT, 240.0), "for 300s (updateTimeThresholdSeconds)"),
+        (publishing("7050"), (Action.WRITE, 0.0), "written now, since nothing was written for 300s"),
         # 6800 -> 7000 is less than resourceDiffThreshold: it waits for both
-        (written(offering("6800"), 40), (Action.WAIT, 260.0), "so small an increase is written when it has held 120s"),
-        (offering("6800"), (Action.HOLD, 120.0), "so small an increase is written when it has held 120s"),
+        (
+            written(publishing("6800"), 40),
+            (Action.WAIT, 260.0),
+            "so small an increase is written when it has held 120s",
+        ),
+        (publishing("6800"), (Action.HOLD, 120.0), "so small an increase is written when it has held 120s"),
     ],
 )
 def test_next_step(node: Json, expected: tuple[Action, float | None], says: str) -> None:
@@ -74,15 +78,15 @@ def test_next_step(node: Json, expected: tuple[Action, float | None], says: str)
 
 
 def test_resources_go_when_disabled() -> None:
-    """Where nothing may be sold, the resources are taken away."""
-    found = explained("web-3", node={**offering("7000"), "metadata": {"name": "web-3"}})
+    """Where nothing may be published, the resources are taken away."""
+    found = explained("web-3", node={**publishing("7000"), "metadata": {"name": "web-3"}})
     assert cpu(found) == (Action.WRITE, 0.0)
     assert found.steps[0].desired is None
     assert any("it is taken away within seconds" in note for note in findings(found))
 
 
 def test_desired_keeps_what_runs() -> None:
-    """What the Node should offer is not below what running Mid pods bought, even where colocation is off."""
+    """What the Node should have is not below what running Mid pods requested, even where colocation is off."""
     found = explained("web-1", config='{"enable": false}')
     assert desired(found.result, found.facts.strategy) == {Resource.CPU: 3000, Resource.MEMORY: 4 * 2**30}
 
@@ -96,7 +100,7 @@ def test_shadow_takes_resources_away() -> None:
 
 
 def test_excluded_node_is_left_alone() -> None:
-    """Of a node that the manager is told to leave alone nothing is sold, and that comes first."""
+    """Of a node that the manager is told to leave alone nothing is published, and that comes first."""
     found = explained("web-1", exclude_nodes="pool=web")
     assert findings(found)[0].startswith("this node's labels match --exclude-nodes 'pool=web'")
     assert found.excluded

@@ -103,7 +103,7 @@ DISABLED = "Colocation is disabled for this node: set enable to true to publish 
         (
             {"n1": ("NoReport", ""), "n3": ("ColocationDisabled", DISABLED), "n2": ("ColocationDisabled", DISABLED)},
             (
-                "No node of 3 offers Mid resources. The commonest reason (2 of 3) is ColocationDisabled: Colocation is "
+                "No node of 3 has Mid resources. The commonest reason (2 of 3) is ColocationDisabled: Colocation is "
                 "disabled for this node: set enable to true to publish Mid resources. `kubectl headroom explain "
                 "node n2` says more."
             ),
@@ -111,14 +111,14 @@ DISABLED = "Colocation is disabled for this node: set enable to true to publish 
         (
             {"n1": ("NoReport", "")},
             (
-                "No node of 3 offers Mid resources. The commonest reason (1 of 3) is NoReport. `kubectl headroom "
+                "No node of 3 has Mid resources. The commonest reason (1 of 3) is NoReport. `kubectl headroom "
                 "explain node n1` says more."
             ),
         ),
         (
             {},
             (
-                "No node of 3 offers Mid resources, and the manager has said nothing of any: `kubectl headroom doctor` "
+                "No node of 3 has Mid resources, and the manager has said nothing of any: `kubectl headroom doctor` "
                 "looks why."
             ),
         ),
@@ -143,7 +143,7 @@ async def test_mid_pod_that_waits_for_room(capsys: pytest.CaptureFixture[str]) -
         put(api, made)
     await _explain(api, "default", "m")
     out = capsys.readouterr().out
-    assert "- 1 of 5 nodes offer Mid resources: `kubectl headroom top nodes` shows how much" in out
+    assert "- 1 of 5 nodes have Mid resources: `kubectl headroom top nodes` shows how much" in out
     assert "ColocationDisabled" not in out
 
 
@@ -166,16 +166,16 @@ async def test_pod_whose_container_cannot_start(capsys: pytest.CaptureFixture[st
 
 
 async def test_mid_pod(capsys: pytest.CaptureFixture[str]) -> None:
-    """A Mid pod's amounts are its Mid resources, and it says whether its node still offers what it sold."""
+    """A Mid pod's amounts are its Mid resources, and it says whether its node still has what it published."""
     await _explain(_recorded(), "shop", "nightly-report", now=recording.NOW)
     out = capsys.readouterr().out
     assert "- It is a Mid pod (it requests Mid resources)" in out
-    assert "- Node web-1 offers what its Mid pods requested." in out
+    assert "- Node web-1 has what its Mid pods requested." in out
     assert ["mid-cpu", "3000m", "3000m", "2000m", "67%"] in [line.split() for line in out.splitlines()]
 
 
 async def test_mid_pod_in_a_deficit(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where its node has sold too much, a Mid pod says whether it would go."""
+    """Where its node has published too much, a Mid pod says whether it would go."""
     api = _recorded()
     metric = recording.named("nodeMetrics", "web-1")
     metric["status"]["prodReclaimableMetric"] = {"resource": {"resources": {"cpu": "0", "memory": "0"}}}
@@ -187,7 +187,7 @@ async def test_mid_pod_in_a_deficit(capsys: pytest.CaptureFixture[str]) -> None:
     api.put(CONFIG, config)
     await _explain(api, "shop", "nightly-report", now=recording.NOW)
     out = capsys.readouterr().out
-    assert "more than may be sold now: " in out
+    assert "more than may be published now: " in out
     await _explain(api, "shop", "nightly-report", "json", now=recording.NOW)
     assert json.loads(capsys.readouterr().out)["node"]["midDeficit"]["cpuMilli"] == 3000
 

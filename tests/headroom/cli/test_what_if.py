@@ -160,7 +160,7 @@ def test_nothing_tried() -> None:
 
 
 def test_disabled_node_tried_enabled() -> None:
-    """What a node would sell if colocation were enabled there is shown beside nothing, and may be tried further."""
+    """What a node would publish if colocation were enabled there is shown beside nothing, and may be tried further."""
     found = explained("web-1", "enable=true", config='{"midUnallocatedPercent": 50}')
     assert found.before is not None
     assert found.before.result.calculated.cpu == 0

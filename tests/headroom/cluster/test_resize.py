@@ -70,7 +70,7 @@ def test_everybody_counts_so() -> None:
     assert estimate_vector(pod, rules)[rules.resources.index("cpu")] == 1700
     assert (pod_totals(pod, "requests")[0], pod_totals(pod, "limits")[0]) == (2000, 2000)
     pending = resized("64", "2", "2", **DEFERRED)
-    assert pod_ref(pending).requests == {"cpu": 2000}  # what is resold of it
+    assert pod_ref(pending).requests == {"cpu": 2000}  # what is reclaimed of it
     assert PodInputs.from_object(pending).requests.cpu == 64000  # what nobody else may take
 
 

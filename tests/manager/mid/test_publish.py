@@ -135,7 +135,7 @@ def test_write_that_fails_is_made_up_for() -> None:
 
 
 def test_interrupted_increase_begins_anew() -> None:
-    """A rise that falls back to what the Node offers starts to hold again from its next beginning."""
+    """A rise that falls back to what the Node has starts to hold again from its next beginning."""
     first = _decide(10000, 20000)
     back = _decide(10000, 10000, first.state, NOW + 100)
     assert back.state.pending_increases == {}
@@ -196,14 +196,14 @@ def test_repair_is_no_short_cut() -> None:
 
 
 def test_larger_of_two_is_offered() -> None:
-    """A kubelet that zeroed one of the two numbers has not changed what the Node offers."""
+    """A kubelet that zeroed one of the two numbers has not changed what the Node has."""
     zeroed = node(mid=("5000", "1000"))
     zeroed["status"]["allocatable"]["kubernetes.io/mid-cpu"] = "0"
     assert published_amounts(zeroed)[CPU] == PublishedAmount(5000, consistent=False)
 
 
 def test_what_runs_is_restored_at_once() -> None:
-    """A kubelet that zeroed the Node's numbers: what Mid pods bought comes back at once, the rest when it has held."""
+    """A kubelet that zeroed the Node's numbers: what Mid pods requested comes back at once, the rest later."""
     zeroed = {CPU: PublishedAmount(0), MEMORY: PublishedAmount(1000)}
     first = decide(zeroed, Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW, allocated=Amounts(3000, 1000))
     assert first.writes == {CPU: 3000}
@@ -249,7 +249,7 @@ def test_write_is_remembered() -> None:
 
 
 def test_zero_is_a_number() -> None:
-    """A node that may sell nothing offers 0 of both: only a reason that is no arithmetic takes the resources away."""
+    """A node that may publish nothing has 0 of both: only a reason that is no arithmetic takes the resources away."""
     offered = {CPU: PublishedAmount(5000), MEMORY: PublishedAmount(1000)}
     assert decide(offered, Amounts(), STRATEGY, JUST_WRITTEN, NOW).writes == {CPU: 0}
     assert (
@@ -277,12 +277,12 @@ def test_what_comes_back_must_hold() -> None:
     held = _decide(None, 6000, dip.state, NOW + 130)
     assert held.writes == {CPU: 4000, MEMORY: 1000}
     assert not state_after_writes(held, NOW + 130).withdrawn
-    again = _decide(None, 9000, held.state, NOW + 131)  # the write failed, and now more could be sold
+    again = _decide(None, 9000, held.state, NOW + 131)  # the write failed, and now more could be published
     assert again.writes == {CPU: 4000, MEMORY: 1000}
 
 
 def test_disabled_and_enabled_again_is_no_return() -> None:
-    """Whoever enables selling again, meanwhile or afterwards, need not wait."""
+    """Whoever enables publishing again, meanwhile or afterwards, need not wait."""
     gone = decide(
         {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True
     )
@@ -291,7 +291,7 @@ def test_disabled_and_enabled_again_is_no_return() -> None:
 
 
 def test_floor_comes_back_at_once() -> None:
-    """What running Mid pods bought does not wait for a return either."""
+    """What running Mid pods requested does not wait for a return either."""
     gone = decide(
         {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True
     )

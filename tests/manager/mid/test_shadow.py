@@ -1,4 +1,4 @@
-"""What a node in shadow mode would have sold, and how often that would have been too much."""
+"""What a node in shadow mode would have published, and how often that would have been too much."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def test_free_is_what_is_left(the_node: Json, metric: Json, cores: int) -> None:
 
 
 def test_free_without_classes() -> None:
-    """Another agent says no class: what is neither the system's nor of bought Mid counts as above Mid."""
+    """Another agent says no class: what is neither the system's nor of requested Mid counts as above Mid."""
     other = report(usage=("10", "24Gi"), mid=None)
     assert free_for_mid(node_inputs(node(), other)) == Amounts(16000 - 1000 - 9000, (64 - 2 - 22) * GI)
 
@@ -135,7 +135,7 @@ def test_hold_counts() -> None:
 
 
 def test_floor_counts() -> None:
-    """What running Mid pods bought would have stayed on offer."""
+    """What running Mid pods requested would have stayed on offer."""
     floor = Node()
     floor.reconcile(_report("3", "0", age=-60.0), mid_pod("m", cpu="3000", memory="2Gi"))
     assert floor.simulation.published == Amounts(3000, 10 * GI)

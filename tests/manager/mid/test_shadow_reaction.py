@@ -75,7 +75,7 @@ async def world() -> Shadowed:
 
 
 async def test_nothing_reaches_the_node(world: Shadowed) -> None:
-    """The account says what would be sold, and the Node has nothing of it."""
+    """The account says what would be published, and the Node has nothing of it."""
     assert world.offered() == {}
     assert world.api.written("PATCH", "/nodes/") == []
     assert 'headroom_manager_shadow_offered{node="n1",resource="cpu"} 4000.0' in world.metrics()
@@ -200,7 +200,7 @@ async def test_leaving_publishes_at_once(world: Shadowed) -> None:
 
 
 async def test_entering_takes_away(world: Shadowed) -> None:
-    """Mid resources that are on the Node when shadow mode begins are taken away, down to what Mid pods bought."""
+    """Mid resources that are on the Node when shadow mode begins are taken away, down to what Mid pods requested."""
     world.configure(ENABLED)
     await world.reconcile()
     assert world.offered()["cpu"] == "4000"

@@ -41,7 +41,7 @@ class Crowd(World):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def offering(self) -> set[str]:
+    def published(self) -> set[str]:
         """Names of nodes that offer Mid."""
         found = {name: self.api.objects[f"/api/v1/nodes/{name}"] for name in self.names}
         return {name for name, the_node in found.items() if _offers(the_node)}
@@ -70,11 +70,11 @@ async def test_refused_node_stops_no_other(error: Exception, caplog: pytest.LogC
     crowd = Crowd()
     crowd.api.fails["/nodes/n07/"] = error
     await crowd.work()
-    assert crowd.offering() == set(NAMES) - {"n07"}
+    assert crowd.published() == set(NAMES) - {"n07"}
     assert len([line for line in caplog.records if "n07" in line.message]) == 1
     crowd.api.fails.clear()
     await crowd.work(30.0)
-    assert crowd.offering() == set(NAMES)
+    assert crowd.published() == set(NAMES)
 
 
 async def test_tries_are_spaced() -> None:
@@ -94,9 +94,9 @@ async def test_server_may_ask_for_time() -> None:
     await crowd.work()
     crowd.api.fails.clear()
     await crowd.work(19.0)
-    assert crowd.offering() == set()
+    assert crowd.published() == set()
     await crowd.work(1.0)
-    assert crowd.offering() == {"a"}
+    assert crowd.published() == {"a"}
 
 
 async def test_deadline_is_not_put_off() -> None:
@@ -106,12 +106,12 @@ async def test_deadline_is_not_put_off() -> None:
     await crowd.work()
     while crowd.steady.now < 880.0:
         await crowd.work(10.0)
-    assert crowd.offering() == {"a"}
+    assert crowd.published() == {"a"}
     assert crowd.run.context.node_state("a").failures > 9  # the pauses have grown by now
     crowd.run.queue.add_at("a", 890.0)  # a look from which the next try would be after the report has expired
     for _ in range(22):
         await crowd.work(1.0)
-    assert crowd.offering() == set()
+    assert crowd.published() == set()
 
 
 async def test_silence_is_asked_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -124,7 +124,7 @@ async def test_silence_is_asked_once(caplog: pytest.LogCaptureFixture) -> None:
     crowd.api.fails.clear()
     for _ in range(5):
         await crowd.work(1.0)
-    assert crowd.offering() == set(NAMES)
+    assert crowd.published() == set(NAMES)
 
 
 async def test_lost_leadership_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
@@ -136,7 +136,7 @@ async def test_lost_leadership_is_no_failure(caplog: pytest.LogCaptureFixture) -
     assert not [line for line in caplog.records if "a write failed" in line.message]
     crowd.api.fails.clear()
     await crowd.work(1.0)
-    assert crowd.offering() == {"a"}
+    assert crowd.published() == {"a"}
 
 
 async def test_kubelet_wipes_status(caplog: pytest.LogCaptureFixture) -> None:
@@ -154,7 +154,7 @@ async def test_kubelet_wipes_status(caplog: pytest.LogCaptureFixture) -> None:
     assert crowd.told().count("MidContested") == 1
     assert len([line for line in caplog.records if "another writer changes" in line.message]) == 1
     await crowd.work(60.0)
-    assert crowd.offering() == {"a"}
+    assert crowd.published() == {"a"}
 
 
 @pytest.mark.parametrize("config", ['{"enable": false}', '{"enable": true, "mode": "shadow"}'])
@@ -165,9 +165,9 @@ async def test_numbers_of_another_manager(config: str) -> None:
     path, theirs = "/api/v1/nodes/a", node("a", mid=("4000", str(8 * 2**30)))
     nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, theirs))
     await crowd.work()
-    assert (crowd.offering(), crowd.attempts("a")) == (set(), 1)
+    assert (crowd.published(), crowd.attempts("a")) == (set(), 1)
     for _ in range(60):
-        if not crowd.offering():
+        if not crowd.published():
             nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, theirs))
         await crowd.work(2.0)
     timing = crowd.run.context.settings.timing

@@ -126,7 +126,7 @@ class World:
 
 
 def typical(**more: Any) -> World:  # noqa: ANN401 - settings of a World
-    """One node that sells, with two pods of Prod and one of Mid."""
+    """One node that publishes, with two pods of Prod and one of Mid."""
     world = World(**more)
     the_node = node("n1", mid=("4000", "10Gi"))
     prod = [pod(f"web-{index}", {"cpu": "4500m", "memory": "15Gi"}) for index in range(2)]

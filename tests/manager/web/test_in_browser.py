@@ -65,7 +65,7 @@ class Page:
 
 @pytest.fixture(scope="module")
 def page(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """A manager with its page, a node that sells, one that learns, and one whose agent never reported."""
+    """A manager with its page, a node that publishes, one that learns, and one whose agent never reported."""
     home, port = tmp_path_factory.mktemp("ui"), free_port()
     with prepared(cluster, NAMESPACE) as stage:
         ours = stage.config["nodeConfigs"][0]

@@ -12,7 +12,7 @@ from tests.support.objects import mid_pod, node, pod
 
 @pytest.fixture
 def world() -> World:
-    """Four nodes: a sells, b has a large wasted rest, c never reported, d is late and cold."""
+    """Four nodes: a publishes, b has a large wasted rest, c never reported, d is late and cold."""
     world = World()
     world.put(
         node("a", mid=("4000", "10Gi")), metric("a", used=2.0), pod("p", {"cpu": "9"}, on="a"), mid_pod("m", on="a")

@@ -52,7 +52,7 @@ def test_states_of_nodes(change: dict[str, object], state: State) -> None:
 
 
 def test_states_without_an_offer() -> None:
-    """A node that offers nothing says why: it learns, has nothing to sell, was not looked at, or never reported."""
+    """A node that offers nothing says why: it learns, has nothing to publish, was not looked at, or never reported."""
     world = World()
     world.put(node("learns"), metric("learns", ready=False))
     world.put(node("empty"), metric("empty"))
@@ -105,7 +105,7 @@ def test_another_agents_reports_count() -> None:
 
 
 def test_missing_reports_leave_a_gap() -> None:
-    """While reports are missing nothing is drawn as measured; what the Node offers and pods request is known still."""
+    """While reports are missing nothing is drawn as measured; what the Node has and pods request is known still."""
     world = typical()
     world.now += 600
     world.look()

@@ -31,7 +31,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     if len(chosen) < len(wanted):
         left = sorted({name(node) for node in wanted} - {name(node) for node in chosen})
         told = (
-            f"agent.nodeSelector or a taint keeps agents away from {count(len(left), 'node')}, which sell nothing: "
+            f"agent.nodeSelector or a taint keeps agents away from {count(len(left), 'node')}, which publish nothing: "
             f"{named(left)}."
         )
         if chosen:
@@ -159,7 +159,7 @@ def _reports(site: Site, agents: Sequence[_Agent], limit: float) -> Iterator[Fin
         logs = _logs(site.namespace, never[0].pod)
         yield error(f"{count(len(nodes), 'agent')} never reported: {named(nodes)}.", logs, _PAGE, nodes)
     for tell, those, then in (
-        (error, stale, "so old that nothing is sold there"),
+        (error, stale, "so old that nothing is published there"),
         (warning, late, "late, not yet too old"),
     ):
         if those:

@@ -24,7 +24,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     if gone:
         yield error(
             f"The clocks of {count(len(gone), 'node')} are so far behind that reports count as too old and nothing is "
-            f"sold there: {named(_told(gone))}.",
+            f"published there: {named(_told(gone))}.",
             _FIX,
             _PAGE,
             [node for node, _ in gone],

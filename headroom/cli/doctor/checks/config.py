@@ -1,4 +1,4 @@
-"""The colocation config: whether it is in force, what is wrong with it, and whether it sells anything."""
+"""The colocation config: whether it is in force, what is wrong with it, and whether it publishes anything."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
@@ -24,7 +24,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     found = await site.one(CONFIG_MAPS, config)
     if found is None:
         yield info(
-            f"There is no {place}: the defaults apply, and no Mid resources are sold.",
+            f"There is no {place}: the defaults apply, and no Mid resources are published.",
             f"kubectl -n {site.namespace} create configmap {config} --from-literal={CONFIG_MAP_KEY}="
             "'{\"enable\": true}'",
             _PAGE,
@@ -58,17 +58,17 @@ def _faults(judged: Review, place: str, edit: str) -> Iterator[Finding]:
 
 
 def _sells(config: ColocationConfig, place: str, edit: str) -> Finding:
-    """Whether any node may sell anything."""
+    """Whether any node may publish anything."""
     entries = [entry for entry in config.node_configs or () if entry.node_selector is not None]
     if config.enable or any(entry.enable for entry in entries):
         return ok(f"{place} is in force; entries of nodeConfigs: {len(entries)}.")
-    return info(f"{place} is in force and sells nothing: enable is false. Measuring goes on.", edit, _PAGE)
+    return info(f"{place} is in force and publishes nothing: enable is false. Measuring goes on.", edit, _PAGE)
 
 
 async def _instead(site: Site) -> str:
     """What applies in its place."""
     kept = await site.one(CONFIG_MAPS, LAST_GOOD_NAME)
     if kept is None:
-        return "The defaults apply, and nothing is sold."
+        return "The defaults apply, and nothing is published."
     since = (kept["metadata"].get("annotations") or {}).get(ANNOTATION_IN_FORCE_SINCE)
     return f"The last good one stays in force{f', as since {since}' if since else ''}."

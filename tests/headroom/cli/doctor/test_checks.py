@@ -336,7 +336,7 @@ _OVERLAP = """{"nodeConfigs": [
         ('{"nodeConfigs": [{"name": "a", "nodeSelector": {}, "midUnallocatedPercent": "x"}]}', ERROR, "disabled"),
         ('{"enable": true, "somethingElse": 1}', WARNING, "somethingElse"),
         (_OVERLAP, WARNING, "matches 2 nodes (node-1, node-2) too, but"),
-        ('{"enable": false}', INFO, "sells nothing: enable is false"),
+        ('{"enable": false}', INFO, "publishes nothing: enable is false"),
         (None, WARNING, "no such key"),
     ],
 )

@@ -136,7 +136,7 @@ async def test_excluded_nodes() -> None:
     [
         (-45.0, WARNING, "behind, so their reports seem older than they are: node-1 (45 s)"),
         (45.0, WARNING, "ahead, so their reports seem newer than they are: node-1 (45 s)"),
-        (-2000.0, ERROR, "nothing is sold there: node-1 (2000 s)"),
+        (-2000.0, ERROR, "nothing is published there: node-1 (2000 s)"),
     ],
 )
 async def test_clocks(ahead: float, severity: Severity, text: str) -> None:

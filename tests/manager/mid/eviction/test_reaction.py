@@ -27,7 +27,7 @@ async def test_lasting_deficit_evicts() -> None:
 
 
 async def test_arithmetic_is_told() -> None:
-    """The Node and the pod get an event with what was requested, what may be sold, and what is short."""
+    """The Node and the pod get an event with what was requested, what may be published, and what is short."""
     stage = Stage(*three())
     await stage.lasts()
     (note,) = stage.reported("MidPodEvicted")

@@ -88,7 +88,7 @@ def test_own_number_with_mid_label_may_go() -> None:
 
 
 def test_other_pods_never_count() -> None:
-    """Pods that bought no Mid resources, have ended, or are on their way out are not asked."""
+    """Pods that requested no Mid resources, have ended, or are on their way out are not asked."""
     ended = mid("ended")
     ended["status"]["phase"] = "Succeeded"
     pods = facts_of(pod("prod", {"cpu": "4"}), pod("label-only", priority=7000), ended, mid("out", terminating=True))

@@ -34,7 +34,7 @@ def condition(name: str, status: str) -> Json:
 
 
 def test_deficit_is_short() -> None:
-    """4 cores may be sold, 6 are bought: 2 are short, of which a pod on its way out gives 1.5 back."""
+    """4 cores may be published, 6 are requested: 2 are short, of which a pod on its way out gives 1.5 back."""
     found = seen(report(), mid("a", 6000), going=Amounts(1500))
     assert found == Shortage(Amounts(6000), Amounts(4000, 10 * GIBIBYTE), Amounts(1500))
     assert (found.deficit, found.short, found.resources) == (short(2000), short(500), (Resource.CPU,))
@@ -89,7 +89,7 @@ def test_measured_usage_proves_without_prediction() -> None:
 
 
 def test_unmeasured_node_evicts_nobody() -> None:
-    """A report without the node's own usage sells nothing more, but evicts nobody."""
+    """A report without the node's own usage publishes nothing more, but evicts nobody."""
     metric = report(usage=(None, "24Gi"))
     assert calculate(node_inputs(node(), metric, mid("a", 3000))).deficit.cpu == 3000
     found = seen(metric, mid("a", 3000))
@@ -98,7 +98,7 @@ def test_unmeasured_node_evicts_nobody() -> None:
 
 
 def test_unmeasured_mid_usage_counts_as_own() -> None:
-    """Where the usage of Mid pods is not reported, they count as using what they bought."""
+    """Where the usage of Mid pods is not reported, they count as using what they requested."""
     metric = report(usage=("13", "24Gi"), reclaimable=("9", "20Gi"))
     del metric["status"]["prediction"]["classes"][-1]
     found = seen(metric, mid("a", 8000))
@@ -108,7 +108,7 @@ def test_unmeasured_mid_usage_counts_as_own() -> None:
 
 @pytest.mark.parametrize("missing", [("node",), ("sys",), ("node", "sys", "mid")])
 def test_unmeasured_classes_evict_nobody(missing: tuple[str, ...]) -> None:
-    """A fast report without the usage of the node or the system sells nothing more, but evicts nobody."""
+    """A fast report without the usage of the node or the system publishes nothing more, but evicts nobody."""
     metric = report(usage=("13", "24Gi"), reclaimable=("9", "20Gi"))
     classes = metric["status"]["prediction"]["classes"]
     metric["status"]["prediction"]["classes"] = [each for each in classes if each["name"] not in missing]

@@ -1,4 +1,4 @@
-"""Terms of inter-pod anti-affinity: near which pods a pod must not be placed."""
+"""Terms of inter-pod anti-affinity: which pods a pod must not be placed near."""
 
 import json
 from collections.abc import Mapping
@@ -16,9 +16,8 @@ _REMEMBERED_BYTES: Final = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """Some pods, and how near is near."""
+    """Pods that another pod must not be placed near."""
 
-    topology_key: str  # Nodes that have the same value of this label are near each other
     namespaces: frozenset[str]  # pods of these namespaces are meant
     namespace_selector: Json | None  # pods of namespaces with such labels are meant, too; None: no further ones
     selector: Json | None  # pods with such labels are meant; None: no pods at all
@@ -55,7 +54,6 @@ def _read(asked: tuple[str, str]) -> tuple[AffinityTerm, ...]:
     check_pod_terms(terms, "spec.affinity.podAntiAffinity")
     return tuple(
         AffinityTerm(
-            str(term.get("topologyKey") or ""),
             frozenset(term.get("namespaces") or (() if term.get("namespaceSelector") is not None else (namespace,))),
             term.get("namespaceSelector"),
             term.get("labelSelector"),

@@ -16,7 +16,6 @@ class OverMaxUsage:
     """A namespace whose bound pods are charged more than its quota's max."""
 
     quota: Quota  # its quota in force
-    excess: Amounts  # by how much, of which resources. [milli-cores for cpu, else base units]
     pods: Sequence[QuotaPod]
     """The pods that make it so and were bound since the quota was last changed, the least important and last first."""
 
@@ -54,7 +53,7 @@ def over_max_usage(
     for pod in pods:
         if pod.namespace in there and pod.charged:
             there[pod.namespace].append(pod)
-    return [OverMaxUsage(quota, more, _last(there[name], more, since[name])) for name, (quota, more) in over.items()]
+    return [OverMaxUsage(quota, _last(there[name], more, since[name])) for name, (quota, more) in over.items()]
 
 
 def _last(pods: list[QuotaPod], more: Amounts, since: float) -> list[QuotaPod]:

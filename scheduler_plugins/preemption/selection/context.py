@@ -169,7 +169,6 @@ class PreemptionContext:
     cluster: QuotaCluster  # the cluster
     quota: Quota | None  # of the pod's namespace
     own: Amounts  # what the pod asks for together with claims of its namespace (A)
-    everything: Amounts  # the same with claims of all namespaces (B)
     beyond_min: bool
     """Whether the pod's namespace would use more than is guaranteed to it: then it can only take from itself."""
     going: AbstractSet[str]
@@ -214,7 +213,6 @@ class PreemptionContext:
             cluster=cluster,
             quota=quota,
             own=own,
-            everything=everything,
             beyond_min=quota is not None and bool(over_min_with(at_home, quota.min, own)),
             going=going,
             used=used,

@@ -9,7 +9,7 @@ from agent.samples import CPU, Sample
 from agent.tsdb.catalog import Catalog, SeriesSelector
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
-from tests.agent.tsdb.ticks import START
+from tests.agent.tsdb.ticks import START, connection
 
 SETTINGS = StoreSettings(block_ticks=10, memory_ticks=30)
 STEP = 60.0
@@ -90,6 +90,16 @@ def test_series_may_come_back(tmp_path: Path) -> None:
         assert len(store.minutes(CPU, START - 2 * STEP, when + STEP)["back"]) == 80
     with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
         assert store.window(CPU, "back", START - 2 * STEP, when).values.tolist() == [1.0, *[2.0] * 79]
+
+
+def test_unused_layouts_leave_the_file(tmp_path: Path) -> None:
+    """Which series ticks had is forgotten with these ticks, though the very first set of series goes on."""
+    with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
+        for number in range(400):
+            names = ("node", f"short-{number}") if number % 4 == 0 else ("node",)
+            store.append(START + number, [Sample(CPU, name, START + number, 1.0) for name in names])
+            store.maintain(START + number, seconds=1.0)
+        assert connection(store).execute("SELECT count(*) FROM layouts").fetchone()[0] < 20
 
 
 def test_catalog_keeps_what_is_named() -> None:

@@ -9,6 +9,8 @@ from headroom.cluster.shape import check_placed_pod
 from headroom.kube.unreadable_objects import reason
 from headroom.runtime.http import Request
 from scheduler_plugins.extender.debug import NodePage
+from scheduler_plugins.preemption.controller import Controller
+from scheduler_plugins.preemption.hold_reconciler import HoldReconciler
 from tests.scheduler_plugins.objects import NOW, World, node, pod
 from tests.scheduler_plugins.preemption.plays import OURS, Play
 
@@ -61,18 +63,21 @@ async def test_one_pod_does_not_stop_reclaim(monkeypatch: pytest.MonkeyPatch) ->
     assert play.server.evicted == ["a2"]
 
 
-@pytest.mark.parametrize("step", ["_barred", "_like", "_guarded", "_hold"])
-async def test_one_pod_stops_reclaim_at_no_step(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("part", "step"),
+    [(Controller, "_barred"), (Controller, "_like"), (HoldReconciler, "backoff_seconds"), (HoldReconciler, "hold")],
+)
+async def test_one_pod_stops_reclaim_at_no_step(part: type, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is wrong with a pod, at whichever step it shows: room is made for the others, and it is told."""
     play, told = _odd_and_sound(), list[str]()
-    sound = getattr(play.controller, step)
+    sound = getattr(part, step)
 
-    def broken(asked: Any, *rest: Any) -> Any:  # noqa: ANN401
+    def broken(self: Any, asked: Any, *rest: Any) -> Any:  # noqa: ANN401
         if asked.name == "b0":
             raise TypeError("unhashable type: 'dict'")
-        return sound(asked, *rest)
+        return sound(self, asked, *rest)
 
-    monkeypatch.setattr(play.controller, step, broken)
+    monkeypatch.setattr(part, step, broken)
     monkeypatch.setattr(play.controller._recorder, "explain", lambda pod, *said: told.append(f"{pod.name} {said[-1]}"))
     await play.live(3)
     assert play.server.evicted == ["a2"]

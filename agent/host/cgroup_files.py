@@ -8,12 +8,17 @@ from agent.host.procfs import MOST_BYTES, Malformed, number
 FILES: Final[dict[str, dict[int, str]]] = {
     "cpu-usage": {1: "cpuacct.usage", 2: "cpu.stat"},
     "cpu-throttling": {1: "cpu.stat", 2: "cpu.stat"},
+    "cpu-quota": {1: "cpu.cfs_quota_us", 2: "cpu.max"},
+    "cpu-period": {1: "cpu.cfs_period_us", 2: "cpu.max"},
     "memory-stat": {1: "memory.stat", 2: "memory.stat"},
     "memory-usage": {1: "memory.usage_in_bytes", 2: "memory.current"},
+    "memory-limit": {1: "memory.limit_in_bytes", 2: "memory.max"},
 }
 """File name by what is wanted and the cgroup version. Pressure is in ``cpu.pressure`` and so on: with version 2, and
 with version 1 of some distributions."""
 
+UNLIMITED: Final = -1  # what a limit of `max` reads as
+_V1_NO_LIMIT: Final = 0x7FFFFFFFFFFFF000
 _MOST_DIGITS: Final = 20
 
 
@@ -23,6 +28,7 @@ class Throttling:
 
     periods: int  # quota periods in which it was active
     throttled: int  # those of them in which it was held back
+    throttled_nanoseconds: int  # for how long [ns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +65,12 @@ def cpu_usage_nanoseconds(text: str, version: int) -> int:
     return _value(_pairs(text, "cpu.stat"), "usage_usec", "cpu.stat") * 1000
 
 
-def throttling(text: str) -> Throttling:
+def throttling(text: str, version: int) -> Throttling:
     """How often the quota held the cgroup back, from cpu.stat.
 
-    Raises Malformed: a counter is missing: version 2 has none where the cpu controller is not enabled.
+    Raises Malformed: A counter is missing: version 2 has none where the cpu controller is not enabled.
     """
-    return _throttling(_pairs(text, "cpu.stat"))
+    return _throttling(_pairs(text, "cpu.stat"), version)
 
 
 def cpu_counters(text: str) -> tuple[int, Throttling | None]:
@@ -73,7 +79,7 @@ def cpu_counters(text: str) -> tuple[int, Throttling | None]:
     Raises Malformed: A counter is missing.
     """
     pairs = _pairs(text, "cpu.stat")
-    counted = _throttling(pairs) if "nr_periods" in pairs else None
+    counted = _throttling(pairs, 2) if "nr_periods" in pairs else None
     return _value(pairs, "usage_usec", "cpu.stat") * 1000, counted
 
 
@@ -90,6 +96,27 @@ def memory_stat(text: str, version: int) -> MemoryStat:
     return MemoryStat(**found)
 
 
+def memory_bytes(text: str) -> int:
+    """A single amount of memory; no limit reads as `UNLIMITED` [bytes]. Raises Malformed: it is no number."""
+    text = text.strip()
+    amount = UNLIMITED if text == "max" else number(text, "memory amount")
+    return UNLIMITED if amount >= _V1_NO_LIMIT else amount
+
+
+def cpu_quota_microseconds(text: str, version: int) -> int:
+    """CPU quota per period, from cpu.cfs_quota_us or cpu.max; no limit reads as `UNLIMITED` [us].
+
+    Raises Malformed: it is no number.
+    """
+    quota = text.strip() if version == 1 else _two(text)[0]
+    return UNLIMITED if quota in ("max", "-1") else number(quota, "cpu quota")
+
+
+def cpu_period_microseconds(text: str, version: int) -> int:
+    """Length of the quota period, from cpu.cfs_period_us or cpu.max [us]. Raises Malformed: it is no number."""
+    return number(text.strip() if version == 1 else _two(text)[1], "cpu period")
+
+
 def throttled_ratio(before: Throttling, now: Throttling) -> float:
     """Share of the periods since the earlier reading in which the cgroup was held back; 0 if there was no period."""
     periods = now.periods - before.periods
@@ -101,8 +128,10 @@ def cpu_cores(nanoseconds: float, elapsed_seconds: float) -> float:
     return nanoseconds / (elapsed_seconds * 1e9)
 
 
-def _throttling(pairs: dict[str, str]) -> Throttling:
-    return Throttling(_value(pairs, "nr_periods", "cpu.stat"), _value(pairs, "nr_throttled", "cpu.stat"))
+def _throttling(pairs: dict[str, str], version: int) -> Throttling:
+    name, factor = ("throttled_time", 1) if version == 1 else ("throttled_usec", 1000)
+    periods, throttled, time = (_value(pairs, key, "cpu.stat") for key in ("nr_periods", "nr_throttled", name))
+    return Throttling(periods, throttled, time * factor)
 
 
 def _pairs(text: str, file: str) -> dict[str, str]:
@@ -119,3 +148,10 @@ def _value(pairs: dict[str, str], key: str, file: str) -> int:
     if text is None:
         raise Malformed(f"{file} has no {key}")
     return int(text) if len(text) < _MOST_DIGITS else number(text, f"{key} in {file}")
+
+
+def _two(text: str) -> tuple[str, str]:
+    fields = text.split()
+    if len(fields) != 2:  # noqa: PLR2004 - quota and period
+        raise Malformed(f"cpu.max is {text.strip()[:40]!r}, not a quota and a period")
+    return fields[0], fields[1]

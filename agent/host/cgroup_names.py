@@ -13,8 +13,15 @@ BURSTABLE: Final = "Burstable"
 BEST_EFFORT: Final = "BestEffort"
 
 _QOS: Final = {"": GUARANTEED, GUARANTEED: GUARANTEED, BURSTABLE: BURSTABLE, BEST_EFFORT: BEST_EFFORT}
+_RUNTIMES: Final = {"docker": "docker", "containerd": "cri-containerd", "cri-o": "crio", "pouch": "pouch"}
+_SHOWN: Final = 100  # of an id in a message; ids have 64 digits
+_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 _POD_CGROUPFS: Final = re.compile(r"pod([^/\s\ud800-\udfff]+)")  # what is not UTF-8 is no uid
 _POD_SYSTEMD: Final = re.compile(r"(?:.+-)?kubepods(?:-burstable|-besteffort)?-pod([^-/\s\ud800-\udfff]+)\.slice")
+_SCOPE: Final = re.compile(
+    r"(?:docker|cri-containerd|crio|pouch)-(?!conmon-)([0-9a-zA-Z-]+)\.scope|crio-(?!conmon-)([0-9a-zA-Z-]+)"
+)
+_BARE: Final = re.compile(r"(?:crio-)?(?!(?:crio-)?conmon-)([0-9a-zA-Z-]+)")
 KUBEPODS: Final = re.compile(r"kubepods|(?:.+-)?kubepods\.slice")
 """The folder that holds all pods: alone, or below a parent that the systemd driver puts into its name."""
 
@@ -28,6 +35,14 @@ def qos_dir(driver: Driver, qos: str, top: str = "") -> str:
     return f"{top}/{_stem(top)}-{lower}.slice" if driver == SYSTEMD else f"{top}/{lower}"
 
 
+def pod_dir(driver: Driver, qos: str, uid: str, top: str = "") -> str:
+    """Path of a pod's cgroup below the root of a hierarchy; arguments as for `qos_dir`, and the pod's uid."""
+    parent = qos_dir(driver, qos, top)
+    if driver == SYSTEMD:
+        return f"{parent}/{_stem(parent)}-pod{uid.replace('-', '_')}.slice"
+    return f"{parent}/pod{uid}"
+
+
 def pod_uid(name: str, driver: Driver) -> str | None:
     """The uid in the name of a pod's cgroup (the config hash for a static pod); None for other names."""
     if driver == CGROUPFS:
@@ -35,6 +50,24 @@ def pod_uid(name: str, driver: Driver) -> str | None:
         return found[1] if found else None
     found = _POD_SYSTEMD.fullmatch(name)
     return found[1].replace("_", "-") if found else None
+
+
+def container_name(container_id: str, driver: Driver) -> str:
+    """Name of a container's cgroup from its id as in the pod's status (``containerd://…``).
+
+    Raises ValueError: the id has no runtime that we know.
+    """
+    runtime, separator, identifier = container_id.partition("://")
+    if not separator or runtime not in _RUNTIMES or not _ID.fullmatch(identifier):
+        known = ", ".join(_RUNTIMES)
+        raise ValueError(f"not a container id of a runtime that is known ({known}): {container_id[:_SHOWN]!r}")
+    return f"{_RUNTIMES[runtime]}-{identifier}.scope" if driver == SYSTEMD else identifier
+
+
+def container_id(name: str, driver: Driver) -> str | None:
+    """The id in the name of a container's cgroup; None for other names, cri-o's monitor among them."""
+    found = (_BARE if driver == CGROUPFS else _SCOPE).fullmatch(name)
+    return found[found.lastindex or 1] if found else None
 
 
 def driver_of(names: Iterable[str]) -> Driver | None:

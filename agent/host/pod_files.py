@@ -94,7 +94,7 @@ class PodFiles:
         before, self._periods = self._periods, None
         try:
             if self._throttling is not None:
-                now = cgroup_files.throttling(self._throttling.read())
+                now = cgroup_files.throttling(self._throttling.read(), 1)
         except Malformed:
             return Gap.MALFORMED
         except Unreadable as error:

@@ -67,6 +67,14 @@ def busy_ticks(stat: str) -> int:
     return _busy(line.split("\n", 1)[0].split(), "cpu")
 
 
+def busy_ticks_per_cpu(stat: str) -> dict[int, int]:
+    """The same for each CPU by number. Raises Malformed: there is no complete line of any CPU."""
+    lines = [line.split() for line in stat.splitlines() if line.startswith("cpu") and line[3:4].isdigit()]
+    if not lines:
+        raise Malformed("/proc/stat has no line of a CPU")
+    return {number(fields[0][3:], "number of a CPU in /proc/stat"): _busy(fields, fields[0]) for fields in lines}
+
+
 def cpu_count(stat: str) -> int:
     """CPUs that are online: the lines ``cpu0`` and so on."""
     return sum(line.startswith("cpu") and line[3:4].isdigit() for line in stat.splitlines())

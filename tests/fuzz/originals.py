@@ -39,6 +39,7 @@ active_file 4096000
 unevictable 0
 """
 V1_MEMORY_STAT: Final = "cache 4096\nrss 8192\n" + "".join(f"total_{line}\n" for line in V2_MEMORY_STAT.splitlines())
+CPU_MAX: Final = "150000 100000\n"
 
 POD_CGROUPS: Final = (
     "pod0f7b5cd5-2f3a-44b2-9d4e-3c3a0a5f7c11",

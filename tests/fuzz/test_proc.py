@@ -14,6 +14,8 @@ def test_stat(text: str) -> None:
     """/proc/stat gives whole ticks and CPUs, or is malformed by name."""
     ticks = answer_or_refusal(lambda: procfs.busy_ticks(text), Malformed, "/proc/stat")
     assert ticks is None or 0 <= ticks < 5 * LARGEST
+    each = answer_or_refusal(lambda: procfs.busy_ticks_per_cpu(text), Malformed, "/proc/stat")
+    assert each is None or all(0 <= one < 5 * LARGEST for one in each.values())
     assert procfs.cpu_count(text) >= 0
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.host import cgroup_files
-from agent.host.cgroup_files import Throttling
+from agent.host.cgroup_files import UNLIMITED, Throttling
 from agent.host.procfs import Malformed
 
 V2_CPU = "usage_usec 90000\nuser_usec 20000\nsystem_usec 30000\nnr_periods 10\nnr_throttled 2\nthrottled_usec 3\n"
@@ -25,14 +25,14 @@ def test_bad_usage_is_refused(text: str, version: int) -> None:
 
 
 def test_throttling_of_both_versions() -> None:
-    """Both versions count periods alike."""
-    assert cgroup_files.throttling(V2_CPU) == Throttling(10, 2)
-    assert cgroup_files.throttling("nr_periods 1\nnr_throttled 2\nthrottled_time 3\n") == Throttling(1, 2)
+    """Both versions count the same; version 2 in microseconds."""
+    assert cgroup_files.throttling(V2_CPU, 2) == Throttling(10, 2, 3000)
+    assert cgroup_files.throttling("nr_periods 1\nnr_throttled 2\nthrottled_time 3\n", 1) == Throttling(1, 2, 3)
 
 
 def test_counters_of_one_file() -> None:
     """Version 2 has usage and throttling in one file; without the cpu controller it has usage alone."""
-    assert cgroup_files.cpu_counters(V2_CPU) == (90_000_000, Throttling(10, 2))
+    assert cgroup_files.cpu_counters(V2_CPU) == (90_000_000, Throttling(10, 2, 3000))
     assert cgroup_files.cpu_counters("usage_usec 7\n") == (7000, None)
     with pytest.raises(Malformed, match="nr_throttled"):
         cgroup_files.cpu_counters("usage_usec 7\nnr_periods 1\n")
@@ -60,7 +60,7 @@ def test_more_than_any_machine_has(amount: int) -> None:
 def test_uncounted_throttling_is_refused(text: str) -> None:
     """Version 2 without the cpu controller does not count periods: that is no zero."""
     with pytest.raises(Malformed):
-        cgroup_files.throttling(text)
+        cgroup_files.throttling(text, 2)
 
 
 @pytest.mark.parametrize(("text", "version"), [(V2_MEMORY, 2), (V1_MEMORY, 1)])
@@ -80,10 +80,29 @@ def test_bad_memory_is_refused(text: str) -> None:
         cgroup_files.memory_stat(text, 2)
 
 
+def test_limits() -> None:
+    """No limit reads as -1 in both versions."""
+    assert cgroup_files.memory_bytes("max\n") == UNLIMITED
+    assert cgroup_files.memory_bytes(str(0x7FFFFFFFFFFFF000)) == UNLIMITED
+    assert cgroup_files.memory_bytes("1024\n") == 1024
+    assert cgroup_files.cpu_quota_microseconds("max 100000\n", 2) == UNLIMITED
+    assert cgroup_files.cpu_quota_microseconds("-1\n", 1) == UNLIMITED
+    assert cgroup_files.cpu_quota_microseconds("200000 100000", 2) == 200_000
+    assert cgroup_files.cpu_period_microseconds("200000 100000", 2) == 100_000
+    assert cgroup_files.cpu_period_microseconds("100000\n", 1) == 100_000
+
+
+@pytest.mark.parametrize("text", ["not_a_number 100000", "100000", ""])
+def test_bad_quota_is_refused(text: str) -> None:
+    """cpu.max holds a quota and a period."""
+    with pytest.raises(Malformed):
+        cgroup_files.cpu_quota_microseconds(text, 2)
+
+
 def test_throttled_share() -> None:
     """5 of 20 periods: 0.25; no period: not throttled."""
-    assert cgroup_files.throttled_ratio(Throttling(0, 0), Throttling(20, 5)) == 0.25
-    assert cgroup_files.throttled_ratio(Throttling(20, 5), Throttling(20, 5)) == 0
+    assert cgroup_files.throttled_ratio(Throttling(0, 0, 0), Throttling(20, 5, 9)) == 0.25
+    assert cgroup_files.throttled_ratio(Throttling(20, 5, 9), Throttling(20, 5, 9)) == 0
 
 
 def test_cores_from_nanoseconds() -> None:

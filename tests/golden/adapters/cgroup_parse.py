@@ -18,8 +18,31 @@ _MEMINFO_NAMES: Final = {
 }
 
 
+def _pod_cgroup_dir(vector: dict[str, Any]) -> dict[str, Any]:
+    return {"path": cgroup_names.pod_dir(vector["driver"], vector["kubeQOSClass"], vector["podUID"])}
+
+
 def _qos_cgroup_dir(vector: dict[str, Any]) -> dict[str, Any]:
     return {"path": cgroup_names.qos_dir(vector["driver"], vector["kubeQOSClass"])}
+
+
+def _container_name(vector: Mapping[str, Any]) -> str | None:
+    try:
+        return cgroup_names.container_name(vector["containerID"], vector["driver"])
+    except ValueError:
+        return None
+
+
+def _container_dir(vector: dict[str, Any]) -> dict[str, Any]:
+    name = _container_name(vector)
+    runtime = vector["containerID"].partition("://")[0] if name else "unknown"
+    return {"dir": name or "", "error": name is None, "runtime": runtime}
+
+
+def _container_cgroup_dir(vector: dict[str, Any]) -> dict[str, Any]:
+    name = _container_name(vector)
+    path = "" if name is None else _joined(vector["podParentDir"], name)
+    return {"path": path, "error": name is None}
 
 
 def _joined(*parts: str) -> str:
@@ -28,9 +51,46 @@ def _joined(*parts: str) -> str:
     return "/".join([first, *(part.lstrip("/") for part in rest)])
 
 
-def _throttling(text: str, _version: int) -> dict[str, Any]:
-    found = cgroup_files.throttling(text)
-    return {"nrPeriods": found.periods, "nrThrottled": found.throttled}
+def _place(file: str, version: int) -> tuple[str, str]:
+    """Hierarchy and file of the cgroup version, for a file that is named as in version 1."""
+    pressure = [f"{resource}-pressure" for resource in ("cpu", "memory", "io")]
+    found = next((what for what in (*cgroup_files.FILES, *pressure) if place(what, 1)[1] == file), None)
+    if found is None:
+        raise UnsupportedVectorError(f"we do not read {file}")
+    return place(found, version)
+
+
+def _pod_cgroup_file(vector: dict[str, Any]) -> dict[str, Any]:
+    hierarchy, file = _place(vector["resource"], vector["cgroupVersion"])
+    folder = cgroup_names.pod_dir(vector["driver"], vector["kubeQOSClass"], vector["podUID"])
+    return {"path": _joined(vector["cgroupRoot"], hierarchy, folder, file)}
+
+
+def _container_cgroup_file(vector: dict[str, Any]) -> dict[str, Any]:
+    hierarchy, file = _place(vector["resource"], vector["cgroupVersion"])
+    name = _container_name(vector)
+    if name is None:
+        return {"path": "", "error": True}
+    return {"path": _joined(vector["cgroupRoot"], hierarchy, vector["podParentDir"], name, file), "error": False}
+
+
+def _throttling(text: str, version: int) -> dict[str, Any]:
+    found = cgroup_files.throttling(text, version)
+    return {
+        "nrPeriods": found.periods,
+        "nrThrottled": found.throttled,
+        "throttledNanoseconds": found.throttled_nanoseconds,
+    }
+
+
+def _cpu_stat(text: str, version: int) -> dict[str, Any]:
+    found = cgroup_files.throttling(text, version)
+    return {
+        "usageUsec": cgroup_files.cpu_usage_nanoseconds(text, version) // 1000,
+        "nrPeriods": found.periods,
+        "nrThrottled": found.throttled,
+        "throttledUsec": found.throttled_nanoseconds // 1000,
+    }
 
 
 def _memory_stat(text: str, version: int) -> dict[str, Any]:
@@ -46,9 +106,17 @@ def _memory_stat(text: str, version: int) -> dict[str, Any]:
     }
 
 
+def _memory_bytes(text: str, _version: int) -> int:
+    return cgroup_files.memory_bytes(text)
+
+
 _CONTENTS: Final[Mapping[str, tuple[str, Callable[[str, int], Any]]]] = {
+    "cpuQuotaMicroseconds": ("cpu-quota", cgroup_files.cpu_quota_microseconds),
+    "cpuPeriodMicroseconds": ("cpu-period", cgroup_files.cpu_period_microseconds),
     "cpuUsageNanoseconds": ("cpu-usage", cgroup_files.cpu_usage_nanoseconds),
     "cpuThrottling": ("cpu-throttling", _throttling),
+    "memoryUsageBytes": ("memory-usage", _memory_bytes),
+    "memoryLimitBytes": ("memory-limit", _memory_bytes),
     "memoryStat": ("memory-stat", _memory_stat),
 }
 """Resource of the `read` operation -> what we call it, and its parser."""
@@ -63,12 +131,15 @@ def _read(vector: dict[str, Any]) -> dict[str, Any]:
     return _parsed(parse, _file(vector, what), vector["cgroupVersion"])
 
 
+_OF_CPU: Final = frozenset({"cpu-throttling", "cpu-quota", "cpu-period"})
+
+
 def place(what: str, version: int) -> tuple[str, str]:
     """Hierarchy (of version 1 only) and name of a file of a cgroup."""
     resource, _, kind = what.partition("-")
     file = f"{resource}.pressure" if kind == "pressure" else cgroup_files.FILES[what][version]
     first = "memory" if what.startswith("memory") and kind != "pressure" else "cpuacct"
-    return ("cpu" if what == "cpu-throttling" else first) if version == 1 else "", file
+    return ("cpu" if what in _OF_CPU else first) if version == 1 else "", file
 
 
 def _file(vector: Mapping[str, Any], what: str) -> str | None:
@@ -99,10 +170,19 @@ def _parsed(parse: Callable[[str, int], Any], text: str | None, version: int) ->
 
 
 _FIELDS: Final[Mapping[tuple[str, str | None], Callable[[str, int], Any]]] = {
+    ("cpu.max", "quota"): cgroup_files.cpu_quota_microseconds,
+    ("cpu.max", "period"): cgroup_files.cpu_period_microseconds,
     ("cpu.stat", "usageNanoseconds"): cgroup_files.cpu_usage_nanoseconds,
     ("cpu.stat", "throttling"): _throttling,
+    ("cpu.stat", "all"): _cpu_stat,
     ("cpu.stat", None): _throttling,
     ("memory.stat", None): _memory_stat,
+    ("memory.max", None): _memory_bytes,
+    ("memory.current", None): _memory_bytes,
+    ("memory.limit_in_bytes", None): _memory_bytes,
+    ("memory.usage_in_bytes", None): _memory_bytes,
+    ("cpu.cfs_quota_us", None): cgroup_files.cpu_quota_microseconds,
+    ("cpu.cfs_period_us", None): cgroup_files.cpu_period_microseconds,
     ("cpuacct.usage", None): cgroup_files.cpu_usage_nanoseconds,
 }
 """File and field of the `parse` operation -> its parser."""
@@ -143,6 +223,14 @@ def _usage_ticks(vector: dict[str, Any]) -> dict[str, Any]:
     return {"error": ticks is None, "ticks": ticks}
 
 
+def _per_cpu_ticks(vector: dict[str, Any]) -> dict[str, Any]:
+    ticks = _proc_stat(procfs.busy_ticks_per_cpu, vector)
+    return {
+        "error": ticks is None,
+        "ticks": None if ticks is None else {str(number): busy for number, busy in ticks.items()},
+    }
+
+
 def _rate(before: float, now: float, elapsed_seconds: float) -> float | Gap:
     """What the counter grew by per second, by our own rates."""
     rates = Rates(longest_seconds=math.inf, shortest_seconds=0.0)
@@ -165,7 +253,7 @@ def _pod_cpu_usage(vector: dict[str, Any]) -> dict[str, Any]:
 
 def _throttled_ratio(vector: dict[str, Any]) -> dict[str, Any]:
     before, now = (
-        cgroup_files.Throttling(vector[which]["nrPeriods"], vector[which]["nrThrottled"])
+        cgroup_files.Throttling(vector[which]["nrPeriods"], vector[which]["nrThrottled"], 0)
         for which in ("previous", "current")
     )
     return {"ratio": cgroup_files.throttled_ratio(before, now)}
@@ -180,15 +268,27 @@ def _parse_pod_id(vector: dict[str, Any]) -> dict[str, Any]:
     return {"error": found is None, "id": found}
 
 
+def _parse_container_id(vector: dict[str, Any]) -> dict[str, Any]:
+    found = cgroup_names.container_id(vector["basename"], vector["driver"])
+    return {"error": found is None, "id": found}
+
+
 OPERATIONS: Final[Mapping[str, Adapter]] = {
+    "pod_cgroup_dir": _pod_cgroup_dir,
     "qos_cgroup_dir": _qos_cgroup_dir,
+    "container_dir": _container_dir,
+    "container_cgroup_dir": _container_cgroup_dir,
+    "pod_cgroup_file": _pod_cgroup_file,
+    "container_cgroup_file": _container_cgroup_file,
     "read": _read,
     "parse": _parse,
     "meminfo": _meminfo,
     "proc_stat_usage_ticks": _usage_ticks,
+    "proc_stat_per_cpu_ticks": _per_cpu_ticks,
     "node_cpu_usage": _node_cpu_usage,
     "pod_cpu_usage": _pod_cpu_usage,
     "throttled_ratio": _throttled_ratio,
     "detect_driver_from_cgroup_name": _detect_driver,
     "parse_pod_id": _parse_pod_id,
+    "parse_container_id": _parse_container_id,
 }

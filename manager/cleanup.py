@@ -22,7 +22,7 @@ from headroom.runtime.option_types import FILE, NAME, SWITCH
 from headroom.runtime.options import WrongSetting, setting
 from manager import node_metric
 from manager.inputs import PodInputs
-from manager.mid.explanation.managed_fields import sold_by_koordinator
+from manager.mid.explanation.managed_fields import published_by_koordinator
 from manager.mid.publish import published_amounts, status_patch
 from manager.settings import DEFAULT_NAMESPACE, LEASE_NAME, WebhookSettings
 
@@ -101,7 +101,7 @@ async def _published(api: ApiServer) -> Published:
         amounts = {resource: None for resource, each in published_amounts(node).items() if each.amount is not None}
         if not amounts:
             return None
-        return node["metadata"]["name"], None if sold_by_koordinator(node) else status_patch(amounts)
+        return node["metadata"]["name"], None if published_by_koordinator(node) else status_patch(amounts)
 
     def mid_pod(pod: Json) -> tuple[str, str] | None:
         inputs = PodInputs.from_object(pod)

@@ -63,6 +63,11 @@ class ApiError(Exception):
         return self.status == 409  # noqa: PLR2004 - HTTP
 
     @property
+    def other_uid(self) -> bool:
+        """Whether another object has taken the name: the uid that was stated is not its own."""
+        return self.status == 422 and "metadata.uid" in self.message  # noqa: PLR2004 - HTTP
+
+    @property
     def gone(self) -> bool:
         """Whether the resource version or continue token is too old: list again."""
         return self.status == 410  # noqa: PLR2004 - HTTP

@@ -13,12 +13,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from headroom.kube import paths
 from headroom.kube.api import MERGE_PATCH, ApiServer, Json
 from headroom.kube.errors import ApiError, ApiUnavailable
+from headroom.kube.server_clock import micro_time
 from headroom.runtime.backoff import Backoff
 from headroom.runtime.sanitize import printable
 
@@ -194,7 +194,7 @@ class EventRecorder:
         return await self._write_count(series, now)
 
     async def _write_count(self, series: _Series, now: float) -> bool:
-        body = {"series": {"count": series.count, "lastObservedTime": _micro_time(now)}}
+        body = {"series": {"count": series.count, "lastObservedTime": micro_time(now)}}
         try:
             await self._api.patch(series.path, body, content_type=MERGE_PATCH)
         except ApiError as error:
@@ -232,7 +232,7 @@ class EventRecorder:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": f"{_name(regarding)}.{unique}", "namespace": namespace},
-            "eventTime": _micro_time(now),
+            "eventTime": micro_time(now),
             "reportingController": self._component,
             "reportingInstance": self._instance,
             "type": type_,
@@ -251,7 +251,3 @@ def _name(regarding: dict[str, Any]) -> str:
     """The object's name, as far as an Event's name may hold it."""
     name = re.sub(r"[^a-z0-9.-]", "-", str(regarding.get("name", "")).lower())[:_LONGEST_NAME]
     return re.sub(r"[.-]+(?=\.)|(?<=\.)[.-]+", "", name).strip(".-") or "event"
-
-
-def _micro_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -8,14 +8,16 @@ machine) must not write when it resumes, and each write must end before another 
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Protocol, Self
 
 from headroom.kube import paths
 from headroom.kube.api import ApiServer, Json
 from headroom.kube.errors import ApiError, ApiUnavailable
+from headroom.kube.server_clock import micro_time
 from headroom.runtime.clocks import Elapsed
 
 POLL_SECONDS: Final = 2.0
@@ -241,7 +243,7 @@ class LeaderElector:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return micro_time(time.time())
 
 
 class ReadsLeases(Protocol):

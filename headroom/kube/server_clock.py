@@ -3,9 +3,15 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from headroom.runtime.clocks import since_boot
+
+
+def micro_time(seconds: float) -> str:
+    """A time as a MicroTime of the API. [unix s]"""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class ServerClock:

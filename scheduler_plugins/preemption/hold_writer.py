@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from crds import names
 from headroom.kube import STRATEGIC_MERGE_PATCH, ApiError, ApiServer, paths
+from headroom.kube.server_clock import micro_time
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 
-_INVALID: Final = 422
 _ATTEMPTS: Final = 3
 _SECONDS: Final = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -76,8 +76,7 @@ def take(cluster: QuotaCluster, written: Json) -> None:
 
 async def requeue(api: ApiServer, pod: QuotaPod, node: str, now: float) -> Json | None:
     """Have kube-scheduler try a pod again whose room is free, and nominate it to its node again."""
-    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    metadata = {"uid": pod.uid, "annotations": {names.ANNOTATION_SCHEDULING_RETRY: stamp}}
+    metadata = {"uid": pod.uid, "annotations": {names.ANNOTATION_SCHEDULING_RETRY: micro_time(now)}}
     return await _patch(api, pod, {"metadata": metadata, "status": {"nominatedNodeName": node}})
 
 
@@ -87,8 +86,7 @@ async def _patch(api: ApiServer, pod: QuotaPod, body: dict[str, Any]) -> Json | 
         # run any image in anybody's pod.
         found: Json = await api.patch(paths.status(paths.pod(pod.namespace, pod.name)), body, STRATEGIC_MERGE_PATCH)
     except ApiError as error:
-        other = error.status == _INVALID and "metadata.uid" in error.message
-        if error.not_found or error.conflict or other:
+        if error.not_found or error.conflict or error.other_uid:
             return None
         raise
     return found

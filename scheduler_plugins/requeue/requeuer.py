@@ -4,11 +4,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from crds import names
 from headroom.kube import MERGE_PATCH, ApiError, ApiServer, ApiUnavailable, paths
+from headroom.kube.server_clock import micro_time
+from headroom.runtime.backoff import Backoff
 from headroom.runtime.clocks import Clocks
 from headroom.runtime.token_bucket import TokenBucket
 from scheduler_plugins.framework.cycle import Cycle
@@ -24,10 +25,9 @@ MISSING_RIGHT: Final = 'apiGroups: [""], resources: [pods/status], verbs: [patch
 _INTERVAL_SECONDS: Final = 1.0
 _ROUND_SECONDS: Final = 0.1  # a tenth of a core at most: groups that are left are evaluated in the next rounds
 _AT_ONCE: Final = 10
-_FORBIDDEN, _INVALID = 403, 422
+_FORBIDDEN: Final = 403
 _FORBIDDEN_SECONDS: Final = 60.0
-_FIRST_PAUSE_SECONDS: Final = 1.0
-_LONGEST_PAUSE_SECONDS: Final = 30.0
+_PAUSE_SECONDS: Final = (1.0, 30.0)
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Requeuer:
         self._tokens = TokenBucket()
         self._turn = 0
         self._resume_at = float("-inf")
-        self._pause = _FIRST_PAUSE_SECONDS
+        self._unavailable = Backoff(*_PAUSE_SECONDS)
         self._forbidden = False
 
     async def run(self) -> None:
@@ -89,7 +89,7 @@ class Requeuer:
         requeued: list[str] = []
         while chosen and self._clocks.monotonic() >= self._resume_at:
             # After trouble one alone is tried.
-            count = 1 if self._forbidden or self._pause > _FIRST_PAUSE_SECONDS else _AT_ONCE
+            count = 1 if self._forbidden or self._unavailable.failures else _AT_ONCE
             done = await asyncio.gather(*map(self._requeue, chosen[:count]))
             requeued += [entry.key for entry, patched in zip(chosen, done, strict=False) if patched]
             chosen = chosen[count:]
@@ -103,7 +103,7 @@ class Requeuer:
         groups, now, spent = list(self._unschedulable.groups.values()), self._clocks.monotonic(), 0.0
         ready, first = [], self._turn % len(groups)
         for number, group in enumerate(groups[first:] + groups[:first], first + 1):
-            if not group.requeued and now >= group.not_before:
+            if group.pods and not group.requeued and now >= group.not_before:
                 started = time.perf_counter()
                 if self._passes(group, snapshot):
                     ready.append(group)
@@ -142,7 +142,7 @@ class Requeuer:
     async def _requeue(self, entry: UnschedulablePod) -> bool:
         """Patch a pod, unless another one has taken its name; whether that succeeded."""
         namespace, _, name = entry.key.partition("/")
-        entry.retried = datetime.fromtimestamp(self._clocks.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        entry.retried = micro_time(self._clocks.wall())
         body = {"metadata": {"uid": entry.uid, "annotations": {names.ANNOTATION_SCHEDULING_RETRY: entry.retried}}}
         try:
             # By the subresource, which takes annotations, too: the right to patch pods themselves would be the right to
@@ -157,17 +157,18 @@ class Requeuer:
         self._metrics.requeued.inc()
         if self._forbidden:
             _LOG.info("Refused pods are requeued again")
-        self._pause, self._forbidden = _FIRST_PAUSE_SECONDS, False
+        self._unavailable.succeeded()
+        self._forbidden = False
         return True
 
     def _failed(self, entry: UnschedulablePod, error: ApiError | ApiUnavailable) -> str:
         """Handle a patch that did not succeed; the result's name in the metrics."""
         now = self._clocks.monotonic()
         if isinstance(error, ApiUnavailable):
-            self._resume_at = now + (error.retry_after or self._pause)
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+            pause = self._unavailable.failed()
+            self._resume_at = now + (error.retry_after or pause)
             return "unavailable"
-        if error.not_found or (error.status == _INVALID and "metadata.uid" in error.message):
+        if error.not_found or error.other_uid:
             self._unschedulable.forget(entry)
             return "gone" if error.not_found else "changed"
         if error.status == _FORBIDDEN and 'cannot patch resource "pods/status"' in error.message:

@@ -6,12 +6,14 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
+from itertools import takewhile
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crds import names
+from headroom.runtime.backoff import Backoff
 from scheduler_plugins.framework.cycle import Cycle, PluginError
 from scheduler_plugins.snapshot.arrays import Nodes, Snapshot
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -26,8 +28,7 @@ SAMPLE: Final = 100
 _UNANSWERED_SECONDS: Final = 30.0
 _FORGOTTEN_SECONDS: Final = 1800.0
 """kube-scheduler tries every unschedulable pod each five minutes, or as soon after as its queue is that long."""
-_FIRST_BACKOFF_SECONDS: Final = 1.0
-_LONGEST_BACKOFF_SECONDS: Final = 60.0
+_BACKOFF_SECONDS: Final = (1.0, 60.0)
 _LARGEST_WINDOW: Final = 10_000
 _OWN: Final = frozenset(
     {"uid", "key", "node_name", "created", "scheduled_at", "refused_at", "refusal", "fingerprint", "amounts", "facts"}
@@ -87,7 +88,7 @@ class Group:
     requeued: dict[str, float] = field(default_factory=dict)
     """Since when kube-scheduler has been expected to ask about a pod again, by uid. [s, monotonic]"""
     window: int = 1  # how many may be requeued at once [pods]
-    backoff: float = _FIRST_BACKOFF_SECONDS  # how long the next failure keeps the group from being requeued [s]
+    backoff: Backoff = field(default_factory=lambda: Backoff(*_BACKOFF_SECONDS))  # after rounds in vain
     not_before: float = float("-inf")  # none is requeued before [s, monotonic]
     in_vain: bool = False  # whether one of those that were requeued together was refused
     trouble: str = ""  # why it cannot be evaluated
@@ -100,12 +101,12 @@ class Group:
         if self.requeued.pop(uid, None) is None:
             return
         self.in_vain = self.in_vain or placed is False
-        self.backoff = _FIRST_BACKOFF_SECONDS if placed else self.backoff
+        if placed:
+            self.backoff.succeeded()
         if self.requeued:
             return
         if self.in_vain:
-            self.window, self.not_before = 1, now + self.backoff
-            self.backoff = min(2 * self.backoff, _LONGEST_BACKOFF_SECONDS)
+            self.window, self.not_before = 1, now + self.backoff.failed()
         elif placed:
             self.window = min(2 * self.window, _LARGEST_WINDOW)
         self.in_vain = False
@@ -150,7 +151,7 @@ class UnschedulablePods:
         self._tombstones = Tombstones()
         self._rows: dict[str, int] = {}
         self._names: tuple[str, ...] = ()
-        self.pods: dict[str, UnschedulablePod] = {}  # the pods by uid
+        self.pods: dict[str, UnschedulablePod] = {}  # the pods by uid, those that were refused last at the end
         self.groups: dict[GroupKey, Group] = {}  # their groups
         self.overflowed = 0  # how many refusals were not remembered, as there were too many pods
 
@@ -162,6 +163,7 @@ class UnschedulablePods:
         entry = self._put(pod, json_pod, node_set)
         if entry is None:
             return
+        self.pods[entry.uid] = self.pods.pop(entry.uid)
         entry.refused_at, entry.group.nodes = self._clock(), node_set
         entry.group.answered(entry.uid, entry.refused_at, placed=False)
 
@@ -219,10 +221,12 @@ class UnschedulablePods:
         now = self._clock()
         for uid in self.pods.keys() & self._cache.in_flight.keys():
             self.forget(self.pods[uid], placed=True)
-        for entry in list(self.pods.values()):
-            requeued_at = entry.group.requeued.get(entry.uid, now)
-            if now - requeued_at >= _UNANSWERED_SECONDS or now - entry.refused_at >= _FORGOTTEN_SECONDS:
-                self.forget(entry)
+        requeued = (item for group in self.groups.values() for item in group.requeued.items())
+        unanswered = [self.pods[uid] for uid, since in requeued if now - since >= _UNANSWERED_SECONDS]
+        # Of 150,000 pods only the first ones are looked at: requests wait meanwhile.
+        stale = takewhile(lambda entry: now - entry.refused_at >= _FORGOTTEN_SECONDS, self.pods.values())
+        for entry in [*unanswered, *stale]:
+            self.forget(entry)
 
     def forget(self, entry: UnschedulablePod, *, placed: bool = False) -> None:
         """Forget a pod."""

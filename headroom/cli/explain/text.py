@@ -57,7 +57,7 @@ def _answer(explanation: Explanation) -> Section:
         ("on the Node", published.cpu, published.memory, "what pods can request"),
         ("calculated", result.calculated.cpu, result.calculated.memory, "what may be published now"),
         ("desired", wanted[Resource.CPU], wanted[Resource.MEMORY], _why_desired(explanation)),
-        ("requested", result.requested.cpu, result.requested.memory, _buyers(explanation)),
+        ("requested", result.requested.cpu, result.requested.memory, _requesters(explanation)),
         ("deficit", result.deficit.cpu, result.deficit.memory, "requested beyond what may be published"),
     ]
     cells = [
@@ -109,7 +109,7 @@ def _change(resource: Resource, before: int | None, then: int | None) -> str:
     return f"{'+' if difference > 0 else ''}{explain_terms.amount(resource, difference)}"
 
 
-def _buyers(explanation: Explanation) -> str:
+def _requesters(explanation: Explanation) -> str:
     keys = [pod.key for pod in explanation.mid_pods]
     if not keys:
         return "by no Mid pod"

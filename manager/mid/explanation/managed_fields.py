@@ -37,7 +37,7 @@ def written_at(node: Json) -> float | None:
     return max(times, default=None)
 
 
-def sold_by_koordinator(node: Json) -> bool:
+def published_by_koordinator(node: Json) -> bool:
     """Whether Koordinator's manager, and not ours, wrote a Node's Mid resources last."""
     fields = {f"f:{each.mid_name}" for each in Resource}
     entries = [

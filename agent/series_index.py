@@ -19,10 +19,8 @@ CLASS_NAMES: Final[Mapping[PriorityBand, str]] = {
     PriorityBand.FREE: "free",
 }
 """The class that a pod's usage is summed in; pods without a band count as Prod."""
-CLASS_ENTITIES: Final = ("prod", "mid", "batch", "free")
-"""The classes of pods, in the order of the report."""
-FIXED: Final = (NODE, SYS, *CLASS_ENTITIES)
-"""What always has a row, rows 0 to 5."""
+CLASS_ENTITIES: Final = ("prod", "mid", "batch", "free")  # the classes of pods, in the order of the report
+FIXED: Final = (NODE, SYS, *CLASS_ENTITIES)  # what always has a row, rows 0 to 5
 
 _WORKLOAD: Final = "workload:"
 _LONGEST_STEP_SECONDS: Final = 3600.0
@@ -36,10 +34,8 @@ class SeriesEntry:
     row: int
     history_number: int
     """Number of the history in the row: no two were ever the same, so what is saved under it stays its own."""
-    class_name: str = ""
-    """The class that a pod counts to; empty for what is no pod."""
-    workload: str | None = None
-    """A pod's workload, which inherits the row when the pod ends."""
+    class_name: str = ""  # the class that a pod counts to; empty for what is no pod
+    workload: str | None = None  # a pod's workload, which inherits the row when the pod ends
     ended_at: float | None = None
     """Since when a pod is no longer listed, or its workload has none on this node. [s of the index's clock]"""
 
@@ -62,10 +58,8 @@ class MeasuredSeries:
 
     entities: tuple[str, ...]
     rows: IntArray
-    here: BoolArray
-    """Who is here now."""
-    classes: IntArray
-    """Row of the class that each pod counts to; -1 for the node and the system."""
+    here: BoolArray  # who is here now
+    classes: IntArray  # row of the class that each pod counts to; -1 for the node and the system
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +68,7 @@ class SeriesIndexLimits:
 
     grace_seconds: float = 900.0
     """A pod no longer listed keeps its row this long: what it used still belongs to its class's recent sums. [s]"""
-    workload_seconds: float = 7 * 86400.0
-    """A workload without a pod on this node is remembered this long. [s]"""
+    workload_seconds: float = 7 * 86400.0  # a workload without a pod on this node is remembered this long [s]
     workloads: int = 200
     """At most so many workloads without a pod are remembered; the ones longest gone are forgotten first."""
 
@@ -105,8 +98,7 @@ class SeriesIndex:
         self.histories = histories
         self.entries: dict[str, SeriesEntry] = {entity: SeriesEntry(row, row) for row, entity in enumerate(FIXED)}
         self.rows = len(FIXED)
-        self.clock = 0.0
-        """For how long it was kept up to date. [s]"""
+        self.clock = 0.0  # for how long it was kept up to date [s]
         self._next_history = len(FIXED)
         self._updated: float | None = None
         self._evicted_at = 0.0

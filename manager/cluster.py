@@ -34,17 +34,12 @@ class CachedNodeMetric:
 
     uid: str
     version: str
-    managed_fields: ManagedFields
-    """Its spec, and who owns it."""
-    conditions: Mapping[str, CachedCondition]
-    """Those of its conditions that are the manager's, by type."""
-    last_conditions: Mapping[str, CachedCondition]
-    """The same as they last were, also those that are gone."""
-    shadow: Any
-    """Its account of shadow mode, which an earlier version wrote."""
+    managed_fields: ManagedFields  # its spec, and who owns it
+    conditions: Mapping[str, CachedCondition]  # those of its conditions that are the manager's, by type
+    last_conditions: Mapping[str, CachedCondition]  # the same as they last were, also those that are gone
+    shadow: Any  # its account of shadow mode, which an earlier version wrote
     report: NodeReport | None
-    observed_at: ObservedAt
-    """When its times were observed to change, on the clock of `put_node_metric`."""
+    observed_at: ObservedAt  # when its times were observed to change, on the clock of `put_node_metric`
     prediction_summary: PredictionSummary
 
 

@@ -38,13 +38,10 @@ class NodeState:
     """The state of one node between reconciliations."""
 
     publish_state: publish.PublishState = field(default_factory=publish.PublishState)
-    refused_correction: str = ""
-    """A correction of the NodeMetric that had no effect; it is not repeated."""
+    refused_correction: str = ""  # a correction of the NodeMetric that had no effect; it is not repeated
     failures: int = 0
-    term: str = ""
-    """The term as leader that this state belongs to, see `LeaderElector.term`."""
-    resync_at: float = 0.0
-    """When the node is reconciled again, changed or not. [s]"""
+    term: str = ""  # the term as leader that this state belongs to, see `LeaderElector.term`
+    resync_at: float = 0.0  # when the node is reconciled again, changed or not [s]
     _states: _States = field(default_factory=_States)
 
     def state_of(self, kind: type[_State]) -> _State:
@@ -61,19 +58,15 @@ class Context:
     metrics: ManagerMetrics
     cluster: ClusterState = field(default_factory=ClusterState)
     in_force: InForce = field(default_factory=InForce)
-    webhook: "Webhook | None" = None
-    """The admission webhook, where there is one."""
+    webhook: "Webhook | None" = None  # the admission webhook, where there is one
     node_states: defaultdict[str, NodeState] = field(default_factory=lambda: defaultdict(NodeState))
-    progress: Progress = field(default_factory=Progress)
-    """Progress of the manager, for the health pages."""
+    progress: Progress = field(default_factory=Progress)  # progress of the manager, for the health pages
     unreadable_nodes: Unreadable = field(default_factory=lambda: Unreadable("Node", check_node))
     unreadable_node_metrics: Unreadable = field(default_factory=lambda: Unreadable("NodeMetric", check_node_metric))
-    failure_logged_at: dict[str, float] = field(default_factory=dict)
-    """Kind of failure -> when it was last logged. [s]"""
+    failure_logged_at: dict[str, float] = field(default_factory=dict)  # kind of failure -> when it was last logged [s]
     wall: Callable[[], float] = time.time
     """The time by which objects are stamped: from a run's first answer on the API server's. [unix s]"""
-    steady: Callable[[], float] = time.monotonic
-    """A clock that never jumps. [s]"""
+    steady: Callable[[], float] = time.monotonic  # a clock that never jumps [s]
     _states: _States = field(default_factory=_States)
 
     def state_of(self, kind: type[_State]) -> _State:

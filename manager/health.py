@@ -15,16 +15,12 @@ _LATE_HEARTBEAT_SECONDS: Final = 30.0
 class Progress:
     """Progress of the manager. Written by the event loop, read by any thread."""
 
-    heartbeat: float = field(default_factory=time.monotonic)
-    """When the event loop last turned. [monotonic s]"""
-    config_read: bool = False
-    """Whether the ConfigMap has been read, or is known to be absent."""
-    nodes_listed: bool = False
-    """Whether all Nodes have been listed once."""
+    heartbeat: float = field(default_factory=time.monotonic)  # when the event loop last turned [monotonic s]
+    config_read: bool = False  # whether the ConfigMap has been read, or is known to be absent
+    nodes_listed: bool = False  # whether all Nodes have been listed once
     node_metrics: WatchHealth = field(default_factory=WatchHealth)
     pods: WatchHealth = field(default_factory=WatchHealth)
-    trouble: str = ""
-    """What blocks the manager; empty when nothing does."""
+    trouble: str = ""  # what blocks the manager; empty when nothing does
     leadership: Callable[[], str] = lambda: "has not started"
     further: dict[str, Check] = field(default_factory=dict)
 

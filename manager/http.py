@@ -6,8 +6,7 @@ from typing import Final
 
 from headroom.runtime import http
 
-_STOP_SECONDS: Final = 5.0
-"""How long the end of a server may wait for answers that are under way. [s]"""
+_STOP_SECONDS: Final = 5.0  # how long the end of a server may wait for answers that are under way [s]
 
 
 class ListenError(Exception):

@@ -14,8 +14,7 @@ from manager.calculators.base import Result
 from manager.http import HttpServer
 from manager.inputs import Amounts, Resource
 
-PREFIX: Final = "headroom_manager"
-"""What the name of every metric begins with."""
+PREFIX: Final = "headroom_manager"  # what the name of every metric begins with
 
 _Metrics = TypeVar("_Metrics")
 

@@ -20,15 +20,13 @@ from manager.inputs.reading import get_objects, get_path
 Json = dict[str, Any]
 
 COLLECTION: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
-FIELD_MANAGER: Final = "headroom-manager"
-"""The name under which we own fields; also the product of our user agent."""
+FIELD_MANAGER: Final = "headroom-manager"  # the name under which we own fields; also the product of our user agent
 APPLY_PARAMETERS: Final = {"fieldManager": FIELD_MANAGER, "force": "true"}
 """Query of every apply: force takes back an owned field that another writer has changed."""
 
 _LONGEST_SHARED: Final = 16 * 1024
 """Specs of ours take a tenth of it; only such ones are kept for other nodes. [characters]"""
-PROBE_SECONDS: Final = 600.0
-"""How often one node probes whether a field is known meanwhile. [s]"""
+PROBE_SECONDS: Final = 600.0  # how often one node probes whether a field is known meanwhile [s]
 _UNDECLARED: Final = re.compile(r"\.([A-Za-z0-9_.]+)[^:\s]*: field not declared in schema")
 _OWNER: Final = re.compile(r'k:\{"uid":"([^"]*)"\}')
 
@@ -79,12 +77,10 @@ class ManagedFields:
     """What is remembered of a NodeMetric's spec and owners; what is the same on many nodes is remembered once."""
 
     spec: Json
-    owners: tuple[tuple[str, str], ...]
-    """Kind and uid of the objects that it goes with."""
+    owners: tuple[tuple[str, str], ...]  # kind and uid of the objects that it goes with
     applied: Json | None
     """The fields of the spec that we have applied, as `managedFields` writes them; `None`: we never have."""
-    applied_owners: frozenset[str]
-    """The uids of the owners that we have applied."""
+    applied_owners: frozenset[str]  # the uids of the owners that we have applied
     has_update_entry: bool
     """Whether we own fields that we wrote in another way than by apply, which an apply alone cannot take away."""
 

@@ -16,8 +16,7 @@ from manager.context import Run
 _LOG: Final = logging.getLogger(__name__)
 PAUSE_SECONDS: Final = 5.0
 """Many nodes may begin at once: one ConfigMap is written at most this often, and less while that fails. [s]"""
-FORBIDDEN_SECONDS: Final = 300.0
-"""After a refusal for lack of rights, writing is tried again after this long. [s]"""
+FORBIDDEN_SECONDS: Final = 300.0  # after a refusal for lack of rights, writing is tried again after this long [s]
 _FORBIDDEN: Final = 403
 
 

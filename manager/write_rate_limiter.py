@@ -13,8 +13,7 @@ from typing import Any, Final
 from headroom.runtime.token_bucket import TokenBucket
 from manager.inputs import Resource
 
-Writes = Mapping[Resource, int | None]
-"""Amounts to write; `None` removes a resource. [milli-cores, bytes]"""
+Writes = Mapping[Resource, int | None]  # amounts to write; `None` removes a resource [milli-cores, bytes]
 NOTICE_BURST: Final = 10
 NOTICE_REFILL_SECONDS: Final = 60.0
 _CORRECTION_BURST: Final = 5
@@ -24,14 +23,10 @@ _CORRECTION_REFILL_SECONDS: Final = 60.0
 class WriteKind(StrEnum):
     """How a write changes what was last written."""
 
-    FIRST = "first"
-    """Nothing was written yet."""
-    DECREASE = "less"
-    """A resource decreases, or is removed."""
-    INCREASE = "more"
-    """A resource increases, or returns."""
-    REPEAT = "again"
-    """The same amounts as last time: another writer has changed them."""
+    FIRST = "first"  # nothing was written yet
+    DECREASE = "less"  # a resource decreases, or is removed
+    INCREASE = "more"  # a resource increases, or returns
+    REPEAT = "again"  # the same amounts as last time: another writer has changed them
 
 
 @dataclass(slots=True)
@@ -70,8 +65,7 @@ class DriftCorrection:
     A new desired state, after a change of configuration, is never delayed.
     """
 
-    reported: bool = False
-    """Whether an event reported another writer."""
+    reported: bool = False  # whether an event reported another writer
     _wanted: int = 0
     _tokens: TokenBucket = field(default_factory=TokenBucket)
 
@@ -93,10 +87,8 @@ class DriftCorrection:
 class WriteRateLimiter:
     """The rate limiter of the Mid resources of one node."""
 
-    written: dict[Resource, int | None] = field(default_factory=dict)
-    """What was last written of each resource."""
-    reported: bool = False
-    """Whether an event reported another writer."""
+    written: dict[Resource, int | None] = field(default_factory=dict)  # what was last written of each resource
+    reported: bool = False  # whether an event reported another writer
     tokens: TokenBucket = field(default_factory=TokenBucket)
 
     def write_kind(self, writes: Writes) -> WriteKind:

@@ -13,10 +13,8 @@ import numpy as np
 
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 
-COLD_START_SHARE: Final = 0.5
-"""A window whose samples span less than this share of it says too little to be reported."""
-PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-"""The percentiles that are reported, by name."""
+COLD_START_SHARE: Final = 0.5  # a window whose samples span less than this share of it says too little to be reported
+PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}  # the percentiles that are reported, by name
 
 
 class NoSamplesError(ValueError):
@@ -27,26 +25,16 @@ class NoSamplesError(ValueError):
 class WindowStatistics:
     """What a window says."""
 
-    average: float
-    """Mean of the samples."""
-    stdev: float
-    """Standard deviation of the samples about their mean (divided by n)."""
-    p50: float
-    """Median."""
-    p90: float
-    """90th percentile."""
-    p95: float
-    """95th percentile."""
-    p99: float
-    """99th percentile."""
-    max: float
-    """Largest sample."""
-    last: float
-    """Latest sample."""
-    count: int
-    """Number of samples."""
-    span_seconds: float
-    """Time between the first and the last sample. [s]"""
+    average: float  # mean of the samples
+    stdev: float  # standard deviation of the samples about their mean (divided by n)
+    p50: float  # median
+    p90: float  # 90th percentile
+    p95: float  # 95th percentile
+    p99: float  # 99th percentile
+    max: float  # largest sample
+    last: float  # latest sample
+    count: int  # number of samples
+    span_seconds: float  # time between the first and the last sample [s]
 
 
 @lru_cache(maxsize=8192)

@@ -6,14 +6,11 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-"""Numbers, double precision."""
+FloatArray: TypeAlias = npt.NDArray[np.float64]  # numbers, double precision
 SingleArray: TypeAlias = npt.NDArray[np.float32]
 """Numbers, single precision: where a part in sixteen million does not matter and memory does."""
-IntArray: TypeAlias = npt.NDArray[np.intp]
-"""Row or bucket numbers."""
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
-"""A mask."""
+IntArray: TypeAlias = npt.NDArray[np.intp]  # row or bucket numbers
+BoolArray: TypeAlias = npt.NDArray[np.bool_]  # a mask
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
@@ -21,8 +18,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 class RowTables:
     """Attributes that are arrays of one row per entity: they grow, are cleared and are copied together."""
 
-    FILLS: ClassVar[Mapping[str, float]]
-    """Content of a new row, by attribute."""
+    FILLS: ClassVar[Mapping[str, float]]  # content of a new row, by attribute
 
     def grow(self, rows: int) -> None:
         """Make room for that many rows."""

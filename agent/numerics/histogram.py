@@ -22,12 +22,9 @@ _MAX_HALF_LIVES: Final = 100.0
 class Buckets:
     """Buckets of a histogram. Bucket 0 begins at 0; the last one has no end."""
 
-    starts: FloatArray = field(repr=False)
-    """Where each bucket begins, shape (B,), rising."""
-    lowest_values: FloatArray = field(repr=False)
-    """The smallest value of each bucket but the first, shape (B - 1,)."""
-    epsilon: float
-    """Weight below which a bucket counts as empty."""
+    starts: FloatArray = field(repr=False)  # where each bucket begins, shape (B,), rising
+    lowest_values: FloatArray = field(repr=False)  # the smallest value of each bucket but the first, shape (B - 1,)
+    epsilon: float  # weight below which a bucket counts as empty
 
     def find(self, values: FloatArray) -> IntArray:
         """Bucket of each value; below the first it is the first, above the last the last."""

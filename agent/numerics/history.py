@@ -16,10 +16,8 @@ from agent.numerics.moments import MomentsBank
 from agent.numerics.packing import CheckpointError, pack, unpack
 from agent.numerics.peaks import PeakWindows
 
-CPU_HALF_LIFE_SECONDS: Final = 12 * 3600.0
-"""A CPU sample weighs half as much after this much observed time. [s]"""
-MEMORY_HALF_LIFE_SECONDS: Final = 24 * 3600.0
-"""A memory sample weighs half as much after this much observed time. [s]"""
+CPU_HALF_LIFE_SECONDS: Final = 12 * 3600.0  # a CPU sample weighs half as much after this much observed time [s]
+MEMORY_HALF_LIFE_SECONDS: Final = 24 * 3600.0  # a memory sample weighs half as much after this much observed time [s]
 MINIMUM_EFFECTIVE_SAMPLES: Final = 1.5
 """Below this (two samples, the older one a little decayed) there is no spread to know, however long the span."""
 _COVERED: Final = 0.5
@@ -31,8 +29,7 @@ class ResourceHistory(RowTables):
     FILLS: ClassVar = {"observed": 0.0, "last": -np.inf}
 
     def __init__(self, resource: str, units: int, buckets: Buckets, half_life_seconds: float) -> None:
-        self.resource = resource
-        """Its name: cpu or memory."""
+        self.resource = resource  # its name: cpu or memory
         self.units = units
         """Whole units that amounts are reported in, in one unit of this history: 1000 milli-cores in a core."""
         self.histograms = HistogramBank(buckets, half_life_seconds)

@@ -33,8 +33,7 @@ class PeakWindows(RowTables):
         self.seen: FloatArray = np.zeros(rows)
         self._before: SingleArray = np.full(rows, np.nan, dtype=np.float32)  # of this slot, when it began again
         self.slot = _UNKNOWN
-        self.changed: set[int] = set()
-        """Slots written since this set was cleared: what the next checkpoint writes."""
+        self.changed: set[int] = set()  # slots written since this set was cleared: what the next checkpoint writes
 
     @property
     def slots(self) -> int:

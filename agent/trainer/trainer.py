@@ -21,8 +21,7 @@ from agent.tsdb.series import EMPTY, Series
 from crds.codec import from_json, to_json
 from crds.predict_policy import PredictPolicy
 
-SAMPLE_PERCENTILE: Final = 0.9
-"""A training sample is this percentile of the raw seconds of its interval."""
+SAMPLE_PERCENTILE: Final = 0.9  # a training sample is this percentile of the raw seconds of its interval
 _DAY_SECONDS: Final = 86400.0
 _LONGEST_STEP: Final = 1.5
 _ROUNDING: Final = 1e-6
@@ -44,8 +43,7 @@ class TrainingStore(Protocol):
 class TrainingSettings:
     """How the agent learns."""
 
-    interval_seconds: float = 30.0
-    """Time from one training round to the next. [s]"""
+    interval_seconds: float = 30.0  # time from one training round to the next [s]
     catch_up_seconds: float = 3600.0
     """After a restart, what the store holds of this much time is learned; older seconds are left out. [s]"""
     index_limits: SeriesIndexLimits = field(default_factory=SeriesIndexLimits)

@@ -18,12 +18,10 @@ from agent.tsdb.schema import DEAD, LIVE, MINUTES, STAGED
 from agent.tsdb.segments import Extents, Part
 from agent.tsdb.series import Floats, Integers, Points
 
-WHOLE_BLOCK: Final = -1
-"""In place of a series: all of them."""
+WHOLE_BLOCK: Final = -1  # in place of a series: all of them
 
 _BATCH = 100
-_MANY = 500
-"""Series from which on a block is read through instead of queried one by one."""
+_MANY = 500  # series from which on a block is read through instead of queried one by one
 _CHUNKS = (
     "SELECT blocks.id, blocks.run, blocks.times, chunks.series, series.entity, chunks.data FROM blocks "
     "CROSS JOIN chunks ON chunks.block = blocks.id CROSS JOIN series ON series.id = chunks.series "

@@ -18,10 +18,8 @@ class SeriesSelector:
     """Selects series."""
 
     metric: str
-    entities: Collection[str] | None = None
-    """Whose they are; None for all."""
-    container: str = ""
-    """Their container; empty for whole entities."""
+    entities: Collection[str] | None = None  # whose they are; None for all
+    container: str = ""  # their container; empty for whole entities
 
 
 class Catalog:

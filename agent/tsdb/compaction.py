@@ -19,8 +19,7 @@ from agent.tsdb.schema import LIVE, MINUTES, RAW
 from agent.tsdb.segments import Part, joined
 from agent.tsdb.series import FIVE_MINUTES_MS, MINUTE_MS, Floats, Integers, Points
 
-MERGE_BLOCKS: Final = 36
-"""Small blocks of minutes that become one: six hours at ten minutes each."""
+MERGE_BLOCKS: Final = 36  # small blocks of minutes that become one: six hours at ten minutes each
 
 _TICKS_PER_STEP = 50
 

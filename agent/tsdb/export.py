@@ -21,13 +21,10 @@ from agent.tsdb.inspection import DatabaseReader
 from agent.tsdb.schema import MINUTES, RAW
 from agent.tsdb.series import Series
 
-RAW_SECONDS: Final = 0
-"""Resolution of single samples."""
-_SLICE_SECONDS: Final = 6 * 3600
-"""How much of the minutes is read at a time; every shorter period is a part of it."""
+RAW_SECONDS: Final = 0  # resolution of single samples
+_SLICE_SECONDS: Final = 6 * 3600  # how much of the minutes is read at a time; every shorter period is a part of it
 _RAW_SLICE_SECONDS: Final = 600
-_SERIES_SLICE: Final = 24
-"""So much longer is what is read of named series at a time than of all."""
+_SERIES_SLICE: Final = 24  # so much longer is what is read of named series at a time than of all
 _UNITS: Final = {CPU: 1000.0}
 _MIB: Final = float(1 << 20)
 _FILES: Final = {CPU: "cpu_millicores.csv.gz", MEMORY: "mem_mib.csv.gz"}
@@ -53,18 +50,12 @@ class Extract:
 
     database: DatabaseReader
     metric: str
-    start: float
-    """Excluded for single samples, included for periods. [seconds since 1970]"""
-    end: float
-    """Included for single samples, excluded for periods. [seconds since 1970]"""
-    period_seconds: int
-    """Length of a period, whole minutes; `RAW_SECONDS` for single samples."""
-    entities: Collection[str] | None = None
-    """Whose; None for all."""
-    container: str = ""
-    """Of this container; empty for whole entities."""
-    highest: bool = False
-    """The highest sample of each period instead of the average."""
+    start: float  # excluded for single samples, included for periods [seconds since 1970]
+    end: float  # included for single samples, excluded for periods [seconds since 1970]
+    period_seconds: int  # length of a period, whole minutes; `RAW_SECONDS` for single samples
+    entities: Collection[str] | None = None  # whose; None for all
+    container: str = ""  # of this container; empty for whole entities
+    highest: bool = False  # the highest sample of each period instead of the average
 
     def read(self, start: float, end: float) -> dict[str, Series]:
         """A part of the window, by entity; averages (or highest samples) of periods at the times they begin."""

@@ -21,12 +21,9 @@ class DatabaseFile:
     def __init__(self, path: Path, settings: StoreSettings) -> None:
         """Opens nothing."""
         self.path = path
-        self.connection: sqlite3.Connection | None = None
-        """Open for writing; None while that is not possible."""
-        self.is_lost = False
-        """Whether the open file is no longer the one of this name: it was deleted or replaced."""
-        self.set_aside = 0
-        """Files that were set aside."""
+        self.connection: sqlite3.Connection | None = None  # open for writing; None while that is not possible
+        self.is_lost = False  # whether the open file is no longer the one of this name: it was deleted or replaced
+        self.set_aside = 0  # files that were set aside
         self._settings = settings
         self._lock: IO[str] | None = None
         self._guard = threading.Lock()  # between `checkpoint` in its thread and `open` and `close`

@@ -23,14 +23,11 @@ _FIRST_TICKS = 4
 class Tick(NamedTuple):
     """One tick, as it is written to the file."""
 
-    number: int
-    """Ticks are numbered as they are recorded."""
+    number: int  # ticks are numbered as they are recorded
     segment: int
     time_ms: int
-    series: Integers
-    """Numbers of its series, rising, shape (S,)."""
-    amounts: Integers
-    """shape (S,). [steps]"""
+    series: Integers  # numbers of its series, rising, shape (S,)
+    amounts: Integers  # shape (S,) [steps]
 
 
 class _Page:
@@ -94,8 +91,7 @@ class Head:
     def __init__(self, number: int = 1) -> None:
         """Empty; the first tick will have this number."""
         self._pages: deque[_Page] = deque()
-        self.next_number = number
-        """The number of the next tick; may be raised, never lowered."""
+        self.next_number = number  # the number of the next tick; may be raised, never lowered
 
     def __len__(self) -> int:
         return sum(map(len, self._pages))

@@ -20,18 +20,12 @@ _NAMES = {RAW: "samples", MINUTES: "minutes"}
 class Resolution:
     """What is kept at one resolution."""
 
-    name: str
-    """``recent`` (samples not yet compressed), ``samples`` or ``minutes``."""
-    series: int
-    """Series that have any."""
-    points: int
-    """Samples, or points."""
-    size: int
-    """What they take, without the database's own overhead. [bytes]"""
-    first: float | None
-    """Time of the first one. [seconds since 1970]"""
-    last: float | None
-    """Time of the last one. [seconds since 1970]"""
+    name: str  # ``recent`` (samples not yet compressed), ``samples`` or ``minutes``
+    series: int  # series that have any
+    points: int  # samples, or points
+    size: int  # what they take, without the database's own overhead [bytes]
+    first: float | None  # time of the first one [seconds since 1970]
+    last: float | None  # time of the last one [seconds since 1970]
 
     @property
     def bytes_per_point(self) -> float | None:
@@ -44,15 +38,12 @@ class Stats:
     """How large a database is, and what is in it."""
 
     path: str
-    file_bytes: int
-    """The file on disk, without its write-ahead log."""
+    file_bytes: int  # the file on disk, without its write-ahead log
     log_bytes: int
-    used_bytes: int
-    """What of the file holds data."""
+    used_bytes: int  # what of the file holds data
     schema: int
     series: int
-    checkpoints: int
-    """What was learned, in so many parts."""
+    checkpoints: int  # what was learned, in so many parts
     checkpoint_bytes: int
     resolutions: tuple[Resolution, ...]
 
@@ -65,8 +56,7 @@ class DatabaseReader(Reader):
         super().__init__(found)
         self.path = path
         self._connection = connection
-        self.unreadable: dict[str, None] = {}
-        """Chunks that answers had to do without."""
+        self.unreadable: dict[str, None] = {}  # chunks that answers had to do without
 
     @classmethod
     def open(cls, path: Path) -> Self:

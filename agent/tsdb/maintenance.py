@@ -19,12 +19,10 @@ class Maintenance:
         self._settings = settings
         self._swept = False
         self._expired_ms: int | None = None
-        self.minute_days = minute_days
-        """How long 1-minute points are kept [days]."""
+        self.minute_days = minute_days  # how long 1-minute points are kept [days]
         self.damaged: dict[tuple[int, int], str] = {}
         """Chunks (block, series) that cannot be read, and why; they are deleted."""
-        self.dropped = dropped
-        """Blocks that went because there was no room."""
+        self.dropped = dropped  # blocks that went because there was no room
 
     def is_due(self, kept: Recent, now_ms: int) -> bool:
         """Whether there is anything to do."""

@@ -17,10 +17,8 @@ from agent.tsdb.settings import StoreSettings
 
 log = logging.getLogger(__name__)
 
-MEMORY: Final = Path(":memory:")
-"""A database without a file."""
-BUSY_MS: Final = 50
-"""A tick never waits longer for another program's transaction. [milliseconds]"""
+MEMORY: Final = Path(":memory:")  # a database without a file
+BUSY_MS: Final = 50  # a tick never waits longer for another program's transaction [milliseconds]
 _BUSY_SECONDS: Final = 1.0
 _SHORTEST_BYTES: Final = 512
 _MAY_COME_BACK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ENOMEM, errno.ESTALE}

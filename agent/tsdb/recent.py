@@ -11,8 +11,7 @@ from agent.tsdb.catalog import Catalog
 from agent.tsdb.head import Head
 from agent.tsdb.series import Floats
 
-FLUSHED: Final = "sealed"
-"""Name of the mark that says up to which tick the head is in blocks."""
+FLUSHED: Final = "sealed"  # name of the mark that says up to which tick the head is in blocks
 _NEWEST: Final = "SELECT max(run) FROM (SELECT run FROM blocks UNION SELECT run FROM head)"
 
 
@@ -22,8 +21,7 @@ class Recent:
 
     head: Head = field(default_factory=Head)
     catalog: Catalog = field(default_factory=Catalog)
-    newest_segment: int = 0
-    """The highest segment so far."""
+    newest_segment: int = 0  # the highest segment so far
 
     def append(self, time_ms: int, numbers: list[int], amounts: Floats) -> None:
         """Add one tick: its time, the numbers of its series and their amounts [steps], shape (S,) each."""

@@ -16,10 +16,8 @@ from agent.tsdb.schema import LIVE, MINUTES, RAW
 from agent.tsdb.series import MINUTE_MS, Integers
 
 DAY_MS: Final = 86_400_000
-TRUST_MS: Final = DAY_MS
-"""How much must have been recorded under a clock before it may age minutes. [milliseconds]"""
-REPORTED_MS: Final = 3_600_000
-"""Twice the longest window of raw samples that reports read. [milliseconds]"""
+TRUST_MS: Final = DAY_MS  # how much must have been recorded under a clock before it may age minutes [milliseconds]
+REPORTED_MS: Final = 3_600_000  # twice the longest window of raw samples that reports read [milliseconds]
 _PAGES_PER_STEP = 32
 _SPARE_PAGES = 64
 _KEEP_FREE_PAGES = 256

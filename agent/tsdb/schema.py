@@ -5,23 +5,16 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-RAW: Final = 0
-"""Tier of the samples as collected."""
-MINUTES: Final = 1
-"""Tier of the 1-minute points: average, highest, count."""
+RAW: Final = 0  # tier of the samples as collected
+MINUTES: Final = 1  # tier of the 1-minute points: average, highest, count
 
-STAGED: Final = 0
-"""State of a block that is being written, a few series at a time: it is not read yet."""
-LIVE: Final = 1
-"""State of a block that counts."""
-DEAD: Final = 2
-"""State of a block that no longer counts, and is deleted a few series at a time."""
+STAGED: Final = 0  # state of a block that is being written, a few series at a time: it is not read yet
+LIVE: Final = 1  # state of a block that counts
+DEAD: Final = 2  # state of a block that no longer counts, and is deleted a few series at a time
 
-APPLICATION_ID: Final = 0x48647231
-"""Marks our files: "Hdr1"."""
+APPLICATION_ID: Final = 0x48647231  # marks our files: "Hdr1"
 
-VERSION: Final = 3
-"""The schema that this program reads and writes."""
+VERSION: Final = 3  # the schema that this program reads and writes
 
 
 class StoreError(RuntimeError):

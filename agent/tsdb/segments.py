@@ -14,8 +14,7 @@ import numpy as np
 
 from agent.tsdb.series import Floats, Integers
 
-PAUSE_MS = 600_000
-"""A longer silence (or leap of the clock) ends a segment. [milliseconds]"""
+PAUSE_MS = 600_000  # a longer silence (or leap of the clock) ends a segment [milliseconds]
 
 Extents: TypeAlias = dict[int, tuple[int, int]]
 """First and last time of each segment, both included [milliseconds]; a later one has a higher number."""
@@ -25,10 +24,8 @@ class Part(NamedTuple):
     """What one segment has of a series."""
 
     segment: int
-    times_ms: Integers
-    """shape (N,), rising. [milliseconds]"""
-    columns: Floats
-    """The samples, shape (1, N), or average, highest and count of minutes, shape (3, N)."""
+    times_ms: Integers  # shape (N,), rising [milliseconds]
+    columns: Floats  # the samples, shape (1, N), or average, highest and count of minutes, shape (3, N)
 
 
 def next_segment(last: tuple[int, int] | None, time_ms: int, newest: int) -> int:

@@ -19,10 +19,8 @@ NO_TIMES: Floats = np.empty(0)
 class Series:
     """Samples of one series, oldest first. A gap in the measurements is a gap in ``times``."""
 
-    times: Floats
-    """shape (N,), strictly rising. [seconds since 1970]"""
-    values: Floats
-    """shape (N,). [the metric's unit]"""
+    times: Floats  # shape (N,), strictly rising [seconds since 1970]
+    values: Floats  # shape (N,) [the metric's unit]
 
     def __len__(self) -> int:
         return len(self.times)
@@ -35,14 +33,10 @@ EMPTY: Final = Series(NO_TIMES, NO_TIMES)
 class Points:
     """Summaries of equally long periods of one series, oldest first; a period without samples is absent."""
 
-    starts_ms: Integers
-    """When each period begins, shape (N,) [milliseconds]."""
-    average: Floats
-    """Mean of its samples, shape (N,)."""
-    highest: Floats
-    """Largest of its samples, shape (N,)."""
-    count: Integers
-    """Number of its samples, shape (N,)."""
+    starts_ms: Integers  # when each period begins, shape (N,) [milliseconds]
+    average: Floats  # mean of its samples, shape (N,)
+    highest: Floats  # largest of its samples, shape (N,)
+    count: Integers  # number of its samples, shape (N,)
 
     def __len__(self) -> int:
         return len(self.starts_ms)

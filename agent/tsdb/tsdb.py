@@ -45,21 +45,14 @@ _steps_per_unit = lru_cache(maxsize=256)(codec.steps_per_unit)
 class StoreSize:
     """How large the store is, and what it had to do without since the start."""
 
-    file_bytes: int
-    """The file and its write-ahead log on disk."""
-    used_bytes: int
-    """What of the file holds data."""
+    file_bytes: int  # the file and its write-ahead log on disk
+    used_bytes: int  # what of the file holds data
     series: int
-    head_ticks: int
-    """Ticks not yet compressed."""
-    unwritten_ticks: int = 0
-    """Ticks that are only in memory, because the disk could not be written."""
-    set_aside: int = 0
-    """Files that could not be used and were set aside."""
-    damaged_chunks: int = 0
-    """Chunks that could not be read: each is a gap of one series."""
-    dropped_blocks: int = 0
-    """Blocks that went before their time, because there was no room."""
+    head_ticks: int  # ticks not yet compressed
+    unwritten_ticks: int = 0  # ticks that are only in memory, because the disk could not be written
+    set_aside: int = 0  # files that could not be used and were set aside
+    damaged_chunks: int = 0  # chunks that could not be read: each is a gap of one series
+    dropped_blocks: int = 0  # blocks that went before their time, because there was no room
 
 
 class Tsdb(Reader):
@@ -73,8 +66,7 @@ class Tsdb(Reader):
         """
         super().__init__(Recent())
         self.path = database_file.path
-        self.problem = ""
-        """Why the file cannot be written now; empty while all is well."""
+        self.problem = ""  # why the file cannot be written now; empty while all is well
         self._settings = settings
         self._file = database_file
         self._unwritten = self.recent.head.next_number  # the first tick that is only in memory

@@ -20,14 +20,10 @@ _MOST_FINDINGS = 20
 class VerificationResult:
     """What was found."""
 
-    blocks: int = 0
-    """Blocks that were read."""
-    chunks: int = 0
-    """Chunks that were decoded."""
-    samples: int = 0
-    """Samples in them, and ticks' samples that are not compressed yet."""
-    findings: list[str] = field(default_factory=list)
-    """What is wrong, a sentence each."""
+    blocks: int = 0  # blocks that were read
+    chunks: int = 0  # chunks that were decoded
+    samples: int = 0  # samples in them, and ticks' samples that are not compressed yet
+    findings: list[str] = field(default_factory=list)  # what is wrong, a sentence each
 
     @property
     def is_sound(self) -> bool:

@@ -31,8 +31,7 @@ APPLY: Final = "application/apply-patch+yaml"
 _NOT_PRINTABLE: Final = re.compile("[\x7f-\uffff]")
 _METADATA_ALONE: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-TIMEOUT_SECONDS: Final = 30.0
-"""How long one request may take, lists page by page."""
+TIMEOUT_SECONDS: Final = 30.0  # how long one request may take, lists page by page
 
 _LOG: Final = logging.getLogger(__name__)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -84,8 +83,7 @@ class ApiServer:
         self._login = _Login(connection)
         self._user_agent = user_agent
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
-        self.server_time = ServerClock()
-        """The server's time, by its last answer: objects bear it."""
+        self.server_time = ServerClock()  # the server's time, by its last answer: objects bear it
         self.on_page: Callable[[str, int, int | None], None] | None = None
         """Told of each page of a list: its path, the objects so far, and how many there are in all (None: not known;
         the same as so far: this was the last page)."""

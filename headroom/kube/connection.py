@@ -11,8 +11,7 @@ from urllib.parse import quote
 
 from headroom.kube.errors import LoginError
 
-ActsAs: TypeAlias = tuple[tuple[str, str], ...]
-"""Headers that ask the API server to judge requests as somebody else's."""
+ActsAs: TypeAlias = tuple[tuple[str, str], ...]  # headers that ask the API server to judge requests as somebody else's
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where kubelet mounts a pod's token, certificate authority and namespace."""
@@ -24,10 +23,8 @@ _TOKEN_LIFETIME_SECONDS: Final = 60.0
 class Connection:
     """A login that is ready for use."""
 
-    server: str
-    """URL of the API server, without a slash at the end."""
-    tls: ssl.SSLContext | None
-    """Certificates to check and to show; None for plain http."""
+    server: str  # URL of the API server, without a slash at the end
+    tls: ssl.SSLContext | None  # certificates to check and to show; None for plain http
     authorization: Callable[[], str | None]
     """The Authorization header of the moment; may read a file or run a program, so it is called in a thread."""
     forget_authorization: Callable[[], None] = field(default=lambda: None)
@@ -35,20 +32,13 @@ class Connection:
     renewed: Callable[[], "Connection"] | None = None
     """Reads the whole login again from where it was found, authority and certificates too; None: it cannot change.
     Called in a thread, after a 401 and when the server's certificate is refused. Raises `LoginError`."""
-    server_hostname: str | None = None
-    """Name that the server's certificate must bear, where it is not the URL's."""
-    proxy: str | None = None
-    """URL of a proxy that the kubeconfig asks for."""
-    namespace: str | None = None
-    """Namespace of the pod or of the kubeconfig's context."""
-    origin: str = ""
-    """Where the login was found, for messages."""
-    peer: str = "API server"
-    """What answers at `server`, for messages."""
-    direct: bool = False
-    """Whether proxies that the environment names are passed by. On loopback they always are."""
-    acts_as: ActsAs = ()
-    """Whom to act as, where the kubeconfig names somebody."""
+    server_hostname: str | None = None  # name that the server's certificate must bear, where it is not the URL's
+    proxy: str | None = None  # URL of a proxy that the kubeconfig asks for
+    namespace: str | None = None  # namespace of the pod or of the kubeconfig's context
+    origin: str = ""  # where the login was found, for messages
+    peer: str = "API server"  # what answers at `server`, for messages
+    direct: bool = False  # whether proxies that the environment names are passed by. On loopback they always are.
+    acts_as: ActsAs = ()  # whom to act as, where the kubeconfig names somebody
 
 
 def acts_as(

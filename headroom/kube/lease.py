@@ -20,8 +20,7 @@ from headroom.kube.errors import ApiError, ApiUnavailable
 from headroom.kube.server_clock import micro_time
 from headroom.runtime.clocks import Elapsed
 
-POLL_SECONDS: Final = 2.0
-"""How often a Lease is read, which is as often as kube-scheduler renews it by default. [s]"""
+POLL_SECONDS: Final = 2.0  # how often a Lease is read, which is as often as kube-scheduler renews it by default [s]
 _READS: Final = 5
 """So often a Lease is read at least while it lasts: the right to write runs from the read before the last renewal."""
 _DEFAULT_DURATION_SECONDS: Final = 15.0
@@ -55,12 +54,10 @@ class LeaderSettings:
 
     enabled: bool = False
     """Whether to take part in an election; without it this process writes at once, so it must be the only one."""
-    lease_seconds: int = 10
-    """A leader that has not renewed for this long is replaced. [s]"""
+    lease_seconds: int = 10  # a leader that has not renewed for this long is replaced [s]
     renew_deadline_seconds: float = 7.0
     """A leader that could not renew for this long stops writing; less than `lease_seconds`. [s]"""
-    retry_seconds: float = 1.5
-    """Time between two attempts to get or renew the Lease. [s]"""
+    retry_seconds: float = 1.5  # time between two attempts to get or renew the Lease [s]
 
 
 class LeaderElector:
@@ -262,8 +259,7 @@ class _Record:
     renewed: str
     acquired: str
     duration: float
-    first: bool
-    """Whether nobody held it before."""
+    first: bool  # whether nobody held it before
 
     @classmethod
     def of(cls, lease: Mapping[str, Any]) -> Self:

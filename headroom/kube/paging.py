@@ -5,10 +5,8 @@ from typing import Final
 PAGE_SIZE: Final = 250
 PAGE_BYTES: Final = 2**19
 """What a page should take at most: some 10 ms to parse where it is all small parts, as a NodeMetric is. [bytes]"""
-_FIRST: Final = 25
-"""Objects of the first page: whether they are Nodes of 50 KiB is not known yet."""
-_GROWTH: Final = 4
-"""No page has more than so many times the objects of the one before."""
+_FIRST: Final = 25  # objects of the first page: whether they are Nodes of 50 KiB is not known yet
+_GROWTH: Final = 4  # no page has more than so many times the objects of the one before
 
 
 class Paging:

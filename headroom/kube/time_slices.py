@@ -7,8 +7,7 @@ from typing import Any, Final, TypeVar
 
 _Item = TypeVar("_Item")
 
-SLICE: Final = 25
-"""So many objects are taken at a time, fewer where they take long; in between others have their turn."""
+SLICE: Final = 25  # so many objects are taken at a time, fewer where they take long; in between others have their turn
 _SLICE_SECONDS: Final = 0.005
 
 

@@ -32,8 +32,7 @@ class Unreadable:
 
     def __init__(self, kind: str, check: Callable[[Any], object] | None = None) -> None:
         self.kind, self._check = kind, check
-        self.named: dict[str, str] = {}
-        """What they are called, by what they are known by."""
+        self.named: dict[str, str] = {}  # what they are called, by what they are known by
 
     def attempt(self, key: str, item: Any, take: Callable[[Any], _Taken]) -> _Taken | None:  # noqa: ANN401 - JSON
         """What comes of taking an object; None where that fails, which is told once until it is well again."""

@@ -24,30 +24,24 @@ _SURELY_ABSENT: Final = 2
 class Relisted:
     """Everything there is now: replace all you know."""
 
-    items: list[Any]
-    """The objects, or what `keep` kept of each."""
+    items: list[Any]  # the objects, or what `keep` kept of each
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
     """One change."""
 
-    type: str
-    """ADDED, MODIFIED or DELETED."""
-    object: Json
-    """The object after the change; for DELETED, as it was last."""
+    type: str  # ADDED, MODIFIED or DELETED
+    object: Json  # the object after the change; for DELETED, as it was last
 
 
 @dataclass(slots=True)
 class WatchHealth:
     """What a watch knows of itself, for health checks. Written by the watch, read by anybody."""
 
-    last_contact: float | None = None
-    """When the API server was last heard, on the monotonic clock. [s]"""
-    synced: bool = False
-    """Whether everything has been listed at least once."""
-    problem: str = ""
-    """Why the watch is not up; empty while it is, and before the first attempt has ended."""
+    last_contact: float | None = None  # when the API server was last heard, on the monotonic clock [s]
+    synced: bool = False  # whether everything has been listed at least once
+    problem: str = ""  # why the watch is not up; empty while it is, and before the first attempt has ended
     not_found: bool = False
     """Whether the server does not know the kind, as far as the last attempt told: its definition is missing."""
 
@@ -60,18 +54,15 @@ class WatchHealth:
 class WatchTiming:
     """How patient a watch is, and what it puts up with."""
 
-    first_delay_seconds: float = 0.5
-    """Wait after the first failure; doubles with each further one. [s]"""
-    longest_delay_seconds: float = 30.0
-    """Largest wait between two attempts. [s]"""
+    first_delay_seconds: float = 0.5  # wait after the first failure; doubles with each further one [s]
+    longest_delay_seconds: float = 30.0  # largest wait between two attempts [s]
     shortest_watch_seconds: float = 240.0
     """A watch is renewed after a time between this and twice this, so that clients spread. [s]"""
     silence_seconds: float = 150.0
     """A watch without any byte for this long is renewed; the server sends a bookmark each minute. [s]"""
     bookmark_seconds: float = 100.0
     """A watch that says nothing for this long, not even a bookmark, is not trusted: everything is listed again. [s]"""
-    healthy_seconds: float = 5.0
-    """A watch that lasted this long was no failure, even without a change. [s]"""
+    healthy_seconds: float = 5.0  # a watch that lasted this long was no failure, even without a change [s]
     absent_is_empty: bool = False
     """Whether a kind that the server twice says not to know is one without objects; `WatchHealth.not_found` tells."""
 
@@ -179,12 +170,9 @@ class _Watch:
     ) -> None:
         self._api, self._path, self._query, self._health, self._timing = api, path, query, health, timing
         self.outage = _Outage(timing, path, health)
-        self.keep: Callable[[Json], Any] | None = None
-        """What to keep of each listed object."""
-        self.version = ""
-        """Resource version up to which everything is known; empty: list first."""
-        self.lasted = False
-        """Whether the last stream lived long enough to be followed by the next at once."""
+        self.keep: Callable[[Json], Any] | None = None  # what to keep of each listed object
+        self.version = ""  # resource version up to which everything is known; empty: list first
+        self.lasted = False  # whether the last stream lived long enough to be followed by the next at once
         self._not_found = 0
 
     async def relist(self) -> Relisted:

@@ -4,8 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-LONGEST_RETRY_AFTER_SECONDS: Final = 300.0
-"""The longest Retry-After of a server that is respected. [s]"""
+LONGEST_RETRY_AFTER_SECONDS: Final = 300.0  # the longest Retry-After of a server that is respected [s]
 _RETRY_AFTER_JITTER: Final = (1.0, 1.2)
 _MOST_DOUBLINGS: Final = 60
 
@@ -14,10 +13,8 @@ _MOST_DOUBLINGS: Final = 60
 class Backoff:
     """A first wait, twice as long after each further failure in a row, up to the longest."""
 
-    first_seconds: float
-    """The wait after the first failure. [s]"""
-    longest_seconds: float
-    """The longest wait, unless the server requests a longer one. [s]"""
+    first_seconds: float  # the wait after the first failure [s]
+    longest_seconds: float  # the longest wait, unless the server requests a longer one [s]
     jitter: tuple[float, float] = (1.0, 1.0)
     """Each wait is multiplied by a random number between these, so that clients do not come back together."""
     failures: int = 0

@@ -8,8 +8,7 @@ from typing import Final, Generic, TypeVar
 _Asked = TypeVar("_Asked", bound=Hashable)
 _Answer = TypeVar("_Answer")
 
-_ENTRY_BYTES: Final = 300
-"""What an entry costs beside what was asked and answered. [bytes]"""
+_ENTRY_BYTES: Final = 300  # what an entry costs beside what was asked and answered [bytes]
 _LARGEST_SHARE: Final = 16
 """What would take more than one part in so many is not remembered: it would push out what many ask for."""
 
@@ -30,8 +29,7 @@ class BoundedCache(Generic[_Asked, _Answer]):
         self._most = most_bytes
         self._size = size or of_tuple
         self._known: OrderedDict[_Asked, tuple[_Answer, int]] = OrderedDict()
-        self.bytes = 0
-        """The sum of the sizes of all that is remembered."""
+        self.bytes = 0  # the sum of the sizes of all that is remembered
 
     def __call__(self, asked: _Asked, *given: object) -> _Answer:
         """The function's answer."""

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 class Clocks:
     """Two clocks."""
 
-    wall: Callable[[], float] = time.time
-    """Times that objects bear. [unix s]"""
-    monotonic: Callable[[], float] = time.monotonic
-    """Rates and waits. Never jumps. [s]"""
+    wall: Callable[[], float] = time.time  # times that objects bear [unix s]
+    monotonic: Callable[[], float] = time.monotonic  # rates and waits. Never jumps. [s]
 
 
 def since_boot() -> float:

@@ -12,16 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-_LOOKS: Final = (700, 10, 2)
-"""Thresholds of the three generations: a look at the oldest sees some 23,000 objects."""
+_LOOKS: Final = (700, 10, 2)  # thresholds of the three generations: a look at the oldest sees some 23,000 objects
 _OLDEST: Final = 2
 _GROWTH: Final = 1.5
-_LEAST_GROWTH: Final = 300_000
-"""Pieces of memory, some 25 MB, that are no reason to look at everything."""
+_LEAST_GROWTH: Final = 300_000  # pieces of memory, some 25 MB, that are no reason to look at everything
 _SECONDS: Final = 30.0
 
-_needed: list[int] = [0]
-"""How many pieces of memory were kept when all of them were needed, as far as anybody knew."""
+_needed: list[int] = [0]  # how many pieces of memory were kept when all of them were needed, as far as anybody knew
 
 
 def take_stock() -> None:

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-Check = Callable[[], str]
-"""Answers with what is wrong, or an empty text."""
+Check = Callable[[], str]  # answers with what is wrong, or an empty text
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +14,7 @@ class Health:
     """Must hold for /healthz, by name: whether the program does its work."""
     ready: Mapping[str, Check] = field(default_factory=dict)
     """Must hold for /readyz as well: whether what it says can be relied upon."""
-    facts: Mapping[str, Callable[[], str]] = field(default_factory=dict)
-    """By name: one line for ``?verbose``."""
+    facts: Mapping[str, Callable[[], str]] = field(default_factory=dict)  # by name: one line for ``?verbose``
 
     def answer(self, *, ready: bool, verbose: bool) -> tuple[bool, str]:
         """Whether all is well, and the answer's body."""

@@ -11,8 +11,7 @@ from typing import Final
 from headroom.runtime.sanitize import printable, printable_json
 
 FORMS: Final = ("text", "json")
-LEVELS: Final = ("debug", "info", "warning", "error")
-"""The least severe message that is logged, from all to few."""
+LEVELS: Final = ("debug", "info", "warning", "error")  # the least severe message that is logged, from all to few
 
 
 class JsonLines(logging.Formatter):

@@ -23,16 +23,12 @@ _HOST_AND_PORT: Final = re.compile(
 class Kind:
     """One kind of value."""
 
-    metavar: str
-    """What the help calls the value."""
+    metavar: str  # what the help calls the value
     parse: Callable[[str], Any]
     """Text to value. Raises ValueError whose message goes on after the setting's name: "must be …"."""
-    show: Callable[[Any], str] = str
-    """Value to text, for the help."""
-    switch: bool = False
-    """Whether the flag stands alone, without a value."""
-    may_be_empty: bool = False
-    """Whether the flag may be given an empty value."""
+    show: Callable[[Any], str] = str  # value to text, for the help
+    switch: bool = False  # whether the flag stands alone, without a value
+    may_be_empty: bool = False  # whether the flag may be given an empty value
 
 
 def duration(least: float = 0.05, most: float = YEAR_SECONDS, *, whole: bool = False) -> Kind:
@@ -143,16 +139,12 @@ def short_duration(seconds: float) -> str:
 
 
 TEXT: Final = Kind("TEXT", str)
-NAME: Final = Kind("NAME", _name)
-"""The name of an object of the cluster."""
-FILE: Final = Kind("FILE", str)
-"""A file, or several with colons between them."""
+NAME: Final = Kind("NAME", _name)  # the name of an object of the cluster
+FILE: Final = Kind("FILE", str)  # a file, or several with colons between them
 FOLDER: Final = Kind("DIR", Path)
 ADDRESS: Final = Kind("ADDRESS", _address, lambda value: f"{value[0]}:{value[1]}")
 """A host and port to listen on; an empty host means all."""
-PEM: Final = Kind("FILE", Path)
-"""A file of certificates."""
+PEM: Final = Kind("FILE", Path)  # a file of certificates
 KUBELET: Final = Kind("ADDRESS", _host, lambda value: f"{value[0]}:{value[1]}")
 """Host and port of a kubelet; without a port its usual one."""
-SWITCH: Final = Kind("", _switch, lambda value: str(value).lower(), switch=True)
-"""On or off; the flag alone means on."""
+SWITCH: Final = Kind("", _switch, lambda value: str(value).lower(), switch=True)  # on or off; the flag alone means on

@@ -177,16 +177,17 @@ def flags_of(stage: type) -> dict[str, Setting]:
     return {field.name: field.metadata[_KEY] for field in dataclasses.fields(stage) if _KEY in field.metadata}
 
 
-def docstrings(stage: type) -> dict[str, str]:
-    """The docstring under each field, on one line; nothing when the source is not at hand."""
+def docstrings(cls: type) -> dict[str, str]:
+    """The docstring under each field of a class and its bases, on one line; nothing when the source is not at hand."""
     found: dict[str, str] = {}
-    with contextlib.suppress(OSError):
-        body = ast.parse(textwrap.dedent(inspect.getsource(stage))).body[0]
-        statements = body.body if isinstance(body, ast.ClassDef) else []
-        for statement, following in itertools.pairwise(statements):
-            documented = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
-            if documented and isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                found[statement.target.id] = " ".join(str(following.value.value).split())  # type: ignore[attr-defined]
+    for each in reversed(cls.__mro__[:-1]):
+        with contextlib.suppress(OSError, TypeError):
+            body = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0]
+            for statement, following in itertools.pairwise(body.body if isinstance(body, ast.ClassDef) else []):
+                if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
+                    continue
+                if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+                    found[statement.target.id] = " ".join(str(following.value.value).split())
     return found
 
 

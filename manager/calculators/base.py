@@ -11,48 +11,36 @@ from manager.inputs import Amounts, NodeInputs, Resource
 class Term:
     """One named line of a formula for one resource, with its inputs: what `explain` prints."""
 
-    name: str
-    """Name of the term, as in the documentation."""
-    resource: Resource
-    """The resource; it determines the unit."""
-    formula: str
-    """How the value follows from the inputs, in words."""
-    value: int
-    """The result. [milli-cores, bytes]"""
+    name: str  # name of the term, as in the documentation
+    resource: Resource  # the resource; it determines the unit
+    formula: str  # how the value follows from the inputs, in words
+    value: int  # the result [milli-cores, bytes]
     inputs: Mapping[str, int] = field(default_factory=dict)
     """The inputs by their names in the formula. [milli-cores, bytes, percent]"""
-    note: str = ""
-    """What a person should know about it, such as why it is zero."""
+    note: str = ""  # what a person should know about it, such as why it is zero
 
 
-EXPIRED: Final = frozenset({"ReportExpired", "PredictionExpired"})
-"""Reasons of a node whose agent stopped reporting."""
+EXPIRED: Final = frozenset({"ReportExpired", "PredictionExpired"})  # reasons of a node whose agent stopped reporting
 
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
     """Nothing may be published, for a reason that is not arithmetic."""
 
-    reason: str
-    """One CamelCase word for programs."""
-    message: str
-    """A sentence for people, with the remedy."""
+    reason: str  # one CamelCase word for programs
+    message: str  # a sentence for people, with the remedy
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of a calculator for one node."""
 
-    outcome: Amounts | Degraded
-    """The calculated amounts, or why nothing may be published."""
+    outcome: Amounts | Degraded  # the calculated amounts, or why nothing may be published
     requested: Amounts
-    desired: Amounts | None
-    """The amounts that the Node should have; `None` removes the resources."""
-    deficit: Amounts
-    """By how much the requests of running pods exceed the calculated amounts."""
+    desired: Amounts | None  # the amounts that the Node should have; `None` removes the resources
+    deficit: Amounts  # by how much the requests of running pods exceed the calculated amounts
     terms: tuple[Term, ...] = ()
-    notes: tuple[str, ...] = ()
-    """What else a person should know."""
+    notes: tuple[str, ...] = ()  # what else a person should know
 
     @property
     def calculated(self) -> Amounts:

@@ -26,8 +26,7 @@ class FieldChange:
     """One field that changes, such as `nodePredictPolicy.model`: values as JSON, and the layers they come from."""
 
     path: str
-    old: Any
-    """`None` for no value."""
+    old: Any  # `None` for no value
     old_source: str
     new: Any
     new_source: str

@@ -38,8 +38,7 @@ _NUMBER: Final = re.compile(r"\s*(-?\d{1,9}(?:\.\d{1,9})?)\s*%?\s*", re.ASCII)
 _UNITS: Final = {"Seconds": 1, "Minutes": 60}
 _NAMES: Final[Mapping[type, str]] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 _DURATIONS: Final = Range(1, LONGEST_DURATION_SECONDS)
-MISSING: Final = object()
-"""Stands for a value that cannot be used."""
+MISSING: Final = object()  # stands for a value that cannot be used
 
 
 @dataclass(slots=True)
@@ -50,8 +49,7 @@ class Fields:
     """How many more unknown names are checked one by one; shared by all parts of one text."""
     errors: list[ConfigFinding] = field(default_factory=list)
     """Faults: the document, or the entry they are in, cannot be used."""
-    warnings: list[ConfigFinding] = field(default_factory=list)
-    """What is ignored, or probably not meant."""
+    warnings: list[ConfigFinding] = field(default_factory=list)  # what is ignored, or probably not meant
 
     def error(self, path: str, message: str) -> Any:  # noqa: ANN401 - stands for any value
         """Note a fault; `MISSING`, the value in its place."""

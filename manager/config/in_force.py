@@ -21,20 +21,14 @@ class InForce:
     """The configuration in force, and what is wrong with the ConfigMap's."""
 
     config: ColocationConfig = field(default_factory=ColocationConfig)
-    text: str = ""
-    """The text it was read from; empty for the defaults."""
+    text: str = ""  # the text it was read from; empty for the defaults
     origin: Origin = Origin.DEFAULTS
     present: bool = False
-    removed: bool = False
-    """Whether there was one before, in this run or, by the text it left, in an earlier one."""
-    since: float = field(default=0.0, compare=False)
-    """Since when it is in force. [s since 1970]"""
-    errors: tuple[ConfigFinding, ...] = ()
-    """Why the ConfigMap's text is not the one in force."""
-    entry_errors: tuple[ConfigFinding, ...] = ()
-    """Why entries of `nodeConfigs` are disabled."""
-    warnings: tuple[ConfigFinding, ...] = ()
-    """What is ignored, or probably not meant."""
+    removed: bool = False  # whether there was one before, in this run or, by the text it left, in an earlier one
+    since: float = field(default=0.0, compare=False)  # since when it is in force [s since 1970]
+    errors: tuple[ConfigFinding, ...] = ()  # why the ConfigMap's text is not the one in force
+    entry_errors: tuple[ConfigFinding, ...] = ()  # why entries of `nodeConfigs` are disabled
+    warnings: tuple[ConfigFinding, ...] = ()  # what is ignored, or probably not meant
 
 
 def after_change(before: InForce, text: str | None, *, present: bool, now: float = 0.0) -> InForce:

@@ -43,8 +43,7 @@ class Values:
         return next(name for name in names if name not in self.listed)
 
 
-Box = Mapping[str, Values]
-"""Label -> what it may be; a label that is not there may be anything."""
+Box = Mapping[str, Values]  # label -> what it may be; a label that is not there may be anything
 
 _ANYTHING: Final = Values()
 

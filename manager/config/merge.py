@@ -48,14 +48,12 @@ _NOT_A_STRATEGY: Final = frozenset({"nodeConfigs", "name", "nodeSelector"})
 class EffectiveStrategy:
     """The strategy in force on one node."""
 
-    strategy: ColocationStrategy
-    """Complete: built-in defaults included."""
+    strategy: ColocationStrategy  # complete: built-in defaults included
     sources: Mapping[str, str] = field(default_factory=dict)
     """Field (such as `midPolicy`, `nodePredictPolicy.model`) -> the layer its value comes from."""
     findings: tuple[ConfigFinding, ...] = ()
     """What is ignored of the node's own annotation and labels because it is invalid, or is odd about them."""
-    overlaps: tuple[ConfigFinding, ...] = ()
-    """Entries that match the node too, and do not apply to it."""
+    overlaps: tuple[ConfigFinding, ...] = ()  # entries that match the node too, and do not apply to it
 
 
 def effective_strategy(

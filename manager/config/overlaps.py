@@ -11,8 +11,7 @@ from manager.config import label_sets
 from manager.config.findings import ConfigFinding, entry_name, join
 from manager.config.matching import matching_entries
 
-MOST_COMPARED: Final = 100
-"""So many entries are compared with one another; beyond that only live nodes show overlaps."""
+MOST_COMPARED: Final = 100  # so many entries are compared with one another; beyond that only live nodes show overlaps
 _MOST_REPORTED: Final = 20
 _MOST_NAMES: Final = 5
 _MOST_LABELS: Final = 4

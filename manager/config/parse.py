@@ -36,13 +36,10 @@ _INTERVAL_FIELDS: Final = frozenset({"metricReportIntervalSeconds", "degradeTime
 class ParsedConfig:
     """What came of one text."""
 
-    config: ColocationConfig | None
-    """The configuration; `None` when the text cannot be used."""
+    config: ColocationConfig | None  # the configuration; `None` when the text cannot be used
     errors: tuple[ConfigFinding, ...] = ()
-    entry_errors: tuple[ConfigFinding, ...] = ()
-    """Why entries of `nodeConfigs` are disabled."""
-    warnings: tuple[ConfigFinding, ...] = ()
-    """What is ignored, or probably not meant."""
+    entry_errors: tuple[ConfigFinding, ...] = ()  # why entries of `nodeConfigs` are disabled
+    warnings: tuple[ConfigFinding, ...] = ()  # what is ignored, or probably not meant
     hints: tuple[ConfigFinding, ...] = ()
     """What is worth a word while it is being edited, and no alarm: entries that some node may both match."""
     salvage: ColocationConfig | None = None
@@ -66,8 +63,7 @@ class Review:
     errors: tuple[ConfigFinding, ...] = ()
     entry_errors: tuple[ConfigFinding, ...] = ()
     warnings: tuple[ConfigFinding, ...] = ()
-    unchanged: bool = False
-    """Whether the text is the one that was there before."""
+    unchanged: bool = False  # whether the text is the one that was there before
 
     def refusals(self) -> tuple[ConfigFinding, ...]:
         """What an admission webhook refuses; nothing when the text stays, so that its labels can be edited."""

@@ -43,8 +43,7 @@ class ConfigStatusReporter:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.uid = ""
-        """Identity of the ConfigMap, or of the one that was there last."""
+        self.uid = ""  # identity of the ConfigMap, or of the one that was there last
         self._metrics = run.context.metrics.of(ConfigMetrics)
         self._reported: InForce | None = None
         self._was_bad = False

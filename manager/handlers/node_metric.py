@@ -18,8 +18,7 @@ from manager.node_metric import APPLY_PARAMETERS, DefinitionFields, ManagedField
 from manager.write_rate_limiter import DriftCorrection
 
 _LOG: Final = logging.getLogger(__name__)
-_SOON_SECONDS: Final = 5.0
-"""After this long the watch has reported what exists. [s]"""
+_SOON_SECONDS: Final = 5.0  # after this long the watch has reported what exists [s]
 _TIMING: Final = WatchTiming(longest_delay_seconds=5.0)
 """A definition that came back goes unnoticed for no longer than this."""
 

@@ -29,10 +29,8 @@ class Resource(StrEnum):
 class Amounts:
     """One number per resource, in milli-cores and bytes."""
 
-    cpu: int = 0
-    """CPU. [milli-cores]"""
-    memory: int = 0
-    """Memory. [bytes]"""
+    cpu: int = 0  # CPU [milli-cores]
+    memory: int = 0  # memory [bytes]
 
     def __getitem__(self, resource: Resource) -> int:
         return self.cpu if resource is Resource.CPU else self.memory
@@ -48,17 +46,14 @@ class Amounts:
 class Measured:
     """One number per resource, in milli-cores and bytes; `None` where unknown."""
 
-    cpu: int | None = None
-    """CPU. [milli-cores]"""
-    memory: int | None = None
-    """Memory. [bytes]"""
+    cpu: int | None = None  # CPU [milli-cores]
+    memory: int | None = None  # memory [bytes]
 
     def __getitem__(self, resource: Resource) -> int | None:
         return self.cpu if resource is Resource.CPU else self.memory
 
 
-LARGEST: Final = 2**63 - 1
-"""No amount is larger: Kubernetes counts no further."""
+LARGEST: Final = 2**63 - 1  # no amount is larger: Kubernetes counts no further
 
 
 def total(amounts: Iterable[Amounts]) -> Amounts:

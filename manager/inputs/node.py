@@ -19,26 +19,19 @@ class NodeInputs:
     """The inputs of a formula about one node."""
 
     name: str
-    capacity: Measured
-    """`status.capacity`."""
-    allocatable: Measured
-    """`status.allocatable`, or the raw-allocatable annotation where resources are amplified."""
+    capacity: Measured  # `status.capacity`
+    allocatable: Measured  # `status.allocatable`, or the raw-allocatable annotation where resources are amplified
     reservation: Amounts
-    requests_above_mid: Amounts
-    """Requests of the Running and Pending pods above Mid."""
+    requests_above_mid: Amounts  # requests of the Running and Pending pods above Mid
     mid_requests: Amounts
     """`kubernetes.io/mid-*` requests of the Mid pods that the kubelet admitted and that have not ended."""
-    mid_own: Amounts
-    """What Mid pods use of their requests: min(usage, requests)."""
-    report: NodeReport | None
-    """The NodeMetric's status; `None` without one."""
+    mid_own: Amounts  # what Mid pods use of their requests: min(usage, requests)
+    report: NodeReport | None  # the NodeMetric's status; `None` without one
     strategy: StrategyInputs
-    report_age: float | None
-    """Age of the full report; `None` if there never was one. [s]"""
+    report_age: float | None  # age of the full report; `None` if there never was one [s]
     prediction_age: float | None
     """Age of the prediction; as the report's for an agent that has no `status.prediction`. [s]"""
-    problems: tuple[str, ...] = ()
-    """What could not be read, one sentence each."""
+    problems: tuple[str, ...] = ()  # what could not be read, one sentence each
 
 
 def from_objects(

@@ -20,32 +20,23 @@ _SILENT_SECONDS: Final = 180.0
 class NodeReport:
     """A NodeMetric's status, reduced."""
 
-    update_time: float | None = None
-    """When the agent sent the last full report, by its own clock. [unix s]"""
+    update_time: float | None = None  # when the agent sent the last full report, by its own clock [unix s]
     prediction_time: float | None = None
     """When it last sent the prediction; `None` from an agent that has no `status.prediction`. [unix s]"""
-    own_agent: bool = False
-    """Whether `status.prediction` is there: usage per class in the same ticks."""
+    own_agent: bool = False  # whether `status.prediction` is there: usage per class in the same ticks
     node_usage: Measured = UNKNOWN
     """Usage of the node; of our agent the larger of the full report's and of class node's, which must both be there."""
     system_usage: Measured = UNKNOWN
     """Usage outside of pods: class sys of our agent, system usage of another agent's full report."""
-    prod_host_usage: Amounts = NOTHING
-    """Prod applications outside of Kubernetes, of another agent."""
-    prod_usage: Measured = UNKNOWN
-    """Usage of class prod, with the pods that have no band (own agent)."""
-    mid_usage: Measured = UNKNOWN
-    """Usage of class mid (own agent)."""
-    pod_usage: Mapping[str, Amounts] = field(default_factory=dict)
-    """Usage per pod, namespace/name (another agent)."""
-    reclaimable: Measured = UNKNOWN
-    """`prodReclaimableMetric`: what Prod requested and will not use."""
-    collecting: bool = True
-    """False when the agent reports that it does not measure this node (condition `Collecting`)."""
+    prod_host_usage: Amounts = NOTHING  # Prod applications outside of Kubernetes, of another agent
+    prod_usage: Measured = UNKNOWN  # usage of class prod, with the pods that have no band (own agent)
+    mid_usage: Measured = UNKNOWN  # usage of class mid (own agent)
+    pod_usage: Mapping[str, Amounts] = field(default_factory=dict)  # usage per pod, namespace/name (another agent)
+    reclaimable: Measured = UNKNOWN  # `prodReclaimableMetric`: what Prod requested and will not use
+    collecting: bool = True  # false when the agent reports that it does not measure this node (condition `Collecting`)
     prediction_ready: bool = True
     """False when it reports that its prediction is not ready (condition `PredictionReady`)."""
-    problems: tuple[str, ...] = ()
-    """What could not be read, one sentence each."""
+    problems: tuple[str, ...] = ()  # what could not be read, one sentence each
 
     @classmethod
     def from_object(cls, node_metric: Json) -> Self | None:
@@ -151,16 +142,11 @@ def age_seconds(reported: float | None, observed_at: float | None, now: float) -
 class PredictionSummary:
     """The prediction of a NodeMetric for display: no formula reads it."""
 
-    peak: Measured = UNKNOWN
-    """Predicted peak of Prod pods and system, margin included: `prodPeakMetric`."""
-    warm: int | None = None
-    """Pods predicted from history; `None` from an agent that does not report it."""
-    cold: int | None = None
-    """Pods counted at their request."""
-    reason: str = ""
-    """Reason of condition PredictionReady, one word; empty if unset."""
-    silent_after: float = _SILENT_SECONDS
-    """A report older than this means that reports are missing. [s]"""
+    peak: Measured = UNKNOWN  # predicted peak of Prod pods and system, margin included: `prodPeakMetric`
+    warm: int | None = None  # Pods predicted from history; `None` from an agent that does not report it
+    cold: int | None = None  # Pods counted at their request
+    reason: str = ""  # reason of condition PredictionReady, one word; empty if unset
+    silent_after: float = _SILENT_SECONDS  # a report older than this means that reports are missing [s]
 
     @classmethod
     def from_object(cls, node_metric: Json) -> Self:

@@ -14,8 +14,7 @@ from manager.inputs.reading import Json, get_path, parse_time
 
 _NOTHING: Final = Fraction(0)
 _READ: Final = ("cpu", "memory", names.MID_CPU, names.MID_MEMORY)
-_SYSTEM_CRITICAL: Final = 2_000_000_000
-"""From this priority on Kubernetes itself evicts nothing."""
+_SYSTEM_CRITICAL: Final = 2_000_000_000  # from this priority on Kubernetes itself evicts nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +22,10 @@ class MidPod:
     """What eviction needs to know of a pod that requests Mid resources; other pods go without."""
 
     priority: int
-    created: float
-    """When it was made; 0 where that is not stated. [unix s]"""
+    created: float  # when it was made; 0 where that is not stated [unix s]
     terminating: bool
-    workload: str
-    """What outlives it: "namespace/Kind/name" of its controller, or of itself when it has none."""
-    kept: str = ""
-    """Why it is never evicted, as the rest of a sentence about it; empty when it may be."""
+    workload: str  # what outlives it: "namespace/Kind/name" of its controller, or of itself when it has none
+    kept: str = ""  # why it is never evicted, as the rest of a sentence about it; empty when it may be
 
     @classmethod
     def from_object(cls, pod: Json) -> Self:
@@ -81,19 +77,13 @@ class PodInputs:
 
     key: str
     uid: str
-    node: str
-    """Node it is bound to; empty while it waits for one."""
-    band: PriorityBand
-    """Tier in every sum; a pod that requests Mid resources is Mid."""
+    node: str  # Node it is bound to; empty while it waits for one
+    band: PriorityBand  # tier in every sum; a pod that requests Mid resources is Mid
     terminal: bool
-    requests: Amounts
-    """Native requests (`cpu`, `memory`)."""
-    mid_requests: Amounts
-    """Requests of `kubernetes.io/mid-*`."""
-    admitted: bool = False
-    """Whether the kubelet of its node has taken it in."""
-    mid: MidPod | None = None
-    """What eviction needs to know; `None` when it requests no Mid resources."""
+    requests: Amounts  # native requests (`cpu`, `memory`)
+    mid_requests: Amounts  # requests of `kubernetes.io/mid-*`
+    admitted: bool = False  # whether the kubelet of its node has taken it in
+    mid: MidPod | None = None  # what eviction needs to know; `None` when it requests no Mid resources
 
     @classmethod
     def from_object(cls, pod: Json) -> Self:

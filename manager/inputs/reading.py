@@ -9,8 +9,7 @@ from manager.inputs.amounts import LARGEST, Amounts, Measured
 
 Json = Mapping[str, Any]
 
-LONGEST_ANNOTATION: Final = 16 * 1024
-"""An annotation of a Node is read at each reconciliation. [characters]"""
+LONGEST_ANNOTATION: Final = 16 * 1024  # an annotation of a Node is read at each reconciliation [characters]
 MOST_ITEMS: Final = 2000
 """So many items of a list are read; no node has more pods. What else stands there costs nothing."""
 _MOST_PROBLEMS: Final = 20
@@ -21,8 +20,7 @@ class Reader:
     """Reads amounts out of JSON of other writers, and records what it could not read."""
 
     def __init__(self) -> None:
-        self.problems: list[str] = []
-        """One sentence for each of the first values that could not be read."""
+        self.problems: list[str] = []  # one sentence for each of the first values that could not be read
 
     def problem(self, text: str) -> None:
         """Note what could not be read; of very many the first ones."""

@@ -12,30 +12,18 @@ from manager.inputs.amounts import Amounts
 class StrategyInputs:
     """The strategy of one node, nothing left open."""
 
-    enabled: bool
-    """Whether Mid is published at all."""
-    shadow: bool
-    """Whether everything is calculated and nothing published."""
-    mid_policy: str
-    """reclaimable, design or designMixed."""
-    floor: bool
-    """Whether what running Mid pods request stays published."""
-    static: bool
-    """Whether a fixed share is published instead of the prediction."""
-    threshold_percent: Amounts
-    """Mid never exceeds this share of allocatable. [percent]"""
-    static_percent: Amounts
-    """Share of allocatable that static mode publishes. [percent]"""
-    unallocated_percent: int
-    """Share of what no pod requested that is published, too. [percent]"""
-    degrade_seconds: int
-    """A report older than this counts as absent. [s]"""
-    update_seconds: int
-    """Any difference at all is written after this time. [s]"""
-    diff_threshold: Fraction
-    """An increase above this share is written as soon as it has held. [ratio]"""
-    increase_hold_seconds: int
-    """How long an increase must hold. [s]"""
+    enabled: bool  # whether Mid is published at all
+    shadow: bool  # whether everything is calculated and nothing published
+    mid_policy: str  # reclaimable, design or designMixed
+    floor: bool  # whether what running Mid pods request stays published
+    static: bool  # whether a fixed share is published instead of the prediction
+    threshold_percent: Amounts  # Mid never exceeds this share of allocatable [percent]
+    static_percent: Amounts  # share of allocatable that static mode publishes [percent]
+    unallocated_percent: int  # share of what no pod requested that is published, too [percent]
+    degrade_seconds: int  # a report older than this counts as absent [s]
+    update_seconds: int  # any difference at all is written after this time [s]
+    diff_threshold: Fraction  # an increase above this share is written as soon as it has held [ratio]
+    increase_hold_seconds: int  # how long an increase must hold [s]
 
     @classmethod
     def of(cls, strategy: ColocationStrategy) -> Self:

@@ -8,10 +8,8 @@ from typing import Any, Final, Self
 from headroom.cluster.selector import matches
 from manager.calculators.base import Degraded, Result
 
-DEFAULT: Final = "type=virtual-kubelet"
-"""The label of the Virtual Kubelet project."""
-REASON: Final = "NodeExcluded"
-"""Reason for publishing nothing on such a node."""
+DEFAULT: Final = "type=virtual-kubelet"  # the label of the Virtual Kubelet project
+REASON: Final = "NodeExcluded"  # reason for publishing nothing on such a node
 
 _KEY = r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9](?:[-\w.]*[A-Za-z0-9])?"
 _VALUE = r"(?:[A-Za-z0-9](?:[-\w.]*[A-Za-z0-9])?)?"
@@ -53,8 +51,7 @@ def _requirement(text: str) -> dict[str, Any]:
 class NodeFilter:
     """A selector of nodes to exclude."""
 
-    text: str = DEFAULT
-    """The selector as written; empty excludes no node."""
+    text: str = DEFAULT  # the selector as written; empty excludes no node
     selector: Mapping[str, Any] | None = field(default_factory=lambda: parse(DEFAULT))
 
     @classmethod

@@ -12,8 +12,7 @@ from manager.inputs.reading import get_path
 
 Json = dict[str, Any]
 
-HELD: Final = "Held"
-"""Reason of condition MidPublished while an increase after expired reports has not held yet."""
+HELD: Final = "Held"  # reason of condition MidPublished while an increase after expired reports has not held yet
 SMALLEST_STEP: Final = Amounts(cpu=10, memory=16 * 1024 * 1024)
 """A decrease below this is never urgent. [milli-cores, bytes]"""
 _URGENT_PERCENT: Final = 1
@@ -25,26 +24,22 @@ class PublishedAmount:
 
     amount: int | None
     """The amount, of two that differ the larger; `None` when absent, -1 unreadable. [milli-cores, bytes]"""
-    consistent: bool = True
-    """Whether capacity and allocatable are equal."""
+    consistent: bool = True  # whether capacity and allocatable are equal
 
 
 @dataclass(frozen=True, slots=True)
 class PendingIncrease:
     """An increase, or a part of one, that has not held long enough yet."""
 
-    since: float
-    """Since when at least `lowest` has been desired without a break. [s]"""
-    lowest: int
-    """The lowest amount desired since then. [milli-cores, bytes]"""
+    since: float  # since when at least `lowest` has been desired without a break [s]
+    lowest: int  # the lowest amount desired since then [milli-cores, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class PublishState:
     """The state of one node between two decisions."""
 
-    written_at: float | None = None
-    """When the Node was last written; `None` counts as long ago. [s]"""
+    written_at: float | None = None  # when the Node was last written; `None` counts as long ago [s]
     pending_increases: Mapping[Resource, tuple[PendingIncrease, ...]] = field(default_factory=dict)
     """Pending increases per resource: the lower the part, the longer it has held."""
     withdrawn: bool = False
@@ -59,10 +54,8 @@ class Decision:
     """Amounts to write now; `None` removes the resource; empty: write nothing. [milli-cores, bytes]"""
     state: PublishState
     """The state until the writes have succeeded, and if they fail; then that of `state_after_writes`."""
-    requeue_at: float | None = None
-    """When a pending difference falls due. [s]"""
-    returned: bool = False
-    """Whether these writes restore all that was removed because reports expired."""
+    requeue_at: float | None = None  # when a pending difference falls due [s]
+    returned: bool = False  # whether these writes restore all that was removed because reports expired
 
 
 def published_amounts(node: Mapping[str, Any]) -> dict[Resource, PublishedAmount]:

@@ -59,10 +59,8 @@ def _free(inputs: NodeInputs, resource: Resource) -> int:
 class Account:
     """What a node in shadow mode would have published."""
 
-    since: float
-    """When the account began. [unix s]"""
-    observed: int = 0
-    """The time that reports could evaluate. [ms]"""
+    since: float  # when the account began [unix s]
+    observed: int = 0  # the time that reports could evaluate [ms]
     published_total: Amounts = Amounts()  # noqa: RUF009 - a frozen value
     """Published amounts, summed over that time. [milli-cores * ms, bytes * ms]"""
     too_much: Amounts = Amounts()  # noqa: RUF009 - a frozen value
@@ -177,10 +175,8 @@ class StoredAccount:
     """An account as it was found."""
 
     account: Account
-    published: Amounts | None
-    """What would have been published."""
-    written_at: float
-    """When it was written. [unix s]"""
+    published: Amounts | None  # what would have been published
+    written_at: float  # when it was written [unix s]
 
     @classmethod
     def read(cls, status: object) -> Self | None:

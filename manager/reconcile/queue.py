@@ -5,8 +5,7 @@ import heapq
 from collections.abc import Callable, Iterable
 from typing import Final
 
-_MOST_STALE: Final = 1000
-"""How many replaced deadlines the heap may hold beside two per node."""
+_MOST_STALE: Final = 1000  # how many replaced deadlines the heap may hold beside two per node
 
 
 class NodeQueue:

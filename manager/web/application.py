@@ -19,8 +19,7 @@ from manager.web.history import RESOURCES, RINGS, Plot, Series
 from manager.web.recorder import Recorder
 
 _LOG: Final = logging.getLogger(__name__)
-_AT_ONCE: Final = 8
-"""Requests that are worked on or wait for their turn; whoever comes then is told to come again."""
+_AT_ONCE: Final = 8  # requests that are worked on or wait for their turn; whoever comes then is told to come again
 _HTML: Final = "text/html; charset=utf-8"
 _JSON: Final = "application/json"
 _STATIC: Final[Mapping[str, str]] = {

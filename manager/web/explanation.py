@@ -14,8 +14,7 @@ from manager.inputs import ObservedAt
 from manager.mid.explanation.explanation import ConfigState, Explanation, Seen, explain
 from manager.reconcile.steps.shadow import ShadowState
 
-_ANSWER_SECONDS: Final = 5.0
-"""How long a page waits for the API server. [s]"""
+_ANSWER_SECONDS: Final = 5.0  # how long a page waits for the API server [s]
 _READS_AT_ONCE: Final = 20
 _READ_AGAIN_SECONDS: Final = 0.2
 """However many people look, the API server is asked no more than five times a second. [s]"""

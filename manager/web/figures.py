@@ -6,17 +6,13 @@ NOTHING: Final = "–"  # noqa: RUF001 - a dash of the width of a digit
 """Stands where a number is not known."""
 _KIB: Final = 1024.0
 _KILO: Final = 1000.0
-_SMALLEST_CORES: Final = 0.1
-"""Less is written in milli-cores."""
+_SMALLEST_CORES: Final = 0.1  # less is written in milli-cores
 _TEN: Final = 10
 _HUNDRED: Final = 100
 
-UNITS: Final = {"cpu": "cores", "memory": "GiB"}
-"""Units of plots and tables."""
-TITLES: Final = {"cpu": "CPU", "memory": "Memory"}
-"""How people call the resources."""
-INSIDE: Final = {"cpu": "CPU", "memory": "memory"}
-"""The same inside of a sentence."""
+UNITS: Final = {"cpu": "cores", "memory": "GiB"}  # units of plots and tables
+TITLES: Final = {"cpu": "CPU", "memory": "Memory"}  # how people call the resources
+INSIDE: Final = {"cpu": "CPU", "memory": "memory"}  # the same inside of a sentence
 
 
 def digits(number: float) -> str:

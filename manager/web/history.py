@@ -32,10 +32,8 @@ class Series(IntEnum):
         return first + "".join(each.title() for each in others)
 
 
-RESOURCES: Final = ("cpu", "memory")
-"""The columns of a point per series, in order."""
-WIDTH: Final = len(Series) * len(RESOURCES)
-"""Numbers per point."""
+RESOURCES: Final = ("cpu", "memory")  # the columns of a point per series, in order
+WIDTH: Final = len(Series) * len(RESOURCES)  # numbers per point
 
 
 class Ring(NamedTuple):
@@ -54,8 +52,7 @@ class Ring(NamedTuple):
 RINGS: Final = {"2h": Ring(60, 120, 0), "24h": Ring(600, 144, 120)}
 """The resolutions, by how people call them; the finest first."""
 _POINTS: Final = sum(ring.points for ring in RINGS.values())
-_CHUNK: Final = 256
-"""Nodes for which memory is taken at a time."""
+_CHUNK: Final = 256  # Nodes for which memory is taken at a time
 _LARGEST: Final = float(np.finfo(np.float16).max)
 
 
@@ -76,10 +73,8 @@ def nothing() -> Floats:
 class Plot(NamedTuple):
     """What was remembered of something."""
 
-    times: NDArray[np.int64]
-    """When each step began. [unix s]"""
-    values: Floats
-    """By number of a point, then by time; nan where nothing is known. [cores, GiB]"""
+    times: NDArray[np.int64]  # when each step began [unix s]
+    values: Floats  # by number of a point, then by time; nan where nothing is known [cores, GiB]
 
     def trimmed(self, fewest: int) -> "Plot":
         """Without the time before anything was known, but at least so many points.

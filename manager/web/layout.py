@@ -11,12 +11,10 @@ from manager.web.html import Child, Html, document, join, tag
 from manager.web.plot import figure
 from manager.web.state import TROUBLE, WAITING, State
 
-ROOT: Final = "/ui"
-"""Path of the overview."""
+ROOT: Final = "/ui"  # path of the overview
 _STATIC: Final = f"{ROOT}/static"
 
-Number: TypeAlias = Callable[[Series, str], float | None]
-"""A number by series and resource. [cores, GiB]"""
+Number: TypeAlias = Callable[[Series, str], float | None]  # a number by series and resource [cores, GiB]
 
 
 def page(title: str, context: Context, *content: Child) -> str:

@@ -11,12 +11,9 @@ from manager.web.history import RESOURCES, RINGS, Series, at
 from manager.web.recorder import Recorder, Row, sums
 from manager.web.state import TROUBLE, WAITING, State
 
-PAGE_SIZE: Final = 50
-"""Nodes on one page."""
-_MOST_LISTED: Final = 8
-"""Nodes that the overview names of each kind."""
-_LONGEST_TEXT: Final = 253
-"""Of what is searched for: no name of a node is longer."""
+PAGE_SIZE: Final = 50  # Nodes on one page
+_MOST_LISTED: Final = 8  # Nodes that the overview names of each kind
+_LONGEST_TEXT: Final = 253  # of what is searched for: no name of a node is longer
 _URGENCY: Final = {state: place for place, state in enumerate(State)}
 
 Json = dict[str, Any]
@@ -44,27 +41,20 @@ _ORDERS: Final[Mapping[str, Callable[[Row], Any]]] = {
     "waste-memory": lambda row: waste(row, "memory"),
     "report": lambda row: row.age,
 }
-ORDERS: Final = tuple(_ORDERS)
-"""By what lists can be put in order."""
-ASCENDING: Final = frozenset({"name", "state"})
-"""Orders from first to last; the others begin with the largest."""
+ORDERS: Final = tuple(_ORDERS)  # by what lists can be put in order
+ASCENDING: Final = frozenset({"name", "state"})  # orders from first to last; the others begin with the largest
 
 
 class Query(NamedTuple):
     """Which nodes, and in which order: fields are the words of the query string."""
 
-    q: str = ""
-    """A part of their names."""
-    state: str = ""
-    """One state; empty: all."""
-    prediction: str = ""
-    """"ready", or "not ready"; empty: all."""
-    sort: str = "state"
-    """One of `ORDERS`: names and urgency first to last, numbers from the largest."""
+    q: str = ""  # a part of their names
+    state: str = ""  # one state; empty: all
+    prediction: str = ""  # "ready", or "not ready"; empty: all
+    sort: str = "state"  # one of `ORDERS`: names and urgency first to last, numbers from the largest
     backwards: bool = False
     page: int = 1
-    range: str = "2h"
-    """How far plots go back."""
+    range: str = "2h"  # how far plots go back
 
     @classmethod
     def of(cls, words: Mapping[str, str]) -> Self:
@@ -124,22 +114,14 @@ class Overview(NamedTuple):
     """The cluster as a whole."""
 
     nodes: int
-    reporting: int
-    """Nodes whose usage is known now."""
-    numbers: Mapping[tuple[Series, str], float | None]
-    """Sums over all nodes, by series and resource. [cores, GiB]"""
-    states: Mapping[State, int]
-    """Nodes by state, the most urgent first."""
-    predictions: Mapping[str, int]
-    """Nodes with a report, by word about their prediction."""
-    warm: int
-    """Pods predicted from history."""
-    cold: int
-    """Pods counted at their request."""
-    attention: Sequence[Row]
-    """Nodes in trouble, and those that wait for something."""
-    wasteful: Sequence[Row]
-    """Nodes with the most CPU wasted."""
+    reporting: int  # Nodes whose usage is known now
+    numbers: Mapping[tuple[Series, str], float | None]  # sums over all nodes, by series and resource [cores, GiB]
+    states: Mapping[State, int]  # Nodes by state, the most urgent first
+    predictions: Mapping[str, int]  # Nodes with a report, by word about their prediction
+    warm: int  # Pods predicted from history
+    cold: int  # Pods counted at their request
+    attention: Sequence[Row]  # Nodes in trouble, and those that wait for something
+    wasteful: Sequence[Row]  # Nodes with the most CPU wasted
 
     def number(self, series: Series, resource: str) -> float | None:
         """A sum; None where it is not known. [cores, GiB]"""

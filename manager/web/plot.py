@@ -16,8 +16,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 712, 12, 246
 _WIDTH, _HEIGHT = 720, 272
 _TICKS: Final = 4
 _NICE: Final = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 10)
-_FEWEST: Final = 13
-"""So many points fit on the axis of a plot that has just begun."""
+_FEWEST: Final = 13  # so many points fit on the axis of a plot that has just begun
 
 
 class Line(NamedTuple):

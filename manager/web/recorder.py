@@ -18,10 +18,8 @@ from manager.mid.publish import published_amounts
 from manager.web.history import WIDTH, Floats, History, Series, at, nothing
 from manager.web.state import State, judge
 
-PAUSE_SECONDS: Final = 0.25
-"""Between two handfuls of nodes. [s]"""
-HANDFUL: Final = 25
-"""Nodes that are looked at without a break: one or two milliseconds of the event loop."""
+PAUSE_SECONDS: Final = 0.25  # between two handfuls of nodes [s]
+HANDFUL: Final = 25  # Nodes that are looked at without a break: one or two milliseconds of the event loop
 _HANDFULS_A_ROUND: Final = 200
 """A round is over within a minute, whatever the size of the cluster, so that no minute of the history is empty."""
 _GIB: Final = float(2**30)
@@ -34,21 +32,14 @@ class Row:
 
     name: str
     uid: str
-    seen: float
-    """When. [unix s]"""
+    seen: float  # when [unix s]
     state: State
-    reason: str
-    """Why, a sentence."""
-    prediction: str
-    """"ready", or one word for why it is not; empty without a report."""
-    warm: int | None
-    """Pods predicted from history."""
-    cold: int | None
-    """Pods counted at their request."""
-    age: float | None
-    """Age of the report then. [s]"""
-    point: tuple[float, ...]
-    """Its numbers, as `history.Series` has them; nan is not known. [cores, GiB]"""
+    reason: str  # why, a sentence
+    prediction: str  # "ready", or one word for why it is not; empty without a report
+    warm: int | None  # Pods predicted from history
+    cold: int | None  # Pods counted at their request
+    age: float | None  # age of the report then [s]
+    point: tuple[float, ...]  # its numbers, as `history.Series` has them; nan is not known. [cores, GiB]
 
     def number(self, series: Series, resource: str) -> float | None:
         """One number, or None where it is not known. [cores, GiB]"""
@@ -64,10 +55,8 @@ class Row:
 class Recorder:
     """What the page remembers of all nodes. The event loop writes, other threads read."""
 
-    history: History = field(default_factory=History)
-    """Numbers over time."""
-    rows: dict[str, Row] = field(default_factory=dict)
-    """Node name -> the last look."""
+    history: History = field(default_factory=History)  # numbers over time
+    rows: dict[str, Row] = field(default_factory=dict)  # Node name -> the last look
     _fixed: dict[str, tuple[Any, Mapping[Series, Measured]]] = field(default_factory=dict)
 
     def look(self, cluster: ClusterState, name: str, exclusion: NodeFilter, wall: float, steady: float) -> None:

@@ -47,8 +47,7 @@ MEANINGS: Final[Mapping[State, str]] = {
 
 TROUBLE: Final = frozenset({State.DEFICIT, State.SILENT, State.LATE, State.EXPIRED})
 """States that somebody should look at."""
-WAITING: Final = frozenset({State.RETURNING, State.LEARNING, State.NEW})
-"""States that pass by themselves."""
+WAITING: Final = frozenset({State.RETURNING, State.LEARNING, State.NEW})  # states that pass by themselves
 
 _OFF: Final = "ColocationDisabled"
 

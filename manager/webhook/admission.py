@@ -13,10 +13,8 @@ from crds.names import CONFIG_MAP_KEY
 from headroom.runtime.sanitize import printable
 from manager.config.findings import ConfigFinding
 
-HANDLER: Final = "configmaps"
-"""Path of the webhook, and id of kopf's handler."""
-UNPROCESSABLE: Final = 422
-"""HTTP status of a refusal, as of every invalid object."""
+HANDLER: Final = "configmaps"  # path of the webhook, and id of kopf's handler
+UNPROCESSABLE: Final = 422  # HTTP status of a refusal, as of every invalid object
 _VERSIONS: Final = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 _MOST_PARTS: Final = 500_000
 """Objects and lists in a review, its texts included: four times as many as in those of the largest sensible config."""
@@ -36,24 +34,15 @@ class NotAReviewError(ValueError):
 class Asked:
     """What matters of one request."""
 
-    version: str
-    """apiVersion of the review."""
-    uid: str
-    """Identity of the request, which the answer repeats."""
-    operation: str
-    """CREATE, UPDATE, DELETE or CONNECT."""
-    resource: str
-    """Such as "v1/configmaps"."""
-    namespace: str
-    """Namespace of the object."""
-    name: str
-    """Name of the object."""
-    user: str
-    """Who edits."""
-    text: str | None
-    """The config as it would be; `None` when there would be none."""
-    before: str | None
-    """The config as it is; `None` when there is none."""
+    version: str  # apiVersion of the review
+    uid: str  # identity of the request, which the answer repeats
+    operation: str  # CREATE, UPDATE, DELETE or CONNECT
+    resource: str  # such as "v1/configmaps"
+    namespace: str  # namespace of the object
+    name: str  # name of the object
+    user: str  # who edits
+    text: str | None  # the config as it would be; `None` when there would be none
+    before: str | None  # the config as it is; `None` when there is none
 
     def concerns(self, namespace: str, name: str) -> bool:
         """Whether it would store a config of that ConfigMap."""

@@ -19,8 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-LIFETIME_SECONDS: Final = 90 * 86400.0
-"""How long a certificate of ours is valid from the moment it is made. [s]"""
+LIFETIME_SECONDS: Final = 90 * 86400.0  # how long a certificate of ours is valid from the moment it is made [s]
 RENEW_BEFORE_SECONDS: Final = LIFETIME_SECONDS / 3
 """A certificate is replaced when it has no longer than this to live: time enough for a manager that is away. [s]"""
 OVERLAP_SECONDS: Final = 3600.0
@@ -45,10 +44,8 @@ class UnusableError(ValueError):
 class Pair:
     """What a Secret of type kubernetes.io/tls holds, as PEM."""
 
-    authorities: bytes
-    """The authorities to trust, the newest first; may be empty where the authority is public."""
-    certificate: bytes
-    """The serving certificate, with those between it and its authority."""
+    authorities: bytes  # the authorities to trust, the newest first; may be empty where the authority is public
+    certificate: bytes  # the serving certificate, with those between it and its authority
     key: bytes
 
     @property
@@ -61,16 +58,11 @@ class Pair:
 class Facts(NamedTuple):
     """What a serving certificate says of itself."""
 
-    starts: float
-    """[unix s]"""
-    ends: float
-    """[unix s]"""
-    names: frozenset[str]
-    """DNS names and IP addresses that it is for."""
-    authorities: int
-    """How many authorities are trusted beside it."""
-    signed: bool
-    """Whether one of them has signed it."""
+    starts: float  # [unix s]
+    ends: float  # [unix s]
+    names: frozenset[str]  # DNS names and IP addresses that it is for
+    authorities: int  # how many authorities are trusted beside it
+    signed: bool  # whether one of them has signed it
 
     @property
     def issued(self) -> float:

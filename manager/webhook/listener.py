@@ -21,12 +21,10 @@ class Listener:
     """
 
     def __init__(self, address: str) -> None:
-        self.host, port = parse_address(address, FLAG)
-        """Host of the address; empty for all."""
+        self.host, port = parse_address(address, FLAG)  # host of the address; empty for all
         self._address = address
         self._claimed: http.TlsSocket | None = self._bound(port)
-        self.port = int(self._claimed.getsockname()[1])
-        """The port in use, the same for the whole life of the process."""
+        self.port = int(self._claimed.getsockname()[1])  # the port in use, the same for the whole life of the process
 
     def take(self) -> http.TlsSocket:
         """A bound socket to listen on, which is the caller's to close; each call gives another one.

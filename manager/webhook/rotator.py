@@ -29,14 +29,11 @@ class CertificateKeeper:
 
     api: ApiServer
     settings: Settings
-    names: Sequence[str]
-    """What a certificate must be for."""
+    names: Sequence[str]  # what a certificate must be for
     serving: Serving
     metrics: WebhookMetrics
-    leads: Callable[[], bool]
-    """Whether this replica may write."""
-    wall: Callable[[], float]
-    """The wall clock. [unix s]"""
+    leads: Callable[[], bool]  # whether this replica may write
+    wall: Callable[[], float]  # the wall clock [unix s]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _told: str = ""
     _awaited: str = ""

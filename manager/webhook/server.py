@@ -28,8 +28,7 @@ _LIMITS: Final = replace(
     request_seconds=2.0,
     look_seconds=0.25,
 )
-_LARGEST_TEXT: Final = 1024 * 1024
-"""What a ConfigMap can hold; a longer text does not come from an API server."""
+_LARGEST_TEXT: Final = 1024 * 1024  # what a ConfigMap can hold; a longer text does not come from an API server
 _ANSWER_SECONDS: Final = 2.5  # the API server waits for 5 s, reading included
 _ENDING_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 5.0

@@ -19,13 +19,10 @@ class Serving:
     """What the listener serves with."""
 
     def __init__(self) -> None:
-        self.ready = asyncio.Event()
-        """Set once there is a certificate."""
-        self.pair: Pair | None = None
-        """What is served."""
+        self.ready = asyncio.Event()  # set once there is a certificate
+        self.pair: Pair | None = None  # what is served
         self._current: ssl.SSLContext | None = None
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        """For the listener, for as long as it lives."""
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # for the listener, for as long as it lives
         self.context.sni_callback = self._hand_over  # called for clients that name no server, too
 
     def load(self, pair: Pair) -> bool:

@@ -44,8 +44,7 @@ class CapacityScheduling:
     charge: Charging = Charging.CONTAINERS
     """What of a pod counts: containers, as upstream's code adds them up, or scheduler, all that kube-scheduler sets
     aside for it. By the former what sidecars and the pod as a whole request passes every quota by."""
-    reclaim: PreemptionSettings = field(default_factory=PreemptionSettings)
-    """How borrowed resources are given back."""
+    reclaim: PreemptionSettings = field(default_factory=PreemptionSettings)  # how borrowed resources are given back
 
     def defaulted(self) -> "CapacityScheduling":
         """Itself: no default depends on another argument."""

@@ -47,20 +47,17 @@ class LowRiskOverCommitment:
     watcher_address: str = ""
     """URL of a load-watcher service; if given, the metrics come from there, and `metricProvider` says only how to ask
     (times, TLS, and a token where it names no type)."""
-    metric_provider: MetricProvider = field(default_factory=MetricProvider)
-    """Where the metrics come from otherwise."""
+    metric_provider: MetricProvider = field(default_factory=MetricProvider)  # where the metrics come from otherwise
     smoothing_window_size: int = 5
     """How many samples a provider averaged into one before it took the deviation of them; only providers that say they
     do are corrected for it. At least 1. [samples]"""
     risk_limit_weights: Mapping[str, float] | None = None
     """Weight of the limits' risk beside the load's, per resource (cpu, memory); 0..1."""
-    risk_limit_weight: float | None = None
-    """The same for resources without one of their own (0.5); 0..1."""
+    risk_limit_weight: float | None = None  # the same for resources without one of their own (0.5); 0..1
     best_effort_may_fill_node: bool = False
     """Whether best-effort pods count as pods that may use their whole node: its limits are at least its capacity then,
     and best-effort pods are scored, too. False: they count as nothing, and score 0 everywhere, as upstream."""
-    metric_expiration_seconds: int = 300
-    """Age from which metrics are too old, and the limits alone count; 0: never. [s]"""
+    metric_expiration_seconds: int = 300  # age from which metrics are too old, and the limits alone count; 0: never [s]
     node_metric_aggregated_duration: float = LONGEST
     """Over which window NodeMetrics are read; 0s: the longest they report. [s, written as a Go duration]"""
     parity: bool = False

@@ -30,10 +30,8 @@ class Mode(StrEnum):
 class ResourceWeight:
     """How much a resource counts."""
 
-    name: str
-    """Its name."""
-    weight: int = 0
-    """Its weight; must be positive."""
+    name: str  # its name
+    weight: int = 0  # its weight; must be positive
 
 
 _DEFAULT_RESOURCES: Final = (ResourceWeight("cpu", 2**20), ResourceWeight("memory", 1))
@@ -44,8 +42,7 @@ _DEFAULT_RESOURCES: Final = (ResourceWeight("cpu", 2**20), ResourceWeight("memor
 class NodeResourcesAllocatable:
     """The plugin; its fields are its arguments."""
 
-    mode: str = ""
-    """Which end scores highest: Least (default) or Most."""
+    mode: str = ""  # which end scores highest: Least (default) or Most
     resources: tuple[ResourceWeight, ...] = field(default=())
     """What counts, and how much (cpu 1048576, memory 1); of a name that is there twice the last weight counts."""
 

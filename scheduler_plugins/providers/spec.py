@@ -34,41 +34,28 @@ _METRIC: Final = 4096  # the longest query that is sent. [characters]
 class MetricProvider:
     """`metricProvider` of the arguments: upstream's four fields, and ours."""
 
-    type: str = ""
-    """Which provider: a name of the registry; empty: NodeMetric, what our own agents report."""
-    address: str = ""
-    """Its URL; empty: its usual one."""
-    token: str = field(default="", repr=False)
-    """Bearer token, or the token of the service."""
-    insecure_skip_verify: bool | None = None
-    """Whether its certificate is not checked (false)."""
-    ca_file: str = ""
-    """PEM file of the authority that its certificate is checked by; empty: those of the system."""
-    token_file: str = ""
-    """File that the token is read from before each fetch, in place of `token`."""
+    type: str = ""  # which provider: a name of the registry; empty: NodeMetric, what our own agents report
+    address: str = ""  # its URL; empty: its usual one
+    token: str = field(default="", repr=False)  # bearer token, or the token of the service
+    insecure_skip_verify: bool | None = None  # whether its certificate is not checked (false)
+    ca_file: str = ""  # PEM file of the authority that its certificate is checked by; empty: those of the system
+    token_file: str = ""  # file that the token is read from before each fetch, in place of `token`
     cpu_metric: str = ""
     """Prometheus: the series, or any expression, of the CPU in use as a share (0..1) of what the node has; empty:
     `instance:node_cpu:ratio`."""
-    memory_metric: str = ""
-    """The same of the memory; empty: `instance:node_memory_utilisation:ratio`."""
-    node_label: str = ""
-    """Prometheus: the label that names the node; empty: `instance`."""
+    memory_metric: str = ""  # the same of the memory; empty: `instance:node_memory_utilisation:ratio`
+    node_label: str = ""  # Prometheus: the label that names the node; empty: `instance`
     node_pattern: str = ""
     """A regular expression with one group that takes the node's name out of that label, which it has to match as a
     whole; empty: the label is the name."""
-    window_duration: float = 900.0
-    """Prometheus and SignalFx: what average and deviation are taken over. [s]"""
+    window_duration: float = 900.0  # Prometheus and SignalFx: what average and deviation are taken over [s]
     smoothed: bool | None = None
     """Whether each sample is itself a mean over some minutes, so that its deviation is too small; None: as is usual for
     the provider (true for Prometheus, whose rules record rates, and for the load-watcher service)."""
-    host_name_suffix: str = ""
-    """SignalFx: what the names of the hosts end in."""
-    cluster_name: str = ""
-    """SignalFx: the dimension `cluster` of the hosts; empty: any."""
-    interval_seconds: float = 30.0
-    """Time between two fetches. [s]"""
-    timeout_seconds: float = 10.0
-    """How long a fetch may take. [s]"""
+    host_name_suffix: str = ""  # SignalFx: what the names of the hosts end in
+    cluster_name: str = ""  # SignalFx: the dimension `cluster` of the hosts; empty: any
+    interval_seconds: float = 30.0  # time between two fetches [s]
+    timeout_seconds: float = 10.0  # how long a fetch may take [s]
 
     def mistakes(self) -> Sequence[tuple[str, str]]:
         """What cannot be used, as the JSON name of the field and a sentence. The type is not looked at."""

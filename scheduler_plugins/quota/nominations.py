@@ -31,8 +31,7 @@ class Nominations:
         self._of: dict[str, list[Nomination]] = {}
         self._sums: dict[str, dict[int, Amounts]] = {}
         self._totals: dict[str, Amounts] = {}
-        self.total: Amounts = NOTHING
-        """What all come to."""
+        self.total: Amounts = NOTHING  # what all come to
         for nomination in self:
             name = nomination.namespace
             self._of.setdefault(name, []).append(nomination)

@@ -61,8 +61,7 @@ class PodRequest:
     estimate: Vector  # what it is expected to use. [per resource of the load rules]
     window: EstimationWindow  # until when the estimate counts although usage is reported
     scheduled_at: float | None  # time of its condition PodScheduled=True. [unix s]
-    refused_at: float | None
-    """Time of its condition PodScheduled=False, which a further refusal does not move. [unix s]"""
+    refused_at: float | None  # time of its condition PodScheduled=False, which a further refusal does not move [unix s]
     refusal: Refusal | None  # what that condition says; None where it is not there
     fingerprint: bytes  # changes with spec and conditions; only of a placed pod that does not say when it was scheduled
     of_daemon_set: bool  # whether a DaemonSet owns it

@@ -61,6 +61,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "headroom.backtest",
         "headroom.cluster",
         "headroom.kube",
+        "headroom.runtime.options",
         "headroom.runtime.sanitize",
         "headroom.runtime.text",
         "crds",

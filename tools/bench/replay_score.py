@@ -26,8 +26,7 @@ class NodeScore:
     resource: str  # cpu or memory
     over: Mapping[str, float]
     """By horizon: the share of the time in which more was published than stayed free for so long, 0..1."""
-    missing: float
-    """What was published and not free, on average while anything was missing; 0 if nothing ever was."""
+    missing: float  # what was published and not free, on average while anything was missing; 0 if nothing ever was
     published: float  # what was published, on average
     used: float  # what the Prod pods used, on average
     allocatable: float  # what the node has for pods

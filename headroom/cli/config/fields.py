@@ -1,12 +1,7 @@
 """Every field of a colocation config: what it means, its type, default and range, read from the types of the API."""
 
-import ast
-import contextlib
-import inspect
-import itertools
 import json
 import re
-import textwrap
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -19,6 +14,7 @@ from crds.codec import json_fields
 from crds.colocation import ColocationConfig, ColocationStrategy, MetricAggregatePolicy, MidEviction
 from crds.predict_policy import PredictPolicy, ResourceOverride
 from crds.ranges import Allowed, Choice, Range
+from headroom.runtime.options import docstrings
 
 ENTRY: Final = "nodeConfigs[]"  # path of an entry for some nodes
 _DEFAULTS: Final[Mapping[type, Any]] = {
@@ -79,7 +75,7 @@ def every_field() -> tuple[Field, ...]:
 
 
 def _fields(cls: type, prefix: str, *, only_own: bool = False) -> Iterator[Field]:
-    told, kinds, defaults = _docstrings(cls), typing.get_type_hints(cls), _DEFAULTS.get(cls)
+    told, kinds, defaults = docstrings(cls), typing.get_type_hints(cls), _DEFAULTS.get(cls)
     inherited = json_fields(ColocationStrategy) if only_own else {}
     for name, field in json_fields(cls).items():
         if name in inherited:
@@ -121,18 +117,3 @@ def _present(kind: Any) -> Any:  # noqa: ANN401 - a type expression
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - a default
     return list(value) if isinstance(value, tuple) else value
-
-
-def _docstrings(cls: type) -> dict[str, str]:
-    """The docstring under each field, on one line; nothing where the source is not at hand."""
-    found: dict[str, str] = {}
-    for each in reversed(cls.__mro__[:-1]):
-        with contextlib.suppress(OSError, TypeError):
-            body = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0]
-            statements = body.body if isinstance(body, ast.ClassDef) else []
-            for statement, following in itertools.pairwise(statements):
-                if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
-                    continue
-                if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-                    found[statement.target.id] = " ".join(str(following.value.value).split())
-    return found

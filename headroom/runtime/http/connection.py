@@ -15,8 +15,7 @@ from headroom.runtime.http.pages import Pages, Reply, Request, answer
 
 _PIPELINED: Final = 16
 """Requests of one connection that wait for their turn; a few bytes each, they take twenty times that once read."""
-_PARAMETERS: Final = 16
-"""Parameters of a request's query, which take a hundred times their text."""
+_PARAMETERS: Final = 16  # parameters of a request's query, which take a hundred times their text
 _STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 
 
@@ -24,19 +23,15 @@ _STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\
 class Limits:
     """What clients may do."""
 
-    body_bytes: int = 32 * 2**20
-    """Largest body that is read; 5,000 full Node objects have about half of it. [bytes]"""
-    head_bytes: int = 32 * 2**10
-    """Longest request line and headers. [bytes]"""
+    body_bytes: int = 32 * 2**20  # largest body that is read; 5,000 full Node objects have about half of it [bytes]
+    head_bytes: int = 32 * 2**10  # longest request line and headers [bytes]
     buffered_bytes: int = 128 * 2**20
     """What requests of all connections that are unfinished, or wait for their turn, may hold together. [bytes]"""
-    unsent_bytes: int = 128 * 2**20
-    """What answers that clients do not take may hold together. [bytes]"""
+    unsent_bytes: int = 128 * 2**20  # what answers that clients do not take may hold together [bytes]
     kernel_bytes: int | None = None
     """What the kernel may hold of one connection in either direction, which counts as the service's memory in its
     cgroup; None: as much as the kernel likes, some MiB. [bytes]"""
-    connections: int = 256
-    """Connections at a time. One more takes the place of the one that was quiet longest."""
+    connections: int = 256  # connections at a time. One more takes the place of the one that was quiet longest.
     request_seconds: float = 30.0
     """Time from the first byte of a request to its last, and for a client to take an answer. [s]"""
     idle_seconds: float = 180.0
@@ -44,8 +39,7 @@ class Limits:
     is the one who closes it: a request that meets a closing server is lost. [s]"""
     linger_seconds: float = 2.0
     """How long what still arrives after a refusal is thrown away, so that the client can read the refusal. [s]"""
-    look_seconds: float = 1.0
-    """How often it is looked who is over these times. [s]"""
+    look_seconds: float = 1.0  # how often it is looked who is over these times [s]
 
 
 @dataclass(slots=True)
@@ -54,20 +48,15 @@ class Shared:
 
     pages: Pages
     limits: Limits
-    date: str = ""
-    """The present time as a header, written once a second."""
+    date: str = ""  # the present time as a header, written once a second
     refused: Callable[[int, str], None] = lambda _status, _why: None
     """Told the status and the reason of each request that is refused before a page sees it."""
-    settled: Callable[[asyncio.Transport], None] = lambda _: None
-    """Told each connection that has got as far as HTTP."""
-    buffered: int = 0
-    """What unfinished and waiting requests hold. [bytes]"""
+    settled: Callable[[asyncio.Transport], None] = lambda _: None  # told each connection that has got as far as HTTP
+    buffered: int = 0  # what unfinished and waiting requests hold [bytes]
     connections: dict["Connection", None] = field(default_factory=dict)
     """The open ones; the one that was quiet longest comes first."""
-    closing: bool = False
-    """Whether no more requests are taken."""
-    left: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a connection has ended."""
+    closing: bool = False  # whether no more requests are taken
+    left: asyncio.Event = field(default_factory=asyncio.Event)  # set when a connection has ended
 
 
 class _Refused(NamedTuple):

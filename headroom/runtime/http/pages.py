@@ -17,15 +17,11 @@ _LOG: Final = logging.getLogger(__name__)
 class Request:
     """One request."""
 
-    method: str
-    """GET or POST."""
-    path: str
-    """Decoded path, without the query: "/debug/nodes/a"."""
-    query: Mapping[str, str] = field(default_factory=dict)
-    """The last value of each parameter; "" for `?verbose`."""
+    method: str  # GET or POST
+    path: str  # decoded path, without the query: "/debug/nodes/a"
+    query: Mapping[str, str] = field(default_factory=dict)  # the last value of each parameter; "" for `?verbose`
     body: bytes = b""
-    host: str = ""
-    """The name that the client asked for, with its port if it gave one; "" where it gave none."""
+    host: str = ""  # the name that the client asked for, with its port if it gave one; "" where it gave none
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +44,7 @@ class Reply:
         return cls(text.encode(), status, TEXT)
 
 
-Page: TypeAlias = Callable[[Request], Reply | Awaitable[Reply]]
-"""Answers requests of one method and path."""
+Page: TypeAlias = Callable[[Request], Reply | Awaitable[Reply]]  # answers requests of one method and path
 Pages: TypeAlias = Mapping[tuple[str, str], Page]
 """Pages by method and path; a path that ends in "/" stands for all that begin so."""
 

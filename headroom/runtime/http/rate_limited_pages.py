@@ -21,8 +21,7 @@ OPEN: Final = Limits(
 )
 """What clients without a login may do. All of them together hold less than 64 MiB of a service: 2 of unfinished
 requests, 16 of answers that are not taken, and at most 64 KiB of an answer and 128 KiB in the kernel a connection."""
-_SHARE: Final = 0.1
-"""How much of a core the making of one page may take."""
+_SHARE: Final = 0.1  # how much of a core the making of one page may take
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 

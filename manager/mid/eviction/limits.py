@@ -17,8 +17,7 @@ from crds.colocation import DEFAULTS, ColocationStrategy
 from headroom.runtime.backoff import Backoff
 
 MINUTE_SECONDS: Final = 60.0
-FIRST_SECONDS: Final = 600.0
-"""Backoff after a workload's first eviction. [s]"""
+FIRST_SECONDS: Final = 600.0  # backoff after a workload's first eviction [s]
 LONGEST_SECONDS: Final = 6 * 3600.0
 """Longest backoff; a workload without evictions for as long after one starts at the first again. [s]"""
 CLOCK_SKEW_SECONDS: Final = 60.0
@@ -29,16 +28,11 @@ CLOCK_SKEW_SECONDS: Final = 60.0
 class EvictionSettings:
     """`midEviction` in force on a node, nothing left open."""
 
-    mode: str
-    """off, dry-run or on."""
-    after_seconds: int
-    """How long a shortage must last. [s]"""
-    per_node: int
-    """Evictions on one node; 0 means none. [1/min]"""
-    per_cluster: int
-    """Evictions in the cluster; 0 means none. [1/min]"""
-    window_seconds: int
-    """Of how much time a report's usage is the mean. [s]"""
+    mode: str  # off, dry-run or on
+    after_seconds: int  # how long a shortage must last [s]
+    per_node: int  # evictions on one node; 0 means none [1/min]
+    per_cluster: int  # evictions in the cluster; 0 means none [1/min]
+    window_seconds: int  # of how much time a report's usage is the mean [s]
 
     @classmethod
     def of(cls, strategy: ColocationStrategy) -> Self:

@@ -16,8 +16,7 @@ class Shortage:
     """The arithmetic of one reconciliation. [milli-cores, bytes]"""
 
     requested: Amounts = NOTHING
-    calculated: Amounts = NOTHING
-    """What may be published, at least."""
+    calculated: Amounts = NOTHING  # what may be published, at least
     terminating: Amounts = NOTHING
 
     @property

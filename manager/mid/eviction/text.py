@@ -6,8 +6,7 @@ from typing import Final
 from manager.inputs import Amounts, PodInputs, Resource
 from manager.mid.eviction.shortage import Shortage
 
-MOST_NAMES: Final = 6
-"""At most so many pods are named in one event, which holds 1024 bytes."""
+MOST_NAMES: Final = 6  # at most so many pods are named in one event, which holds 1024 bytes
 _MEBIBYTE: Final = 1 << 20
 
 

@@ -5,8 +5,7 @@ from typing import Final
 from crds.duration import short_age
 from crds.quantity import short_bytes
 
-NOTHING: Final = "-"
-"""Stands where a number is not known."""
+NOTHING: Final = "-"  # stands where a number is not known
 
 
 def cpu(milli_cores: int | None) -> str:

@@ -19,20 +19,13 @@ from manager.mid.eviction.shortage import shortage, unknown_inputs, unproven_def
 class Eviction:
     """What follows from a deficit if it lasts."""
 
-    mode: str
-    """off, dry-run or on."""
-    after_seconds: int
-    """How long it must last. [s]"""
-    proven: bool
-    """Whether a fresh report proves it: what is not known speaks for the pods that run."""
-    short: Amounts
-    """What is short beyond what pods give back that are on their way out."""
-    selection: Selection
-    """Who would go."""
-    unknown_inputs: tuple[str, ...] = ()
-    """What is not known and speaks for the pods that run."""
-    if_proven: tuple[PodInputs, ...] = ()
-    """Who would go first if the part of the deficit that is not proven were."""
+    mode: str  # off, dry-run or on
+    after_seconds: int  # how long it must last [s]
+    proven: bool  # whether a fresh report proves it: what is not known speaks for the pods that run
+    short: Amounts  # what is short beyond what pods give back that are on their way out
+    selection: Selection  # who would go
+    unknown_inputs: tuple[str, ...] = ()  # what is not known and speaks for the pods that run
+    if_proven: tuple[PodInputs, ...] = ()  # who would go first if the part of the deficit that is not proven were
 
 
 def of(facts: NodeInputs, result: Result, strategy: ColocationStrategy, pods: Sequence[PodInputs]) -> Eviction | None:

@@ -26,8 +26,7 @@ from manager.node_metric import ManagedFields
 
 Json = Mapping[str, Any]
 
-ENABLED: Final = "colocation were enabled"
-"""What would have to be different on a node whose strategy publishes nothing."""
+ENABLED: Final = "colocation were enabled"  # what would have to be different on a node whose strategy publishes nothing
 FRESH: Final = "the report still counted"
 """What would have to be different where the report or the prediction is too old."""
 _EXPIRED: Final = frozenset({"ReportExpired", "PredictionExpired"})
@@ -37,8 +36,7 @@ class ConfigState(NamedTuple):
     """The colocation ConfigMap as it is now, and what the manager makes of its text."""
 
     place: str
-    age_seconds: float | None
-    """Time since somebody last wrote it; None when there is none. [s]"""
+    age_seconds: float | None  # time since somebody last wrote it; None when there is none [s]
     in_force: InForce
 
 
@@ -49,18 +47,14 @@ class Seen:
     node: Json
     node_metric: Json | None
     pods: Sequence[Json | PodInputs]
-    now: float
-    """When they were read. [unix s]"""
+    now: float  # when they were read [unix s]
     observed_at: ObservedAt | None = None
     """When the report's times were seen to change; None: as the API server noted it. [unix s]"""
     written_at: float | None = None
     """When the manager last wrote to the Node; None: as the API server noted it. [unix s]"""
-    lease: Lease | None = None
-    """The manager's Lease; None where there is none, or it may not be read."""
-    exclusion: NodeFilter = field(default_factory=NodeFilter)
-    """Which nodes the manager leaves alone."""
-    shadow: ShadowAccount | None = None
-    """The account of mode shadow, if there is one."""
+    lease: Lease | None = None  # the manager's Lease; None where there is none, or it may not be read
+    exclusion: NodeFilter = field(default_factory=NodeFilter)  # which nodes the manager leaves alone
+    shadow: ShadowAccount | None = None  # the account of mode shadow, if there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,32 +64,21 @@ class Explanation:
     node: str
     seen: Seen
     config: ConfigState
-    strategy: EffectiveStrategy
-    """The strategy in force on this node, and where each value comes from."""
-    facts: NodeInputs
-    """What the formula read."""
-    result: Result
-    """What the formula says."""
+    strategy: EffectiveStrategy  # the strategy in force on this node, and where each value comes from
+    facts: NodeInputs  # what the formula read
+    result: Result  # what the formula says
     would_be: Result | None
     """What it would say if nothing but numbers decided; None where that is so, or where there are none."""
     unless: str
     """What keeps the numbers from deciding: "colocation were enabled" would let them; empty where nothing does."""
-    published: Measured
-    """What the Node has now; None where it has no such resource."""
-    steps: tuple[Step, ...]
-    """What the manager does next, per resource."""
-    report: Report
-    """What the agent says."""
-    status: Json
-    """Status of the NodeMetric; empty where there is none or it cannot be read."""
-    mid_pods: tuple[PodInputs, ...]
-    """The pods that requested Mid resources here."""
-    eviction: Eviction | None
-    """What eviction makes of a deficit; None where there is none."""
-    what_if: WhatIf | None = None
-    """What is tried; None: this is how it is."""
-    before: "Explanation | None" = None
-    """How it is, when something is tried."""
+    published: Measured  # what the Node has now; None where it has no such resource
+    steps: tuple[Step, ...]  # what the manager does next, per resource
+    report: Report  # what the agent says
+    status: Json  # status of the NodeMetric; empty where there is none or it cannot be read
+    mid_pods: tuple[PodInputs, ...]  # the pods that requested Mid resources here
+    eviction: Eviction | None  # what eviction makes of a deficit; None where there is none
+    what_if: WhatIf | None = None  # what is tried; None: this is how it is
+    before: "Explanation | None" = None  # how it is, when something is tried
 
     @property
     def desired(self) -> Mapping[Resource, int | None]:

@@ -18,8 +18,7 @@ class Operand(NamedTuple):
     """One of the numbers between which a min or max decides: how the formula writes it, and what it comes to."""
 
     text: str
-    value: int
-    """[milli-cores, bytes]"""
+    value: int  # [milli-cores, bytes]
 
 
 def operands(term: Term) -> list[Operand]:

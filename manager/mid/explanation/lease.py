@@ -5,8 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from manager.mid.explanation.node_metric import age
 
-DEFAULT_LEASE_SECONDS: Final = 15
-"""For how long a Lease counts that does not say it. [s]"""
+DEFAULT_LEASE_SECONDS: Final = 15  # for how long a Lease counts that does not say it [s]
 
 Json = Mapping[str, Any]
 
@@ -15,8 +14,7 @@ class Lease(NamedTuple):
     """Which replica writes ("" when it was given back), how long ago it renewed the Lease, which counts so long."""
 
     holder: str
-    renewed_ago: float | None
-    """By our clock. [s]"""
+    renewed_ago: float | None  # by our clock [s]
     seconds: float
 
     @property

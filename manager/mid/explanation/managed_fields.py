@@ -11,8 +11,7 @@ from manager.mid.publish import was_withdrawn
 MANAGER: Final = "headroom-manager"
 """How the manager's writes are called: the beginning of its field managers and of its user agent."""
 
-KOORDINATOR: Final = "koord-manager"
-"""How the writes of Koordinator's manager are called."""
+KOORDINATOR: Final = "koord-manager"  # how the writes of Koordinator's manager are called
 
 Json = Mapping[str, Any]
 

@@ -28,14 +28,10 @@ class Step(NamedTuple):
 
     resource: Resource
     action: Action
-    offered: int | None
-    """What the Node has; None where it has no such resource. [milli-cores, bytes]"""
-    desired: int | None
-    """What it should have; None removes the resource. [milli-cores, bytes]"""
-    within_seconds: float | None
-    """At the latest then, if nothing changes; None when there is nothing to do. [s]"""
-    reason: str
-    """A sentence for people; empty when there is nothing to do."""
+    offered: int | None  # what the Node has; None where it has no such resource [milli-cores, bytes]
+    desired: int | None  # what it should have; None removes the resource [milli-cores, bytes]
+    within_seconds: float | None  # at the latest then, if nothing changes; None when there is nothing to do [s]
+    reason: str  # a sentence for people; empty when there is nothing to do
 
 
 _TO_BE_MENDED: Final = {each: PublishedAmount(None, consistent=False) for each in Resource}

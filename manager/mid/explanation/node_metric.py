@@ -39,22 +39,14 @@ class Amount:
 class Report:
     """What one NodeMetric says."""
 
-    age_seconds: float | None = None
-    """Time since the last full report; None when there was none. [s]"""
-    interval_seconds: int | None = None
-    """How often a report is asked for. [s]"""
-    usage: Amount = Amount()
-    """Everything on the node."""
-    prod_peak: Amount = Amount()
-    """Predicted peak of Prod and system."""
-    reclaimable: Amount = Amount()
-    """What Prod pods requested and will not use."""
-    pods: Mapping[str, Amount] | None = None
-    """Usage per pod, "namespace/name"; None when nothing was reported."""
-    prediction: str = "no report"
-    """"ready", or one word for why it is not."""
-    problem: str | None = None
-    """Why it could not be read."""
+    age_seconds: float | None = None  # time since the last full report; None when there was none [s]
+    interval_seconds: int | None = None  # how often a report is asked for [s]
+    usage: Amount = Amount()  # everything on the node
+    prod_peak: Amount = Amount()  # predicted peak of Prod and system
+    reclaimable: Amount = Amount()  # what Prod pods requested and will not use
+    pods: Mapping[str, Amount] | None = None  # usage per pod, "namespace/name"; None when nothing was reported
+    prediction: str = "no report"  # "ready", or one word for why it is not
+    problem: str | None = None  # why it could not be read
 
 
 def read(node_metric: Mapping[str, Any], now: float) -> Report:

@@ -19,10 +19,8 @@ class TermRow(NamedTuple):
 
     name: str
     value: str
-    how: str
-    """The formula with its numbers."""
-    decisive: str
-    """The operand that decides; empty where there is no choice, or no news in it."""
+    how: str  # the formula with its numbers
+    decisive: str  # the operand that decides; empty where there is no choice, or no news in it
     note: str
 
 

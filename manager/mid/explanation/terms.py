@@ -67,11 +67,9 @@ class Input(NamedTuple):
     """One number that was measured, stated or configured, not calculated."""
 
     name: str
-    values: Mapping[Resource, int]
-    """Its value per resource. [milli-cores, bytes, percent]"""
+    values: Mapping[Resource, int]  # its value per resource [milli-cores, bytes, percent]
     origin: Origin
-    age_seconds: float | None
-    """How old it is; None for what was read just now. [s]"""
+    age_seconds: float | None  # how old it is; None for what was read just now [s]
 
 
 _CLASS_OF: Final[Mapping[str, str]] = {"system usage": "sys", "node usage": "node"}

@@ -5,8 +5,7 @@ from typing import Final, NamedTuple
 
 from crds.colocation import ColocationStrategy
 
-SOURCE: Final = "--set"
-"""How the source of such a setting is called."""
+SOURCE: Final = "--set"  # how the source of such a setting is called
 
 
 class TriedConfig(NamedTuple):
@@ -20,14 +19,10 @@ class TriedConfig(NamedTuple):
 class WhatIf:
     """Other settings, another config, or both."""
 
-    settings: tuple[str, ...] = ()
-    """As they were typed: "midUnallocatedPercent=20"."""
-    strategy: ColocationStrategy | None = None
-    """What they say: a layer over all others."""
-    config: TriedConfig | None = None
-    """In place of the ConfigMap."""
-    warnings: tuple[str, ...] = ()
-    """What is odd about the settings."""
+    settings: tuple[str, ...] = ()  # as they were typed: "midUnallocatedPercent=20"
+    strategy: ColocationStrategy | None = None  # what they say: a layer over all others
+    config: TriedConfig | None = None  # in place of the ConfigMap
+    warnings: tuple[str, ...] = ()  # what is odd about the settings
 
     @property
     def words(self) -> str:

@@ -24,8 +24,7 @@ from manager.write_rate_limiter import ReportRateLimiter
 
 Json = dict[str, Any]
 
-SHADOW: Final = "Shadow"
-"""Reason for publishing nothing: `mode: shadow`."""
+SHADOW: Final = "Shadow"  # reason for publishing nothing: `mode: shadow`
 _FIELD: Final = "status.conditions"
 _MEBIBYTE: Final = 1024 * 1024
 

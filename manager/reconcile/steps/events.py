@@ -21,10 +21,8 @@ class ReportedState:
     reported_degraded: bool = False
     """Whether an event reported that Mid is degraded, so that another may report that it is restored."""
     deficit: bool = False
-    findings: tuple[str, ...] = ()
-    """Faults of annotations and labels that an event reported."""
-    effective: EffectiveStrategy | None = None
-    """The last strategy; `None` before the first reconciliation."""
+    findings: tuple[str, ...] = ()  # faults of annotations and labels that an event reported
+    effective: EffectiveStrategy | None = None  # the last strategy; `None` before the first reconciliation
 
 
 @dataclass(frozen=True, slots=True)

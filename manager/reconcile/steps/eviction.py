@@ -26,12 +26,9 @@ from manager.reconcile.steps.step import ReconcileResult
 from manager.write_rate_limiter import ReportRateLimiter
 
 _LOG: Final = logging.getLogger(__name__)
-_REFUSED_SECONDS: Final = 60.0
-"""An eviction that was refused is requested again after this time. [s]"""
-_TERMINATION_SECONDS: Final = 60.0
-"""An evicted pod that is not terminating after this time counts as staying. [s]"""
-_SOON_SECONDS: Final = 1.0
-"""Shortest time after which this step requeues a node. [s]"""
+_REFUSED_SECONDS: Final = 60.0  # an eviction that was refused is requested again after this time [s]
+_TERMINATION_SECONDS: Final = 60.0  # an evicted pod that is not terminating after this time counts as staying [s]
+_SOON_SECONDS: Final = 1.0  # shortest time after which this step requeues a node [s]
 
 
 @dataclass(slots=True)
@@ -42,19 +39,15 @@ class NodeEvictionState:
     timer: ShortageTimer = field(default_factory=ShortageTimer)
     unproven: ShortageTimer = field(default_factory=ShortageTimer)
     """For how long there has been a deficit for which no pod is evicted."""
-    reported_unproven: tuple[str, ...] = ()
-    """Why, as the last event reported."""
-    evicting: dict[str, float] = field(default_factory=dict)
-    """Evicted pods, and when. [s]"""
+    reported_unproven: tuple[str, ...] = ()  # why, as the last event reported
+    evicting: dict[str, float] = field(default_factory=dict)  # evicted pods, and when [s]
     refused: dict[str, tuple[float, str]] = field(default_factory=dict)
     """Pods whose eviction was refused: until when they are skipped, and why. [s]"""
     unconfirmed: dict[str, float] = field(default_factory=dict)
     """Pods whose eviction may have been accepted, and when it was requested; they count in the rates. [s]"""
     rate: SlidingMinute = field(default_factory=SlidingMinute)
-    reported: tuple[str, ...] = ()
-    """The pods that the last event named."""
-    skipped: frozenset[tuple[str, str]] = frozenset()
-    """Pods that were skipped at the last reconciliation, and why."""
+    reported: tuple[str, ...] = ()  # the pods that the last event named
+    skipped: frozenset[tuple[str, str]] = frozenset()  # Pods that were skipped at the last reconciliation, and why
     last_reconciled: tuple[float, Amounts] | None = None
     """When the last reconciliation was, and the deficit that it proved. [s; milli-cores, bytes]"""
 

@@ -7,20 +7,16 @@ from typing import Final
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from manager.inputs import PodInputs
 
-_ATTEMPTS: Final = 3
-"""How often the eviction of a pod that changes meanwhile is requested."""
+_ATTEMPTS: Final = 3  # how often the eviction of a pod that changes meanwhile is requested
 
 
 class EvictionOutcome(StrEnum):
     """Result of an eviction request; the values are those of the metric's label."""
 
     EVICTED = "evicted"
-    GONE = "gone"
-    """It is gone, terminating, or another pod now."""
-    BUDGET = "refused-by-budget"
-    """A PodDisruptionBudget forbids it now."""
-    REFUSED = "refused"
-    """Something else forbids it: an admission webhook, missing rights, or the pod as it is now."""
+    GONE = "gone"  # it is gone, terminating, or another pod now
+    BUDGET = "refused-by-budget"  # a PodDisruptionBudget forbids it now
+    REFUSED = "refused"  # something else forbids it: an admission webhook, missing rights, or the pod as it is now
 
 
 async def recheck(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str] | None:

@@ -15,25 +15,19 @@ from manager.reconcile.steps.shadow_metrics import ShadowMetrics
 from manager.reconcile.steps.step import ReconcileResult
 from manager.shadow_store import ShadowStore
 
-WRITE_SECONDS: Final = 600
-"""The account is written at most this often, once it is twice as old. [s]"""
-_FIRST_WRITE_SECONDS: Final = 60
-"""A young account is written each time it has doubled, but at most this often. [s]"""
-_SPREAD_SECONDS: Final = 300
-"""Nodes that entered shadow mode together write within this time of one another. [s]"""
+WRITE_SECONDS: Final = 600  # the account is written at most this often, once it is twice as old [s]
+_FIRST_WRITE_SECONDS: Final = 60  # a young account is written each time it has doubled, but at most this often [s]
+_SPREAD_SECONDS: Final = 300  # Nodes that entered shadow mode together write within this time of one another [s]
 
 
 @dataclass(slots=True)
 class ShadowState:
     """State of a node in shadow mode."""
 
-    simulation: ShadowSimulation | None = None
-    """The simulation; `None` while the node is not in shadow mode."""
+    simulation: ShadowSimulation | None = None  # the simulation; `None` while the node is not in shadow mode
     node_uid: str = ""
-    written_at: float | None = None
-    """When the account was last written. [s]"""
-    unread: bool = False
-    """Whether the simulation began while its stored account could not be read."""
+    written_at: float | None = None  # when the account was last written [s]
+    unread: bool = False  # whether the simulation began while its stored account could not be read
 
     def clear(self) -> None:
         """Drop it; the stored account can be read again."""

@@ -17,8 +17,7 @@ class ReconcileResult:
     effective: EffectiveStrategy
     inputs: NodeInputs
     result: Result
-    published_before: bool
-    """Whether the Node had any Mid resource before this reconciliation."""
+    published_before: bool  # whether the Node had any Mid resource before this reconciliation
 
 
 class PostReconcileStep(Protocol):

@@ -13,7 +13,8 @@ BENCH_ARGS ?=
 SOAK_ARGS ?=
 IMAGES_ARGS ?=
 # Tests that share nothing run on all cores. Then come four rows beside each other (tests/rows.py), in each of them one
-# test after the other: those with a real node, the manager's, the scheduler's, and the others with a control plane or that load a core. Last come those that need a quiet machine.
+# test after the other: a real node; the manager and the CLI; the scheduler; and the others. Last come those that need a
+# quiet machine.
 # What takes minutes (mark `long`) is left to `make test-all`. Exit code 5 is "none was selected": fine where PYTEST_ARGS names a few.
 WORKERS     := --numprocesses logical --maxprocesses 8
 IN_PARALLEL := not cluster and not node and not alone and not long

@@ -1,4 +1,4 @@
-"""Rows of tests that run beside each other, in order each: with a real node, the manager's, the scheduler's, others.
+"""Rows of tests that run beside each other, in order each: a real node; the manager and the CLI; the scheduler; others.
 
 Clusters are shared by many tests, so a row must not be split. pytest-xdist's groups would do that, but do nothing under
 pytest 9.2; its scopes do.
@@ -19,10 +19,9 @@ class Rows(LoadScopeScheduling):
         path = nodeid.partition("::")[0]
         if _needs_node(path):
             return "node"
-        for row in ("manager", "scheduler_plugins"):
-            if path.startswith(f"tests/{row}/"):
-                return row
-        return "control plane"
+        if path.startswith("tests/scheduler_plugins/"):
+            return "scheduler"
+        return "manager" if path.startswith(("tests/manager/", "tests/headroom/")) else "control plane"
 
 
 @cache

@@ -86,6 +86,7 @@ def test_edits_survive(installed: Cluster) -> None:
     assert config(installed) == EDITED
 
 
+@pytest.mark.long
 def test_deleted_config_comes_back(installed: Cluster) -> None:
     """An upgrade creates the ConfigMap again where it was deleted."""
     installed.kubectl("-n", NAMESPACE, "delete", "configmap", CONFIG_MAP_NAME)
@@ -104,6 +105,7 @@ def test_foreign_objects_are_left(cluster: Cluster) -> None:
         cluster.kubectl("delete", "priorityclass", "koord-batch")
 
 
+@pytest.mark.long
 def test_classes_that_preempt_are_told(installed: Cluster) -> None:
     """A class of an older release keeps its preemptionPolicy, which cannot be changed; once deleted it is made anew."""
     free = json.loads(installed.kubectl("get", "priorityclass", "koord-free", "-o", "json"))
@@ -118,6 +120,7 @@ def test_classes_that_preempt_are_told(installed: Cluster) -> None:
     assert installed.kubectl("get", "priorityclass", "koord-free", "-o", "jsonpath={.preemptionPolicy}") == "Never"
 
 
+@pytest.mark.long
 def test_missing_definition_is_told(installed: Cluster) -> None:
     """An upgrade of a release from before there were quotas reports that their CRD is not there, and what to do."""
     flags = ("upgrade", "headroom", str(CHART), "-n", NAMESPACE, *SETTINGS)

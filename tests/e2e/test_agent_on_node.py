@@ -131,6 +131,7 @@ def test_policy_edit_changes_model(node: AgentNode) -> None:
     assert node.restarts() == agent
 
 
+@pytest.mark.long
 def test_bad_model_is_named(node: AgentNode) -> None:
     """A model that the agent does not have leaves the policy in force; condition and event name the field."""
     node.configure(_policy(coldStartPeriodSeconds=10, model="nsigma-v2", parameters={"n": 4}))
@@ -193,6 +194,7 @@ def test_cpu_agrees_with_kubelet(node: AgentNode, compared: Compared) -> None:
     assert not [name for name, (ours, theirs) in seen.items() if abs(ours / theirs - 1) > CPU_TOLERANCE], seen
 
 
+@pytest.mark.long
 def test_memory_agrees_with_kubelet(node: AgentNode, compared: Compared) -> None:
     """Memory of pods with anonymous memory alone is kubelet's rssBytes, within 3 % or 2 MiB."""
     seen = {}
@@ -206,6 +208,7 @@ def test_memory_agrees_with_kubelet(node: AgentNode, compared: Compared) -> None
     assert len(seen) == 4
 
 
+@pytest.mark.long
 def test_files_count_as_documented(compared: Compared) -> None:
     """docs/memory.md: a tmpfs counts as memory, though not as rss; page cache counts only where it is asked for."""
     tmpfs, reader = f"{loads.NAMESPACE}/{loads.TMPFS.name}", f"{loads.NAMESPACE}/{loads.READER.name}"

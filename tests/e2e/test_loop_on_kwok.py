@@ -45,6 +45,7 @@ def _put_quota(story: Story) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [quota, pod]}))
 
 
+@pytest.mark.long
 def test_dashboards_show_the_cluster(on_kwok: Telling, prometheus_programs: Programs, tmp_path: Path) -> None:
     """Every panel of every dashboard has something to show, or is excused by name; rules work, and none alarms."""
     story = on_kwok.whole()

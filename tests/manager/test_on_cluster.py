@@ -132,6 +132,7 @@ def test_stale_report_degrades(stage: Stage) -> None:
     stage.expect_event("MidRestored", "stale", "default")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("manager")
 def test_silence_degrades(stage: Stage) -> None:
     """When nothing arrives any more, the deadline alone takes Mid away: no event of the API server is needed."""
@@ -194,6 +195,7 @@ def test_bad_config_keeps_last_good(stage: Stage, manager: Manager) -> None:
     stage.expect_cpu("config", None)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("manager")
 def test_config_map_says_its_state(stage: Stage) -> None:
     """`kubectl describe configmap` says what is in force, which nodes match two entries, and what is wrong."""

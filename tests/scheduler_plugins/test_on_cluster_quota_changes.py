@@ -34,6 +34,7 @@ def teams(stage: Teams) -> Iterator[Teams]:
     stage.clear()
 
 
+@pytest.mark.long
 def test_lowered_quota(teams: Teams) -> None:
     """A quota that falls below what is used evicts nobody; it admits nobody, and what is above its min is borrowed."""
     teams.nodes(12)
@@ -59,6 +60,7 @@ def test_lowered_quota(teams: Teams) -> None:
     teams.lost("a-2")
 
 
+@pytest.mark.long
 def test_quota_comes_back(teams: Teams) -> None:
     """Without its quota a team is neither limited nor counted; with it again, its pods of before count."""
     teams.nodes(12)
@@ -86,6 +88,7 @@ def test_quota_comes_back(teams: Teams) -> None:
     teams.lost("a-2")
 
 
+@pytest.mark.long
 def test_node_goes(teams: Teams) -> None:
     """Room that is held on a node that goes is held no more: it is freed on another one, nobody is evicted twice."""
     gone_later, stays = teams.nodes(2, 2)
@@ -130,6 +133,7 @@ def test_pod_is_resized(teams: Teams) -> None:
     assert teams.evicted() == []
 
 
+@pytest.mark.long
 def test_namespace_is_deleted(teams: Teams) -> None:
     """With a namespace go its min and what it used: others may borrow less, and still give back what they borrow."""
     teams.nodes(12)

@@ -128,6 +128,7 @@ def test_second_story(gpus: Teams) -> None:
     gpus.told("b", "pod-a", "Preempted", "/pod-c", "uses 5 of min 4 (nvidia.com/gpu)", "needs 1 more")
 
 
+@pytest.mark.long
 def test_no_wild_preemption(cpus: Teams) -> None:
     """The cross-namespace example: a quota above its min takes nothing from others, whatever its pods' priority."""
     cpus.nodes(32)
@@ -147,6 +148,7 @@ def test_no_wild_preemption(cpus: Teams) -> None:
     until(lambda: len(cpus.evicted()) == 1, lambda: f"1 evicted: {cpus.evicted()}")
 
 
+@pytest.mark.long
 def test_borrowed_on_two_nodes(cpus: Teams) -> None:
     """The known limitation: no single node gives enough quota back. Only with `crossNode` are both evicted."""
     cpus.nodes(2, 2)

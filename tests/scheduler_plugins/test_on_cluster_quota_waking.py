@@ -128,6 +128,7 @@ def _rebound(stage: Stage, team: Team, least: int, most: int) -> None:
     team.known(least, most)
 
 
+@pytest.mark.long
 def test_raised_quota_wakes_who_fits(stage: Stage, extender: Extender, holder: Team) -> None:
     """Of 200 pods that wait for a quota as many are bound as fit when it is raised, with a few patches; others wait."""
     _run(holder, 2)
@@ -158,6 +159,7 @@ def test_deleted_pod_wakes_another_namespace(extender: Extender, holder: Team, g
     assert metric(extender, "waiting_pods") == 1
 
 
+@pytest.mark.long
 def test_restart_and_deleted_quota(stage: Stage, extender: Extender, holder: Team) -> None:
     """Pods that were refused before the extender was killed are bound once the quota is deleted."""
     _run(holder, 2)
@@ -169,6 +171,7 @@ def test_restart_and_deleted_quota(stage: Stage, extender: Extender, holder: Tea
     assert _by_us(holder, _woken(holder, 2, "the quota was deleted"))
 
 
+@pytest.mark.long
 def test_written_only_on_change(stage: Stage, holder: Team, guest: Team) -> None:
     """While another quota's status is written again and again, that of a quota for which nothing changes is not."""
     _run(holder, 1)

@@ -267,6 +267,7 @@ def _serves(guarded: Guarded, port: int, certificate: bytes) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_outage_frees_and_takes_the_port(guarded: Guarded) -> None:
     """After an outage of the API server the manager answers on the same port again."""
     guarded.store(GOOD)

@@ -139,6 +139,7 @@ def test_deleted_pod_frees_its_room(teams: Teams) -> None:
     teams.reach(borrower=standing(2, "b-2"), lender=standing(0))
 
 
+@pytest.mark.long
 def test_stubborn_victim(teams: Teams) -> None:
     """A hold whose victim never ends expires, and its pod goes elsewhere; nobody is evicted twice."""
     teams.configure(**SHORT)
@@ -190,6 +191,7 @@ def test_hold_is_taken_over(teams: Teams) -> None:
     until(lambda: sorted(teams.evicted()) == ["b-2", "b-3"], lambda: f"evicted: {teams.evicted()}")
 
 
+@pytest.mark.long
 def test_wrong_hold_is_withdrawn(teams: Teams) -> None:
     """A hold that the rules do not bear out evicts nobody of those whom it names; one by hand counts for nothing."""
     teams.nodes(3)
@@ -221,6 +223,7 @@ def test_hand_made_hold_is_none(teams: Teams) -> None:
     assert metric(teams.extender, "reclaim_holds") == 0
 
 
+@pytest.mark.long
 def test_rehearsal_evicts_nobody(teams: Teams) -> None:
     """With `dryRun` it is told who would be evicted, with the numbers, and nobody is."""
     teams.configure(dryRun=True)

@@ -1,74 +1,58 @@
-"""What holds for every node, however odd its numbers."""
+"""What holds of the Mid formula for every node, however odd its numbers."""
 
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.calculators.base import Result
 from manager.calculators.mid import calculate, deadline
-from manager.inputs import Amounts, NodeReport, PodInputs, Resource, from_objects
+from manager.inputs import Amounts, NodeInputs, NodeReport, Resource, from_objects
 from tests.support.objects import NOW, Json, mid_pod, node, node_inputs, pod, report, resources, strategy
 
-SMALL = st.integers(0, 64)
-PERCENT = st.integers(0, 100)
-_GIVEN = frozenset({"allocatable", "capacity", "usage", "system", "reclaimable", "mid_usage", "prod"})
-
+SMALL, PERCENT = st.integers(0, 64), st.integers(0, 100)
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-
-
-@st.composite
-def _cases(draw: st.DrawFn) -> Json:
-    """Numbers of a node: cores everywhere, a gibibyte for each."""
-    allocatable = draw(SMALL)
-    return {
-        "allocatable": allocatable,
-        "capacity": allocatable + draw(SMALL),
-        "usage": draw(SMALL),
-        "system": draw(SMALL),
-        "reclaimable": draw(SMALL),
-        "mid_usage": draw(SMALL),
-        "prod": draw(SMALL),
-        "mid": draw(SMALL),
-        "policy": draw(st.sampled_from(["reclaimable", "design", "designMixed"])),
-        "mode": draw(st.sampled_from(["", "static"])),
-        "unallocated": draw(PERCENT),
-        "threshold": draw(PERCENT),
-        "static": draw(PERCENT),
-        "shrink": draw(st.sampled_from(["floor", "exact"])),
+CASES = st.fixed_dictionaries(
+    {
+        **dict.fromkeys(
+            ("allocatable", "kubelet", "usage", "system", "reclaimable", "mid_usage", "prod", "mid"), SMALL
+        ),
+        "policy": st.sampled_from(["reclaimable", "design", "designMixed"]),
+        "mode": st.sampled_from(["", "static"]),
+        "unallocated": PERCENT,
+        "threshold": PERCENT,
+        "static": PERCENT,
+        "shrink": st.sampled_from(["floor", "exact"]),
     }
+)
+"""Numbers of a node: cores everywhere, a gibibyte for each."""
 
 
 def _both(cores: int) -> tuple[str, str]:
     return str(cores), f"{cores}Gi"
 
 
-def _calculated(case: Json) -> Amounts:
-    return calculate(_facts(case)).calculated
-
-
-_WHOLE: Final[Json] = {}
-
-
 def _report(case: Json, **ages: Any) -> Json:  # noqa: ANN401 - arguments of report
-    usage, system, mid = _both(case["usage"]), _both(case["system"]), _both(case["mid_usage"])
-    return report(usage=usage, system=system, reclaimable=_both(case["reclaimable"]), mid=mid, **ages)
+    parts = {"usage": "usage", "system": "system", "reclaimable": "reclaimable", "mid": "mid_usage"}
+    return report(**{part: _both(case[name]) for part, name in parts.items()}, **ages)
 
 
-def _facts(case: Json, metric: Json | None = _WHOLE) -> Any:  # noqa: ANN401
-    cpu, memory = _both(case["capacity"])
+def _inputs(case: Json, metric: Json | None) -> NodeInputs:
+    here, whole, prod = (
+        resources(*_both(cores))["resources"]
+        for cores in (case["allocatable"], case["allocatable"] + case["kubelet"], case["prod"])
+    )
     return node_inputs(
-        node(cpu=str(case["allocatable"]), memory=f"{case['allocatable']}Gi", capacity={"cpu": cpu, "memory": memory}),
-        _report(case) if metric is _WHOLE else metric,
-        pod("prod", {"cpu": str(case["prod"]), "memory": f"{case['prod']}Gi"}),
+        node(**here, capacity=whole),
+        metric,
+        pod("prod", prod),
         mid_pod("mid", str(case["mid"] * 1000), f"{case['mid']}Gi"),
         midPolicy=case["policy"],
         midReclaimMode=case["mode"],
@@ -81,50 +65,58 @@ def _facts(case: Json, metric: Json | None = _WHOLE) -> Any:  # noqa: ANN401
     )
 
 
-@given(_cases())
-def test_mid_stays_in_bounds(case: Json) -> None:
-    """0 <= mid <= allocatable * threshold; mixed Mid, which adds to the capped part, stays below allocatable."""
-    found = _facts(case)
-    result = calculate(found)
-    mixed = case["policy"] == "designMixed" and case["mode"] != "static"
-    for resource in Resource:
-        allocatable = found.allocatable[resource] or 0
-        most = allocatable if mixed else allocatable * case["threshold"] // 100
-        assert 0 <= result.calculated[resource] <= most
-        assert isinstance(result.calculated[resource], int)
+def _calculated(case: Json) -> Amounts:
+    return calculate(_inputs(case, _report(case))).calculated
 
 
-@given(_cases())
-def test_floor_covers_what_runs(case: Json) -> None:
-    """Under `floor` the Node never offers less than running Mid pods request as far as it has that, and no more."""
-    found = _facts({**case, "shrink": "floor"})
-    result = calculate(found)
-    for resource in Resource:
-        desired = result.desired[resource] if result.desired else 0
-        capacity = found.capacity[resource] or 0
-        assert desired >= min(result.requested[resource], capacity)
-        assert desired == max(result.calculated[resource], min(result.requested[resource], capacity))
-        assert result.deficit[resource] == max(result.requested[resource] - result.calculated[resource], 0)
+def _formula(case: Json, unit: int) -> int:
+    """The documented formula for one resource."""
+    allocatable, prod, system = (case[name] * unit for name in ("allocatable", "prod", "system"))
+    reclaimable, threshold = case["reclaimable"] * unit, allocatable * case["threshold"] // 100
+    if case["mode"] == "static":
+        return min(allocatable * case["static"] // 100, threshold)
+    if case["policy"] == "design":
+        return min(reclaimable, threshold)
+    if case["policy"] == "designMixed":
+        return min(min(reclaimable, threshold) + max(allocatable - prod, 0), allocatable)
+    usable = allocatable + case["kubelet"] * unit - max(system, case["kubelet"] * unit)
+    own = min(case["mid_usage"], case["mid"]) * unit
+    unused = max(usable - (case["usage"] * unit - system - own), 0)
+    return min(reclaimable + max(usable - prod, 0) * case["unallocated"] // 100, unused, threshold)
 
 
-@given(_cases(), st.sampled_from(["usage", "prod", "mid_usage"]), st.integers(1, 16))
-def test_more_load_never_sells_more(case: Json, what: str, more: int) -> None:
-    """Mid falls or stays when the node uses more or Prod requests more; Mid's use of what it requested is neutral."""
-    loaded = {**case, what: case[what] + more}
+@given(CASES)
+def test_formula_of_the_documentation(case: Json) -> None:
+    result = calculate(_inputs(case, _report(case)))
+    for resource, unit in ((Resource.CPU, 1000), (Resource.MEMORY, 2**30)):
+        expected, mid = _formula(case, unit), case["mid"] * unit
+        assert result.calculated[resource] == expected
+        kept = min(mid, (case["allocatable"] + case["kubelet"]) * unit) if case["shrink"] == "floor" else 0
+        assert (result.desired or Amounts())[resource] == max(expected, kept)
+        assert result.deficit[resource] == max(mid - expected, 0)
+
+
+@given(
+    CASES,
+    st.sampled_from(["usage", "prod", "mid_usage", "reclaimable", "unallocated", "threshold"]),
+    st.integers(1, 16),
+)
+def test_more_load_never_publishes_more(case: Json, what: str, more: int) -> None:
+    """Nor does more that is reclaimable, or a larger percentage, publish less."""
+    load = what in {"usage", "prod", "mid_usage"}
+    changed = {**case, what: case[what] + more if load else min(case[what] + more, 100)}
     if what == "mid_usage":
-        loaded["usage"] = case["usage"] + more  # it is part of the node's usage
-    before, after = _calculated(case), _calculated(loaded)
-    assert after.cpu <= before.cpu
-    assert after.memory <= before.memory
+        changed["usage"] = case["usage"] + more  # it is part of the node's usage
+    less, enough = (changed, case) if load else (case, changed)
+    assert all(_calculated(less)[each] <= _calculated(enough)[each] for each in Resource)
 
 
-@given(_cases(), st.sampled_from(["reclaimable", "unallocated", "threshold", "static"]), st.integers(1, 16))
-def test_more_room_never_sells_less(case: Json, what: str, more: int) -> None:
-    """Mid rises or stays with what is reclaimable and with each percentage."""
-    roomier = {**case, what: min(case[what] + more, 100)}
-    before, after = _calculated(case), _calculated(roomier)
-    assert after.cpu >= before.cpu
-    assert after.memory >= before.memory
+@given(CASES, *[st.integers(-300, 300)] * 3)
+def test_odd_percentages_stay_in_bounds(case: Json, threshold: int, unallocated: int, static: int) -> None:
+    """Percentages that no validation lets through still publish neither less than nothing nor more than there is."""
+    found = _calculated({**case, "threshold": threshold, "unallocated": unallocated, "static": static})
+    assert 0 <= found.cpu <= case["allocatable"] * 1000
+    assert 0 <= found.memory <= case["allocatable"] * 2**30
 
 
 @given(JSON, JSON, JSON)
@@ -134,58 +126,32 @@ def test_any_json_is_survived(status: Any, capacity: Any, requests: Any) -> None
         "metadata": {"name": "n1", "annotations": {"node.koordinator.sh/reservation": str(capacity)}},
         "status": {"capacity": capacity, "allocatable": {"cpu": "4", "memory": requests}},
     }
-    odd_metric = {
-        "status": {
-            "updateTime": status,
-            "nodeMetric": status,
-            "podsMetric": [status],
-            "hostApplicationMetric": status,
-            "prediction": {"time": status, "classes": [capacity]},
-            "prodReclaimableMetric": {"resource": {"resources": {"cpu": status, "memory": requests}}},
-        }
+    odd_status = {
+        **dict.fromkeys(("updateTime", "nodeMetric", "hostApplicationMetric"), status),
+        "podsMetric": [status],
+        "prediction": {"time": status, "classes": [capacity]},
+        "prodReclaimableMetric": {"resource": {"resources": {"cpu": status, "memory": requests}}},
     }
-    found = from_objects(odd_node, odd_metric, [], strategy(), NOW)
-    result = calculate(found)
-    deadline(found)
-    assert all(result.calculated[resource] >= 0 for resource in Resource)
-
-
-@given(JSON)
-def test_any_status_is_survived(status: Any) -> None:  # noqa: ANN401
-    """A status of any shape is read or refused, never a crash."""
     NodeReport.from_object({"status": status})
+    found = from_objects(odd_node, {"status": odd_status}, [], strategy(), NOW)
+    deadline(found)
+    assert all(calculate(found).calculated[resource] >= 0 for resource in Resource)
 
 
-def test_unreadable_pod_requests_nothing() -> None:
-    """A pod with an amount that is no quantity counts as requesting nothing."""
-    assert PodInputs.from_object(pod("odd", {"cpu": "lots"})).requests == Amounts()
-
-
-@given(_cases(), st.sampled_from(["report", "prediction"]), st.integers(0, 2000), st.integers(0, 2000))
-def test_stale_data_never_sells_more(case: Json, what: str, age: int, older: int) -> None:
+@given(CASES, st.sampled_from(["report", "prediction"]), st.integers(0, 2000), st.integers(0, 2000))
+def test_stale_data_never_publishes_more(case: Json, what: str, age: int, older: int) -> None:
     """The older a report or prediction, the less is published, and nothing from an age of more than 15 minutes on."""
-    changed = "prediction" if what == "prediction" and case["mode"] != "static" else "report"
-    before, after = (_at_age(case, changed, seconds) for seconds in (age, age + older))
-    for resource in Resource:
-        assert after.calculated[resource] <= before.calculated[resource]
-    if age > 900:
-        before_facts = _facts(case)
-        assert not before.calculated
-        assert before.degraded is not None
-        floor = Amounts(*(min(before.requested[each], before_facts.capacity[each] or 0) for each in Resource))
-        assert before.desired is None or before.desired == floor
-
-
-def _at_age(case: Json, what: str, age: int) -> Result:
-    found = _facts(case)
-    return calculate(replace(found, **{f"{what}_age": float(age)}))
+    found, which = _inputs(case, _report(case)), "report" if case["mode"] == "static" else what
+    before, after = (calculate(replace(found, **{f"{which}_age": float(each)})) for each in (age, age + older))
+    assert all(after.calculated[each] <= before.calculated[each] for each in Resource)
+    assert (before.degraded is not None) == (age > 900)
 
 
 AGES = st.sampled_from([0, 600, 901])
 
 
-@given(_cases(), st.data(), AGES, AGES)
-def test_gap_in_report_never_sells_more(case: Json, data: st.DataObject, age: int, prediction_age: int) -> None:
+@given(CASES, st.data(), AGES, AGES)
+def test_gap_in_report_never_publishes_more(case: Json, data: st.DataObject, age: int, prediction_age: int) -> None:
     """Whatever is taken out of a report, amounts or whole parts, no more is published; a NodeMetric less, neither."""
     if data.draw(st.booleans()):  # what is measured decides
         case = {**case, "policy": "reclaimable", "mode": "", "threshold": 100}
@@ -198,9 +164,9 @@ def test_gap_in_report_never_sells_more(case: Json, data: st.DataObject, age: in
     less = copy.deepcopy(metric)
     for path in data.draw(st.sets(st.sampled_from(paths), min_size=1, max_size=6)):
         _remove(less["status"], path)
-    before = calculate(_facts(case, metric)).calculated
+    before = calculate(_inputs(case, metric)).calculated
     for rest in (less, None):
-        after = calculate(_facts(case, rest)).calculated
+        after = calculate(_inputs(case, rest)).calculated
         assert after.cpu <= before.cpu
         assert after.memory <= before.memory
 
@@ -208,20 +174,14 @@ def test_gap_in_report_never_sells_more(case: Json, data: st.DataObject, age: in
 @pytest.mark.parametrize(
     "gap", [("prediction", "classes", 0), ("prediction", "classes", 1, "usage", "memory"), ("nodeMetric", "nodeUsage")]
 )
-@pytest.mark.parametrize("full", [("3", "1"), ("12", "6")])
-def test_one_usage_does_not_stand_in_for_another(gap: tuple[Any, ...], full: tuple[str, str]) -> None:
-    """Node and system count as measured when the fast report says so and a full one was sent; else nothing is unused.
-
-    Of 16 cores 9 are in use, 4 of them by the system: 16 - 4 - 5 = 7 are unused, or 16 - 4 - 8 where the last full
-    report has 12. A usage less must not make it more.
-    """
-    both = [(each, f"{each}Gi") for each in ("9", "4", "20")]
-    metric = report(usage=both[0], system=both[1], reclaimable=both[2], mid=("0", "0"))
-    usage, system = (resources(each, f"{each}Gi") for each in full)
+@pytest.mark.parametrize(("full", "cpu"), [(("3", "1"), 16 - 4 - 5), (("12", "6"), 16 - 4 - 8)])
+def test_one_usage_does_not_stand_in_for_another(gap: tuple[Any, ...], full: tuple[str, str], cpu: int) -> None:
+    """Of 16 cores 9 are in use by the classes, 4 of them by the system; a usage less must not make unused more."""
+    metric = report(usage=_both(9), system=_both(4), reclaimable=_both(20), mid=("0", "0"))
+    usage, system = (resources(*_both(int(each))) for each in full)
     metric["status"]["nodeMetric"] = {"nodeUsage": usage, "systemUsage": system}
     machine = node(cpu="16", memory="16Gi")
-    before = calculate(node_inputs(machine, metric, midUnallocatedPercent=100)).calculated
-    assert before.cpu == (7000 if full[0] == "3" else 4000)
+    assert calculate(node_inputs(machine, metric, midUnallocatedPercent=100)).calculated.cpu == cpu * 1000
     _remove(metric["status"], gap)
     assert not calculate(node_inputs(machine, metric, midUnallocatedPercent=100)).calculated
 
@@ -244,11 +204,3 @@ def _remove(data: Any, path: tuple[Any, ...]) -> None:  # noqa: ANN401
         data[last] = {}
     else:
         data.pop(last, None)
-
-
-@given(_cases(), st.integers(-300, 300), st.integers(-300, 300), st.integers(-300, 300))
-def test_odd_percentages_stay_in_bounds(case: Json, threshold: int, unallocated: int, static: int) -> None:
-    """Percentages that no validation lets through still publish neither less than nothing nor more than there is."""
-    result = calculate(_facts({**case, "threshold": threshold, "unallocated": unallocated, "static": static}))
-    for resource in Resource:
-        assert 0 <= result.calculated[resource] <= case["allocatable"] * (1000 if resource is Resource.CPU else 2**30)

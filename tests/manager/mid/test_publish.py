@@ -1,9 +1,13 @@
-"""When a Node is written, and what."""
+"""When a Node is written, and what: at each boundary, and for every sequence of numbers on a clock that tests move."""
+
+from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import strategies as st
 
 from manager.inputs import Amounts, Resource, StrategyInputs
 from manager.mid.publish import (
+    SMALLEST_STEP,
     Decision,
     PendingIncrease,
     PublishedAmount,
@@ -14,41 +18,150 @@ from manager.mid.publish import (
     published_amounts,
     state_after_writes,
     status_patch,
+    was_withdrawn,
 )
-from tests.support.objects import NOW, node, strategy
+from tests.fuzz.strength import fuzz
+from tests.support.objects import NOW, Json, node, strategy
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 MIB = 1024**2
 STRATEGY = StrategyInputs.of(strategy(midIncreaseHoldSeconds=120, updateTimeThresholdSeconds=300))
+EAGER = StrategyInputs.of(strategy(midIncreaseHoldSeconds=0))
 JUST_WRITTEN = PublishState(written_at=NOW)
+WITHDRAWN = PublishState(written_at=NOW, withdrawn=True)
+ABSENT = {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}
 
 
-def _decide(
-    now_offers: int | None, wanted: int | None, memory: PublishState = JUST_WRITTEN, now: float = NOW
-) -> Decision:
-    """A decision about CPU alone; memory stays as it is."""
-    current = {CPU: PublishedAmount(now_offers), MEMORY: PublishedAmount(None if now_offers is None else 1000)}
-    desired = None if wanted is None else Amounts(wanted, 1000)
-    return decide(current, desired, STRATEGY, memory, now)
+def has(cpu: int | None, *, consistent: bool = True) -> dict[Resource, PublishedAmount]:
+    """A Node with this CPU; its memory stays as it is."""
+    return {CPU: PublishedAmount(cpu, consistent), MEMORY: PublishedAmount(None if cpu is None else 1000)}
 
 
-def test_appearing_is_written_at_once() -> None:
-    """A Node without Mid resources gets both at once."""
-    assert _decide(None, 5000).writes == {CPU: 5000, MEMORY: 1000}
+def rising(*parts: tuple[float, int]) -> dict[Resource, tuple[PendingIncrease, ...]]:
+    """Pending increases of CPU: seconds after the last write, and the lowest amount since."""
+    return {CPU: tuple(PendingIncrease(NOW + since, lowest) for since, lowest in parts)}
 
 
-def test_disappearing_is_written_at_once() -> None:
-    """A Node that may offer nothing loses both at once."""
-    assert _decide(5000, None).writes == {CPU: None, MEMORY: None}
+def since(*parts: tuple[float, int]) -> PublishState:
+    """The state with these pending increases."""
+    return PublishState(NOW, rising(*parts))
 
 
-def test_no_difference_no_write() -> None:
-    """The same number is never written again, however long ago it was."""
-    assert _decide(5000, 5000, PublishState()) == Decision({}, PublishState())
-    assert (
-        decide({CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, None, STRATEGY, PublishState(), NOW).writes
-        == {}
+BOTH = {CPU: 5000, MEMORY: 1000}
+LOW = since((0, 12000), (30, 15000))
+
+
+@pytest.mark.parametrize(
+    ("before", "desired", "state", "after", "writes", "requeue", "pending"),
+    [
+        # appearing, disappearing, zero: at once; the same number: never
+        (has(None), 5000, JUST_WRITTEN, 0, BOTH, None, {}),
+        (has(5000), None, JUST_WRITTEN, 0, {CPU: None, MEMORY: None}, None, {}),
+        (has(5000), 5000, PublishState(), 0, {}, None, {}),
+        (ABSENT, None, PublishState(), 0, {}, None, {}),
+        (has(5000), 0, JUST_WRITTEN, 0, {CPU: 0}, None, {}),
+        (has(0), 0, JUST_WRITTEN, 0, {}, None, {}),
+        (ABSENT, 0, PublishState(), 0, {CPU: 0, MEMORY: 1000}, None, {}),
+        (has(-1), 5000, JUST_WRITTEN, 0, {CPU: 5000}, None, {}),
+        # a decrease: urgent at once, otherwise updateTimeThresholdSeconds after the last write
+        (has(10000), 9899, JUST_WRITTEN, 0, {CPU: 9899}, None, {}),
+        (has(10000), 9900, JUST_WRITTEN, 299, {}, 300, {}),
+        (has(10000), 9900, JUST_WRITTEN, 300, {CPU: 9900}, None, {}),
+        (has(10000), 9900, PublishState(), 0, {CPU: 9900}, None, {}),
+        # an increase: holds midIncreaseHoldSeconds, then the lowest amount of that time
+        (has(10000), 20000, JUST_WRITTEN, 0, {}, 120, rising((0, 20000))),
+        (has(10000), 20000, PublishState(NOW - 10_000), 0, {}, 120, rising((0, 20000))),
+        (has(10000), 20000, PublishState(), 0, {}, 120, rising((0, 20000))),
+        (has(10000), 14000, since((0, 20000)), 60, {}, 120, rising((0, 14000))),
+        (has(10000), 10000, since((0, 20000)), 100, {}, None, {}),
+        (has(10000), 20000, since((0, 20000)), 119, {}, 120, rising((0, 20000))),
+        (has(10000), 20000, since((0, 20000)), 130, {CPU: 20000}, None, rising((0, 20000))),
+        (has(10000), 30000, since((0, 14000)), 120, {CPU: 14000}, 240, rising((0, 14000), (120, 30000))),
+        # each part of an increase holds for itself
+        (has(10000), 15000, since((0, 12000)), 30, {}, 120, rising((0, 12000), (30, 15000))),
+        (has(10000), 15000, LOW, 120, {CPU: 12000}, 150, LOW.pending_increases),
+        (has(12000), 15000, PublishState(NOW + 120, rising((30, 15000))), 150, {CPU: 15000}, None, rising((30, 15000))),
+        # within resourceDiffThreshold: updateTimeThresholdSeconds too, and no hindrance for a larger one behind it
+        (has(10000), 10900, JUST_WRITTEN, 0, {}, 300, rising((0, 10900))),
+        (has(10000), 10900, since((0, 10900)), 299, {}, 300, rising((0, 10900))),
+        (has(10000), 10900, since((0, 10900)), 300, {CPU: 10900}, None, rising((0, 10900))),
+        (has(10000), 13000, since((0, 10200)), 60, {}, 180, rising((0, 10200), (60, 13000))),
+        (has(10000), 13000, since((0, 10200), (60, 13000)), 180, {CPU: 13000}, None, rising((60, 13000))),
+        # capacity and allocatable differ: both get the larger amount, or the desired one if that is below it
+        (has(5000, consistent=False), 5000, JUST_WRITTEN, 0, {CPU: 5000}, None, {}),
+        (has(5000, consistent=False), 4990, JUST_WRITTEN, 0, {CPU: 4990}, None, {}),
+        (has(5000, consistent=False), 9000, JUST_WRITTEN, 0, {CPU: 5000}, 120, rising((0, 9000))),
+    ],
+)
+def test_decision(
+    before: dict[Resource, PublishedAmount],
+    desired: int | None,
+    state: PublishState,
+    after: float,
+    writes: dict[Resource, int | None],
+    requeue: float | None,
+    pending: dict[Resource, tuple[PendingIncrease, ...]],
+) -> None:
+    wanted = None if desired is None else Amounts(desired, 1000)
+    found = decide(before, wanted, STRATEGY, state, NOW + after)
+    assert found == Decision(
+        writes,
+        PublishState(state.written_at, pending),
+        None if requeue is None else NOW + requeue,
+        returned=found.returned,
     )
+
+
+def test_increase_without_hold() -> None:
+    """With midIncreaseHoldSeconds 0 an increase above resourceDiffThreshold (10 %) is written at once."""
+    assert decide(has(10000), Amounts(11001, 1000), EAGER, JUST_WRITTEN, NOW).writes == {CPU: 11001}
+    assert decide(has(10000), Amounts(11000, 1000), EAGER, JUST_WRITTEN, NOW).writes == {}
+
+
+def test_what_runs_is_restored_at_once() -> None:
+    """A kubelet that zeroed the Node's numbers: what Mid pods requested comes back at once, the rest later."""
+    first = decide(has(0), Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW, Amounts(3000, 1000))
+    assert (first.writes, first.requeue_at) == ({CPU: 3000}, NOW + 120)
+    over = decide(has(0), Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW, Amounts(7000, 1000))
+    assert over.writes == {CPU: 5000}
+    exact = StrategyInputs.of(strategy(midShrinkPolicy="exact"))
+    assert decide(has(0), Amounts(5000, 1000), exact, JUST_WRITTEN, NOW, Amounts(3000, 1000)).writes == {}
+
+
+def test_what_comes_back_must_hold() -> None:
+    """Removed because reports expired: the first number afterwards is an increase, from nothing."""
+    gone = decide(ABSENT, None, STRATEGY, JUST_WRITTEN, NOW, expired=True)
+    assert gone == Decision({}, WITHDRAWN)
+    back = decide(ABSENT, Amounts(5000, 1000), STRATEGY, gone.state, NOW + 10)
+    assert (back.writes, back.requeue_at, back.returned) == ({}, NOW + 130, False)
+    dip = decide(ABSENT, Amounts(4000, 1000), STRATEGY, back.state, NOW + 60)
+    held = decide(ABSENT, Amounts(6000, 1000), STRATEGY, dip.state, NOW + 130)
+    assert (dip.writes, held.writes, held.returned) == ({}, {CPU: 4000, MEMORY: 1000}, True)
+    assert not state_after_writes(held, NOW + 130).withdrawn
+    again = decide(ABSENT, Amounts(9000, 1000), STRATEGY, held.state, NOW + 131)  # the write failed
+    assert again.writes == {CPU: 4000, MEMORY: 1000}
+    current = {CPU: PublishedAmount(None), MEMORY: PublishedAmount(1000)}
+    floor = decide(current, Amounts(9000, 1000), STRATEGY, WITHDRAWN, NOW, Amounts(2000, 0))
+    assert floor.writes == {CPU: 2000}  # what running Mid pods requested does not wait
+
+
+def test_enabled_again_is_no_return() -> None:
+    """Whoever disables publishing and enables it again need not wait."""
+    disabled = decide(ABSENT, None, STRATEGY, WITHDRAWN, NOW + 10)
+    assert decide(ABSENT, Amounts(5000, 1000), STRATEGY, disabled.state, NOW + 20).writes == BOTH
+
+
+@pytest.mark.parametrize(("reason", "withdrawn"), [("Held", True), ("ReportExpired", True), ("Published", False)])
+def test_reason_of_a_withdrawal(reason: str, withdrawn: bool) -> None:  # noqa: FBT001 - a row
+    assert was_withdrawn(reason) is withdrawn
+
+
+def test_write_is_remembered() -> None:
+    """After a write the calm time starts over; of an increase the part above it goes on, the other resource's too."""
+    memory = (PendingIncrease(NOW, 5),)
+    state = PublishState(None, {**rising((0, 7), (1, 9)), MEMORY: memory})
+    after = state_after_writes(Decision({CPU: 7}, state), NOW + 1)
+    assert after == PublishState(NOW + 1, {**rising((1, 9)), MEMORY: memory})
 
 
 @pytest.mark.parametrize(
@@ -63,238 +176,130 @@ def test_no_difference_no_write() -> None:
         (100_000 * MIB, 99_500 * MIB, MEMORY, False),  # 0.5 %
     ],
 )
-def test_urgent_decreases(old: int, new: int, resource: Resource, urgent: bool) -> None:  # noqa: FBT001
-    """A decrease is urgent above 1 % and from 10m / 16Mi."""
+def test_urgent_decreases(old: int, new: int, resource: Resource, urgent: bool) -> None:  # noqa: FBT001 - a row
     assert is_urgent(old, new, resource) is urgent
 
 
-def test_decrease_is_written_at_once() -> None:
-    """An urgent decrease does not wait, even right after a write."""
-    assert _decide(10000, 5000).writes == {CPU: 5000}
-
-
-def test_small_decrease_waits() -> None:
-    """A small decrease is written when the last write is updateTimeThresholdSeconds ago."""
-    decision = _decide(10000, 9950)
-    assert decision.writes == {}
-    assert decision.requeue_at == NOW + 300
-    assert _decide(10000, 9950, now=NOW + 299).writes == {}
-    assert _decide(10000, 9950, now=NOW + 300).writes == {CPU: 9950}
-
-
-def test_increase_must_hold() -> None:
-    """A large increase is written once it has held, with the lowest number of that time."""
-    first = _decide(10000, 20000)
-    assert first.writes == {}
-    assert first.requeue_at == NOW + 120
-    dip = _decide(10000, 14000, first.state, NOW + 60)
-    assert dip.state.pending_increases[CPU] == (PendingIncrease(NOW, 14000),)
-    held = _decide(10000, 30000, dip.state, NOW + 120)
-    assert held.writes == {CPU: 14000}
-    assert state_after_writes(held, NOW + 120).pending_increases == {CPU: (PendingIncrease(NOW + 120, 30000),)}
-
-
-def test_rest_of_increase_is_planned() -> None:
-    """When the lower part of an increase has held, the rest begins to hold, without waiting for anything to happen."""
-    dip = _decide(10000, 14000, _decide(10000, 20000).state, NOW + 60)
-    held = _decide(10000, 20000, dip.state, NOW + 120)
-    assert held.writes == {CPU: 14000}
-    assert held.requeue_at == NOW + 240
-    rest = _decide(14000, 20000, state_after_writes(held, NOW + 120), NOW + 240)
-    assert rest.writes == {CPU: 20000}
-
-
-def test_small_increase_does_not_hold_up_a_large_one() -> None:
-    """A large increase is written when it has held, although a small one before it still waits for calm."""
-    small = _decide(10000, 10200)
-    large = _decide(10000, 13000, small.state, NOW + 60)
-    assert large.requeue_at == NOW + 180
-    assert _decide(10000, 13000, large.state, NOW + 179).writes == {}
-    held = _decide(10000, 13000, large.state, NOW + 180)
-    assert held.writes == {CPU: 13000}
-    assert held.requeue_at is None
-
-
-def test_each_part_of_an_increase_holds_for_itself() -> None:
-    """What was desired while a lower part held has not held less because of it."""
-    low = _decide(10000, 12000)
-    high = _decide(10000, 15000, low.state, NOW + 30)
-    first = _decide(10000, 15000, high.state, NOW + 120)
-    assert first.writes == {CPU: 12000}
-    assert first.requeue_at == NOW + 150
-    rest = _decide(12000, 15000, state_after_writes(first, NOW + 120), NOW + 150)
-    assert rest.writes == {CPU: 15000}
-
-
-def test_write_that_fails_is_made_up_for() -> None:
-    """An increase that has held is written as soon as the API server takes it; once there, it has held no longer."""
-    held = _decide(10000, 20000, _decide(10000, 20000).state, NOW + 120)
-    assert held.writes == {CPU: 20000}
-    assert _decide(10000, 20000, held.state, NOW + 130).writes == {CPU: 20000}
-    assert _decide(10000, 20000, state_after_writes(held, NOW + 120), NOW + 500).writes == {}
-
-
-def test_interrupted_increase_begins_anew() -> None:
-    """A rise that falls back to what the Node has starts to hold again from its next beginning."""
-    first = _decide(10000, 20000)
-    back = _decide(10000, 10000, first.state, NOW + 100)
-    assert back.state.pending_increases == {}
-    again = _decide(10000, 20000, back.state, NOW + 110)
-    assert again.requeue_at == NOW + 230
-
-
-def test_small_increase_waits_longer() -> None:
-    """An increase within the threshold is written after updateTimeThresholdSeconds, if it held."""
-    first = _decide(10000, 10900)
-    assert first.requeue_at == NOW + 300
-    assert _decide(10000, 10900, first.state, NOW + 299).writes == {}
-    assert _decide(10000, 10900, first.state, NOW + 300).writes == {CPU: 10900}
-
-
-def test_increase_holds_after_long_quiet() -> None:
-    """However long ago the last write was, an increase holds first."""
-    quiet = PublishState(written_at=NOW - 10_000)
-    assert _decide(10000, 20000, quiet).writes == {}
-    assert _decide(10000, 20000, PublishState()).writes == {}
-
-
-def test_increase_without_hold() -> None:
-    """With midIncreaseHoldSeconds 0 a large increase is written at once."""
-    eager = StrategyInputs.of(strategy(midIncreaseHoldSeconds=0))
-    current = {CPU: PublishedAmount(10000), MEMORY: PublishedAmount(1000)}
-    assert decide(current, Amounts(11001, 1000), eager, JUST_WRITTEN, NOW).writes == {CPU: 11001}
-    assert decide(current, Amounts(11000, 1000), eager, JUST_WRITTEN, NOW).writes == {}
-
-
 def test_threshold_is_exact() -> None:
-    """The threshold is strict and not blurred by floating point: 5 % of 20000 is 1000."""
+    """Strict, and not blurred by floating point: 5 % of 20000 is 1000."""
     five = StrategyInputs.of(strategy(resourceDiffThreshold=0.05))
-    assert not exceeds(20000, 21000, five)
-    assert exceeds(20000, 21001, five)
-    assert exceeds(0, 1, five)
+    assert [exceeds(*pair, five) for pair in ((20000, 21000), (20000, 21001), (0, 1))] == [False, True, True]
 
 
-def test_disagreement_is_repaired() -> None:
-    """Capacity and allocatable that disagree are written even when one of them is right."""
-    halves = node(mid=("5000", "1000"))
-    del halves["status"]["allocatable"]["kubernetes.io/mid-cpu"]
-    found = published_amounts(halves)
-    assert found == {CPU: PublishedAmount(5000, consistent=False), MEMORY: PublishedAmount(1000)}
-    assert decide(found, Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW).writes == {CPU: 5000}
-    assert decide(found, Amounts(4990, 1000), STRATEGY, JUST_WRITTEN, NOW).writes == {CPU: 4990}
+def published(allocatable: str | None, capacity: str = "5000") -> Json:
+    """A Node whose two numbers differ."""
+    made = node(mid=(capacity, "1000"))
+    amounts = made["status"]["allocatable"]
+    amounts |= {"kubernetes.io/mid-cpu": allocatable}
+    if allocatable is None:
+        del amounts["kubernetes.io/mid-cpu"]
+    return made
 
 
-def test_repair_is_no_short_cut() -> None:
-    """Where capacity and allocatable disagree, an increase still has to hold: both get the larger number first."""
-    found = {CPU: PublishedAmount(5000, consistent=False), MEMORY: PublishedAmount(1000)}
-    repair = decide(found, Amounts(9000, 1000), STRATEGY, JUST_WRITTEN, NOW)
-    assert repair.writes == {CPU: 5000}
-    assert repair.requeue_at == NOW + 120
-    repaired = {CPU: PublishedAmount(5000), MEMORY: PublishedAmount(1000)}
-    held = decide(repaired, Amounts(9000, 1000), STRATEGY, state_after_writes(repair, NOW), NOW + 120)
-    assert held.writes == {CPU: 9000}
-
-
-def test_larger_of_two_is_offered() -> None:
-    """A kubelet that zeroed one of the two numbers has not changed what the Node has."""
-    zeroed = node(mid=("5000", "1000"))
-    zeroed["status"]["allocatable"]["kubernetes.io/mid-cpu"] = "0"
-    assert published_amounts(zeroed)[CPU] == PublishedAmount(5000, consistent=False)
-
-
-def test_what_runs_is_restored_at_once() -> None:
-    """A kubelet that zeroed the Node's numbers: what Mid pods requested comes back at once, the rest later."""
-    zeroed = {CPU: PublishedAmount(0), MEMORY: PublishedAmount(1000)}
-    first = decide(zeroed, Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW, allocated=Amounts(3000, 1000))
-    assert first.writes == {CPU: 3000}
-    assert first.requeue_at == NOW + 120
-    rest = decide(
-        {CPU: PublishedAmount(3000), MEMORY: PublishedAmount(1000)},
-        Amounts(5000, 1000),
-        STRATEGY,
-        first.state,
-        NOW + 120,
-    )
-    assert rest.writes == {CPU: 5000}
-    exact = StrategyInputs.of(strategy(midShrinkPolicy="exact"))
-    assert decide(zeroed, Amounts(5000, 1000), exact, JUST_WRITTEN, NOW, Amounts(3000, 1000)).writes == {}
-
-
-@pytest.mark.parametrize(("text", "amount"), [("12k", 12000), ("12500", 12500), ("junk", -1)])
-def test_offers_read_quantities(text: str, amount: int) -> None:
-    """What the API server made of a number is read back; junk differs from every number."""
-    assert published_amounts(node(mid=(text, "1Gi")))[CPU] == PublishedAmount(amount)
-    assert published_amounts(node())[CPU] == PublishedAmount(None)
-    assert published_amounts({}) == {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}
+@pytest.mark.parametrize(
+    ("the_node", "cpu"),
+    [
+        (node(mid=("12k", "1000")), PublishedAmount(12000)),
+        (node(mid=("junk", "1000")), PublishedAmount(-1)),
+        (published(None), PublishedAmount(5000, consistent=False)),
+        (published("0"), PublishedAmount(5000, consistent=False)),
+    ],
+)
+def test_published_amounts_are_read(the_node: Json, cpu: PublishedAmount) -> None:
+    assert published_amounts(the_node) == {CPU: cpu, MEMORY: PublishedAmount(1000)}
+    assert published_amounts(node()) == published_amounts({}) == ABSENT
 
 
 def test_patch_is_smallest() -> None:
-    """Only what changes is in the patch, the same in capacity and allocatable; null takes it away."""
-    assert status_patch({CPU: 4000}) == {
-        "status": {
-            "capacity": {"kubernetes.io/mid-cpu": "4000"},
-            "allocatable": {"kubernetes.io/mid-cpu": "4000"},
-        }
-    }
-    gone = {"kubernetes.io/mid-cpu": None, "kubernetes.io/mid-memory": None}
-    assert status_patch({CPU: None, MEMORY: None}) == {"status": {"capacity": gone, "allocatable": gone}}
+    """Only what changes, the same in capacity and allocatable; null removes."""
+    amounts = {"kubernetes.io/mid-cpu": "4000", "kubernetes.io/mid-memory": None}
+    assert status_patch({CPU: 4000, MEMORY: None}) == {"status": {"capacity": amounts, "allocatable": amounts}}
+    assert status_patch({CPU: 1})["status"]["capacity"] == {"kubernetes.io/mid-cpu": "1"}
 
 
-def test_write_is_remembered() -> None:
-    """After a write the calm time starts over, and rises of the other resource go on."""
-    rising = PublishState(None, {MEMORY: (PendingIncrease(NOW, 5),)})
-    assert state_after_writes(Decision({CPU: 7}, rising), NOW + 1) == PublishState(
-        NOW + 1, {MEMORY: (PendingIncrease(NOW, 5),)}
-    )
+NUMBER = st.integers(0, 30) | st.integers(0, 20_000) | st.sampled_from([5000, 5049, 5050, 5051, 5500, 5501])
+DESIRED = st.builds(lambda cpu, memory: Amounts(cpu, memory * MIB), NUMBER, NUMBER) | st.none()
+SECONDS = st.integers(0, 400) | st.sampled_from([0, 1, 60, 119, 120, 121, 299, 300, 301])
+STEPS = st.lists(st.tuples(SECONDS, DESIRED), min_size=1, max_size=12)
+STRATEGIES = st.builds(
+    lambda hold, update, threshold: StrategyInputs.of(
+        strategy(midIncreaseHoldSeconds=hold, updateTimeThresholdSeconds=update, resourceDiffThreshold=threshold / 1000)
+    ),
+    st.sampled_from([0, 1, 120, 3600]),
+    st.sampled_from([1, 60, 300]),
+    st.sampled_from([1, 50, 100, 570, 1000]),
+)
 
 
-def test_zero_is_a_number() -> None:
-    """A node that may publish nothing has 0 of both: only a reason that is no arithmetic takes the resources away."""
-    offered = {CPU: PublishedAmount(5000), MEMORY: PublishedAmount(1000)}
-    assert decide(offered, Amounts(), STRATEGY, JUST_WRITTEN, NOW).writes == {CPU: 0}
-    assert (
-        decide({CPU: PublishedAmount(0), MEMORY: PublishedAmount(0)}, Amounts(), STRATEGY, JUST_WRITTEN, NOW).writes
-        == {}
-    )
-    assert decide(
-        {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, Amounts(), STRATEGY, PublishState(), NOW
-    ).writes == {
-        CPU: 0,
-        MEMORY: 0,
-    }
+@dataclass
+class Writer:
+    """A Node and the manager's decisions about it, each followed at once."""
+
+    strategy: StrategyInputs
+    now: float = 0.0
+    published: dict[Resource, int | None] = field(default_factory=lambda: dict.fromkeys(Resource))
+    state: PublishState = field(default_factory=PublishState)
+    requeue_at: float | None = None
+    desired: list[tuple[float, Amounts | None]] = field(default_factory=list)
+
+    def write(self, desired: Amounts | None) -> dict[Resource, tuple[int | None, int | None]]:
+        """Decide and write; what was written, as (before, after)."""
+        self.desired.append((self.now, desired))
+        current = {each: PublishedAmount(self.published[each]) for each in Resource}
+        decision = decide(current, desired, self.strategy, self.state, self.now)
+        written = {each: (self.published[each], number) for each, number in decision.writes.items()}
+        self.state = state_after_writes(decision, self.now) if written else decision.state
+        self.published |= decision.writes
+        self.requeue_at = decision.requeue_at
+        return written
+
+    def held(self, resource: Resource, number: int) -> float:
+        """For how long at least this much has been desired without a break. [s]"""
+        since = self.now
+        for moment, desired in reversed(self.desired):
+            if desired is None or desired[resource] < number:
+                break
+            since = moment
+        return self.now - since
 
 
-def test_what_comes_back_must_hold() -> None:
-    """Taken away because reports were too old: the first number afterwards is an increase, from nothing."""
-    gone = decide(
-        {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True
-    )
-    back = _decide(None, 5000, gone.state, NOW + 10)
-    assert back.writes == {}
-    assert back.requeue_at == NOW + 130
-    dip = _decide(None, 4000, back.state, NOW + 60)
-    assert dip.writes == {}
-    held = _decide(None, 6000, dip.state, NOW + 130)
-    assert held.writes == {CPU: 4000, MEMORY: 1000}
-    assert not state_after_writes(held, NOW + 130).withdrawn
-    again = _decide(None, 9000, held.state, NOW + 131)  # the write failed, and now more could be published
-    assert again.writes == {CPU: 4000, MEMORY: 1000}
+@fuzz(strategy=STRATEGIES, steps=STEPS)
+def test_increases_have_held_and_decreases_are_written_at_once(
+    strategy: StrategyInputs, steps: list[tuple[int, Amounts | None]]
+) -> None:
+    """Only differences are written; after every step at most 1 % or 10m / 16Mi more than desired is published."""
+    writer = Writer(strategy)
+    for seconds, desired in steps:
+        writer.now += seconds
+        for resource, (before, after) in writer.write(desired).items():
+            assert before != after
+            assert after in {None if each is None else each[resource] for _, each in writer.desired}
+            if before is not None and after is not None and after > before:
+                assert writer.held(resource, after) >= strategy.increase_hold_seconds
+        for resource in Resource:
+            amount = writer.published[resource]
+            assert (amount is None) == (desired is None)
+            excess = 0 if amount is None or desired is None else amount - desired[resource]
+            assert excess * 100 <= (amount or 0) or excess < SMALLEST_STEP[resource]
 
 
-def test_disabled_and_enabled_again_is_no_return() -> None:
-    """Whoever enables publishing again, meanwhile or afterwards, need not wait."""
-    gone = decide(
-        {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True
-    )
-    disabled = _decide(None, None, gone.state, NOW + 10)
-    assert _decide(None, 5000, disabled.state, NOW + 20).writes == {CPU: 5000, MEMORY: 1000}
-
-
-def test_floor_comes_back_at_once() -> None:
-    """What running Mid pods requested does not wait for a return either."""
-    gone = decide(
-        {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True
-    )
-    current = {CPU: PublishedAmount(None), MEMORY: PublishedAmount(1000)}
-    back = decide(current, Amounts(9000, 1000), STRATEGY, gone.state, NOW + 5, Amounts(2000, 0))
-    assert back.writes == {CPU: 2000}
+@fuzz(strategy=STRATEGIES, steps=STEPS, last=DESIRED)
+def test_requeues_suffice(
+    strategy: StrategyInputs, steps: list[tuple[int, Amounts | None]], last: Amounts | None
+) -> None:
+    """Reconciling when the decision says so, and at no other time, ends with the desired amount on the Node."""
+    writer = Writer(strategy)
+    for seconds, desired in steps:
+        writer.now += seconds
+        writer.write(desired)
+    writer.write(last)
+    began = writer.now
+    for _ in range(8):
+        if writer.requeue_at is None:
+            break
+        assert writer.requeue_at > writer.now
+        writer.now = writer.requeue_at
+        writer.write(last)
+    assert writer.requeue_at is None
+    assert writer.published == {each: None if last is None else last[each] for each in Resource}
+    assert writer.now - began <= 2 * strategy.increase_hold_seconds + 3 * strategy.update_seconds

@@ -1,7 +1,7 @@
 """What holds of the Mid formula for every node, however odd its numbers."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,8 +40,8 @@ def _both(cores: int) -> tuple[str, str]:
 
 
 def _report(case: Json, **ages: Any) -> Json:  # noqa: ANN401 - arguments of report
-    parts = {"usage": "usage", "system": "system", "reclaimable": "reclaimable", "mid": "mid_usage"}
-    return report(**{part: _both(case[name]) for part, name in parts.items()}, **ages)
+    usage, system, reclaimable, mid = (_both(case[each]) for each in ("usage", "system", "reclaimable", "mid_usage"))
+    return report(usage=usage, system=system, reclaimable=reclaimable, mid=mid, **ages)
 
 
 def _inputs(case: Json, metric: Json | None) -> NodeInputs:
@@ -69,7 +69,7 @@ def _calculated(case: Json) -> Amounts:
     return calculate(_inputs(case, _report(case))).calculated
 
 
-def _formula(case: Json, unit: int) -> int:
+def _formula(case: Mapping[str, Any], unit: int) -> Any:  # noqa: ANN401 - an int
     """The documented formula for one resource."""
     allocatable, prod, system = (case[name] * unit for name in ("allocatable", "prod", "system"))
     reclaimable, threshold = case["reclaimable"] * unit, allocatable * case["threshold"] // 100
@@ -142,7 +142,8 @@ def test_any_json_is_survived(status: Any, capacity: Any, requests: Any) -> None
 def test_stale_data_never_publishes_more(case: Json, what: str, age: int, older: int) -> None:
     """The older a report or prediction, the less is published, and nothing from an age of more than 15 minutes on."""
     found, which = _inputs(case, _report(case)), "report" if case["mode"] == "static" else what
-    before, after = (calculate(replace(found, **{f"{which}_age": float(each)})) for each in (age, age + older))
+    ages: Any = ({f"{which}_age": float(each)} for each in (age, age + older))
+    before, after = (calculate(replace(found, **each)) for each in ages)
     assert all(after.calculated[each] <= before.calculated[each] for each in Resource)
     assert (before.degraded is not None) == (age > 900)
 

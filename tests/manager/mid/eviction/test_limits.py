@@ -1,111 +1,126 @@
-"""What counts against the limits of evictions, and who may set them."""
+"""Rates, the backoff of workloads, and who may set the limits."""
 
+import itertools
 import json
-from typing import Any
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crds.names import ANNOTATION_COLOCATION_STRATEGY
-from headroom.kube import ApiError, ApiUnavailable
-from headroom.kube.lease import NotLeading
 from manager.config.merge import effective_strategy
 from manager.config.parse import parse_config
-from manager.mid.eviction.limits import EvictionSettings
-from manager.reconcile.steps.eviction import ClusterEvictionState
-from tests.manager.mid.eviction.made_mid import three
-from tests.manager.mid.eviction.stage import PODS, Stage
-from tests.support.objects import Json, at
+from manager.mid.eviction.limits import LONGEST_SECONDS, EvictionBackoff, EvictionSettings, SlidingMinute
+
+WALL = 1_800_000_000.0
 
 
-async def _fails_then_evicts(stage: Stage, error: Exception, part: str) -> None:
-    """One eviction fails in some way; at the next look the server is fine again."""
-    stage.api.fails[part] = error
-    with pytest.raises((ApiError, ApiUnavailable)):
-        await stage.lasts()
-    stage.api.fails.clear()
-    stage.later(5)
-    stage.report()
-    await stage.reconcile()
+def test_minute_slides() -> None:
+    """Whoever allows fewer waits for longer; 0 means never; one that did not happen gives its place back."""
+    rate = SlidingMinute()
+    for now in (100.0, 110.0, 120.0):
+        rate.take(now)
+    assert [rate.free_at(limit, 130.0) for limit in (0, 1, 2, 3, 4)] == [None, 180.0, 170.0, 160.0, 130.0]
+    assert [rate.free_at(3, now) for now in (159.9, 160.0)] == [160.0, 160.0]
+    rate.give_back(120.0)
+    rate.give_back(120.0)  # nothing left to give back
+    assert rate.free_at(1, 160.0) == 170.0
 
 
-@pytest.mark.parametrize(
-    ("error", "part"),
-    [
-        (ApiUnavailable("overloaded", status=429), "/eviction"),
-        (ApiUnavailable("broken", status=500), "/eviction"),
-        (ApiUnavailable("away"), "/eviction"),
-        (NotLeading("lapsed"), "/eviction"),
-        (ApiUnavailable("away"), "GET /api/v1/namespaces/shop/pods/young"),
-        (ApiError(403, "Forbidden", "no"), "GET /api/v1/namespaces/shop/pods/young"),
-    ],
-)
-async def test_failed_eviction_keeps_no_place(error: Exception, part: str) -> None:
-    """An eviction that failed does not count against the limits when it is asked for again; then it counts once."""
-    stage = Stage(*three(), cpu="0", maxPerNodePerMinute=1, maxPerMinute=1)
-    await _fails_then_evicts(stage, error, part)
-    assert stage.api.objects[f"{PODS}/young"]["metadata"]["deletionTimestamp"]
-    everywhere, now = stage.context.state_of(ClusterEvictionState), stage.steady.now
-    assert (everywhere.rate.free_at(1, now), everywhere.rate.free_at(2, now)) == (now + 60, now)
+@given(steps=st.lists(st.tuples(st.floats(0, 45), st.booleans()), max_size=60), limit=st.integers(1, 4))
+def test_no_minute_holds_more(steps: list[tuple[float, bool]], limit: int) -> None:
+    """Whenever tries come, no 60 seconds hold more than the limit, and at the moment promised there is room."""
+    rate, now, taken = SlidingMinute(), 0.0, list[float]()
+    for pause, patient in steps:
+        now += pause
+        free_at = rate.free_at(limit, now)
+        assert free_at is not None
+        assert free_at >= now
+        now = free_at if patient else now
+        if free_at <= now:
+            assert rate.free_at(limit, now) == now
+            rate.take(now)
+            taken.append(now)
+    assert all(sum(start <= when < start + 60.0 for when in taken) <= limit for start in taken)
 
 
-async def test_lost_answer_counts() -> None:
-    """An eviction that was taken though its answer was lost keeps its place."""
-    stage = Stage(*three(), cpu="0", maxPerNodePerMinute=1)
-    stage.api.refused["young"] = ApiUnavailable("no answer in time")
-    with pytest.raises(ApiUnavailable):
-        await stage.lasts()
-    stage.api.objects[f"{PODS}/young"]["metadata"]["deletionTimestamp"] = at(0)
-    stage.later(5)
-    stage.report()
-    await stage.reconcile()
-    stage.see()
-    stage.later(5)
-    await stage.reconcile()
-    assert stage.evicted() == ["young"]
+def test_replacement_is_left_alone() -> None:
+    """After an eviction the pod that follows stays for 10 minutes; one that was there long before may go."""
+    backoff = EvictionBackoff()
+    backoff.evicted("w", WALL - 500, 0.0, WALL)
+    cases = [("w", 1, 5.0), ("w", -60, 5.0), ("w", -61, 5.0), ("other", 1, 5.0), ("w", 1, 600.0)]
+    found = [backoff.backoff_until(workload, WALL + created, now) for workload, created, now in cases]
+    assert found == [600.0, 600.0, None, None, None]  # clocks may differ by a minute
+    backoff.evicted("w", WALL - 400, 60.0, WALL + 60)  # a sibling: the time begins again, at the same length
+    assert backoff.backoff_until("w", WALL + 1, 61.0) == 660.0
 
 
-@pytest.mark.parametrize("error", [ApiUnavailable("no answer in time"), NotLeading("lapsed")])
-async def test_lost_answer_is_told(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod that goes though the answer did not come has been evicted, and nobody has to find out why it went."""
-    stage = Stage(*three(), cpu="0", maxPerNodePerMinute=1)
-    create = stage.api.create
+def test_backoff_doubles_to_six_hours_and_is_forgotten() -> None:
+    backoff, now, waits = EvictionBackoff(), 0.0, []
+    for _ in range(9):
+        backoff.evicted("w", WALL + now, now, WALL + now)
+        until = backoff.backoff_until("w", WALL + now, now)
+        assert until is not None
+        waits.append((until - now) / 60)
+        now = until
+    assert waits == [10, 20, 40, 80, 160, 320, 360, 360, 360]
+    for later, workloads in ((now + LONGEST_SECONDS - 1, 2), (now + LONGEST_SECONDS, 1)):
+        backoff.evicted("other", WALL, later, WALL + later)
+        assert len(backoff) == workloads
 
-    async def lost(path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401 - as the API has it
-        answer = await create(path, body, params)
-        if path.endswith("/eviction"):
-            raise error
-        return answer
 
-    monkeypatch.setattr(stage.api, "create", lost)
-    await stage.lasts()
-    assert stage.evicted() == ["young"]
-    assert [note for note in stage.reported("MidPodEvicted") if "shop/young" in note]
+def test_restart_takes_young_pods_for_replacements() -> None:
+    """Whoever has just begun leaves pods alone that were made in the 10 minutes before, not older or newer ones."""
+    backoff = EvictionBackoff()
+    backoff.begin(1000.0, WALL)
+    backoff.begin(1300.0, WALL + 300)  # it has begun already
+    cases = [(-1, 1000.0), (-600, 1000.0), (-601, 1000.0), (0, 1000.0), (-1, 1600.0)]
+    found = [backoff.backoff_until("w", WALL + created, now) for created, now in cases]
+    assert found == [1600.0, 1600.0, None, None, None]
+    backoff.end()
+    assert backoff.backoff_until("w", WALL - 1, 1000.0) is None
+
+
+@given(st.lists(st.tuples(st.floats(0, 4000), st.booleans()), max_size=80))
+def test_circles_get_slower(steps: list[tuple[float, bool]]) -> None:
+    """However tries are spread, replacements of one workload go with at least 10 minutes between, ever longer ones."""
+    backoff, now, evicted, birth = EvictionBackoff(), 0.0, list[float](), WALL - 1000
+    for pause, patient in steps:
+        now += pause
+        until = backoff.backoff_until("w", birth, now)
+        if until is not None and patient:
+            now = until
+            until = backoff.backoff_until("w", birth, now)
+        if until is None:
+            backoff.evicted("w", birth, now, WALL + now)
+            evicted.append(now)
+            birth = WALL + now  # started again at once
+    gaps = [after - before for before, after in itertools.pairwise(evicted)]
+    for number, gap in enumerate(gaps):
+        assert gap >= 600.0 - 1e-6
+        if sum(gaps[:number]) < LONGEST_SECONDS:  # no long peace yet
+            assert gap >= min(600.0 * 2**number, LONGEST_SECONDS) - 1e-6
 
 
 def test_one_node_raises_no_limit() -> None:
     """A node's annotation lowers limits of evictions and raises none; an entry does not raise the cluster's."""
-    document = {
-        "midEviction": {"maxPerMinute": 20, "maxPerNodePerMinute": 2},
-        "nodeConfigs": [
-            {
-                "nodeSelector": {"matchLabels": {"pool": "a"}},
-                "midEviction": {"maxPerMinute": 50, "maxPerNodePerMinute": 5},
-            }
-        ],
+    entry = {
+        "nodeSelector": {"matchLabels": {"pool": "a"}},
+        "midEviction": {"maxPerMinute": 50, "maxPerNodePerMinute": 5},
     }
-    judged = parse_config(json.dumps(document))
-    assert judged.config is not None
-    assert ["the cluster's part allows 20" in str(each) for each in judged.warnings] == [True]
+    document = {"midEviction": {"maxPerMinute": 20, "maxPerNodePerMinute": 2}, "nodeConfigs": [entry]}
+    parsed = parse_config(json.dumps(document))
+    config = parsed.config
+    assert config is not None
+    assert ["the cluster's part allows 20" in str(each) for each in parsed.warnings] == [True]
 
-    def limits(labels: dict[str, str], **annotation: int) -> tuple[int, int]:
-        text = {ANNOTATION_COLOCATION_STRATEGY: json.dumps({"midEviction": annotation})} if annotation else {}
-        assert judged.config is not None
-        effective = effective_strategy(judged.config, labels, text)
-        assert len(effective.findings) == sum(value > 5 for value in annotation.values())
+    def limits(labels: dict[str, str], annotation: str = "") -> tuple[int, int, int]:
+        effective = effective_strategy(
+            config, labels, {ANNOTATION_COLOCATION_STRATEGY: annotation} if annotation else {}
+        )
         settings = EvictionSettings.of(effective.strategy)
-        return settings.per_cluster, settings.per_node
+        return settings.per_cluster, settings.per_node, len(effective.findings)
 
-    assert limits({}) == (20, 2)
-    assert limits({"pool": "a"}) == (20, 5)
-    assert limits({"pool": "a"}, maxPerMinute=1000, maxPerNodePerMinute=1000) == (20, 5)
-    assert limits({}, maxPerMinute=1, maxPerNodePerMinute=0) == (1, 0)
+    assert limits({}) == (20, 2, 0)
+    assert limits({"pool": "a"}) == (20, 5, 0)
+    assert limits({"pool": "a"}, '{"midEviction": {"maxPerMinute": 1000, "maxPerNodePerMinute": 1000}}') == (20, 5, 2)
+    assert limits({}, '{"midEviction": {"maxPerMinute": 1, "maxPerNodePerMinute": 0}}') == (1, 0, 0)

@@ -1,4 +1,4 @@
-"""Who goes: the order, and as few as it allows."""
+"""Who would be evicted: lowest priority first, then youngest, as few as that order allows."""
 
 from typing import Any
 
@@ -7,32 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import names
-from manager.inputs import PodInputs, Resource
+from manager.inputs import Resource
 from manager.mid.eviction.selection import Selection, eviction_order, relieves, select_victims, subtract
-from tests.manager.mid.eviction.made_mid import facts_of, mid, short, total
-from tests.support.objects import pod
-
-
-def nobody(_: PodInputs) -> str:
-    """Spares nobody."""
-    return ""
+from tests.manager.mid.eviction.evicting_node import inputs_of, mid, short
+from tests.support.objects import Json, pod
 
 
 def named(selection: Selection) -> list[str]:
-    """Names of the victims."""
     return [victim.key.removeprefix("shop/") for victim in selection.victims]
 
 
 def test_lowest_priority_then_youngest() -> None:
-    """A lower priority goes before a higher one however old, and of two alike the younger one."""
-    pods = facts_of(
-        mid("old-high", priority=7500, age=9000),
-        mid("young-high", priority=7500, age=10),
-        mid("old-low", priority=7000, age=9000),
-        mid("young-low", priority=7000, age=10),
-    )
-    order = [each.key for each in eviction_order(pods)]
-    assert order == ["shop/young-low", "shop/old-low", "shop/young-high", "shop/old-high"]
+    made = [mid(f"{priority} {age}", priority=priority, age=age) for priority in (7500, 7000) for age in (9000, 10)]
+    order = [each.key for each in eviction_order(inputs_of(*made))]
+    assert order == ["shop/7000 10", "shop/7000 9000", "shop/7500 10", "shop/7500 9000"]
 
 
 @pytest.mark.parametrize(
@@ -44,55 +32,44 @@ def test_lowest_priority_then_youngest() -> None:
         (0, 1, ["b"]),  # a holds no memory
         (2000, 1024, ["a", "b"]),
         (2001, 1024, ["a", "b", "c"]),
+        (1000, 1025, ["a", "b", "d"]),  # once CPU is no longer short, c with CPU alone stays
         (99_000, 0, ["a", "c"]),  # all that there is does not end it
         (0, 0, []),
     ],
 )
 def test_as_few_as_order_allows(cpu: int, memory: int, expected: list[str]) -> None:
-    """Pods go from the front until nothing is short; one that holds nothing of it is passed over."""
-    pods = facts_of(mid("a", 2000, age=1), mid("b", 0, 1024, age=2), mid("c", 2000, 64, age=3))
-    assert named(select_victims(pods, short(cpu, memory), nobody)) == expected
-
-
-def test_second_resource_passes_over() -> None:
-    """Once CPU is no longer short, a pod that holds CPU alone stays, and the next one with memory goes."""
-    pods = facts_of(mid("a", 2000, age=1), mid("b", 2000, age=2), mid("c", 0, 64, age=3))
-    assert named(select_victims(pods, short(1000, 64), nobody)) == ["a", "c"]
+    pods = inputs_of(mid("a", 2000, age=1), mid("b", 0, 1024, age=2), mid("c", 2000, age=3), mid("d", 0, 64, age=4))
+    assert named(select_victims(pods, short(cpu, memory), lambda _: "")) == expected
 
 
 @pytest.mark.parametrize(
-    ("what", "words"),
+    ("what", "why"),
     [
-        ({"owner": ("DaemonSet", "d")}, "DaemonSet"),
-        ({"owner": ("Node", "n1"), "annotations": {names.ANNOTATION_CONFIG_MIRROR: "x"}}, "static pod"),
-        ({"priority": 9000}, "above Mid"),
-        ({"priority": 8000}, "above Mid"),
-        ({"label": "koord-prod"}, "above Mid"),
-        ({"priority": 2_000_000_000, "label": "koord-mid"}, "above Mid"),
+        ({"owner": ("DaemonSet", "d")}, "is of a DaemonSet, which would put it on the same node again"),
+        (
+            {"owner": ("Node", "n1"), "annotations": {names.ANNOTATION_CONFIG_MIRROR: "x"}},
+            "is a static pod, which its node starts again",
+        ),
+        ({"priority": 8000}, "has a priority above Mid"),
+        ({"label": "koord-prod"}, "has a priority above Mid"),
+        ({"priority": 2_000_000_000, "label": "koord-mid"}, "has a priority above Mid"),
+        ({"priority": 7999}, ""),
+        ({"priority": 100_000, "label": "koord-mid"}, ""),  # with priority numbers of one's own the label decides
     ],
 )
-def test_some_are_never_evicted(what: dict[str, Any], words: str) -> None:
-    """Who comes back to the same node, and who is above Mid by label or number, stays; the next one goes instead."""
-    pods = facts_of(mid("kept", **{"priority": 1, **what}), mid("next", priority=7999))
-    selection = select_victims(pods, short(1000), nobody)
-    if what.get("priority", 0) <= 7999:
-        assert [(each.key, words in why) for each, why in selection.spared] == [("shop/kept", True)]
-    assert named(selection) == ["next"]
-    (_, why) = select_victims(pods[:1], short(1000), nobody).spared[0]
-    assert words in why
-
-
-def test_own_number_with_mid_label_may_go() -> None:
-    """The label says what a pod is: with priority numbers of one's own, a pod labelled Mid can still go."""
-    assert named(select_victims(facts_of(mid("m", priority=100_000, label="koord-mid")), short(1), nobody)) == ["m"]
+def test_some_are_never_evicted(what: dict[str, Any], why: str) -> None:
+    """Who comes back to the same node, and who is above Mid by label or number, stays."""
+    (only,) = pods = inputs_of(mid("m", **what))
+    kept = Selection(spared=((only, why),), short=short(1000))
+    assert select_victims(pods, short(1000), lambda _: "") == (kept if why else Selection(victims=(only,)))
 
 
 def test_other_pods_never_count() -> None:
-    """Pods that requested no Mid resources, have ended, or are on their way out are not asked."""
+    """Pods that requested no Mid resources, have ended, or are terminating are not considered."""
     ended = mid("ended")
     ended["status"]["phase"] = "Succeeded"
-    pods = facts_of(pod("prod", {"cpu": "4"}), pod("label-only", priority=7000), ended, mid("out", terminating=True))
-    assert select_victims(pods, short(1000), nobody) == Selection(short=short(1000))
+    pods = inputs_of(pod("prod", {"cpu": "4"}), pod("label-only", priority=7000), ended, mid("out", terminating=True))
+    assert select_victims(pods, short(1000), lambda _: "") == Selection(short=short(1000))
 
 
 _PODS = st.lists(
@@ -110,30 +87,21 @@ _PODS = st.lists(
     max_size=12,
     unique_by=lambda made: made["metadata"]["name"],
 )
-_SHORT = st.builds(short, st.integers(0, 6000), st.integers(0, 1500))
 
 
-@given(made=_PODS, what=_SHORT, spared=st.sets(st.integers(0, 11)))
-def test_victims_are_minimal_prefix(made: list[dict[str, Any]], what: Any, spared: set[int]) -> None:  # noqa: ANN401
+@given(_PODS, st.builds(short, st.integers(0, 6000), st.integers(0, 1500)), st.sets(st.integers(0, 11)))
+def test_victims_are_minimal_prefix(made: list[Json], what: Any, spared: set[int]) -> None:  # noqa: ANN401
     """For any pods and shortage: in order, each victim needed when its turn came, nobody skipped without a reason."""
-    pods = facts_of(*made)
-    order = eviction_order(pods)
+    order = eviction_order(inputs_of(*made))
     left_alone = {order[index].uid for index in spared if index < len(order)}
-    selection = select_victims(pods, what, lambda each: "left alone" if each.uid in left_alone else "")
-    victims = list(selection.victims)
-    places = [order.index(victim) for victim in victims]
-    assert places == sorted(places)
-    still, reasons = what, {each.uid: why for each, why in selection.spared}
+    selection = select_victims(order, what, lambda each: "left alone" if each.uid in left_alone else "")
+    still, reasons, expected = what, {each.uid: why for each, why in selection.spared}, []
     for candidate in order:
-        needed = relieves(candidate, still) and not candidate.mid.terminating  # type: ignore[union-attr]
-        assert (candidate in victims) == (needed and candidate.uid not in reasons)
-        if candidate in victims:
+        assert candidate.mid is not None
+        if relieves(candidate, still) and not candidate.mid.terminating and candidate.uid not in reasons:
+            assert (candidate.mid.kept, candidate.uid in left_alone) == ("", False)
+            expected.append(candidate)
             still = subtract(still, candidate.mid_requests)
-    assert still == selection.short
-    assert all(selection.short[each] == max(what[each] - total(victims, each), 0) for each in Resource)
-    for victim in victims:
-        assert victim.mid is not None
-        assert victim.mid.kept == ""
-        assert victim.mid.priority <= 7999
-        assert not victim.above_mid
-        assert victim.uid not in left_alone
+    assert (list(selection.victims), selection.short) == (expected, still)
+    for each in Resource:
+        assert still[each] == max(what[each] - sum(victim.mid_requests[each] for victim in expected), 0)

@@ -1,0 +1,393 @@
+"""Evictions of Mid pods as they are requested, tried in a dry run, limited and reported."""
+
+from typing import Any
+
+import pytest
+
+from crds import names
+from headroom.kube import ApiError, ApiUnavailable
+from headroom.kube.lease import NotLeading
+from manager.inputs import PodInputs
+from manager.reconcile.steps.eviction import MidEvictions
+from tests.manager.mid.eviction.evicting_node import AFTER_SECONDS, PODS, EvictingNode, mid, three
+from tests.support.objects import Json, at, node, report
+from tests.support.world import World
+
+BUDGET = ApiUnavailable(
+    "The API server at x answers 429: Cannot evict pod as it would violate the pod's disruption budget.", status=429
+)
+CONFLICT = ApiError(409, "Conflict", "the object has been modified")
+YOUNG = f"{PODS}/young"
+
+
+async def test_lasting_deficit_evicts() -> None:
+    """2 of 6 cores are short for longer than afterSeconds: the youngest of the lowest priority goes, by its uid."""
+    under = EvictingNode(*three())
+    await under.lasts()
+    ((_, path, body),) = [call for call in under.api.calls if "/eviction" in call[1]]
+    assert (path, body["apiVersion"], body["kind"]) == (f"{YOUNG}/eviction", "policy/v1", "Eviction")
+    assert body["deleteOptions"] == {"preconditions": {"uid": "uid-young"}}
+    assert under.metric("mid_evictions_total", result="evicted") == 1
+    (note,) = under.events()
+    assert note == (
+        "Evicted Mid pod shop/young (priority 7000, requested 2000m CPU) from node n1: Mid pods on the node requested "
+        "6000m CPU, 4000m CPU may be published: short by 2000m CPU for 301 s"
+    )
+    (event,) = under.api.written("POST", "/namespaces/shop/events")
+    assert (event["regarding"]["name"], event["regarding"]["uid"], event["note"]) == ("young", "uid-young", note)
+
+
+async def test_short_deficit_waits() -> None:
+    """Before afterSeconds nothing happens, and the node is reconciled again in time; one report is not enough."""
+    under = EvictingNode(*three())
+    assert await under.lasts(AFTER_SECONDS - 40) == pytest.approx(40)
+    under.later(39)
+    await under.reconcile()
+    assert under.evicted() == []
+    under.later(1)
+    await under.reconcile()
+    assert under.evicted() == ["young"]
+    once = EvictingNode(*three())
+    once.report()
+    for _ in range(3):
+        once.later(AFTER_SECONDS)
+        await once.reconcile()
+    assert once.evicted() == []
+
+
+async def test_dry_run_names_them_once() -> None:
+    """The event names who would go and why, again when the list changes, and a metric counts them."""
+    under = EvictingNode(*three(), cpu="1", mode="dry-run")
+    await under.lasts()
+    await under.next(60)
+    (note,) = under.events("MidEvictionDryRun")
+    assert note == (
+        "Would evict 3 pods (midEviction.mode is dry-run): Mid pods on the node requested 6000m CPU, 1000m CPU may be "
+        "published: short by 5000m CPU for 301 s. First to go: shop/young (priority 7000, requested 2000m CPU), "
+        "shop/old (priority 7000, requested 2000m CPU), shop/high (priority 7900, requested 2000m CPU)"
+    )
+    for cpu, would, events in (("1", 3, 1), ("3", 2, 2), ("6", 0, 2)):
+        under.cpu = cpu
+        await under.next(1)
+        assert under.metric("mid_would_evict", node="n1") == would
+        assert len(under.events("MidEvictionDryRun")) == events
+    assert under.evicted() == []
+
+
+async def test_long_list_is_cut() -> None:
+    """An event holds 1024 bytes: the first are named, the others counted."""
+    pods = [mid(f"{'long-name-' * 6}{number:03}", 1000, age=number) for number in range(50)]
+    under = EvictingNode(*pods, cpu="0", mode="dry-run")
+    await under.lasts()
+    (note,) = under.events("MidEvictionDryRun")
+    assert note.endswith(" and 44 more")
+    assert len(note.encode()) < 1024
+
+
+async def test_dry_run_is_default() -> None:
+    """Without a word about its mode in the configuration, reconciling a node leads to the dry run's event."""
+    world = World()
+    world.has_node(node())
+    world.configure('{"enable": true, "midEviction": {"afterSeconds": 0}}')
+    for made in three():
+        world.run.context.cluster.put_pod(PodInputs.from_object(made))
+    for age in (10, 5):
+        world.steady.now += 1
+        world.reports(report(age=age))
+        await world.reconcile()
+    assert "MidEvictionDryRun" in world.told()
+    assert world.api.written("POST", "/eviction") == []
+
+
+async def test_off_only_counts_the_deficit() -> None:
+    under = EvictingNode(*three(), mode="off")
+    await under.lasts()
+    assert (under.evicted(), under.events()) == ([], [])
+    deficits = [under.metric("mid_deficit_seconds_total", node="n1", resource=each) for each in ("cpu", "memory")]
+    assert deficits == [pytest.approx(AFTER_SECONDS + 1), 0]
+
+
+async def test_unproven_deficit_is_explained() -> None:
+    """A deficit that follows from a lost history alone evicts nobody, and an event says why, once for each reason."""
+    under = EvictingNode(*three(), cpu="0")
+    ready = {"type": names.CONDITION_PREDICTION_READY, "status": "False"}
+    for conditions in ([ready], [ready], [{**ready, "type": names.CONDITION_COLLECTING}]):
+        under.report(report(reclaimable=("0", "0"), usage=("4", "24Gi"), conditions=conditions))
+        await under.reconcile()
+        under.later(AFTER_SECONDS)
+    assert under.evicted() == []
+    begins = "No Mid pod is evicted for a deficit of 6000m CPU, as it follows from what is not known: "
+    reasons = (
+        "the prediction is not ready (condition PredictionReady)",
+        "the agent reports that it does not measure this node (condition Collecting)",
+    )
+    ends = ". If it were proven, first to go: shop/young (priority 7000, requested 2000m CPU), "
+    assert [each.partition(ends)[:2] for each in under.events()] == [(begins + reason, ends) for reason in reasons]
+    await under.lasts()
+    assert under.evicted() == ["young", "old", "high"]
+    assert len(under.events("MidEvictionWithheld")) == 2
+
+
+async def test_nobody_goes_twice() -> None:
+    """Until the watch delivers it, and while it ends, an evicted pod is neither evicted again nor replaced."""
+    under = EvictingNode(*three())
+    await under.lasts()
+    under.later(1)
+    await under.reconcile()
+    under.observe()
+    for _ in range(3):
+        await under.next(100)
+    assert under.evicted() == ["young"]
+
+
+async def test_pod_that_leaves_meanwhile_is_no_shortage() -> None:
+    """A terminating pod that is gone between the inputs and the eviction does not make another one go for it."""
+    under = EvictingNode(*three(), mid("out", 3000, terminating=True), maxPerNodePerMinute=1, cpu="3")
+    await under.lasts()  # 3 are short beside what is terminating: two pods, one a minute
+    under.observe()
+    under.eviction["maxPerNodePerMinute"] = 100
+    under.report()
+    assert await under.reconcile(meanwhile=lambda: under.leave("out")) == 1.0
+    assert under.evicted() == ["young"]
+    await under.reconcile()
+    assert under.evicted() == ["young", "old"]
+
+
+async def test_pod_that_left_calls_for_no_other() -> None:
+    """When an evicted pod has gone, usage that was measured while it ran does not count as somebody else's."""
+    full = report(reclaimable=("9", "20Gi"), usage=("16", "24Gi"), mid=("6", "1Gi"))  # unused: 15 - (16 - 1 - 6) = 6
+    under = EvictingNode(*three(), mid("more", 1000, age=1))
+    await under.lasts(metric=full)
+    assert under.evicted() == ["more"]
+    under.leave("more")
+    for _ in range(4):
+        await under.next(70, full)
+    assert under.evicted() == ["more"]
+
+
+@pytest.mark.parametrize(
+    ("error", "result", "evicted", "why"),
+    [
+        (BUDGET, "refused-by-budget", ["young", "old"], "kept by its PodDisruptionBudget"),
+        (ApiError(403, "Forbidden", "webhook says no"), "refused", ["young", "old"], "webhook says no"),
+        (CONFLICT, "refused", [*["young"] * 3, "old"], "it has changed each of 3 times"),
+    ],
+)
+async def test_refusal_sends_to_the_next(error: Exception, result: str, evicted: list[str], why: str) -> None:
+    """A pod whose eviction is refused stays, with the reason, and takes no place of the limits."""
+    under = EvictingNode(*three(), maxPerNodePerMinute=1, maxPerMinute=1)
+    under.api.refused["young"] = error
+    await under.lasts()
+    assert under.evicted() == evicted
+    assert under.metric("mid_evictions_total", result=result) == 1
+    assert why in under.events("MidEvictionRefused")[0]
+
+
+async def test_refused_pod_is_tried_again_in_a_minute() -> None:
+    under = EvictingNode(mid("only", 5000))
+    under.api.refused["only"] = BUDGET
+    assert await under.lasts() == pytest.approx(60)
+    under.later(59)
+    await under.reconcile()
+    assert under.evicted() == ["only"]
+    assert "only is kept by its PodDisruptionBudget" in under.events("MidEvictionImpossible")[0]
+    under.api.refused.clear()
+    under.later(1)
+    await under.reconcile()
+    assert under.evicted() == ["only", "only"]
+    assert under.metric("mid_evictions_total", result="evicted") == 1
+
+
+async def test_one_conflict_is_no_refusal() -> None:
+    under = EvictingNode(*three())
+    under.api.once["young"] = CONFLICT
+    await under.lasts()
+    assert (under.evicted()[:2], under.events("MidEvictionRefused")) == (["young", "young"], [])
+
+
+@pytest.mark.parametrize("error", [ApiUnavailable("overloaded", status=429), ApiUnavailable("away")])
+async def test_overload_ends_the_pass(error: ApiUnavailable) -> None:
+    """It may have been accepted all the same: whatever replaces the pod is left alone."""
+    under = EvictingNode(*three())
+    under.api.refused["young"] = error
+    with pytest.raises(ApiUnavailable):
+        await under.lasts()
+    assert under.evicted() == ["young"]
+    now = under.steady.now
+    assert under.cluster_state.backoff.backoff_until("shop/Pod/young", under.wall.now, now) == now + 600
+
+
+@pytest.mark.parametrize("change", [{"uid": "new"}, {"deletionTimestamp": at(0)}, {"nodeName": "n2"}, None])
+async def test_another_pod_of_the_name_stays(change: Json | None) -> None:
+    """A pod that is another one meanwhile, terminates, moved or is gone is not evicted; its room counts."""
+    under = EvictingNode(*three())
+    if change is None:
+        del under.api.objects[YOUNG]
+    else:
+        under.api.objects[YOUNG]["spec" if "nodeName" in change else "metadata"].update(change)
+    await under.lasts()
+    assert under.evicted() == []
+    assert under.metric("mid_evictions_total", result="gone") == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "evicted", "skipped"),
+    [
+        ({"maxPerNodePerMinute": 1}, ["young"], "node-rate"),
+        ({"maxPerMinute": 2}, ["young", "old"], "cluster-rate"),
+        ({"maxPerMinute": 0}, [], "cluster-rate"),
+    ],
+)
+async def test_limits_per_node_and_cluster(limits: dict[str, int], evicted: list[str], skipped: str) -> None:
+    """What a limit skips counts once, however often the node is reconciled; 0 never has room."""
+    under = EvictingNode(*three(), cpu="0", **limits)
+    assert await under.lasts() == (pytest.approx(60) if evicted else None)
+    under.observe()
+    under.later(59)
+    await under.reconcile()
+    assert under.evicted() == evicted
+    assert under.metric("mid_evictions_skipped_total", reason=skipped) == 1
+    under.later(1)
+    await under.reconcile()
+    assert under.evicted() == (["young", "old", "high"][: 2 * len(evicted)] if evicted else [])
+
+
+async def test_limits_are_shared_by_nodes() -> None:
+    under = EvictingNode(*three(), maxPerMinute=1)
+    under.cluster_state.rate.take(under.steady.now + AFTER_SECONDS - 20)
+    await under.lasts()
+    assert under.evicted() == []
+
+
+@pytest.mark.parametrize(
+    ("error", "part"),
+    [
+        (ApiUnavailable("overloaded", status=429), "/eviction"),
+        (ApiUnavailable("away"), "/eviction"),
+        (NotLeading("lapsed"), "/eviction"),
+        (ApiUnavailable("away"), "GET /api/v1/namespaces/shop/pods/young"),
+        (ApiError(403, "Forbidden", "no"), "GET /api/v1/namespaces/shop/pods/young"),
+    ],
+)
+async def test_failed_eviction_keeps_no_place(error: Exception, part: str) -> None:
+    """An eviction that failed counts once when it is requested again."""
+    under = EvictingNode(*three(), cpu="0", maxPerNodePerMinute=1, maxPerMinute=1)
+    under.api.fails[part] = error
+    with pytest.raises((ApiError, ApiUnavailable)):
+        await under.lasts()
+    under.api.fails.clear()
+    await under.next(5)
+    assert under.api.objects[YOUNG]["metadata"]["deletionTimestamp"]
+    rate, now = under.cluster_state.rate, under.steady.now
+    assert (rate.free_at(1, now), rate.free_at(2, now)) == (now + 60, now)
+
+
+async def test_lost_answer_counts() -> None:
+    """An eviction that was accepted though its answer was lost keeps its place."""
+    under = EvictingNode(*three(), cpu="0", maxPerNodePerMinute=1)
+    under.api.refused["young"] = ApiUnavailable("no answer in time")
+    with pytest.raises(ApiUnavailable):
+        await under.lasts()
+    under.api.objects[YOUNG]["metadata"]["deletionTimestamp"] = at(0)
+    await under.next(5)
+    under.observe()
+    under.later(5)
+    await under.reconcile()
+    assert under.evicted() == ["young"]
+
+
+@pytest.mark.parametrize("error", [ApiUnavailable("no answer in time"), NotLeading("lapsed")])
+async def test_lost_answer_is_reported(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that goes though the answer did not come has been evicted, and nobody has to find out why it went."""
+    under = EvictingNode(*three(), cpu="0", maxPerNodePerMinute=1)
+    create = under.api.create
+
+    async def lost(path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401 - as the API has it
+        answer = await create(path, body, params)
+        if path.endswith("/eviction"):
+            raise error
+        return answer
+
+    monkeypatch.setattr(under.api, "create", lost)
+    await under.lasts()
+    assert under.evicted() == ["young"]
+    assert [note for note in under.events("MidPodEvicted") if "shop/young" in note]
+
+
+async def test_replacement_is_left_alone() -> None:
+    """The pod that replaces an evicted one on the same node stays for 10 minutes; a sibling from before may go."""
+    job = ("Job", "report")
+    under = EvictingNode(mid("first", 5000, age=100, owner=job))
+    await under.lasts()
+    under.leave("first")
+    under.add(mid("second", 5000, age=-(AFTER_SECONDS + 3), owner=job))
+    await under.lasts(AFTER_SECONDS + 2)
+    assert under.evicted() == ["first"]
+    assert under.metric("mid_evictions_skipped_total", reason="loop-guard") == 1
+    assert "may replace a pod of shop/Job/report" in under.events("MidEvictionImpossible")[0]
+    under.add(mid("sibling", 5000, age=900, owner=job))
+    await under.next(0)
+    assert under.evicted() == ["first", "sibling"]
+    under.leave("sibling")
+    await under.lasts(700)
+    assert under.evicted() == ["first", "sibling", "second"]
+
+
+async def test_who_comes_back_stays() -> None:
+    """Each is named with the reason, and never evicted."""
+    under = EvictingNode(mid("daemon", 2000, owner=("DaemonSet", "d")), mid("prod", 3000, priority=9500))
+    await under.lasts()
+    assert under.evicted() == []
+    (note,) = under.events("MidEvictionImpossible")
+    assert "shop/daemon is of a DaemonSet" in note
+    assert "shop/prod has a priority above Mid" in note
+    assert under.metric("mid_evictions_skipped_total", reason="kept") == 2
+
+
+async def test_new_leader_observes_for_itself() -> None:
+    """What was observed before the leadership was lost proves nothing later; the metrics of the node go with it."""
+    under = EvictingNode(*three())
+    await under.lasts(AFTER_SECONDS - 10)
+    MidEvictions().forget(under.context, "n1")
+    assert under.metric("mid_deficit_seconds_total", node="n1", resource="cpu") == 0
+    await under.next(20)
+    assert under.evicted() == []
+    await under.lasts()
+    assert under.evicted() == ["old"]  # "young" may replace a pod that the leader before evicted
+    assert under.metric("mid_evictions_skipped_total", reason="loop-guard") == 1
+
+
+async def test_gone_node_ends_nothing() -> None:
+    """When another node goes, the leader does not forget since when it decides."""
+    under = EvictingNode(*three())
+    MidEvictions().forget(under.context, "another")
+    await under.lasts()
+    assert under.evicted() == ["young"]
+
+
+async def test_lost_leadership_stops_before_evicting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that loses the Lease between reading the pod and evicting it does not evict, and takes no place."""
+    under = EvictingNode(*three(), maxPerMinute=1)
+    get = under.api.get
+
+    async def lose(path: str, params: object = None) -> Json:
+        found = await get(path, params)
+        under.lead(leads=False)
+        return found
+
+    monkeypatch.setattr(under.api, "get", lose)
+    await under.lasts()
+    assert under.api.calls[-1][:2] == ("GET", YOUNG)
+    assert under.cluster_state.rate.free_at(1, under.steady.now) == under.steady.now
+
+
+async def test_eviction_without_effect_is_repeated() -> None:
+    """A pod that is not even terminating a minute after its eviction was accepted is evicted again."""
+    under = EvictingNode(mid("odd", 5000))
+    await under.lasts()
+    del under.api.objects[f"{PODS}/odd"]["metadata"]["deletionTimestamp"]
+    await under.next(59)
+    assert under.evicted() == ["odd"]
+    under.later(2)
+    await under.lasts()
+    assert under.evicted() == ["odd", "odd"]

@@ -12,7 +12,7 @@ from tools.demo.steps import STEPS, Step
 from tools.demo.story import Story
 from tools.devcluster.packages import Prometheus as Programs
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 QUOTED = "quoted"
 """A namespace with a quota, and a pod that is charged to it."""
@@ -45,7 +45,6 @@ def _put_quota(story: Story) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [quota, pod]}))
 
 
-@pytest.mark.long
 def test_dashboards_show_the_cluster(on_kwok: Telling, prometheus_programs: Programs, tmp_path: Path) -> None:
     """Every panel of every dashboard has something to show, or is excused by name; rules work, and none alarms."""
     story = on_kwok.whole()

@@ -44,7 +44,7 @@ class Explained:
                     budget.wait({step.resource: step.desired}, timing.write_burst, timing.write_refill_seconds, now) > 0
                 )
             elif step.action is Action.NOTHING:
-                assert step.offered == step.desired
+                assert step.published == step.desired
 
     def forget(self, context: Context, name: str) -> None:
         """There is nothing to take back."""

@@ -64,8 +64,8 @@ class NodeRow:
         )
 
 
-def _wasted(requested: int | None, peak: int | None, offered: int | None) -> int | None:
-    found = waste(requested, peak, offered)
+def _wasted(requested: int | None, peak: int | None, published: int | None) -> int | None:
+    found = waste(requested, peak, published)
     return None if found is None else int(found)
 
 

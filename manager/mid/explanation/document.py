@@ -121,7 +121,7 @@ def _step(step: Step) -> dict[str, Any]:
     return {
         "resource": step.resource.value,
         "action": step.action.value,
-        "offered": step.offered,
+        "offered": step.published,
         "desired": step.desired,
         "withinSeconds": step.within_seconds,
         "reason": step.reason,

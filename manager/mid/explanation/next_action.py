@@ -28,7 +28,7 @@ class Step(NamedTuple):
 
     resource: Resource
     action: Action
-    offered: int | None  # what the Node has; None where it has no such resource [milli-cores, bytes]
+    published: int | None  # what the Node has; None where it has no such resource [milli-cores, bytes]
     desired: int | None  # what it should have; None removes the resource [milli-cores, bytes]
     within_seconds: float | None  # at the latest then, if nothing changes; None when there is nothing to do [s]
     reason: str  # a sentence for people; empty when there is nothing to do
@@ -43,7 +43,7 @@ def desired(result: Result, strategy: StrategyInputs) -> dict[Resource, int | No
 
 
 def steps(
-    offers: Mapping[Resource, PublishedAmount],
+    published: Mapping[Resource, PublishedAmount],
     result: Result,
     strategy: StrategyInputs,
     written_at: float | None,
@@ -54,7 +54,7 @@ def steps(
     """One step per resource.
 
     Args:
-        offers: what the Node has.
+        published: what the Node has.
         result: what was calculated.
         strategy: the strategy in force.
         written_at: when the manager last wrote to the Node; None where that is not known. [unix s]
@@ -65,11 +65,11 @@ def steps(
     found, wanted = [], desired(result, strategy)
     for resource in Resource:
         # The other resource is taken for right, so that the answer is about this one.
-        current = {each: offers[each] if each is resource else PublishedAmount(wanted[each]) for each in Resource}
+        current = {each: published[each] if each is resource else PublishedAmount(wanted[each]) for each in Resource}
         decision = decide(current, result.desired, strategy, memory, now, result.requested, expired=result.expired)
         waits = resource in decision.state.pending_increases and decision.writes.get(resource) != wanted[resource]
         within: float | None = None
-        if resource in decision.writes and not (waits and offers[resource].consistent):
+        if resource in decision.writes and not (waits and published[resource].consistent):
             action, within = Action.WRITE, 0.0
         elif decision.requeue_at is not None:
             within = decision.requeue_at - now
@@ -77,22 +77,22 @@ def steps(
             action = Action.HOLD if held else Action.WAIT
         else:
             action = Action.NOTHING
-        reason = _reason(action, resource, offers[resource], wanted[resource], strategy)
+        reason = _reason(action, resource, published[resource], wanted[resource], strategy)
         if action is not Action.WRITE and resource in decision.writes:
             reason += (
                 f"; up to {_shown(resource, decision.writes[resource])} at once, since running Mid pods requested it"
             )
-        found.append(Step(resource, action, offers[resource].amount, wanted[resource], within, reason))
+        found.append(Step(resource, action, published[resource].amount, wanted[resource], within, reason))
     return tuple(found)
 
 
 def _reason(
-    action: Action, resource: Resource, offer: PublishedAmount, wanted: int | None, strategy: StrategyInputs
+    action: Action, resource: Resource, published: PublishedAmount, wanted: int | None, strategy: StrategyInputs
 ) -> str:
     if action is Action.NOTHING:
         return ""
-    change = f"the Node has {_shown(resource, offer.amount)} and should have {_shown(resource, wanted)}"
-    return f"{TITLES[resource]}: {change}: {_when(action, resource, offer, wanted, strategy)}"
+    change = f"the Node has {_shown(resource, published.amount)} and should have {_shown(resource, wanted)}"
+    return f"{TITLES[resource]}: {change}: {_when(action, resource, published, wanted, strategy)}"
 
 
 def _shown(resource: Resource, number: int | None) -> str:
@@ -100,22 +100,22 @@ def _shown(resource: Resource, number: int | None) -> str:
 
 
 def _when(
-    action: Action, resource: Resource, offer: PublishedAmount, wanted: int | None, strategy: StrategyInputs
+    action: Action, resource: Resource, published: PublishedAmount, wanted: int | None, strategy: StrategyInputs
 ) -> str:
     held = f"has held {strategy.increase_hold_seconds}s (midIncreaseHoldSeconds)"
     calm = f"nothing was written for {strategy.update_seconds}s (updateTimeThresholdSeconds)"
-    if not offer.consistent:
+    if not published.consistent:
         return "its capacity and allocatable disagree, which is put right within seconds"
-    if wanted is None or offer.amount is None:
+    if wanted is None or published.amount is None:
         change = "is taken away" if wanted is None else "appears"
         returns = f"reports were too old, and it comes back when it {held}"
         return returns if action is Action.HOLD else f"it {change} within seconds"
-    if wanted > offer.amount:
-        small = not exceeds(offer.amount, wanted, strategy)
+    if wanted > published.amount:
+        small = not exceeds(published.amount, wanted, strategy)
         later = f"so small an increase is written when it {held} and {calm}"
         later = later if small else f"an increase is written when it {held}"
         return "the increase is written within seconds" if action is Action.WRITE else later
     if action is Action.WAIT:
         return f"so small a decrease is written when {calm}"
-    urgent = is_urgent(offer.amount, wanted, resource)
+    urgent = is_urgent(published.amount, wanted, resource)
     return "a decrease is written at once" if urgent else f"written now, since {calm}"

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -16,64 +16,32 @@ NUMBERS: Final = (
 )  # fmt: skip
 """What may stand where a number should: absent, negative, wrapped, huge, other scripts' digits."""
 JUNK: Final = (
-    "",
-    " ",
-    "\x00",
-    "\r",
-    "\t\t",
-    "\ufffd\ufffd",
-    "cpu",
-    ":",
-    "=",
-    "kB",
-    "some",
-    "total=",
-    "9 9 9",
-    "ä",
-    "😀",
-)
+    "", " ", "\x00", "\r", "\t\t", "\ufffd\ufffd", "cpu", ":", "=", "kB", "some", "total=", "9 9 9", "ä", "😀"
+)  # fmt: skip
 """What may stand where a line should."""
 _NUMBER: Final = re.compile(r"-?[0-9]+")
 
 
-def _other_number(draw: DrawFn, text: str) -> str:
-    places = list(_NUMBER.finditer(text))
-    if not places:
-        return text
-    place = places[draw(st.integers(0, len(places) - 1))]
-    return text[: place.start()] + draw(st.sampled_from(NUMBERS)) + text[place.end() :]
-
-
-def _truncated(draw: DrawFn, text: str) -> str:
-    return text[: draw(st.integers(0, len(text)))]
-
-
-def _without_line(draw: DrawFn, text: str) -> str:
-    lines = text.splitlines(keepends=True)
-    if lines:
-        del lines[draw(st.integers(0, len(lines) - 1))]
-    return "".join(lines)
-
-
-def _line_twice(draw: DrawFn, text: str) -> str:
-    lines = text.splitlines(keepends=True)
-    if lines:
-        lines.insert(0, lines[draw(st.integers(0, len(lines) - 1))])
-    return "".join(lines)
-
-
-def _with_junk(draw: DrawFn, text: str) -> str:
+def _edited(draw: DrawFn, text: str) -> str:
+    """The text after one accident: another number, the end cut off, a line missing or twice, junk, all of it thrice."""
+    lines, numbers = text.splitlines(keepends=True), list(_NUMBER.finditer(text))
     at = draw(st.integers(0, len(text)))
-    return text[:at] + draw(st.sampled_from(JUNK) | st.text(max_size=8)) + draw(st.sampled_from(("", "\n"))) + text[at:]
-
-
-def _repeated(_draw: DrawFn, text: str) -> str:
-    return text * 3
-
-
-_EDITS: Final[tuple[Callable[[DrawFn, str], str], ...]] = (
-    _other_number, _other_number, _truncated, _without_line, _line_twice, _with_junk, _repeated,
-)  # fmt: skip
+    match draw(st.integers(0, 6)):
+        case 0 | 1 if numbers:
+            place = draw(st.sampled_from(numbers))
+            return text[: place.start()] + draw(st.sampled_from(NUMBERS)) + text[place.end() :]
+        case 2:
+            return text[:at]
+        case 3 if lines:
+            return text.replace(draw(st.sampled_from(lines)), "", 1)
+        case 4 if lines:
+            return draw(st.sampled_from(lines)) + text
+        case 5:
+            return text * 3
+        case _:
+            return (
+                text[:at] + draw(st.sampled_from(JUNK) | st.text(max_size=8)) + "\n" * draw(st.booleans()) + text[at:]
+            )
 
 
 @st.composite
@@ -81,7 +49,7 @@ def damaged(draw: DrawFn, *originals: str) -> str:
     """A sound text after a few accidents, or after none."""
     text = draw(st.sampled_from(originals))
     for _ in range(draw(st.integers(0, 4))):
-        text = draw(st.sampled_from(_EDITS))(draw, text)
+        text = _edited(draw, text)
     return text
 
 
@@ -90,16 +58,18 @@ def kernel_texts(*originals: str) -> SearchStrategy[str]:
     return damaged(*originals) | st.text() | st.binary().map(lambda data: data.decode("ascii", "replace"))
 
 
-def _deep(levels: int, kind: str) -> Json:
+def _deep(levels: int, *, lists: bool) -> Json:
     inside: Json = None
     for _ in range(levels):
-        inside = [inside] if kind == "list" else {"spec": inside}
+        inside = [inside] if lists else {"spec": inside}
     return inside
 
 
+DEEP: Final = "[" * 100_000  # exhausts a parser that calls itself
 SCALARS: Final = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
-    | st.sampled_from([2**63, 2**64, -(2**63), 10**400, 1e308, "", "0", "-1", "1e9", "9" * 5000, "1Ki", "5m0s"])
+    | st.sampled_from([2**63, 2**64, -(2**63), 10**400, 1e308, "", "0", "-1", "-2", "1e9", "9" * 5000, "1Ki", "9Ei"])
+    | st.sampled_from(["500m", "5m0s", "nan", "2025-01-01T00:00:00Z", "0001-01-01T00:00:00Z", DEEP])
 )  # fmt: skip
 """Any JSON that holds no other, and what Python's JSON parser lets through: NaN, infinity, integers of any size."""
 
@@ -109,38 +79,60 @@ def any_json(keys: SearchStrategy[str] | None = None) -> SearchStrategy[Json]:
     names = st.text(max_size=6) if keys is None else keys | st.text(max_size=6)
     return st.recursive(
         SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=5), max_leaves=12
-    ) | st.builds(_deep, st.integers(1, 900), st.sampled_from(["list", "map"]))
+    ) | st.builds(_deep, st.integers(1, 900), lists=st.booleans())
+
+
+def _places(value: Json, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(found for key, part in inner for found in _places(part, (*path, key)))]
+
+
+def _of_its_kind(value: Json) -> SearchStrategy[Json]:
+    """What an API server admits in place of a value: texts, numbers and booleans for themselves; none of the others."""
+    if isinstance(value, str):
+        return st.sampled_from([*NUMBERS, "250m", "3Gi", "1e3", "0.1n", "9Ei", "koord-mid", "Failed"]) | st.text(
+            max_size=9
+        )
+    if isinstance(value, bool):
+        return st.booleans()
+    return st.integers(-(2**31), 2**31 - 1) | st.none() if isinstance(value, int) else st.none()
 
 
 @st.composite
-def altered(draw: DrawFn, *originals: Json) -> Json:
-    """A sound object in which a few values are of another kind, absent, or in the wrong place."""
-    value = json.loads(json.dumps(draw(st.sampled_from(originals))))
-    for _ in range(draw(st.integers(0, 4))):
-        value = _alter(draw, value)
-    return value
+def altered(
+    draw: DrawFn, *originals: Json, kept: frozenset[tuple[Any, ...]] = frozenset(), admitted: bool = False
+) -> Json:
+    """A sound object in which a few values are of another kind or absent.
 
-
-def _alter(draw: DrawFn, value: Json) -> Json:
-    """Change one place, the deeper the luckier."""
-    if isinstance(value, dict) and value and draw(st.integers(0, 5)):
-        key = draw(st.sampled_from(sorted(value)))
-        if not draw(st.integers(0, 7)):
-            return {other: inner for other, inner in value.items() if other != key}
-        return {**value, key: _alter(draw, value[key])}
-    if isinstance(value, list) and value and draw(st.integers(0, 5)):
-        at = draw(st.integers(0, len(value) - 1))
-        return [*value[:at], _alter(draw, value[at]), *value[at + draw(st.integers(0, 1)) :]]
-    return draw(any_json())
+    Args:
+        draw: of hypothesis.
+        originals: what is altered.
+        kept: places that stay as they are.
+        admitted: whether it keeps a shape that an API server admits.
+    """
+    original = draw(st.sampled_from(originals))
+    places = st.sampled_from([place for place in _places(original) if place not in kept])
+    root = {"": json.loads(json.dumps(original))}
+    for place in draw(st.lists(places, max_size=4)):
+        above, last = ("", *place)[:-1], ("", *place)[-1]
+        inner: Json = root
+        with suppress(KeyError, IndexError, TypeError):  # an edit before took this place away
+            for key in above:
+                inner = inner[key]
+            if place and not draw(st.integers(0, 7)):
+                del inner[last]
+            else:
+                inner[last] = draw(_of_its_kind(inner[last]) if admitted else any_json())
+    return root[""]
 
 
 def objects(*originals: Json) -> SearchStrategy[Json]:
     """What might be sent in place of such objects: altered ones, and maps of anything with the same keys."""
-    keys = sorted({key for original in originals for key in _keys(original)})
+    keys = sorted({key for one in originals for place in _places(one) for key in place if isinstance(key, str)})
     return altered(*originals) | st.dictionaries(st.sampled_from(keys), any_json(st.sampled_from(keys)), max_size=5)
 
 
-def _keys(value: Json) -> set[str]:
-    if isinstance(value, dict):
-        return set(value).union(*map(_keys, value.values()))
-    return set().union(*map(_keys, value)) if isinstance(value, list) else set()
+def json_texts(*originals: Json) -> SearchStrategy[str]:
+    """What might stand in a file or a field in place of such JSON: damaged text, JSON of any shape, any text."""
+    texts = damaged(*map(json.dumps, originals)) | objects(*originals).map(json.dumps)
+    return texts | any_json().map(json.dumps) | st.text()

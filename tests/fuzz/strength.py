@@ -11,13 +11,9 @@ from tests.rounds import SOAK, of_a_round
 
 T = TypeVar("T")
 
-EXAMPLES: Final = of_a_round(10_000) if SOAK else 25
-"""Inputs per parser, in `make soak` for each round."""
-LONGEST_LINE: Final = 1000
-"""More than this of one input is not for a log."""
-
+LONGEST_LINE: Final = 1000  # more of one input is not for a log
 _SETTINGS: Final = settings(
-    max_examples=EXAMPLES,
+    max_examples=of_a_round(10_000) if SOAK else 25,
     derandomize=not SOAK,
     database=DirectoryBasedExampleDatabase(".hypothesis/examples") if SOAK else None,
     print_blob=SOAK,
@@ -26,11 +22,15 @@ _SETTINGS: Final = settings(
 
 def fuzz(**strategies: SearchStrategy[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Try a test with many inputs."""
+    return lambda test: _SETTINGS(given(**strategies)(test))
 
-    def decorate(test: Callable[..., None]) -> Callable[..., None]:
-        return _SETTINGS(given(**strategies)(test))
 
-    return decorate
+def are_lines(*texts: str) -> None:
+    """Check that each is a line of sensible length that says something."""
+    for text in texts:
+        assert text
+        assert len(text) <= LONGEST_LINE, text
+        assert "\n" not in text, text
 
 
 def answer_or_refusal(parse: Callable[[], T], refusal: type[Exception], *named: str) -> T | None:
@@ -45,8 +45,6 @@ def answer_or_refusal(parse: Callable[[], T], refusal: type[Exception], *named: 
         return parse()
     except refusal as error:
         said = str(error)
-        assert said, "a refusal without a word"
-        assert len(said) <= LONGEST_LINE, said
-        assert "\n" not in said, said
-        assert not named or any(word in said for word in named), said
-        return None
+    are_lines(said)
+    assert not named or any(word in said for word in named), said
+    return None

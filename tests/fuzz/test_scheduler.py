@@ -1,0 +1,290 @@
+"""Objects that anybody wrote, or of shapes that Kubernetes does not allow: they are named, all others go on as ever."""
+
+import asyncio
+import copy
+import json
+import logging
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final, cast
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from crds import names
+from headroom.kube import ApiServer, paths
+from headroom.kube.events import EventRecorder
+from headroom.kube.lease import LeaderElector, LeaderSettings, LeaseFollower
+from headroom.runtime.clocks import Clocks
+from manager.context import Context, Run
+from manager.handlers import node_metric as node_metrics
+from manager.handlers import nodes, pods
+from manager.metrics import ManagerMetrics
+from manager.reconcile.queue import NodeQueue
+from manager.settings import Settings
+from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.plugins.capacity_scheduling import NAME as QUOTAS
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
+from scheduler_plugins.plugins.load_aware import NAME as LOAD
+from scheduler_plugins.plugins.load_aware import LoadAware
+from scheduler_plugins.plugins.mid_resources import NAME as MID
+from scheduler_plugins.plugins.mid_resources import MidResources
+from scheduler_plugins.preemption.controller import Controller
+from scheduler_plugins.preemption.evaluator import Evaluator
+from scheduler_plugins.preemption.events import PreemptionEventRecorder
+from scheduler_plugins.preemption.metrics import PreemptionMetrics
+from scheduler_plugins.preemption.pending import Pending
+from scheduler_plugins.preemption.settings import PreemptionSettings
+from scheduler_plugins.quota.amounts import UNLIMITED
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.watch import ClusterWatch
+from tests.fuzz.inputs import SCALARS, Json, altered, json_texts, kernel_texts
+from tests.fuzz.originals import SOUND
+from tests.fuzz.strength import are_lines, fuzz
+from tests.support.api import FakeApi
+from tests.support.objects import LEASE
+
+CLUSTER, BOUND = SOUND["cluster"], SOUND["odd"]["pods"]
+WAITING = {**BOUND, "spec": {key: value for key, value in BOUND["spec"].items() if key != "nodeName"}}
+ODD = {**SOUND["odd"], "waiting pods": WAITING}
+OURS: Final = "headroom-scheduler"
+NOW: Final = 1_735_689_600.0
+KEPT: Final = frozenset(
+    {(), ("metadata",), *(("metadata", key) for key in ("name", "namespace", "uid", "resourceVersion"))}
+)
+PYTHON: Final = re.compile("TypeError|AttributeError|KeyError|IndexError|UnboundLocalError|AssertionError")
+THEIRS: Final = re.compile("odd/x|n2|q-odd|odd/q")
+HOLD: Final = {"node": "n1", "until": NOW + 60, "victims": ["u"], "attempt": 1}
+
+
+class Scheduler:
+    """A cache with all plugins, and a sound cluster beside the odd objects."""
+
+    def __init__(self) -> None:
+        load = LoadAware(use_prediction=True, allow_customize_estimation=True, supported_resources=("gpu",)).defaulted()
+        plugins = {LOAD: load, MID: MidResources(), QUOTAS: CapacityScheduling()}
+        self.cache = ClusterCache(load.load_rules(), plugins)
+        self.quotas = cast("QuotaCluster", self.cache.plugin_states[QUOTAS])
+        self.quotas.present = lambda _: NOW
+        self.cycle = Cycle([Enabled(name, 1.0, each) for name, each in plugins.items()])
+
+    def put(self, kind: str, item: Json) -> None:
+        match kind:
+            case "nodes":
+                self.cache.put_node(item)
+                self.quotas.put_node(item)
+            case "nodemetrics":
+                self.cache.put_node_metric(item)
+            case "pods":
+                self.cache.put_pod(item, NOW)
+            case "elasticquotas":
+                self.quotas.put_quota(item)
+            case "poddisruptionbudgets":
+                self.quotas.put_budget(item)
+
+    def answers(self) -> list[str | None]:
+        """Why pods may not go to node n1, one of each namespace; each node has a finite score for each of them."""
+        found = []
+        for waits in (CLUSTER["pods"][2], {**CLUSTER["pods"][0], "spec": {"containers": [], "priority": 9500}}):
+            request, nodes = self.cache.read(waits), self.cache.freeze(NOW)
+            verdict, scores = self.cycle.filter(request, nodes), self.cycle.score(request, nodes)
+            assert len(verdict.refused) == len(scores) == len(nodes.names)
+            assert np.isfinite(scores).all()
+            json.dumps(self.cycle.explain(request, nodes), allow_nan=False)
+            refusal = verdict.refusal(list(nodes.names).index("n1"))
+            found.append(None if refusal is None else str(refusal))
+        are_lines(*(each for each in found if each is not None))
+        return found
+
+    def charges_are_right(self) -> None:
+        ledger = self.quotas.ledger
+        due: dict[str, Counter[str]] = {namespace: Counter() for namespace in ledger.namespaces}
+        for pod in self.quotas.pods.values():
+            if pod.charged:
+                due.setdefault(pod.namespace, Counter()).update(pod.charge)
+        assert {namespace: Counter(ledger.bound(namespace)) for namespace in due} == due  # a 0 is as good as nothing
+        for each in ledger.in_force:
+            each.reported(ledger.bound(each.namespace))
+            assert all(type(one) is int and one <= UNLIMITED for one in (*each.min.values(), *each.max.values()))
+        self.quotas.holding(NOW)
+
+
+def sound_scheduler() -> Scheduler:
+    scheduler = Scheduler()
+    for kind, items in CLUSTER.items():
+        for item in items:
+            scheduler.put(kind, item)
+    return scheduler
+
+
+def odd_object(data: st.DataObject, odd: str) -> tuple[str, Json]:
+    """Its kind and itself, with anything in some places; it stays who it is, as the API server sees to that."""
+    return odd.rsplit(maxsplit=1)[-1], data.draw(altered(ODD[odd], kept=KEPT))
+
+
+@pytest.mark.parametrize("odd", ODD)
+@fuzz(data=st.data())
+def test_cache_takes_an_object_or_keeps_the_last_good_one(odd: str, data: st.DataObject) -> None:
+    """Whatever an object changes to, pods are judged and charged rightly; nothing is left when it is gone."""
+    kind, item = odd_object(data, odd)
+    scheduler = sound_scheduler()
+    answers, charged = scheduler.answers(), dict(scheduler.quotas.pods)
+    scheduler.put(kind, ODD[odd])
+    quota, before = scheduler.quotas.ledger.quota("odd"), dict(scheduler.quotas.pods)
+    ledger = scheduler.cache.ledger("n2")
+    load = None if ledger is None else ledger.load()
+    try:
+        scheduler.put(kind, item)
+    except Exception:  # noqa: BLE001 - the watch isolates it, whatever it is
+        ledger = scheduler.cache.ledger("n2")
+        assert (None if ledger is None else ledger.load()) == load
+        assert (scheduler.quotas.ledger.quota("odd"), scheduler.quotas.pods) == (quota, before)
+    assert scheduler.answers() == answers
+    scheduler.charges_are_right()
+    scheduler.cache.delete_pod("odd/x")
+    assert scheduler.quotas.pods == charged
+    ledger = scheduler.cache.ledger("n2")
+    sums = None if ledger is None else ledger.sums
+    assert sums is None or not any(sums.node_delta + sums.estimated + sums.prod_delta + sums.unreported)
+
+
+@fuzz(
+    text=json_texts(HOLD)
+    | kernel_texts(json.dumps(HOLD))
+    | SCALARS.map(lambda until: json.dumps(HOLD | {"until": until})),
+    placed=st.booleans(),
+)
+def test_hold_lasts_for_some_time_at_most(text: str, *, placed: bool) -> None:
+    """Whatever stands in the annotation, and in the condition that vouches for it, the pod is charged as ever."""
+    item = copy.deepcopy(CLUSTER["pods"][0])
+    item["metadata"] |= {"uid": "a/h", "annotations": {names.ANNOTATION_RECLAIM_HOLD: text}}
+    item["status"] = {"conditions": [{"type": names.CONDITION_ROOM_HELD, "status": "True", "message": text}]}
+    if not placed:
+        del item["spec"]["nodeName"]
+        item["status"]["nominatedNodeName"] = "n1"
+    scheduler = sound_scheduler()
+    scheduler.put("pods", item)
+    assert scheduler.quotas.ledger.bound("a")["cpu"] == (3000 if placed else 2000)
+    assert len(scheduler.quotas.nominations(NOW)) == (0 if placed else 1)
+    hold = Hold.of_pod(item)
+    assert hold is None or not hold.lasts(hold.until)
+    scheduler.charges_are_right()
+
+
+class Api(FakeApi):
+    """Lists what it is given, and then nothing changes."""
+
+    def __init__(self, *odd: tuple[str, Json]) -> None:
+        super().__init__()
+        for kind, item in (*((kind, item) for kind, items in CLUSTER.items() for item in items), *odd):
+            group = {
+                "elasticquotas": "apis/scheduling.x-k8s.io/v1alpha1", "nodemetrics": "apis/slo.koordinator.sh/v1alpha1",
+                "poddisruptionbudgets": "apis/policy/v1",
+            }.get(kind, "api/v1")  # fmt: skip
+            namespace = item["metadata"].get("namespace")
+            where = f"namespaces/{namespace}/{kind}" if namespace else kind
+            self.objects[f"/{group}/{where}/{item['metadata']['name']}"] = copy.deepcopy(item)
+
+    async def list(self, path: str, _params: Any = None, keep: Any = None) -> tuple[list[Any], str]:  # noqa: ANN401
+        folders = {where: where.rpartition("/")[0] for where in self.objects}
+        found = [
+            copy.deepcopy(self.objects[where])
+            for where, folder in folders.items()
+            if path in (folder, re.sub("/namespaces/[^/]+", "", folder))
+        ]
+        return found if keep is None else [keep(each) for each in found], "5"
+
+    @asynccontextmanager
+    async def stream(self, *_: object) -> AsyncIterator[Any]:
+        await asyncio.Event().wait()
+        yield None
+
+
+class Warned(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@contextmanager
+def only_the_odd_object_is_named() -> Iterator[None]:
+    """No line of the log is an error, or for Python's eyes alone."""
+    warned = Warned()
+    logging.getLogger().addHandler(warned)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(warned)
+    for line in (record.getMessage() for record in warned.records if record.levelno < logging.ERROR):
+        assert THEIRS.search(line), line
+        assert not PYTHON.search(line), line
+    assert all(record.levelno < logging.ERROR for record in warned.records)
+
+
+async def run_until(task: "asyncio.Task[Any]", done: Any) -> None:  # noqa: ANN401 - a callable
+    while not done() and not task.done():  # noqa: ASYNC110 - nobody says when
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def reclaimed(*odd: tuple[str, Json]) -> tuple[Any, ...]:
+    """What becomes of the sound objects: who is evicted, charges, and verdicts."""
+    scheduler, api = Scheduler(), Api(*odd)
+    typed, settings, metrics = cast("ApiServer", api), PreemptionSettings(), PreemptionMetrics(CollectorRegistry())
+    pending, leader = Pending(frozenset({OURS}), lambda _: None), LeaseFollower(typed, LEASE, "me")
+    leader.leads = lambda: True  # type: ignore[method-assign]
+    evaluator = Evaluator(scheduler.quotas, scheduler.cache, Cycle([]), settings, metrics)
+    steady = NOW
+    clocks, events = Clocks(lambda: NOW, lambda: steady), PreemptionEventRecorder(EventRecorder(typed, OURS))
+    controller = Controller(settings, evaluator, pending, typed, leader, events, metrics, clocks)
+    for _ in range(3):
+        watch = ClusterWatch(typed, scheduler.cache, lambda: NOW, [pending])
+        await run_until(asyncio.create_task(watch.run()), lambda: watch.synced)  # noqa: B023 - done before the next
+        await controller.reconcile()
+        steady += 6
+    evicted = [each["metadata"]["name"] for each in api.written("POST", "/eviction")]
+    bound = scheduler.quotas.ledger.bound
+    return evicted, dict(bound("a")), dict(bound("b")), scheduler.answers()
+
+
+@pytest.mark.parametrize("odd", ODD)
+@fuzz(data=st.data())
+def test_reclaim_goes_on(odd: str, data: st.DataObject) -> None:
+    with only_the_odd_object_is_named():
+        found = asyncio.run(reclaimed(odd_object(data, odd)))
+    assert found == asyncio.run(reclaimed())
+    assert found[0] == ["a2"]
+
+
+async def managed(*odd: tuple[str, Json]) -> Context:
+    context, api = Context(Settings(), ManagerMetrics()), cast("ApiServer", Api(*odd))
+    leader = LeaderElector(api, LEASE, "a", LeaderSettings(enabled=False), lambda: 0.0, lambda: None)
+    run = Run(context, api, NodeQueue(0.0, lambda: 0.0), leader, EventRecorder(api, "headroom-manager"))
+    for each in (await api.list(paths.NODES))[0]:
+        nodes.observe(run, "ADDED", each)
+    await node_metrics.read(run)
+    await run_until(asyncio.create_task(pods.follow(run)), lambda: context.cluster.pods_synced)
+    return context
+
+
+@pytest.mark.parametrize("odd", ["nodes", "nodemetrics", "pods"])
+@fuzz(data=st.data())
+def test_manager_goes_on(odd: str, data: st.DataObject) -> None:
+    with only_the_odd_object_is_named():
+        cluster = asyncio.run(managed(odd_object(data, odd))).cluster
+    assert {"n1"} <= cluster.nodes.keys()
+    assert "n1" in cluster.node_metrics
+    assert sorted(pod.key for pod in cluster.pods_on("n1")) == ["a/a1", "a/a2"]
+    assert names.MID_CPU not in cluster.nodes["n1"]["status"]["allocatable"]

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from tests.architecture.sources import ROOT
-from tools.bench import manager, manager_table
+from tools.bench import manager_table
 from tools.bench.__main__ import main
-from tools.bench.parts import PARTS, chosen, groups
+from tools.bench.parts import PARTS
 
 LOCAL = [name for name, part in PARTS.items() if not part.cluster]
-CLUSTER = [name for name, part in PARTS.items() if part.cluster]
 
 
 def _run(folder: Path, *names: str) -> dict[str, list[dict[str, Any]]]:
@@ -90,56 +89,8 @@ def test_part_has_a_function(name: str) -> None:
 
 
 @pytest.mark.long
-def test_groups_name_parts() -> None:
-    """Every part is in one group, and a name that is both stands for the same."""
-    assert sorted(name for names in groups().values() for name in names) == sorted(PARTS)
-    assert all(names == (name,) for name, names in groups().items() if name in PARTS)
-
-
-@pytest.mark.long
-def test_chosen_keeps_the_order() -> None:
-    """Names of parts and groups may be mixed and repeated; parts come in their own order, all without a name."""
-    assert chosen(["week", "scheduler", "extender", "process"]) == [
-        "process",
-        "week",
-        "scheduler-compute",
-        "extender",
-        "relist",
-        "scheduler-cluster",
-    ]
-    assert chosen([]) == list(PARTS)
-
-
-@pytest.mark.long
-def test_every_service_is_measured() -> None:
-    """Agent, manager, scheduler, quotas and predictions are measured."""
-    assert {"agent", "manager", "scheduler", "quota", "backtest"} <= set(groups())
-
-
-@pytest.mark.long
 def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """A benchmark that does not exist is named, with those that do."""
     with pytest.raises(SystemExit):
         main(["--only", "nonsense,tick"])
     assert "no benchmark named nonsense: choose from process" in capsys.readouterr().err
-
-
-@pytest.mark.long
-def test_list_says_how_long(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every part is listed with its time."""
-    assert main(["--list"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert all(f"{name}: {part.title}" in said for name, part in PARTS.items())
-    assert "everything: about" in said
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("flag", "what"),
-    [("--nodes=500,x", "write numbers like 500,1000"), ("--nodes=0", "500,1000"), ("--minutes=0", "above 0")],
-)
-def test_wrong_sizes_are_refused(flag: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A size that cannot be measured is refused before a cluster is started."""
-    with pytest.raises(SystemExit):
-        manager.main([flag])
-    assert what in capsys.readouterr().err

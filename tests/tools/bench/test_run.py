@@ -3,14 +3,12 @@
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tools.bench.__main__ import main
-from tools.bench.measurement import Grid, Measurement, Picture
-from tools.bench.parts import PARTS, Part
+from tools.bench.measurement import Measurement, Picture
 from tools.bench.results import FILE, item, load, plain
 
 ROW = Measurement("a tick", "3 ms", "<= 5 ms", "none", 3.0)
@@ -44,28 +42,6 @@ def test_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert not (out / "store.log").exists()
 
 
-def test_interrupted_part_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Ctrl-C ends the part that runs."""
-    module = ModuleType("hanging")
-    monkeypatch.setitem(sys.modules, "hanging", module)
-    monkeypatch.setitem(PARTS, "tick", Part("agent", "hangs", 0.1, "hanging:measure"))
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nexec sleep 600\n")
-    python.chmod(0o755)
-    monkeypatch.setattr("sys.executable", str(python))
-    started = []
-
-    def interrupted(process: Any, timeout: float) -> tuple[str, str]:  # noqa: ANN401
-        started.append(process)
-        assert timeout > 0
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("subprocess.Popen.communicate", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        main(["--out", str(tmp_path / "out"), "tick"])
-    assert started[0].returncode is not None
-
-
 @pytest.mark.parametrize(
     ("budget", "value", "within"),
     [
@@ -80,12 +56,6 @@ def test_interrupted_part_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def test_budget_is_read(budget: str, value: float | None, within: bool | None) -> None:  # noqa: FBT001 - expected
     """Whether a budget is kept follows from its text and the figure."""
     assert Measurement("x", "y", budget, value=value).within is within
-
-
-@pytest.mark.parametrize("one", [ROW, Grid("t", [["a", "b"]]), Picture("p", "P", "")])
-def test_items_survive_json(one: Any) -> None:  # noqa: ANN401
-    """What is read is what was written."""
-    assert item(json.loads(json.dumps(plain(one)))) == one
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"version": 1, "run": null, "parts": {}}', '{"version": 2}'])

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.audited import audited
-from tools.devcluster import Cluster, CommandError, DevClusterError, NodeTemplate, state
+from tools.devcluster import Cluster, CommandError, DevClusterError
 from tools.devcluster.process import Supervisor, wait_until
 
 pytestmark = pytest.mark.cluster
@@ -52,17 +51,6 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def test_version_is_right(cluster: Cluster) -> None:
-    """The API server says the version that go.mod pins, and so does the binary."""
-    version = cluster.api.get("/version")
-    assert (version["gitVersion"], version["major"], version["minor"]) == ("v1.36.2", "1", "36")
-    assert cluster.binaries.kubernetes_version == "v1.36.2"
-    program = subprocess.run(
-        [cluster.binaries.path("kube-apiserver"), "--version"], capture_output=True, text=True, check=True
-    )
-    assert program.stdout == "Kubernetes v1.36.2\n"
-
-
 def test_security_is_on(cluster: Cluster, namespace: str) -> None:
     """RBAC refuses a new service account, the admission of service accounts adds a token, requests are audited."""
     cluster.apply(
@@ -84,87 +72,6 @@ def test_pods_run_on_kwok_nodes(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("create", "deployment", "web", "-n", namespace, "--image=localhost/pause:dev", "--replicas=3")
     cluster.kubectl("rollout", "status", "deployment/web", "-n", namespace, "--timeout=120s")
     assert cluster.helm("list", "-A", "-o", "json").strip() == "[]"
-
-
-@pytest.mark.long
-def test_many_nodes_become_ready(cluster: Cluster) -> None:
-    """Fifty nodes more are Ready together, with the capacity and labels asked for."""
-    template = NodeTemplate(cpu="16", memory="64Gi", labels={"pool": "many"})
-    names = cluster.kwok.add(50, template, prefix="many")
-    nodes = cluster.api.get("/api/v1/nodes?labelSelector=pool%3Dmany")["items"]
-    assert {node["metadata"]["name"] for node in nodes} == set(names)
-    assert {node["status"]["allocatable"]["cpu"] for node in nodes} == {"16"}
-    cluster.kubectl("delete", "nodes", "-l", "pool=many", "--wait=false")
-    cluster.kwok.names[:] = [name for name in cluster.kwok.names if name not in names]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("how", ["stop", "kill"])
-def test_apiserver_comes_back(cluster: Cluster, namespace: str, how: str) -> None:
-    """After a stop or a crash the API server is back at its address with all objects, and controllers go on."""
-    port = cluster.apiserver.port
-    getattr(cluster.apiserver, how)()
-    assert not cluster.apiserver.running
-    with pytest.raises(CommandError, match="refused"):
-        cluster.kubectl("get", "nodes")
-    with pytest.raises(DevClusterError, match="kube-apiserver ended with"):
-        cluster.check()
-    cluster.apiserver.start()
-    assert cluster.apiserver.port == port
-    assert namespace in cluster.kubectl("get", "namespaces")
-    cluster.create_namespace(f"{namespace}-after")
-    cluster.kubectl("delete", "namespace", f"{namespace}-after", "--wait=false")
-    cluster.check()
-
-
-def test_second_scheduler_places_pods(cluster: Cluster, namespace: str) -> None:
-    """One more kube-scheduler with a configuration of its own places the pods that ask for it."""
-    scheduler = cluster.control_plane.add_scheduler("second", {"profiles": [{"schedulerName": "second"}]})
-    spec = {"schedulerName": "second", "containers": [{"name": "app", **POD}]}
-    metadata = {"name": "app", "namespace": namespace}
-    cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    cluster.kubectl("wait", "pod/app", "-n", namespace, "--for=condition=Ready", "--timeout=120s")
-    scheduler.stop()
-
-
-@pytest.mark.long
-def test_replay_follows_the_cluster(runtime: Path) -> None:
-    """A pod bound to a kwok node gets a cgroup whose CPU time grows as its annotation says, until it is deleted."""
-    assert runtime
-    with Cluster(name="replay", kwok_nodes=1) as own:
-        hosts = own.start_replay()
-        own.kwok.create(["late"])
-        metadata = {"name": "app", "namespace": "default", "annotations": {"replay.headroom.dev/cpu": "80%"}}
-        spec = {"nodeName": "late", "containers": [{"name": "app", **POD}]}
-        own.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-        uid = own.api.get("/api/v1/namespaces/default/pods/app")["metadata"]["uid"]
-        stat = hosts / f"late/sys/fs/cgroup/kubepods/burstable/pod{uid}/cpu.stat"
-
-        def used() -> tuple[float, float]:
-            return time.monotonic(), int(stat.read_text().split()[1]) / 1e6
-
-        wait_until(lambda: stat.exists() and used()[1] > 0, "the pod's cgroup", SECONDS)
-        start, before = used()
-        wait_until(lambda: used()[1] > before + 1.0, "a second of CPU time", SECONDS)
-        end, after = used()
-        # The files are written every 0.1 s on a machine that is not busy.
-        assert (after - before) / (end - start) == pytest.approx(0.4, rel=0.25)
-        own.kubectl("delete", "pod", "app", "--grace-period=0", "--force")
-        wait_until(lambda: not stat.parent.exists(), "the cgroup's end", SECONDS)
-
-
-@pytest.mark.long
-def test_two_clusters_at_once(runtime: Path) -> None:
-    """Two clusters of one user do not see one another, and leave nothing when they end."""
-    with Cluster(name="first", kwok_nodes=1) as first, Cluster(name="second") as second:
-        assert first.api.get("/version") == second.api.get("/version")
-        assert "kwok-0" in first.kubectl("get", "nodes", "-o", "name")
-        assert second.kubectl("get", "nodes", "-o", "name") == ""
-        assert [found.name for found in state.clusters()] == ["first", "second"]
-        pids = [pid for one in (first, second) for pid in _children(one.supervisor.pid)]
-        assert len(pids) == len(("etcd", "api server", "controllers", "scheduler")) * 2 + len(("kwok",))
-    assert list((runtime / "headroom").iterdir()) == []
-    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
 OWNER = """

@@ -2,7 +2,6 @@
 
 import fnmatch
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -13,7 +12,7 @@ import pytest
 from tests.architecture.sources import ROOT
 from tools.devcluster import Cluster, base_image, buildah, images
 from tools.devcluster.base_image import Source
-from tools.devcluster.commands import DevClusterError, MissingRequirementError
+from tools.devcluster.commands import MissingRequirementError
 from tools.devcluster.images import RECIPES, SHARED_INPUTS, Recipe
 
 DEBIAN = 'ID=debian\nVERSION_CODENAME=trixie\nPRETTY_NAME="Debian GNU/Linux 13 (trixie)"\n'
@@ -42,13 +41,6 @@ FEDORA = "ID=fedora\nVERSION_ID=42\n"
 def test_base_follows_the_machine(os_release: str, targets: str, expected: Source) -> None:
     """The base is the machine's own release from the mirror of its apt; elsewhere Debian's."""
     assert base_image.source(os_release, targets) == expected
-
-
-def test_mirror_does_not_rebuild() -> None:
-    """Another mirror of the same release gives the same base; another release does not."""
-    here, there = Source("trixie", "http://here", ("main",)), Source("trixie", "http://there", ("main",))
-    assert here.key == there.key
-    assert here.key != Source("bookworm", "http://here", ("main",)).key
 
 
 @pytest.fixture
@@ -84,27 +76,6 @@ def test_change_builds_again(repository: Path, change: Callable[[Path], object])
     before = RECIPE.key(repository, "base")
     change(repository)
     assert RECIPE.key(repository, "base") != before
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda root: (root / "docs").mkdir(),
-        lambda root: (root / "crds" / "__pycache__").mkdir() or (root / "crds/__pycache__/x.pyc").touch(),
-        lambda root: os.utime(root / "crds" / "__init__.py", (0, 0)),
-    ],
-    ids=["other folder", "bytecode", "time stamp"],
-)
-def test_other_changes_do_not(repository: Path, change: Callable[[Path], object]) -> None:
-    """What is not in the image, and a mere time stamp, build nothing."""
-    before = RECIPE.key(repository, "base")
-    change(repository)
-    assert RECIPE.key(repository, "base") == before
-
-
-def test_base_is_part_of_the_key(repository: Path) -> None:
-    """Another base builds again."""
-    assert RECIPE.key(repository, "one") != RECIPE.key(repository, "two")
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
@@ -153,22 +124,6 @@ def test_missing_buildah_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingRequirementError, match="apt-get install buildah"), buildah.session():
         pass
-
-
-def test_missing_debootstrap_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """So is debootstrap."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingRequirementError, match="apt-get install debootstrap"):
-        base_image.build(Source("trixie", "http://mirror", ("main",)), tmp_path / "base")
-
-
-@pytest.mark.node
-def test_unreachable_mirror_is_said(real_node_requirements: None, tmp_path: Path) -> None:  # noqa: ARG001 - it skips
-    """A mirror that does not answer is named, with the way out and what debootstrap says; nothing stays behind."""
-    with pytest.raises(DevClusterError, match=r"from http://127.0.0.1:9/debian. Make the mirror reachable") as caught:
-        base_image.build(Source("bookworm", "http://127.0.0.1:9/debian", ("main",)), tmp_path / "base", lambda _: None)
-    assert "Connection refused" in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.node

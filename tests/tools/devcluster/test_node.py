@@ -2,15 +2,12 @@
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from tools.devcluster import Cluster, DevClusterError
+from tools.devcluster import Cluster
 from tools.devcluster.commands import CommandError
-from tools.devcluster.oci import write_program_image
 from tools.devcluster.process import wait_until
 
 pytestmark = pytest.mark.node
@@ -41,16 +38,6 @@ import json, os, sys
 trees = [path for path, folders, _ in os.walk("/sys/fs/cgroup") if "kubepods" in folders]
 others = [path for path, folders, _ in os.walk("/sys/fs/cgroup") if any(name.startswith("hr-") for name in folders)]
 print(json.dumps({"uid": os.getuid(), "trees": trees, "others": others}))
-"""
-LOOK_INTO_IMAGE = """
-import importlib.util, json, os, subprocess, sys
-names = ("agent", "crds", "headroom", "headroom.cli", "manager", "scheduler_plugins", "tests", "tools")
-print(json.dumps({
-    "packages": [name for name in names if importlib.util.find_spec(name)],
-    "programs": sorted(name for name in os.listdir("/opt/headroom/bin") if "headroom" in name),
-    "writable": [path for path in sys.path if path and os.access(path, os.W_OK)],
-    "help": subprocess.run(["headroom-agent", "--help"], stdout=-1, stderr=subprocess.STDOUT, text=True).stdout,
-}))
 """
 
 
@@ -113,13 +100,6 @@ def test_node_says_what_it_is(node_cluster: Cluster) -> None:
     assert status["nodeInfo"]["kubeletVersion"] == node_cluster.binaries.kubernetes_version
     assert {"type": "InternalIP", "address": "10.244.0.1"} in status["addresses"]
     assert int(status["capacity"]["cpu"]) >= 1
-
-
-def test_log_is_readable(node_cluster: Cluster) -> None:
-    """`kubectl logs` shows what a pod of our own image prints."""
-    logs = ("logs", "--namespace", NAMESPACE, "sleeper")
-    # A container runs before its program has printed anything.
-    assert wait_until(lambda: node_cluster.kubectl(*logs), "the first line of the log", SECONDS) == "good morning\n"
 
 
 def test_pod_sees_only_its_node(execute: Callable[..., str]) -> None:
@@ -187,44 +167,3 @@ def test_pods_outlive_the_kubelet(node_cluster: Cluster, execute: Callable[..., 
     after = node_cluster.api.get(path)["status"]["containerStatuses"][0]
     assert after["containerID"] == before["containerID"]
     assert after["restartCount"] == before["restartCount"] == 0
-
-
-def test_orphans_are_collected(node_cluster: Cluster) -> None:
-    """The node's first process collects the ended processes that it inherits: no zombie stays."""
-    assert node_cluster.node is not None
-    double_fork = "(sleep 0.2 &) ; exit 0"
-    _run(node_cluster.node.command("sh", "-c", double_fork))
-
-    def zombies() -> list[str]:
-        listing = _run(node_cluster.node.command("ps", "-eo", "stat,ppid"))  # type: ignore[union-attr]
-        return [line for line in listing.splitlines() if line.startswith("Z") and line.split()[1] == "1"]
-
-    time.sleep(0.3)  # the orphan's life
-    wait_until(lambda: not zombies(), "the end of zombies", SECONDS)
-
-
-def test_image_holds_its_part_only(execute: Callable[..., str]) -> None:
-    """The agent's image has the agent and what it imports, one command that works, and nothing that it may change."""
-    found = json.loads(execute(LOOK_INTO_IMAGE))
-    assert found["packages"] == ["agent", "crds", "headroom"]
-    assert found["programs"] == ["headroom-agent"]
-    assert found["writable"] == []
-    assert "--node-name" in found["help"], found["help"]
-
-
-def test_image_is_loaded_again(node_cluster: Cluster) -> None:
-    """A running node takes an image again; a pod that starts afterwards runs it."""
-    node_cluster.load_image(IMAGE)
-    node_cluster.apply(_pod("after-load", "python3", "-c", "import time; time.sleep(3600)"))
-    _wait_running(node_cluster, NAMESPACE, "after-load")
-
-
-def test_broken_image_is_refused(node_cluster: Cluster, tmp_path: Path) -> None:
-    """An image that containerd cannot read is an error that names it, and the node goes on."""
-    assert node_cluster.node is not None
-    (tmp_path / "program").write_bytes(b"x")
-    image = write_program_image(tmp_path / "layout", "localhost/broken:dev", tmp_path / "program", "/x")
-    image.blob(image.blobs()[-1]).write_bytes(b"not the layer")
-    with pytest.raises(DevClusterError, match=r"containerd does not take localhost/broken:dev: ."):
-        node_cluster.node.load_image(image)
-    assert "Ready" in node_cluster.kubectl("get", "node", node_cluster.spec.node_name)

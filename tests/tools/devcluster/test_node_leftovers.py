@@ -1,6 +1,5 @@
 """Nothing of a real node stays behind: after `down`, after SIGKILL of its owner, after the end of the machine."""
 
-import fcntl
 import json
 import os
 import signal
@@ -145,24 +144,3 @@ def test_killed_owner_leaves_nothing(
     wait_until(lambda: not _cgroups("killed"), "the removal of its cgroups", SECONDS)
     wait_until(lambda: not (node.nodes_directory() / identity).exists(), "the removal of its folder", SECONDS)
     assert _machine() == before
-
-
-def test_sweep_removes_the_abandoned(real_node_requirements: None) -> None:  # noqa: ARG001 - it skips
-    """What a node left whose clean-up never ran is removed by the next start; a living node's is not."""
-    abandoned, living = "hr-gone-000000", "hr-here-000000"
-    said: list[str] = []
-    try:
-        for name in (abandoned, living):
-            (node.nodes_directory() / name).mkdir(parents=True)
-            (node.nodes_directory() / name / "lock").touch()
-            cgroups.create(name, cgroups.mounted())
-        with (node.nodes_directory() / living / "lock").open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            node.sweep(said.append)
-            assert f"removing what the node {abandoned} left behind" in said
-            assert _cgroups("gone") == _folders("gone") == []
-            assert _cgroups("here")
-            assert _folders("here")
-    finally:
-        node.sweep(said.append)
-    assert _cgroups("here") == _folders("here") == []

@@ -13,7 +13,6 @@ import pytest
 from tools.devcluster.commands import DevClusterError
 from tools.devcluster.process import Supervisor, wait_until
 
-STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 SECONDS = 120.0
 
 
@@ -32,39 +31,10 @@ def _alive(pid: int) -> bool:
     return state != "Z"
 
 
-def test_output_goes_to_log(supervisor: Supervisor) -> None:
-    """What a program prints, on either stream, is in its log."""
-    process = supervisor.start("talker", ["sh", "-c", "echo out; echo err >&2"])
-    wait_until(lambda: not process.running, "ending", SECONDS)
-    assert process.log.read_text() == "out\nerr\n"
-
-
 def test_missing_program_is_named(supervisor: Supervisor) -> None:
     """A program that is not there is an error that names it."""
     with pytest.raises(DevClusterError, match="No such file or directory: '/no/such/program'"):
         supervisor.start("x", ["/no/such/program"])
-
-
-def test_missing_namespace_is_named(supervisor: Supervisor) -> None:
-    """So is a namespace that is gone."""
-    with pytest.raises(DevClusterError, match="/proc/0/ns/net"):
-        supervisor.start("x", ["true"], namespaces=[Path("/proc/0/ns/net")])
-
-
-def test_name_is_used_once(supervisor: Supervisor) -> None:
-    """Two programs cannot run by one name, but one that has ended can be started again."""
-    first = supervisor.start("sleeper", ["sleep", "100"])
-    with pytest.raises(DevClusterError, match=f"sleeper runs already .pid {first.pid}"):
-        supervisor.start("sleeper", ["sleep", "100"])
-    first.stop()
-    assert supervisor.start("sleeper", ["sleep", "100"]).running
-
-
-def test_stubborn_program_is_killed(supervisor: Supervisor) -> None:
-    """A program that ignores SIGTERM gets SIGKILL after its grace time."""
-    process = supervisor.start("stubborn", ["sh", "-c", STUBBORN], grace_seconds=0.2)
-    wait_until(lambda: "ready" in process.log.read_text(), "starting", SECONDS)
-    assert process.stop() == -signal.SIGKILL
 
 
 def test_ended_program_shows_log(supervisor: Supervisor) -> None:
@@ -72,20 +42,6 @@ def test_ended_program_shows_log(supervisor: Supervisor) -> None:
     process = supervisor.start("broken", ["sh", "-c", "echo port 1 is taken; exit 3"])
     with pytest.raises(DevClusterError, match=r"broken ended with 3(?s:.)*port 1 is taken"):
         wait_until(lambda: False, "serving", SECONDS, [process])
-
-
-def test_timeout_says_what(supervisor: Supervisor) -> None:
-    """Waiting in vain says for what, how long, why, and shows the log."""
-
-    def refuse() -> bool:
-        raise OSError("connection refused")
-
-    process = supervisor.start("slow", ["sh", "-c", "echo still loading; sleep 100"])
-    wait_until(process.log.read_text, "printing", SECONDS)
-    with pytest.raises(
-        DevClusterError, match=r"serving did not happen within 0 s \(connection refused\)(?s:.)*still load"
-    ):
-        wait_until(refuse, "serving", 0.01, [process])
 
 
 def test_closing_ends_in_order(tmp_path: Path) -> None:

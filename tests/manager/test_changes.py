@@ -1,4 +1,4 @@
-"""What another configuration would change, and the state of one in words."""
+"""What another configuration would change, and the state of one as text."""
 
 import json
 from typing import Any
@@ -60,24 +60,22 @@ def _config(document: dict[str, Any]) -> ColocationConfig:
 
 
 @given(CONFIGS, CONFIGS, st.lists(st.tuples(LABELS, ANNOTATIONS), max_size=5))
-def test_groups_say_what_each_node_says(
+def test_groups_are_what_each_node_has(
     before: dict[str, Any], after: dict[str, Any], nodes: list[tuple[dict[str, str], dict[str, str]]]
 ) -> None:
-    """Looking at groups of nodes finds exactly the nodes, and the values, that looking at each one finds."""
+    """Groups of nodes have exactly the nodes and values that comparing each node has."""
     old, new = _config(before), _config(after)
-    settings = [NodeMetadata(f"n{i}", *node) for i, node in enumerate(nodes)]
-    changes = compare(old, new, settings)
+    known = [NodeMetadata(f"n{i}", *node) for i, node in enumerate(nodes)]
+    changes = compare(old, new, known)
     changed = {name: change.fields for change in changes for name in change.nodes}
     assert len(changed) == sum(len(change.nodes) for change in changes)
     assert len({repr(change.fields) for change in changes}) == len(changes)
-    for node in settings:
+    for node in known:
         was, becomes = (effective_strategy(config, node.labels, node.annotations) for config in (old, new))
         assert (node.name in changed) == (was.strategy != becomes.strategy)
         for field in changed.get(node.name, ()):
-            assert (was.sources.get(field.path, ""), becomes.sources.get(field.path, "")) == (
-                field.old_source,
-                field.new_source,
-            )
+            sources = was.sources.get(field.path, ""), becomes.sources.get(field.path, "")
+            assert sources == (field.old_source, field.new_source)
 
 
 def test_summary_is_bounded() -> None:
@@ -95,14 +93,10 @@ def test_disabled_entries_are_named() -> None:
     """An entry with several faults is named once, by its place and name; one without a name by its place."""
     bad = {"mode": 1, "enable": 1, "nodeSelector": {}}
     state = after_change(InForce(), json.dumps({"nodeConfigs": [{"name": "a", **bad}, {}, bad]}), present=True)
-    assert disabled_entries(state) == ("nodeConfigs[0] a", "nodeConfigs[2]")
-    assert len(state.entry_errors) == 4
+    assert (disabled_entries(state), len(state.entry_errors)) == (("nodeConfigs[0] a", "nodeConfigs[2]"), 4)
 
 
-def test_words() -> None:
-    """Lists are cut with the number of what is left out, and times survive being written."""
-    assert sentences([1, 2, 3], 2) == "1; 2; and 1 more"
-    assert sentences([1, 2], 2) == "1; 2"
-    assert parse_timestamp(format_timestamp(1_800_000_000.9)) == 1_800_000_000.0
-    assert parse_timestamp("yesterday") is None
-    assert parse_timestamp(None) is None
+def test_text_of_lists_and_times() -> None:
+    assert [sentences([1, 2, 3][:count], 2) for count in (2, 3)] == ["1; 2", "1; 2; and 1 more"]
+    times = (format_timestamp(1_800_000_000.9), "yesterday", None)
+    assert [parse_timestamp(text) for text in times] == [1_800_000_000.0, None, None]

@@ -1,0 +1,413 @@
+"""One node: what is written and reported, when it is reconciled again, and what may happen meanwhile."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from email.utils import formatdate
+
+import pytest
+
+from crds import names
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection
+from headroom.kube.server_clock import ServerClock
+from manager.handlers import node_metric, nodes
+from manager.inputs import PodInputs
+from manager.reconcile.workers import Workers
+from manager.runner import relist, serve
+from tests.support.objects import NOW, Json, mid_pod, node, report
+from tests.support.world import METRIC, NODE, World
+
+GIB = 1024**3
+PUBLISHED = {"cpu": "4000", "memory": str(10 * GIB)}
+HOLD = '{"enable": true, "midIncreaseHoldSeconds": 60}'
+NEW_NODE = {**node(), "metadata": {**node()["metadata"], "uid": "uid-new"}}
+
+
+def reason(world: World) -> str:
+    """Why Mid is published, or not, by the condition."""
+    conditions = {each["type"]: each for each in world.api.objects[METRIC]["status"]["conditions"]}
+    return str(conditions[names.CONDITION_MID_PUBLISHED]["reason"])
+
+
+async def work(world: World) -> None:
+    """Reconcile the node for as long as it is in the queue."""
+    world.run.queue.add("n1")
+    while len(world.run.queue):
+        name = await world.run.queue.take()
+        await world.reconcile()
+        world.run.queue.done(name)
+
+
+async def test_new_node_gets_metric(world: World) -> None:
+    """With its spec and owner; it publishes nothing yet, and is not written again."""
+    await world.reconcile()
+    created = world.api.objects[METRIC]
+    assert created["metadata"]["ownerReferences"][0]["uid"] == "uid-n1"
+    assert created["spec"]["predictPolicy"]["model"] == "diversity"
+    assert (world.offered(), world.told()) == ({}, [])
+    written = len(world.api.written("PATCH", "nodemetrics"))
+    await world.reconcile()
+    assert len(world.api.written("PATCH", "nodemetrics")) == written
+
+
+async def test_report_is_published(world: World) -> None:
+    """The first report at once; the same numbers are never written twice; when only memory falls, only that is."""
+    await world.reconcile()
+    world.reports(report())
+    for _ in range(2):
+        await world.reconcile()
+        assert world.offered() == PUBLISHED
+    assert (len(world.api.written("PATCH", "/nodes/")), world.told()) == (1, [])
+    world.reports(report(reclaimable=("4", "9Gi"), age=5))
+    await world.reconcile()
+    last = world.api.written("PATCH", "/nodes/")[-1]
+    assert last["status"]["capacity"] == {names.MID_MEMORY: str(9 * GIB)}
+
+
+async def test_expired_report_removes_it(world: World) -> None:
+    """At the deadline Mid is degraded, with an event; with a fresh report it comes back, with another one."""
+    world.reports(report(age=0))
+    await world.reconcile()
+    due = world.due_in()
+    assert due == 901.0
+    world.later(due)
+    world.run.queue.release_due()
+    assert await world.run.queue.take() == "n1"
+    for _ in range(2):
+        await world.reconcile()
+        assert (world.offered(), world.told(), world.due_in()) == ({}, ["DegradedMid"], None)
+    world.reports(report(age=-900))
+    await world.reconcile()
+    assert (world.offered(), world.told()) == (PUBLISHED, ["DegradedMid", "MidRestored"])
+
+
+async def test_clocks_that_jump(world: World) -> None:
+    """A wall clock that is set back makes no report younger, and one that is set ahead writes no increase earlier."""
+    world.configure(HOLD)
+    world.reports(report(reclaimable=("2", "10Gi"), age=0))
+    await world.reconcile()
+    world.reports(report(reclaimable=("4", "10Gi"), age=-1))
+    await world.reconcile()
+    world.wall.now += 300
+    await world.reconcile()
+    assert world.offered()["cpu"] == "2000"
+    world.wall.now -= 3600
+    world.steady.now += 901
+    await world.reconcile()
+    assert (world.offered(), world.told()) == ({}, ["DegradedMid"])
+
+
+@pytest.mark.parametrize("ahead", [7200.0, -7200.0])
+async def test_wrong_clock_removes_nothing(world: World, ahead: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manager whose machine is two hours off publishes what is reported, and removes it when reports stop."""
+    monkeypatch.setattr(time, "time", lambda: NOW + ahead)
+    api, stop = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"), asyncio.Event()
+    api.server_time = ServerClock(steady=lambda: world.steady.now)
+    stop.set()
+    await serve(api, world.run.context, stop)
+    await world.reconcile()
+    for second in range(0, 20, 5):
+        world.steady.now = second
+        api.server_time.learn(formatdate(NOW + second, usegmt=True))
+        world.reports(report(age=-second))
+        await world.reconcile()
+        assert world.offered() == PUBLISHED
+    api.server_time.learn(formatdate(NOW + 1800, usegmt=True))
+    world.steady.now = 1800
+    await world.reconcile()
+    assert world.offered() == {}
+
+
+async def test_restart_does_not_hide_degrading(world: World) -> None:
+    """A Node that publishes Mid when the manager starts, and may not, gets the event."""
+    world.has_node(node(mid=("4000", "1Gi")))
+    world.reports(report(age=5000))
+    await world.reconcile()
+    assert (world.offered(), world.told()) == ({}, ["DegradedMid"])
+
+
+async def test_disabling_is_no_warning(world: World) -> None:
+    world.reports(report())
+    await world.reconcile()
+    world.configure('{"enable": false}')
+    await world.reconcile()
+    events = [(body["type"], body["reason"]) for body in world.api.written("POST", "/events")]
+    assert (world.offered(), events) == ({}, [("Normal", "NodeStrategyApplied"), ("Normal", "MidDisabled")])
+
+
+async def test_another_strategy_is_reported(world: World) -> None:
+    """When what applies to a node changes, an event on the Node says what, and from where; the first one is none."""
+    await world.reconcile()
+    world.configure('{"enable": true, "midIncreaseHoldSeconds": 0, "midUnallocatedPercent": 20}')
+    await world.reconcile()
+    await world.reconcile()
+    ((reason, note),) = [(body["reason"], body["note"]) for body in world.api.written("POST", "/events")]
+    assert reason == "NodeStrategyApplied"
+    assert "midUnallocatedPercent 20 (cluster)" in note
+    assert "enable true (cluster)" in note
+
+
+async def test_bad_annotation_is_reported(world: World) -> None:
+    """A node whose own annotation cannot be used gets one event, and the rest of its strategy applies."""
+    world.has_node(node(annotations={names.ANNOTATION_COLOCATION_STRATEGY: '{"midCPUThresholdPercent": 200}'}))
+    world.reports(report())
+    await world.reconcile()
+    await world.reconcile()
+    assert (world.told(), world.offered()) == (["NodeStrategyInvalid"], PUBLISHED)
+
+
+async def test_running_mid_pods_keep_their_requests(world: World) -> None:
+    """A degraded Node keeps what running Mid pods requested, reports the deficit once, and lets go later."""
+    world.reports(report(age=5000))
+    mid = PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
+    world.run.context.cluster.put_pod(mid)
+    await world.reconcile()
+    await world.reconcile()
+    assert (world.offered(), world.told()) == ({"cpu": "3000", "memory": str(2 * GIB)}, ["MidDeficit"])
+    world.run.context.cluster.drop_pod(mid.uid)
+    await world.reconcile()
+    assert world.offered() == {}
+
+
+async def test_increase_is_requeued_for_when_it_has_held(world: World) -> None:
+    """Time while another replica leads does not count."""
+    world.configure(HOLD)
+    for reclaimable, age in (("2", 10.0), ("4", 9.0)):
+        world.reports(report(reclaimable=(reclaimable, "10Gi"), age=age))
+        await world.reconcile()
+    assert (world.offered()["cpu"], world.due_in()) == ("2000", 60.0)
+    world.lead(leads=False)
+    world.later(70)
+    await world.reconcile()
+    world.lead(leads=True)
+    await world.reconcile()
+    assert (world.offered()["cpu"], world.due_in()) == ("2000", 60.0)
+    world.later(60)
+    await world.reconcile()
+    assert world.offered()["cpu"] == "4000"
+
+
+async def test_return_must_hold_over_a_restart(world: World) -> None:
+    """After expired reports what comes back holds first, also when another replica removed it."""
+    world.configure('{"enable": true, "midIncreaseHoldSeconds": 120}')
+    world.reports(report())
+    await world.reconcile()
+    assert world.offered() == PUBLISHED
+    world.later(2000)
+    await world.reconcile()
+    world.run.context.node_states.clear()  # another replica leads
+    world.reports(report(age=-1990, conditions=world.api.objects[METRIC]["status"]["conditions"]))
+    await world.reconcile()
+    assert (world.offered(), reason(world), world.due_in()) == ({}, "Held", 120.0)
+    world.later(120)
+    await world.reconcile()
+    assert (world.offered(), reason(world)) == (PUBLISHED, "Published")
+
+
+async def test_gone_node_takes_metric_along(world: World) -> None:
+    """Its NodeMetric is deleted, once, that very one only, and nothing of the node is kept."""
+    await world.reconcile()
+    world.reports(report())
+    await world.reconcile()
+    nodes.observe(world.run, "DELETED", node())
+    await world.reconcile()
+    assert METRIC not in world.api.objects
+    assert world.run.context.node_states == {}
+    await world.reconcile()
+    assert len(world.api.written("DELETE", "nodemetrics")) == 1
+
+
+async def test_faster_garbage_collector_is_fine(world: World) -> None:
+    """A NodeMetric that is already another one is left alone."""
+    await world.reconcile()
+    nodes.observe(world.run, "DELETED", node())
+    old = {**world.api.objects[METRIC], "metadata": {"name": "n1", "uid": "old"}}
+    world.api.objects[METRIC]["metadata"]["uid"] = "another"
+    world.run.context.cluster.put_node_metric(old, NOW)
+    await world.reconcile()
+    assert METRIC in world.api.objects
+    assert "n1" not in world.run.context.cluster.node_metrics
+
+
+async def test_unseen_deletion_is_found(world: World) -> None:
+    """A Node whose deletion no watch delivered is found out by the first write to it."""
+    world.reports(report())
+    del world.api.objects[NODE]
+    await world.reconcile()
+    assert "n1" not in world.run.context.cluster.nodes
+    await world.reconcile()
+    assert METRIC not in world.api.objects
+
+
+async def test_existing_metric_is_adopted(world: World) -> None:
+    """A NodeMetric that appeared meanwhile is read instead of created, and corrected by the next reconciliation."""
+    world.api.put(METRIC, {"metadata": {"name": "n1", "uid": "theirs"}, "spec": {}})
+    await world.reconcile()
+    await world.reconcile()
+    assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 60
+    assert world.api.objects[METRIC]["metadata"]["ownerReferences"][0]["uid"] == "uid-n1"
+
+
+async def test_standby_writes_nothing_and_forgets_gone_nodes(world: World) -> None:
+    world.lead(leads=False)
+    world.reports(report())
+    workers = Workers(world.run)
+    await workers._reconcile("n1")
+    assert (world.api.calls, list(world.run.context.node_states)) == ([], ["n1"])
+    nodes.observe(world.run, "DELETED", node())
+    await workers._reconcile("n1")
+    assert world.run.context.node_states == {}
+
+
+async def test_nothing_is_published_before_pods_are_known(world: World) -> None:
+    """Until all pods are listed a node would look emptier than it is."""
+    world.run.context.cluster.pods_synced = False
+    world.reports(report())
+    await world.reconcile()
+    assert world.api.written("PATCH", "/nodes/") == []
+
+
+@pytest.mark.parametrize("error", [ApiUnavailable("away"), ApiError(403, "Forbidden", "no")])
+async def test_failed_write_is_raised_and_repeated(world: World, error: Exception) -> None:
+    world.reports(report())
+    world.api.fails[f"PATCH {NODE}/status"] = error
+    with pytest.raises(type(error)):
+        await world.reconcile()
+    world.api.fails.clear()
+    await world.reconcile()
+    assert world.offered() == PUBLISHED
+
+
+Happening = Callable[[], object]
+
+
+def on_patch(world: World, monkeypatch: pytest.MonkeyPatch, path: str, happens: Happening, *, before: bool) -> None:
+    """Have something happen just before the API server takes a patch, or before its answer is there."""
+    patch = world.api.patch
+
+    async def slow(patched: str, *rest: object, **more: object) -> Json:
+        if before and patched == path:
+            happens()
+        answer = await patch(patched, *rest, **more)  # type: ignore[arg-type]
+        if not before and patched == path:
+            happens()
+        return answer
+
+    monkeypatch.setattr(world.api, "patch", slow)
+
+
+async def test_late_answer_brings_no_node_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Node whose deletion was observed while a write to it was under way stays forgotten."""
+    world.reports(report())
+    path, gone = f"{NODE}/status", lambda: nodes.observe(world.run, "DELETED", node())
+    on_patch(world, monkeypatch, path, gone, before=False)
+    await world.reconcile()
+    assert world.run.context.cluster.nodes == {}
+
+
+async def test_late_answer_brings_no_metric_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A NodeMetric that was deleted while its conditions were written is created by the next reconciliation."""
+    world.reports(report())
+
+    def deleted() -> None:
+        node_metric.observe(world.run, "DELETED", world.api.objects.pop(METRIC))
+
+    on_patch(world, monkeypatch, f"{METRIC}/status", deleted, before=False)
+    await world.reconcile()
+    assert world.run.context.cluster.node_metrics == {}
+    monkeypatch.undo()
+    await world.reconcile()
+    assert METRIC in world.api.objects
+
+
+@pytest.mark.parametrize("path", [METRIC, f"{METRIC}/status"])
+async def test_report_in_an_answer_is_reconciled(world: World, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """A report that comes with the answer to a write of ours, so that its watch delivers nothing new."""
+    wrote: list[str] = []
+
+    def reported() -> None:
+        if not wrote:
+            wrote.append(path)
+            world.api.put(METRIC, {**world.api.objects.get(METRIC, report()), "status": report()["status"]})
+
+    on_patch(world, monkeypatch, path, reported, before=True)
+    world.run.queue.add("n1")
+    assert await world.run.queue.take() == "n1"
+    await world.reconcile()
+    world.run.queue.done("n1")
+    assert wrote
+    node_metric.observe(world.run, "MODIFIED", world.api.objects[METRIC])  # as the watch delivers it afterwards
+    assert len(world.run.queue) == 1
+    await world.reconcile()
+    assert world.offered() == PUBLISHED
+
+
+async def test_label_in_an_answer_is_reconciled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for what comes with the answer to a write to the Node; our own numbers are no news."""
+    world.reports(report())
+    relabelled = node(labels={"pool": "b"})
+    on_patch(world, monkeypatch, f"{NODE}/status", lambda: world.api.put(NODE, relabelled), before=True)
+    await world.reconcile()
+    assert len(world.run.queue) == 1
+    monkeypatch.undo()
+    world.reports(report(reclaimable=("3", "9Gi"), age=5))
+    world.run.queue.done(await world.run.queue.take())
+    await world.reconcile()
+    assert (world.offered()["cpu"], len(world.run.queue)) == ("3000", 0)
+
+
+async def test_recreated_node_is_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Node that is made anew while the NodeMetric of the one before is deleted gets one of its own."""
+    await world.reconcile()
+    nodes.observe(world.run, "DELETED", world.api.objects.pop(NODE))
+    delete = world.api.delete
+
+    async def slow(path: str, body: Json | None = None) -> Json:
+        answer = await delete(path, body)
+        nodes.observe(world.run, "ADDED", world.api.put(NODE, NEW_NODE))
+        return answer
+
+    monkeypatch.setattr(world.api, "delete", slow)
+    await work(world)
+    assert world.api.objects[METRIC]["metadata"]["ownerReferences"][0]["uid"] == "uid-new"
+
+
+async def test_recreated_node_survives_news_of_the_old_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What arrives late of a Node that is gone, by its watch or by a write to it, does not drop the next one."""
+    world.reports(report())
+
+    def gone() -> None:
+        monkeypatch.undo()
+        nodes.observe(world.run, "ADDED", world.api.put(NODE, NEW_NODE))
+        raise ApiError(404, "NotFound", "no such node")
+
+    on_patch(world, monkeypatch, f"{NODE}/status", gone, before=True)
+    await work(world)
+    nodes.observe(world.run, "DELETED", node())
+    await work(world)
+    assert world.run.context.cluster.nodes["n1"]["metadata"]["uid"] == "uid-new"
+    assert METRIC in world.api.objects
+
+
+async def test_relist_drops_no_newer_node(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Node that was made anew while all were listed is not dropped because the list has neither."""
+    listed = world.api.list
+
+    async def slow(path: str, params: object = None, keep: object = None) -> tuple[list[object], str]:
+        del world.api.objects[NODE]
+        found = await listed(path, params, keep)
+        nodes.observe(world.run, "ADDED", world.api.put(NODE, NEW_NODE))
+        return found
+
+    monkeypatch.setattr(world.api, "list", slow)
+    await relist(world.run)
+    assert world.run.context.cluster.nodes["n1"]["metadata"]["uid"] == "uid-new"
+
+
+async def test_missed_deletion_of_a_metric_is_found_by_the_next_list(world: World) -> None:
+    world.run.context.cluster.put_node_metric(report(), 0.0)
+    await node_metric.read(world.run)
+    assert "n1" not in world.run.context.cluster.node_metrics
+    assert len(world.run.queue) == 1
+    await world.reconcile()
+    assert METRIC in world.api.objects

@@ -1,4 +1,4 @@
-"""The webhook's server with kopf's judgement, on loopback, and a client that checks certificates as API servers do."""
+"""The webhook's server with kopf's judgement, on loopback, and a client that sends reviews as API servers do."""
 
 import asyncio
 import functools
@@ -8,7 +8,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 import aiohttp
 import kopf
@@ -24,9 +24,68 @@ from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
 from manager.webhook.server import WebhookServer
 from manager.webhook.serving_certificate import Serving
-from tests.manager.webhook.reviews import NAME, NAMESPACE
 
+Json = dict[str, Any]
+NAMESPACE = "headroom-system"
+NAME = "slo-controller-config"
+KEY = "colocation-config"
+_STORED = '{"enable": false}'
 NAMES = ("headroom-manager-webhook.headroom-system.svc", "127.0.0.1")
+
+
+def config_map(text: str | None, name: str = NAME, namespace: str = NAMESPACE) -> Json:
+    """As the API server has it; `None`: without the key."""
+    applied = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "data": {KEY: text}})
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": "0b1ef3c2-7ad5-4f4d-8a3f-3b0f7d2f9a11",
+            "resourceVersion": "4711",
+            "creationTimestamp": "2026-11-21T10:00:00Z",
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": applied},
+            "managedFields": [{"manager": "kubectl-edit", "operation": "Update", "apiVersion": "v1"}],
+        },
+        "data": {} if text is None else {KEY: text},
+    }
+
+
+def review(
+    text: str | None = "{}",
+    before: str | None = _STORED,
+    operation: str = "UPDATE",
+    name: str = NAME,
+    namespace: str = NAMESPACE,
+    *,
+    resource: str = "configmaps",
+    user: str = "kubernetes-admin",
+) -> Json:
+    """A review of an edit from one text to another."""
+    kind = {"group": "", "version": "v1", "kind": "ConfigMap"}
+    what = {"group": "", "version": "v1", "resource": resource}
+    options = f"{operation.capitalize()}Options"
+    stored = operation in {"CREATE", "UPDATE"}
+    return {
+        "kind": "AdmissionReview",
+        "apiVersion": "admission.k8s.io/v1",
+        "request": {
+            "uid": "f0d1ce9a-3f9d-4c66-9a43-0a7d4a3c1d55",
+            "kind": kind,
+            "resource": what,
+            "requestKind": kind,
+            "requestResource": what,
+            "name": name,
+            "namespace": namespace,
+            "operation": operation,
+            "userInfo": {"username": user, "groups": ["system:masters", "system:authenticated"]},
+            "object": config_map(text, name, namespace) if stored else None,
+            "oldObject": None if operation == "CREATE" else config_map(before, name, namespace),
+            "dryRun": False,
+            "options": {"kind": options, "apiVersion": "meta.k8s.io/v1", "fieldManager": "kubectl-edit"},
+        },
+    }
 
 
 def made(names: tuple[str, ...] = NAMES) -> Pair:
@@ -34,24 +93,20 @@ def made(names: tuple[str, ...] = NAMES) -> Pair:
     return issue(names, time.time())
 
 
-def kopf_judges() -> Callable[..., Awaitable[Any]]:
+def kopf_handler() -> Callable[..., Awaitable[Any]]:
     """What kopf hands to a server, with our handler registered."""
-    registry = kopf.OperatorRegistry()
+    registry, insights = kopf.OperatorRegistry(), Insights()
     admission.register(registry)
-    insights = Insights()
     verbs = frozenset({"get", "list", "watch", "patch"})
-    insights.webhook_resources.add(
-        Resource(group="", version="v1", plural="configmaps", kind="ConfigMap", namespaced=True, verbs=verbs)
-    )
-    given: Any = {
+    config_maps = Resource(group="", version="v1", plural="configmaps", kind="ConfigMap", namespaced=True, verbs=verbs)
+    insights.webhook_resources.add(config_maps)
+    known: Any = {
         "settings": kopf.OperatorSettings(),
         "memories": ResourceMemories(),
         "memobase": Memo(),
-        "registry": registry,
-        "insights": insights,
         "indices": {},
     }
-    return cast("Callable[..., Awaitable[Any]]", functools.partial(serve_admission_request, **given))
+    return functools.partial(serve_admission_request, **known, registry=registry, insights=insights)
 
 
 class Served:
@@ -121,6 +176,6 @@ async def serving(fn: Callable[..., Awaitable[Any]] | None = None, pair: Pair | 
     """A server that answers."""
     served = Served(pair or made())
     served.serving.load(served.pair)
-    async with run(served.server, fn or kopf_judges()):
+    async with run(served.server, fn or kopf_handler()):
         yield served
     served.listener.close()

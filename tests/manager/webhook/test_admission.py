@@ -1,55 +1,53 @@
-"""Reviews: what is read of a request, and what the answers look like."""
+"""Reviews: what is read of a request, what kopf is told, and what the answers look like."""
 
 import json
+import logging
 from typing import Any
 
+import kopf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.config.findings import ConfigFinding
+from manager.handlers import admission as handler
+from manager.operator import settings_for
+from manager.settings import Settings
 from manager.webhook import admission
-from tests.manager.webhook.reviews import KEY, NAME, NAMESPACE, review
+from manager.webhook.admission import HANDLER
+from tests.manager.webhook.served import KEY, NAME, NAMESPACE, review
 
-FAULTS = (
-    ConfigFinding("nodeConfigs[0].enabl", "unknown field: did you mean enable?"),
-    ConfigFinding("", "not valid JSON"),
-)
+Json = dict[str, Any]
 
 
-def asked(**given: Any) -> admission.Asked:  # noqa: ANN401 - arguments of review
+def requested(**fields: Any) -> admission.Asked:  # noqa: ANN401 - arguments of review
     """A request as it is read."""
-    return admission.read(json.dumps(review(**given)).encode())
+    return admission.read(json.dumps(review(**fields)).encode())
+
+
+def refused(message: str, **more: object) -> Json:
+    """Our answer where kopf's handler raised."""
+    response = {"uid": "u", "allowed": False, "status": {"message": message, "code": 422}, **more}
+    return dict(json.loads(json.dumps(admission.answer(requested(), {"response": response})))["response"])
 
 
 def test_request_is_read() -> None:
-    """Who edits what, from which text to which, is taken from the request."""
-    found = asked(text="{}", before="[]", user="jane")
+    """Who edits what, from which text to which; on CREATE the name may stand in the object alone."""
+    found = requested(text="{}", before="[]", user="jane")
     assert (found.operation, found.resource, found.name) == ("UPDATE", "v1/configmaps", NAME)
     assert (found.user, found.text, found.before) == ("jane", "{}", "[]")
     assert found.concerns(NAMESPACE, NAME)
-
-
-@pytest.mark.parametrize(
-    "given_",
-    [
-        {"operation": "DELETE"},
-        {"operation": "CONNECT"},
-        {"name": "other"},
-        {"namespace": "elsewhere"},
-        {"resource": "secrets"},
-    ],
-)
-def test_rest_does_not_concern_us(given_: dict[str, Any]) -> None:
-    """Deletions, other ConfigMaps and other kinds are nothing to judge."""
-    assert not asked(**given_).concerns(NAMESPACE, NAME)
-
-
-def test_name_may_stand_in_object() -> None:
-    """On CREATE the name of the request may be empty: the object has it."""
     body = review(operation="CREATE", before=None)
     body["request"]["name"] = ""
     assert admission.read(json.dumps(body).encode()).concerns(NAMESPACE, NAME)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"operation": "DELETE"}, {"operation": "CONNECT"}, {"name": "x"}, {"namespace": "x"}, {"resource": "secrets"}],
+)
+def test_rest_does_not_concern_us(fields: Json) -> None:
+    assert not requested(**fields).concerns(NAMESPACE, NAME)
 
 
 @pytest.mark.parametrize(
@@ -71,12 +69,11 @@ def test_name_may_stand_in_object() -> None:
 )
 def test_garbage_is_no_review(body: bytes) -> None:
     """What no API server sends is refused as a request, in one line."""
-    with pytest.raises(admission.NotAReviewError) as error:
+    with pytest.raises(admission.NotAReviewError, match=r"\A.+\Z"):
         admission.read(body)
-    assert "\n" not in str(error.value)
 
 
-odd: list[Any] = [
+ODD: list[Any] = [
     None,
     True,
     7,
@@ -89,15 +86,15 @@ odd: list[Any] = [
     {"metadata": 3},
     {"metadata": {"name": []}},
 ]
-odd += [{"data": [KEY]}, {"data": {KEY: {}}}, {"group": 1, "version": ["v1"], "resource": {}}]
-fields = st.sampled_from(["operation", "resource", "namespace", "name", "userInfo", "object", "oldObject", "uid"])
+ODD += [{"data": [KEY]}, {"data": {KEY: {}}}, {"group": 1, "version": ["v1"], "resource": {}}]
+FIELDS = st.sampled_from(["operation", "resource", "namespace", "name", "userInfo", "object", "oldObject", "uid"])
 
 
-@given(st.dictionaries(fields, st.sampled_from(odd)))
-def test_odd_requests_are_survived(given_: dict[str, Any]) -> None:
+@given(st.dictionaries(FIELDS, st.sampled_from(ODD)))
+def test_odd_requests_are_survived(fields: Json) -> None:
     """Fields of any type in a request end in a request that can be answered, or in one line."""
     body = review()
-    body["request"].update(given_)
+    body["request"].update(fields)
     try:
         found = admission.read(json.dumps(body).encode())
     except admission.NotAReviewError:
@@ -109,40 +106,65 @@ def test_odd_requests_are_survived(given_: dict[str, Any]) -> None:
 def test_kopf_gets_no_more() -> None:
     """Kopf gets the key that its handler reads, and nothing by which it would remember the object."""
     body = review(text="{}")
-    body["request"]["object"]["metadata"].update({"uid": "u", "annotations": {"a": "b"}})
     body["request"]["object"]["data"]["other"] = "x" * 1000
     reduced = admission.for_kopf(admission.read(json.dumps(body).encode()))["request"]
     assert reduced["object"]["metadata"] == {"name": NAME, "namespace": NAMESPACE}
-    assert reduced["object"]["data"] == {KEY: "{}"}
-    assert reduced["uid"] == body["request"]["uid"]
+    assert (reduced["object"]["data"], reduced["uid"]) == ({KEY: "{}"}, body["request"]["uid"])
 
 
-def kopf_refuses(message: str) -> dict[str, Any]:
-    """Kopf's answer when its handler raised."""
-    return {"response": {"uid": "u", "allowed": False, "status": {"message": message, "code": 422}}}
+def test_kopf_writes_nothing() -> None:
+    """One validating handler is registered, none of the kinds that leave traces, and kopf manages no configuration."""
+    registry = kopf.OperatorRegistry()
+    handler.register(registry)
+    (found,) = registry._webhooks.get_all_handlers()
+    assert (found.id, str(found.reason.value)) == (HANDLER, "validating")
+    assert (set(found.operations or ()), found.ignore_failures) == ({"CREATE", "UPDATE"}, True)
+    for kind in ("_changing", "_spawning", "_indexing", "_watching"):
+        assert list(getattr(registry, kind).get_all_handlers()) == []
+    assert settings_for(Settings()).admission.managed is None
+
+
+@pytest.mark.parametrize(
+    ("message", "kept"),
+    [
+        (f"Webhook '{HANDLER}' failed permanently: x", False),  # a refusal, which the server logs
+        (f"Webhook '{HANDLER}' failed with an exception and will stop now: x", True),
+        ("Handler 'nodes' failed permanently: x", True),
+    ],
+)
+def test_only_refusals_are_quiet(message: str, *, kept: bool) -> None:
+    """Of what kopf logs only a refusal is left out, however often a run registers the handler."""
+    logger = logging.getLogger("kopf.objects")
+    for _ in range(3):
+        handler.register(kopf.OperatorRegistry())
+    assert logger.filters.count(handler._is_logged_by_server) == 1
+    record = logger.makeRecord(logger.name, logging.ERROR, "", 0, "%s", (message,), None)
+    assert bool(logger.filter(record)) is kept
 
 
 def test_refusal_is_a_status() -> None:
     """Each fault becomes a cause with its path, as of any invalid object, so that kubectl shows one line for each."""
-    found = admission.answer(asked(), kopf_refuses(admission.folded(FAULTS)))["response"]
-    assert found["allowed"] is False
+    unknown, invalid = "unknown field: did you mean enable?", "not valid JSON"
+    faults = (ConfigFinding("nodeConfigs[0].enabl", unknown), ConfigFinding("", invalid))
+    found = refused(admission.folded(faults))
     status = found["status"]
-    assert (status["code"], status["reason"], status["details"]["name"]) == (422, "Invalid", NAME)
+    assert (found["allowed"], status["code"], status["reason"], status["details"]["name"]) == (
+        False,
+        422,
+        "Invalid",
+        NAME,
+    )
     assert status["details"]["causes"] == [
-        {
-            "reason": "FieldValueInvalid",
-            "field": "nodeConfigs[0].enabl",
-            "message": "unknown field: did you mean enable?",
-        },
-        {"reason": "FieldValueInvalid", "field": "data.colocation-config", "message": "not valid JSON"},
+        {"reason": "FieldValueInvalid", "field": "nodeConfigs[0].enabl", "message": unknown},
+        {"reason": "FieldValueInvalid", "field": "data.colocation-config", "message": invalid},
     ]
-    assert "* nodeConfigs[0].enabl: unknown field: did you mean enable?" in status["message"]
+    assert f"* nodeConfigs[0].enabl: {unknown}" in status["message"]
 
 
 @pytest.mark.parametrize("message", ["", "boom", "null", "[]", "{}", '{"faults": 3, "more": 0}', '{"faults": [3]}'])
 def test_own_fault_admits(message: str) -> None:
     """When the check itself fails, the edit passes, and a warning says that nothing was checked."""
-    found = admission.answer(asked(), kopf_refuses(message))["response"]
+    found = refused(message)
     assert found["allowed"] is True
     assert "was not checked" in found["warnings"][0]
 
@@ -150,42 +172,30 @@ def test_own_fault_admits(message: str) -> None:
 @given(
     st.lists(st.builds(ConfigFinding, st.text(), st.text()), min_size=1, max_size=4), st.lists(st.text(), max_size=3)
 )
-def test_any_words_travel(faults: list[ConfigFinding], warnings: list[str]) -> None:
-    """Whatever an operator wrote, what is said about it arrives: no fault is lost, and each is one printable line."""
-    given_ = kopf_refuses(admission.folded(faults))
-    given_["response"]["warnings"] = warnings
-    found = json.loads(json.dumps(admission.answer(asked(), given_)))["response"]
+def test_any_text_arrives(faults: list[ConfigFinding], warnings: list[str]) -> None:
+    """Whatever an operator wrote, no fault is lost, and each is one printable line."""
+    found = refused(admission.folded(faults), warnings=warnings)
     causes = found["status"]["details"]["causes"]
-    assert len(causes) == len(faults)
-    assert len(found.get("warnings", [])) == len(warnings)
-    said = [each[part] for each in causes for part in ("field", "message")] + found.get("warnings", [])
-    assert all(each.isprintable() for each in said)
+    assert (len(causes), len(found.get("warnings", []))) == (len(faults), len(warnings))
+    texts = [each[part] for each in causes for part in ("field", "message")] + found.get("warnings", [])
+    assert all(each.isprintable() for each in texts)
     assert len(found["status"]["message"].splitlines()) == 1 + len(faults)
 
 
 def test_many_faults_are_counted() -> None:
     """Of hundreds of faults the first fifty are shown and the rest is counted."""
     faults = [ConfigFinding(f"f{index}", "wrong") for index in range(200)]
-    causes = admission.answer(asked(), kopf_refuses(admission.folded(faults)))["response"]["status"]["details"][
-        "causes"
-    ]
-    assert len(causes) == 51
-    assert causes[-1]["message"] == "and 150 more faults"
+    causes = refused(admission.folded(faults))["status"]["details"]["causes"]
+    assert (len(causes), causes[-1]["message"]) == (51, "and 150 more faults")
 
 
-def test_texts_fit_headers() -> None:
-    """Warnings travel in HTTP headers: one line each, no control characters, no more than 256 bytes, not too many."""
-    given_ = {"response": {"allowed": True, "warnings": [f"{index}: é\n\x00\ud800{'ü' * 300}" for index in range(40)]}}
-    warnings = admission.answer(asked(), given_)["response"]["warnings"]
-    assert len(warnings) == 13
-    assert warnings[-1] == "and 28 more warnings"
+def test_warnings_fit_headers() -> None:
+    """One line each, no control characters, no more than 256 bytes, not too many."""
+    texts = [f"{index}: é\n\x00\ud800{'ü' * 300}" for index in range(40)]
+    answer = admission.answer(requested(), {"response": {"allowed": True, "warnings": texts}})
+    assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    warnings = answer["response"]["warnings"]
+    assert (len(warnings), warnings[-1]) == (13, "and 28 more warnings")
     assert all(each.isprintable() and len(each.encode()) <= 256 for each in warnings)
     assert warnings[0].startswith("0: é\\n\\x00\\ud800ü")
     assert warnings[0].endswith("…")
-
-
-def test_answer_has_the_version_asked() -> None:
-    """The answer is of the version of the request, and repeats its uid."""
-    found = admission.allowed(asked())
-    assert (found["apiVersion"], found["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
-    assert found["response"] == {"uid": asked().uid, "allowed": True}

@@ -1,4 +1,4 @@
-"""Certificates: what is made can be served and is for the right names; what cannot be served is named."""
+"""Certificates: what is made can be served and is for the right names; what is due, and what cannot be served."""
 
 import base64
 from collections.abc import Callable
@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 
 from manager.webhook.certificates import (
     LIFETIME_SECONDS,
+    OVERLAP_SECONDS,
+    RENEW_BEFORE_SECONDS,
     Pair,
     UnusableError,
     bundle,
+    due,
     facts,
     issue,
+    narrowed,
     own_authority,
     read,
 )
@@ -25,6 +29,7 @@ from manager.webhook.service import served_names
 NOW = 1_800_000_000.0
 DAY = 86400.0
 NAMES = ("headroom-manager-webhook.ns.svc", "127.0.0.1")
+PAIR = issue(NAMES, NOW)
 
 
 def encoded(text: bytes) -> str:
@@ -40,42 +45,26 @@ def encrypted(key: bytes) -> bytes:
 
 
 def test_made_can_be_read() -> None:
-    """A new pair is for the names asked for, valid for 90 days, signed by the one authority beside it."""
-    pair = issue(NAMES, NOW)
-    assert read(pair.data) == pair
-    found = facts(pair)
-    assert found.names == set(NAMES)
-    assert found.ends == NOW + LIFETIME_SECONDS
-    assert found.issued == NOW
-    assert (found.authorities, found.signed) == (1, True)
-    assert own_authority(pair) == pair.authorities
-
-
-def test_starts_long_ago() -> None:
-    """A clock that is a year ahead makes a certificate that is valid now: validity begins long before it is made."""
-    pair = issue(NAMES, NOW + 365 * DAY)
-    assert facts(pair).starts < NOW < facts(pair).ends
+    """For the names asked for, for 90 days, signed by the one authority beside it; valid for a clock a year behind."""
+    assert read(PAIR.data) == PAIR
+    found = facts(PAIR)
+    assert (found.names, found.ends, found.issued) == (frozenset(NAMES), NOW + LIFETIME_SECONDS, NOW)
+    assert (found.authorities, found.signed, own_authority(PAIR)) == (1, True, PAIR.authorities)
+    assert found.starts < NOW - 365 * DAY
 
 
 def test_authority_is_for_one() -> None:
     """The authority may sign no further authority, its key is nowhere, and the leaf may only serve."""
-    pair = issue(NAMES, NOW)
-    (authority,) = x509.load_pem_x509_certificates(pair.authorities)
+    (authority,) = x509.load_pem_x509_certificates(PAIR.authorities)
     assert authority.extensions.get_extension_for_class(x509.BasicConstraints).value.path_length == 0
-    assert pair.key.count(b"PRIVATE KEY") == 2  # one key: the line above it and the line below
-    key = serialization.load_pem_private_key(pair.key, None)
+    assert PAIR.key.count(b"PRIVATE KEY") == 2  # one key: the line above it and the line below
+    key = serialization.load_pem_private_key(PAIR.key, None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     assert key.public_key() != authority.public_key()
-    (leaf,) = x509.load_pem_x509_certificates(pair.certificate)
+    (leaf,) = x509.load_pem_x509_certificates(PAIR.certificate)
     usage = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert [each.dotted_string for each in usage] == ["1.3.6.1.5.5.7.3.1"]
     assert not leaf.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-
-
-def test_longest_namespace_fits() -> None:
-    """A namespace of 63 characters makes a name that is too long for a common name, so it stands elsewhere."""
-    names = served_names("headroom-manager-webhook", "n" * 63, "")
-    assert facts(issue(names, NOW)).names == set(names)
 
 
 @pytest.mark.parametrize(
@@ -89,29 +78,22 @@ def test_longest_namespace_fits() -> None:
         ("localhost", ("localhost",)),
     ],
 )
-def test_names_of_the_service(host: str, more: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("namespace", ["ns", "n" * 63])  # too long for a common name
+def test_names_of_the_service(host: str, more: tuple[str, ...], namespace: str) -> None:
     """A certificate is for the Service, and for the host that is listened on where that is one."""
-    names = served_names("hook", "ns", host)
-    assert names == ("hook.ns.svc", "hook.ns.svc.cluster.local", *more)
+    names = served_names("hook", namespace, host)
+    assert names == (f"hook.{namespace}.svc", f"hook.{namespace}.svc.cluster.local", *more)
     assert facts(issue(names, NOW)).names == set(names)
 
 
 def test_old_authorities_stay() -> None:
-    """The authorities trusted so far stay beside the new one, each once, without those that have expired."""
+    """Those trusted so far stay beside the new one, each once, without expired ones; four at most, newest first."""
     old, dead = issue(NAMES, NOW - 10 * DAY), issue(NAMES, NOW - 100 * DAY)
     pair = issue(NAMES, NOW, bundle([old.authorities, dead.authorities, b"garbage", old.authorities], NOW))
     assert pair.authorities == own_authority(pair) + old.authorities
     assert facts(pair).authorities == 2
-
-
-def test_bundle_is_bounded() -> None:
-    """However often a rotation fails half-way, no more than four authorities are trusted, the newest first."""
     made = [issue(NAMES, NOW).authorities for _ in range(6)]
     assert bundle(made, NOW) == b"".join(made[:4])
-
-
-def _of_another(pair: Pair) -> dict[str, str]:
-    return {**pair.data, "tls.key": issue(NAMES, NOW).data["tls.key"]}
 
 
 @pytest.mark.parametrize(
@@ -126,26 +108,19 @@ def _of_another(pair: Pair) -> dict[str, str]:
         (lambda pair: {**pair.data, "tls.key": encoded(encrypted(pair.key))}, "tls.key is encrypted"),
         (lambda pair: {**pair.data, "ca.crt": encoded(b"hello")}, "ca.crt is not a certificate in PEM form"),
         (lambda pair: {**pair.data, "tls.crt": encoded(b"x" * 300_000)}, "more than 262144"),
-        (_of_another, "tls.key is not the key of tls.crt"),
+        (lambda pair: {**pair.data, "tls.key": issue(NAMES, NOW).data["tls.key"]}, "tls.key is not the key of tls.crt"),
     ],
 )
 def test_unusable_is_named(data: Callable[[Pair], dict[str, str] | None], complaint: str) -> None:
     """A Secret that holds nothing to serve is refused with one line that says which part is wrong."""
-    with pytest.raises(UnusableError, match=complaint) as error:
-        read(data(issue(NAMES, NOW)))
-    assert "\n" not in str(error.value)
+    with pytest.raises(UnusableError, match=f"^.*{complaint}.*$"):
+        read(data(PAIR))
 
 
 def test_authority_may_be_absent() -> None:
     """A Secret of cert-manager without ca.crt can be served: its authority is a public one."""
-    pair = issue(NAMES, NOW)
-    data = {name: value for name, value in pair.data.items() if name != "ca.crt"}
-    found = read(data)
-    assert (found.certificate, found.authorities) == (pair.certificate, b"")
-    assert facts(found).signed is False
-
-
-PEM = issue(NAMES, NOW)
+    found = read({name: value for name, value in PAIR.data.items() if name != "ca.crt"})
+    assert (found.certificate, found.authorities, facts(found).signed) == (PAIR.certificate, b"", False)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # the library warns of serial numbers that are not positive
@@ -153,16 +128,57 @@ PEM = issue(NAMES, NOW)
 def test_damage_never_surprises(data: st.DataObject) -> None:
     """Whatever damage a Secret takes, reading it gives a pair that can be looked into, or one line."""
     part = data.draw(st.sampled_from(["ca.crt", "tls.crt", "tls.key"]))
-    first, *inside, last = base64.b64decode(PEM.data[part]).splitlines()
+    first, *inside, last = base64.b64decode(PAIR.data[part]).splitlines()
     body = bytearray(base64.b64decode(b"".join(inside)))
     for _ in range(data.draw(st.integers(1, 4))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     text = b"\n".join((first, base64.b64encode(body), last))
     try:
-        pair = read({**PEM.data, part: encoded(text)})
+        pair = read({**PAIR.data, part: encoded(text)})
     except UnusableError as error:
         assert "\n" not in str(error)  # noqa: PT017 - either outcome is right
         return
     facts(pair)
     own_authority(pair)
     bundle([pair.authorities], NOW)
+
+
+def trusting(authorities: bytes) -> Pair:
+    """A certificate beside other authorities."""
+    return Pair(authorities, PAIR.certificate, PAIR.key)
+
+
+@pytest.mark.parametrize(
+    ("pair", "after", "reason"),
+    [
+        (PAIR, LIFETIME_SECONDS - RENEW_BEFORE_SECONDS, ""),
+        (PAIR, LIFETIME_SECONDS - RENEW_BEFORE_SECONDS + 1, "it ends in 30 days"),
+        (PAIR, 91 * DAY, "it has expired"),
+        (trusting(issue(NAMES, NOW).authorities), 0, "no authority beside it"),
+        (trusting(b""), 0, "no authority beside it"),
+        (issue(NAMES[:1], NOW), 0, "it is not for 127.0.0.1"),  # the address to listen on is another one
+        (issue((*NAMES, "more.example"), NOW), 20 * DAY, ""),  # what cert-manager left behind serves until it is due
+        (PAIR, -400 * DAY, "it was made for 490 days by a clock that ran ahead"),
+        (PAIR, -4000 * DAY, "it is not valid yet"),
+    ],
+)
+def test_due(pair: Pair, after: float, reason: str) -> None:
+    """Whatever cannot be served for long, or was not made for us, is replaced, and the log says why."""
+    found = due(pair, NAMES, NOW + after)
+    assert found.startswith(reason)
+    assert bool(found) == bool(reason)
+
+
+@pytest.mark.parametrize("error_days", [-3000, -400, -1, 0, 1, 400, 3000])
+def test_no_clock_makes_a_loop(error_days: int) -> None:
+    """However wrong the clock, what it makes is what it wants: no second one follows at once."""
+    clock = NOW + error_days * DAY
+    assert due(issue(NAMES, clock), NAMES, clock) == ""
+
+
+def test_overlap_ends() -> None:
+    """The old authority is trusted for an hour beside the new one, then the new one alone."""
+    pair = issue(NAMES, NOW, issue(NAMES, NOW - 70 * DAY).authorities)
+    narrow = Pair(own_authority(pair), pair.certificate, pair.key)
+    assert [narrowed(pair, NOW + OVERLAP_SECONDS + more) for more in (0, 1)] == [pair, narrow]
+    assert narrowed(narrow, NOW + OVERLAP_SECONDS + 1) == narrow

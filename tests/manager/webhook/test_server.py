@@ -1,4 +1,4 @@
-"""The HTTPS server on loopback, asked as kube-apiserver asks."""
+"""The HTTPS server on loopback, called as kube-apiserver calls it."""
 
 import asyncio
 import contextlib
@@ -6,6 +6,8 @@ import json
 import logging
 import socket
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +17,41 @@ from manager.http import ListenError
 from manager.webhook import listener as listener_module
 from manager.webhook import server as server_module
 from manager.webhook.listener import Listener
-from tests.manager.webhook.reviews import NAME, review
-from tests.manager.webhook.served import Served, kopf_judges, made, run, serving
+from tests.manager.webhook.served import NAME, Served, kopf_handler, made, review, run, serving
+from tests.support.waiting import until
+
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+def request(body: bytes, length: int | None = None) -> bytes:
+    """An HTTP request, perhaps with a wrong length."""
+    head = f"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: {length or len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+@asynccontextmanager
+async def connected(served: Served, number: int = 1, *, tls: bool = True) -> AsyncIterator[list[Stream]]:
+    """Open connections."""
+    trust = served.trust() if tls else None
+    streams = [await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=trust) for _ in range(number)]
+    try:
+        yield streams
+    finally:
+        for _, writer in streams:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+async def hangs(*_: Any, **__: Any) -> Any:  # noqa: ANN401 - as kopf's
+    """A check that never ends."""
+    await asyncio.Event().wait()
+
+
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two connections at most."""
+    monkeypatch.setattr(listener_module, "_STRANGERS", 2)
+    monkeypatch.setattr(server_module, "_LIMITS", replace(server_module._LIMITS, connections=2))
 
 
 async def test_bad_edit_is_refused(caplog: pytest.LogCaptureFixture) -> None:
@@ -25,12 +60,14 @@ async def test_bad_edit_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         async with serving() as served:
             found = await served.ask(review(text, user="jane"))
+            created = await served.ask(review("{", operation="CREATE"))
     assert found["allowed"] is False
     causes = {each["field"]: each["message"] for each in found["status"]["details"]["causes"]}
     assert causes["enabl"] == "unknown field: did you mean enable?"
     assert causes["degradeTimeMinutes"] == "must be 1 to 10080, got 0"
     assert "got 101" in causes["nodeConfigs[0].midCPUThresholdPercent"]
-    assert served.count("refused") == 1
+    assert (created["allowed"], "not valid JSON" in created["status"]["message"]) == (False, True)
+    assert served.count("refused") == 2
     said = [record.getMessage() for record in caplog.records]
     assert any(f"Refused an edit of ConfigMap {NAME} by jane, faults: 3: enabl" in each for each in said)
     assert not any(record.levelno >= logging.WARNING for record in caplog.records), said
@@ -59,20 +96,14 @@ async def test_rest_is_admitted(body: dict[str, Any]) -> None:
     assert "patch" not in found
 
 
-async def test_bad_creation_is_refused() -> None:
-    """A ConfigMap that is created with a bad text is refused as an edit is."""
-    async with serving() as served:
-        found = await served.ask(review("{", operation="CREATE"))
-    assert found["allowed"] is False
-    assert "not valid JSON" in found["status"]["message"]
-
-
-async def test_doubts_are_warnings() -> None:
-    """What is ignored or probably not meant is admitted with a warning for each."""
+async def test_warnings() -> None:
+    """What is ignored or probably not meant is admitted with a warning for each; what is too long is not judged."""
     async with serving() as served:
         found = await served.ask(review('{"enable": true, "somethingElse": 1}'))
-    assert found["allowed"] is True
-    assert any("somethingElse" in each for each in found["warnings"])
+        assert (found["allowed"], ["somethingElse" in each for each in found["warnings"]]) == (True, [True])
+        found = await served.ask(review("x" * (1024 * 1024 + 1)))
+        assert (found["allowed"], served.count("unchecked")) == (True, 1)
+        assert "longer than any ConfigMap" in found["warnings"][0]
 
 
 async def test_megabyte_is_judged() -> None:
@@ -81,15 +112,6 @@ async def test_megabyte_is_judged() -> None:
     async with serving() as served:
         found = await served.ask(review(text, before=text[:-1] + " }"))
     assert found["allowed"] is False
-
-
-async def test_longer_than_any_config_map() -> None:
-    """A text that no ConfigMap can hold costs nobody the time to judge it."""
-    async with serving() as served:
-        found = await served.ask(review("x" * (1024 * 1024 + 1)))
-    assert found["allowed"] is True
-    assert "longer than any ConfigMap" in found["warnings"][0]
-    assert served.count("unchecked") == 1
 
 
 @pytest.mark.parametrize(
@@ -115,96 +137,60 @@ async def test_garbage_is_answered(body: bytes, status: int, said: str, caplog: 
 
 
 async def test_other_paths_do_not_exist() -> None:
-    """Nothing is served but the one path."""
     async with serving() as served:
-        assert (await served.post(review(), "/"))[0] == 404
-        assert (await served.post(review(), "/configmaps/more"))[0] == 404
+        assert [(await served.post(review(), path))[0] for path in ("/", "/configmaps/more")] == [404, 404]
 
 
 async def test_strangers_are_survived() -> None:
     """Connections that speak no TLS, break off, or say nothing do not keep others from being answered."""
-    async with serving() as served:
-        silent = socket.create_connection(("127.0.0.1", served.listener.port))
-        with socket.create_connection(("127.0.0.1", served.listener.port)) as plain:
-            plain.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    async with serving() as served, connected(served, 2, tls=False) as plain, connected(served) as shaken:
+        plain[0][1].write(b"GET / HTTP/1.0\r\n\r\n")
         untrusting = ssl.create_default_context(cadata=made().authorities.decode())
         with pytest.raises(ssl.SSLCertVerificationError):
             await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=untrusting)
-        _, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
-        writer.write(b"\x00\x01garbage\r\n\r\n")
+        shaken[0][1].write(b"\x00\x01garbage\r\n\r\n")
         assert (await served.ask(review("{}")))["allowed"] is True
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-        silent.close()
 
 
 async def test_oldest_stranger_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many are in at most, with TLS and before it; who comes next takes the place of the one silent longest."""
-    monkeypatch.setattr(listener_module, "_STRANGERS", 2)
-    monkeypatch.setattr(server_module, "_LIMITS", replace(server_module._LIMITS, connections=2))
-    async with serving() as served:
-        address = "127.0.0.1", served.listener.port
-        plain = [await asyncio.open_connection(*address) for _ in range(2)]
-        shaken = [await asyncio.open_connection(*address, ssl=served.trust()) for _ in range(3)]
+    few(monkeypatch)
+    async with serving() as served, connected(served, 2, tls=False) as plain, connected(served, 3) as shaken:
         assert (await served.ask(review("{}")))["allowed"] is True
         async with asyncio.timeout(30):
             assert [await reader.read() for reader, _ in (*plain, *shaken[:2])] == [b""] * 4
-        last, writer = shaken[-1]
-        body = json.dumps(review("{")).encode()
-        writer.write(f"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-        assert b"200" in await last.readline()
-        for _, each in (*plain, *shaken):
-            each.close()
-            with contextlib.suppress(OSError):
-                await each.wait_closed()
+        reader, writer = shaken[-1]
+        writer.write(request(json.dumps(review("{")).encode()))
+        assert b"200" in await reader.readline()
 
 
 async def test_those_who_left_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only connections that are open count: reviews one after the other leave one alone that was there before."""
-    monkeypatch.setattr(listener_module, "_STRANGERS", 2)
-    monkeypatch.setattr(server_module, "_LIMITS", replace(server_module._LIMITS, connections=2))
-    async with serving() as served:
-        first, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
+    few(monkeypatch)
+    async with serving() as served, connected(served) as ((reader, writer),):
         for _ in range(12):
             assert (await served.ask(review("{}")))["allowed"] is True
-        body = json.dumps(review("{")).encode()
-        writer.write(f"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-        assert b"200" in await first.readline()
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        writer.write(request(json.dumps(review("{")).encode()))
+        assert b"200" in await reader.readline()
 
 
 async def test_unfinished_body_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A body that never ends is given up."""
     limits = replace(server_module._LIMITS, request_seconds=0.01, look_seconds=0.01)
     monkeypatch.setattr(server_module, "_LIMITS", limits)
-    async with serving() as served:
-        reader, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
-        writer.write(b"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+    async with serving() as served, connected(served) as ((reader, writer),):
+        writer.write(request(b"{", 100))
         assert b"408" in await reader.readline()
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
 
 
 async def test_bodies_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many bodies are sent at once, so much of them is held; a short review is judged all the same."""
     monkeypatch.setattr(server_module, "_LIMITS", replace(server_module._LIMITS, buffered_bytes=100_000))
-    async with serving() as served:
-        hogs = []
-        for _ in range(6):
-            reader, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
-            writer.write(b"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: 99000\r\n\r\n{" + b"x" * 50_000)
-            hogs.append((reader, writer))
+    async with serving() as served, connected(served, 6) as hogs:
+        for _, writer in hogs:
+            writer.write(request(b"{" + b"x" * 50_000, 99_000))
         assert (await served.ask(review("{}")))["allowed"] is True
         async with asyncio.timeout(30):
             assert b"503" in await hogs[0][0].readline()
-        for _, writer in hogs:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
 
 
 async def test_reviews_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,11 +198,11 @@ async def test_reviews_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "_ANSWER_SECONDS", 0.2)
     judged: list[int] = []
 
-    async def hangs(*_: Any, **__: Any) -> Any:  # noqa: ANN401 - as kopf's
+    async def counts(*_: Any, **__: Any) -> Any:  # noqa: ANN401 - as kopf's
         judged.append(4 - served.server._turns._value)
         await asyncio.Event().wait()
 
-    async with serving(hangs) as served:
+    async with serving(counts) as served:
         found = await asyncio.gather(*(served.post(review("{")) for _ in range(6)))
     assert max(judged) == 4
     assert {status for status, _ in found} <= {200, 503}
@@ -247,10 +233,6 @@ async def test_own_fault_admits(caplog: pytest.LogCaptureFixture) -> None:
 async def test_slow_check_admits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The API server waits for five seconds; before that an edit is admitted as unchecked."""
     monkeypatch.setattr(server_module, "_ANSWER_SECONDS", 0.1)
-
-    async def hangs(*_: Any, **__: Any) -> Any:  # noqa: ANN401 - as kopf's
-        await asyncio.Event().wait()
-
     async with serving(hangs) as served:
         found = await served.ask(review("{"))
     assert found["allowed"] is True
@@ -259,28 +241,22 @@ async def test_slow_check_admits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_certificate_changes_under_way() -> None:
     """Another certificate is served to the next connection, while one that is open goes on."""
-    async with serving() as served:
-        reader, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
-        head = f"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: {len(json.dumps(review('{')))}\r\n\r\n"
-        writer.write(head.encode())
-        old = served.trust()
+    async with serving() as served, connected(served) as ((reader, writer),):
+        sent, old = request(json.dumps(review("{")).encode()), served.trust()
+        writer.write(sent[:100])
         served.pair = made()
-        assert served.serving.load(served.pair) is True
-        assert served.serving.load(served.pair) is False
+        assert [served.serving.load(served.pair) for _ in range(2)] == [True, False]
         assert (await served.ask(review("{")))["allowed"] is False  # trusts the new authority alone
         with pytest.raises(ssl.SSLCertVerificationError):
             await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=old)
-        writer.write(json.dumps(review("{")).encode())
+        writer.write(sent[100:])
         assert b"200" in await reader.readline()
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
 
 
 async def test_nothing_listens_without_certificate() -> None:
     """Before the first certificate connections are refused at once, so that edits do not wait."""
     served = Served(made())
-    block = run(served.server, kopf_judges())
+    block = run(served.server, kopf_handler())
     entering = asyncio.create_task(block.__aenter__())
     await asyncio.sleep(0)
     with pytest.raises(ConnectionRefusedError):
@@ -296,7 +272,7 @@ async def test_runs_follow_one_another() -> None:
     served = Served(made())
     served.serving.load(served.pair)
     for _ in range(3):
-        async with run(served.server, kopf_judges()):
+        async with run(served.server, kopf_handler()):
             assert (await served.ask(review("{")))["allowed"] is False
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", served.listener.port)
@@ -307,14 +283,12 @@ async def test_lost_port_is_waited_for(monkeypatch: pytest.MonkeyPatch, caplog: 
     monkeypatch.setattr(server_module, "_RETRY_SECONDS", 0.01)
     served = Served(made())
     served.serving.load(served.pair)
-    async with run(served.server, kopf_judges()):
+    async with run(served.server, kopf_handler()):
         pass
     thief = socket.create_server(("127.0.0.1", served.listener.port))
-    block = run(served.server, kopf_judges())
+    block = run(served.server, kopf_handler())
     entering = asyncio.create_task(block.__aenter__())
-    async with asyncio.timeout(30):
-        while "cannot listen" not in caplog.text:  # noqa: ASYNC110 - the log has no event
-            await asyncio.sleep(0.005)
+    await until(lambda: "cannot listen" in caplog.text, "the port is waited for")
     thief.close()
     await entering
     assert (await served.ask(review("{")))["allowed"] is False
@@ -333,8 +307,8 @@ async def test_port_claimed_twice_is_waited_for(monkeypatch: pytest.MonkeyPatch)
         pytest.skip("this kernel lets nobody claim a port twice")
     for served in (first, second):
         served.serving.load(served.pair)
-    block = run(second.server, kopf_judges())
-    async with run(first.server, kopf_judges()):
+    block = run(second.server, kopf_handler())
+    async with run(first.server, kopf_handler()):
         entering = asyncio.create_task(block.__aenter__())
         assert (await first.ask(review("{")))["allowed"] is False
     await entering

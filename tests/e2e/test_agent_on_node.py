@@ -4,7 +4,6 @@ One cluster and one set of pods for the whole module. The kubelet's figures are 
 compares them, so that the minute between them is spent with the other tests.
 """
 
-import json
 import re
 import time
 from collections.abc import Iterator
@@ -129,31 +128,6 @@ def test_policy_edit_changes_model(node: AgentNode) -> None:
     assert _class(after)["evidence"]["samples"] >= _class(before)["evidence"]["samples"] > 0
     assert _class(after)["evidence"]["spanSeconds"] >= _class(before)["evidence"]["spanSeconds"] > 0
     assert node.restarts() == agent
-
-
-@pytest.mark.long
-def test_bad_model_is_named(node: AgentNode) -> None:
-    """A model that the agent does not have leaves the policy in force; condition and event name the field."""
-    node.configure(_policy(coldStartPeriodSeconds=10, model="nsigma-v2", parameters={"n": 4}))
-    wait(lambda: _policy_in_force(node).get("parameters") == {"n": 4}, seconds=120, what="n = 4 in force")
-    node.configure(_policy(coldStartPeriodSeconds=10, model="crystal-ball"))
-    told = wait(
-        lambda: [one["message"] for one in node.status()["conditions"] if "crystal-ball" in one["message"]],
-        seconds=120,
-        what="a condition that names the model",
-    )
-    assert "model" in told[0]
-    assert _prediction(node)["policy"] == {"model": "nsigma-v2", "parameters": {"n": 4}}
-    notes = wait(lambda: _notes(node, "crystal-ball"), seconds=120, what="an event that names it")
-    assert "model" in notes[0]
-    assert "nsigma-v2 stays in force" in notes[0]
-    node.configure(_policy(coldStartPeriodSeconds=10))
-    wait(lambda: "crystal-ball" not in json.dumps(node.status()["conditions"]), seconds=120, what="the end of it")
-
-
-def _notes(node: AgentNode, word: str) -> list[str]:
-    events = node.get("events", "-n", "default", "--field-selector", "involvedObject.kind=NodeMetric")["items"]
-    return [event["message"] for event in events if word in event["message"]]
 
 
 @dataclass(frozen=True)

@@ -106,11 +106,6 @@ class Teams:
         """Min and max that the extender goes by for a team; None where it knows of none."""
         return self.extender.bounds(self.namespace(team), self.resource)
 
-    def withdraw(self, team: str) -> None:
-        """Delete a team's quota, and wait until the extender knows."""
-        self.stage.cluster.api.request("DELETE", self.quota(team))
-        until(lambda: self.bounds(team) == (None, None), f"the extender knowing of no quota of {team}")
-
     def configure(self, **reclaim: object) -> None:
         """Start the extender again with other settings of `reclaim`."""
         path = self.stage.cluster.dir / f"{self.extender.name}-profile.yaml"

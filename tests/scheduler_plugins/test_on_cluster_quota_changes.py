@@ -60,59 +60,6 @@ def test_lowered_quota(teams: Teams) -> None:
     teams.lost("a-2")
 
 
-@pytest.mark.long
-def test_quota_comes_back(teams: Teams) -> None:
-    """Without its quota a team is neither limited nor counted; with it again, its pods of before count."""
-    teams.nodes(12)
-    teams.add("a", 4, 4)
-    teams.add("b", 6, 8)
-    teams.submit("a", "a-1", 4)
-    teams.reach(a=standing(4, "a-1"), b=standing(0))
-    teams.next_second()
-    teams.submit("a", "a-2", 2)
-    teams.told("a", "a-2", "FailedScheduling", "used 4", "max 4")
-    teams.reach(a=standing(4, "a-1", "a-2"), b=standing(0))
-
-    teams.withdraw("a")  # wakes the pod that it kept waiting
-    teams.reach(a=standing(6, "a-1 a-2"), b=standing(0))
-    teams.submit("b", "b-1", 4)
-    teams.reach(a=standing(6, "a-1 a-2"), b=standing(4, "b-1"))
-
-    teams.promise("a", 4, 4)
-    teams.submit("a", "a-3", 1)
-    teams.told("a", "a-3", "FailedScheduling", "used 6", "max 4")
-    teams.stay(a=standing(6, "a-1 a-2", "a-3"), b=standing(4, "b-1"))
-    assert teams.evicted() == []
-    teams.submit("b", "b-2", 2)  # 4 + 2 are within B's min: A's 6 are above its own
-    teams.stay(a=standing(4, "a-1", "a-3"), b=standing(6, "b-1 b-2"))
-    teams.lost("a-2")
-
-
-@pytest.mark.long
-def test_node_goes(teams: Teams) -> None:
-    """Room that is held on a node that goes is held no more: it is freed on another one, nobody is evicted twice."""
-    gone_later, stays = teams.nodes(2, 2)
-    teams.add("a", 0, 4)
-    teams.add("b", 4, 4)
-    teams.submit("a", "a-1", 2, nodeName=stays)
-    teams.reach(a=standing(2, "a-1"), b=standing(0))
-    teams.next_second()
-    teams.submit("a", "a-2", 2, nodeName=gone_later)
-    teams.reach(a=standing(4, "a-1 a-2"), b=standing(0))
-    teams.keep("a", "a-2")
-
-    teams.submit("b", "b-1", 2)
-    teams.stay(a=standing(4, "a-1"), b=standing(0, "", "b-1"))  # the victim does not end, and is charged until it has
-    teams.lost("a-2")
-
-    teams.remove(gone_later)
-    teams.finish("a", "a-2")  # as the garbage collector of pods does some time later
-    teams.free("a")
-    teams.stay(a=standing(0), b=standing(2, "b-1"))
-    assert teams.where("b") == [stays]
-    teams.lost("a-2", "a-1")
-
-
 def test_pod_is_resized(teams: Teams) -> None:
     """A pod resized in place is charged the larger of what it asks for and has; what it gave up wakes who waits."""
     teams.resource = "cpu"

@@ -159,38 +159,6 @@ def test_deleted_pod_wakes_another_namespace(extender: Extender, holder: Team, g
     assert metric(extender, "waiting_pods") == 1
 
 
-@pytest.mark.long
-def test_restart_and_deleted_quota(stage: Stage, extender: Extender, holder: Team) -> None:
-    """Pods that were refused before the extender was killed are bound once the quota is deleted."""
-    _run(holder, 2)
-    _wait(holder, extender, 2)
-    extender.kill()
-    extender.restart()
-    until(lambda: metric(extender, "waiting_pods") == 2, "the pods being known again")
-    stage.cluster.api.request("DELETE", holder.quota)
-    assert _by_us(holder, _woken(holder, 2, "the quota was deleted"))
-
-
-@pytest.mark.long
-def test_written_only_on_change(stage: Stage, holder: Team, guest: Team) -> None:
-    """While another quota's status is written again and again, that of a quota for which nothing changes is not."""
-    _run(holder, 1)
-    _used(stage, holder, 1)
-    _rebound(stage, guest, 1, 1)
-    _run(guest, 1)
-    _used(stage, guest, 1)
-    before = ""
-    for turn in range(4):
-        guest.delete("run-0")
-        _used(stage, guest, 0)
-        _run(guest, 1)
-        _used(stage, guest, 1)
-        found = stage.cluster.api.get(holder.quota)["metadata"]["resourceVersion"]
-        # What the change of the other's bounds says about this one is written by the end of the first turn.
-        before = before or found
-        assert found == before, turn
-
-
 def test_wrong_quotas_say_so(stage: Stage) -> None:
     """A second quota, too much guaranteed, min above max, max above a ResourceQuota: conditions and Events."""
     api, path = stage.cluster.api, f"{QUOTAS}/namespaces/{WRONG}/elasticquotas"

@@ -1,64 +1,27 @@
-"""What NodeMetrics say of Mid, and how often they come, on the real kube-scheduler."""
+"""How often NodeMetrics come, and what that means for estimates, on the real kube-scheduler."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.scheduler_plugins.extenders import load_aware, profile
+from tests.scheduler_plugins.extenders import profile
 from tests.scheduler_plugins.stage import Stage, Usage, among
 from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 
-SHIPPED, WITHOUT = "reports-shipped", "reports-without-mid"
+SHIPPED = "reports-shipped"
 HOT = "node(s) cpu usage exceed threshold"
-DEFICIT, EXPIRED = "node(s) Mid resources in deficit", "node(s) Mid prediction expired"
 
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """Two nodes of 32 cores that offer Mid resources; the shipped profile, and one that knows nothing of Mid."""
+    """Two nodes of 32 cores, and the shipped profile."""
     with Stage.open(cluster, "reports", 2) as stage:
-        offer = {"kubernetes.io/mid-cpu": "8000", "kubernetes.io/mid-memory": "16Gi"}
-        for node in stage.nodes:
-            status = {"capacity": offer, "allocatable": offer}
-            cluster.api.merge(f"/api/v1/nodes/{node}/status", {"status": status})
         stage.add(SHIPPED, profile())
-        stage.add(WITHOUT, profile(plugins=[load_aware()]))
         stage.wait()
         yield stage
-
-
-def status(*, deficit: bool, age: float = 0) -> Mapping[str, Any]:
-    """Status of a node whose Mid pods requested more than may be published, or not, predicted so many seconds ago."""
-    time = (datetime.now(UTC) - timedelta(seconds=age)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    condition = {"type": "MidDeficit", "status": "True" if deficit else "False", "reason": "Test", "message": ""}
-    return {"conditions": [{**condition, "lastTransitionTime": time}], "prediction": {"time": time}}
-
-
-@pytest.mark.parametrize(("deficit", "age", "reason"), [(True, 0, DEFICIT), (False, 1200, EXPIRED)])
-def test_mid_pod_is_refused(stage: Stage, deficit: bool, age: float, reason: str) -> None:  # noqa: FBT001 - a parameter
-    """A Mid pod is refused on a node in deficit or with a stale prediction, with the reason in its event.
-
-    Without the plugin it goes there; a Prod pod may go there; the Mid pod goes there once the reason is gone.
-    """
-    stage.clear()
-    node = stage.nodes[0]
-    stage.report(dict.fromkeys(stage.nodes, Usage()), status=status(deficit=deficit, age=age))
-    stage.seen()
-    amounts, here = {"kubernetes.io/mid-cpu": "1000", "kubernetes.io/mid-memory": "1Gi"}, among(node)
-    mid, careless = (
-        stage.pod(name, scheduler, requests=amounts, limits=amounts, affinity=here)
-        for name, scheduler in (("mid", SHIPPED), ("careless", WITHOUT))
-    )
-    stage.create(mid)
-    stage.refused("mid", reason)
-    assert stage.place(careless, stage.pod("prod", SHIPPED, affinity=here)) == [node, node]
-    stage.report({node: Usage()}, status=status(deficit=False))
-    stage.seen()
-    assert stage.placed("mid") == [node]
 
 
 def test_estimates_bridge_interval(stage: Stage) -> None:

@@ -17,7 +17,6 @@ from tools.devcluster import Cluster
 pytestmark = pytest.mark.cluster
 
 HOLD: Final = "headroom.sh/reclaim-hold"
-SHORT: Final = {"holdSeconds": 5, "backOffSeconds": 1, "longestBackOffSeconds": 5}
 QUICK: Final = {"terminationGracePeriodSeconds": 0}
 
 
@@ -139,32 +138,6 @@ def test_deleted_pod_frees_its_room(teams: Teams) -> None:
     teams.reach(borrower=standing(2, "b-2"), lender=standing(0))
 
 
-@pytest.mark.long
-def test_stubborn_victim(teams: Teams) -> None:
-    """A hold whose victim never ends expires, and its pod goes elsewhere; nobody is evicted twice."""
-    teams.configure(**SHORT)
-    stubborn, other = teams.nodes(2, 2)
-    teams.deploy("borrower", "other", 1, 2, nodeSelector={"kubernetes.io/hostname": other}, **QUICK)
-    teams.reach(borrower=standing(2, "other-1"))
-    protection = protect(teams, "borrower", "other")
-    teams.promise("borrower", 2, 4)
-    teams.submit("borrower", "stubborn", 2, nodeSelector={"kubernetes.io/hostname": stubborn}, **QUICK)
-    teams.reach(borrower=standing(4, "other-1 stubborn"))
-    teams.keep("borrower", "stubborn")
-    teams.submit("lender", "owner", 2)
-    teams.lost("stubborn")
-    teams.told("lender", "owner", "ReclaimExpired", stubborn)
-    teams.rest()
-    teams.lost("stubborn")
-    teams.configure(**{**SHORT, "holdSeconds": 120})  # a busy machine may need longer than the first hold lasted
-    teams.stage.cluster.api.request("DELETE", protection)
-    until(lambda: teams.where("lender") == [other], "the pod being bound")
-    until(lambda: len(teams.evicted()) == 2, lambda: f"2 evicted: {teams.evicted()}")
-    assert hold(teams, "lender", "owner")["attempt"] == 2
-    teams.free("borrower")
-    teams.configure()
-
-
 def left_behind(teams: Teams, name: str, *victims: str) -> None:
     """What a leader leaves that dies between its two steps: a hold, and everybody is there still."""
     content = Hold(teams.stage.nodes[-1], time.time() + 60, victims)
@@ -191,25 +164,6 @@ def test_hold_is_taken_over(teams: Teams) -> None:
     until(lambda: sorted(teams.evicted()) == ["b-2", "b-3"], lambda: f"evicted: {teams.evicted()}")
 
 
-@pytest.mark.long
-def test_wrong_hold_is_withdrawn(teams: Teams) -> None:
-    """A hold that the rules do not bear out evicts nobody of those whom it names; one by hand counts for nothing."""
-    teams.nodes(3)
-    teams.promise("borrower", 1, 4)
-    for count, name in enumerate(("b-old", "b-1", "b-2"), 1):
-        teams.submit("borrower", name, 1, **QUICK)
-        teams.reach(borrower=standing(count, " ".join(("b-old", "b-1", "b-2")[:count])))
-        teams.next_second()
-    teams.extender.kill()
-    teams.submit("lender", "owner", 2)
-    teams.told("lender", "owner", "FailedScheduling", "Insufficient")
-    left_behind(teams, "owner", uid(teams, "borrower", "b-old"))
-    teams.extender.restart()
-    teams.reach(borrower=standing(1, "b-old"), lender=standing(2, "owner"))
-    until(lambda: sorted(teams.evicted()) == ["b-1", "b-2"], lambda: f"evicted: {teams.evicted()}")
-    assert metric(teams.extender, "reclaim_decisions_total") >= 2  # it was withdrawn, and decided anew
-
-
 def test_hand_made_hold_is_none(teams: Teams) -> None:
     """Whoever may create pods may write the annotation: without the condition in the status no room is held."""
     teams.nodes(2)
@@ -221,19 +175,3 @@ def test_hand_made_hold_is_none(teams: Teams) -> None:
     teams.submit("lender", "owner", 2)
     teams.reach(lender=standing(2, "owner"))
     assert metric(teams.extender, "reclaim_holds") == 0
-
-
-@pytest.mark.long
-def test_rehearsal_evicts_nobody(teams: Teams) -> None:
-    """With `dryRun` it is told who would be evicted, with the numbers, and nobody is."""
-    teams.configure(dryRun=True)
-    teams.nodes(2)
-    teams.submit("borrower", "b-1", 2, **QUICK)
-    teams.reach(borrower=standing(2, "b-1"))
-    teams.submit("lender", "owner", 2)
-    numbers = "uses 2 of min 0", "needs 2 of its min 2"
-    teams.told("lender", "owner", "ReclaimDryRun", "Would evict 1 pod", "b-1", *numbers)
-    teams.stay(borrower=standing(2, "b-1"), lender=standing(0, "", "owner"))
-    assert teams.evicted() == []
-    assert hold(teams, "lender", "owner") == {}
-    teams.configure()

@@ -1,43 +1,40 @@
-"""A manager that knows a cluster: made of nodes, reports and pods, with a history, and without any API server."""
+"""A manager that knows a cluster, without any API server, and what its page answers without any socket."""
 
+import asyncio
+import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from crds import names
+from headroom.runtime.http.pages import Reply, Request, answer
 from manager.config.in_force import at_start
 from manager.context import Context
 from manager.inputs import PodInputs
 from manager.metrics import ManagerMetrics
 from manager.mid.node_filter import NodeFilter
 from manager.settings import Settings
+from manager.web.application import Application
+from manager.web.explanation import NodeMetrics, NotRead
 from manager.web.recorder import Recorder
 from tests.support.objects import NOW, Json, at, mid_pod, node, pod, resources
 
 CONFIG = '{"enable": true, "nodeConfigs": []}'
 
 
+def _condition(kind: str, holds: bool, reason: str, message: str) -> Json:  # noqa: FBT001 - its status
+    return {"type": kind, "status": str(holds), "reason": reason, "message": message, "lastTransitionTime": at(-600)}
+
+
 def prediction_ready(*, ready: bool, reason: str = "", message: str = "") -> Json:
     """The agent's condition."""
-    kind = names.CONDITION_PREDICTION_READY
-    said = reason or ("Ready" if ready else "WarmingUp")
-    return {
-        "type": kind,
-        "status": str(ready),
-        "reason": said,
-        "message": message or "2 pods are predicted from history.",
-        "lastTransitionTime": at(-600),
-    }
+    reason, message = reason or ("Ready" if ready else "WarmingUp"), message or "2 pods are predicted from history."
+    return _condition(names.CONDITION_PREDICTION_READY, ready, reason, message)
 
 
 def published(reason: str = "Published") -> Json:
     """The manager's condition."""
-    return {
-        "type": names.CONDITION_MID_PUBLISHED,
-        "status": str(reason == "Published"),
-        "reason": reason,
-        "message": "…",
-        "lastTransitionTime": at(-600),
-    }
+    return _condition(names.CONDITION_MID_PUBLISHED, reason == "Published", reason, "…")
 
 
 def metric(
@@ -133,3 +130,53 @@ def typical(**more: Any) -> World:  # noqa: ANN401 - settings of a World
     world.put(the_node, metric(now=world.now), *prod, mid_pod("batch"))
     world.look()
     return world
+
+
+class Stored(NodeMetrics):
+    """NodeMetrics that are there, instead of those of an API server."""
+
+    def __init__(self, *metrics: Json, problem: str = "") -> None:
+        super().__init__()
+        self._stored = {metric["metadata"]["name"]: metric for metric in metrics}
+        self._problem = problem
+
+    def read(self, name: str) -> Json | None:
+        """The NodeMetric of a node."""
+        if self._problem:
+            raise NotRead(self._problem)
+        return self._stored.get(name)
+
+
+class Answered(NamedTuple):
+    """An answer."""
+
+    status: int
+    headers: dict[str, str]
+    body: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401
+        """Its content as data."""
+        return json.loads(self.body)
+
+
+def ask(
+    world: World,
+    url: str,
+    metrics: NodeMetrics | None = None,
+    *,
+    method: str = "GET",
+    host: str = "localhost:8081",
+    local: bool = True,
+) -> Answered:
+    """Ask the page."""
+    path, _, query = url.partition("?")
+    application = Application(world.context, metrics or Stored(), local=local)
+
+    async def reply() -> Reply:
+        made = answer(application.pages(), Request(method, path, dict(parse_qsl(query)), host=host))
+        assert not isinstance(made, Reply)
+        return await made
+
+    found = asyncio.run(reply())
+    return Answered(found.status, {"Content-Type": found.content_type, **found.headers}, found.body.decode())

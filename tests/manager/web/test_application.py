@@ -2,6 +2,7 @@
 
 import html.parser
 import json
+import re
 
 import pytest
 
@@ -10,10 +11,13 @@ from manager.mid.explanation.document import as_json
 from manager.mid.explanation.findings import findings
 from manager.web import explanation
 from manager.web.application import HEADERS
-from tests.manager.web.made_cluster import World, metric, prediction_ready, published, typical
-from tests.manager.web.served import Stored, ask
-from tests.support.objects import mid_pod, node
+from manager.web.plot import LINES
+from manager.web.state import State
+from tests.architecture.sources import ROOT
+from tests.manager.web.made_cluster import Stored, World, ask, metric, prediction_ready, published, typical
+from tests.support.objects import Json, mid_pod, node
 
+PAGE = (ROOT / "docs/ui.md").read_text(encoding="utf-8")
 EVIL = "<script>alert(1)</script>"
 
 
@@ -45,26 +49,17 @@ class _Parsed(html.parser.HTMLParser):
         return [attributes for name, attributes in self.found if name == tag]
 
 
-def test_only_reading_is_answered() -> None:
-    """GET and HEAD are answered, everything else is refused."""
+def text_of(world: World, url: str, *metrics: Json, problem: str = "") -> str:
+    """The text of a page."""
+    return _Parsed(ask(world, url, Stored(*metrics, problem=problem)).body).text
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_only_reading_is_answered(method: str) -> None:
     world = typical()
-    assert ask(world, "/ui").status == 200
     assert ask(world, "/ui", method="HEAD").status == 200
-    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
-        refused = ask(world, "/ui", method=method)
-        assert (refused.status, refused.headers["Allow"]) == (405, "GET, HEAD")
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["/ui", "/ui/nodes/n1", "/ui/nodes/none", "/ui/api/overview", "/ui/static/page.js", "/ui/static/none", "/", "/x"],
-)
-def test_every_answer_is_guarded(url: str) -> None:
-    """Each answer, also an error, forbids foreign content, guessing of types, frames and caches."""
-    headers = ask(typical(), url).headers
-    assert dict(HEADERS).items() <= headers.items()
-    assert "default-src 'self'" in headers["Content-Security-Policy"]
-    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    refused = ask(world, "/ui", method=method)
+    assert (refused.status, refused.headers["Allow"]) == (405, "GET, HEAD")
 
 
 @pytest.mark.parametrize(
@@ -81,6 +76,7 @@ def test_only_loopback_names_are_served(host: str, status: int) -> None:
     ("url", "status"),
     [
         ("/", 302),
+        ("/ui", 200),
         ("/ui/", 302),
         ("/ui/nodes/n1", 200),
         ("/ui/nodes/n2", 404),
@@ -97,9 +93,13 @@ def test_only_loopback_names_are_served(host: str, status: int) -> None:
         ("/ui?page=99999999999999&sort=none&state=none&range=none&prediction=x", 200),
     ],
 )
-def test_paths(url: str, status: int) -> None:
-    """Each path has its answer, and what does not exist says so."""
-    assert ask(typical(), url).status == status
+def test_every_answer_is_guarded(url: str, status: int) -> None:
+    """Each answer, also an error, forbids foreign content, guessing of types, frames and caches."""
+    answer = ask(typical(), url)
+    assert answer.status == status
+    assert dict(HEADERS).items() <= answer.headers.items()
+    assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize("url", ["/ui", "/ui/nodes/n1", "/ui?state=selling&sort=cpu&range=24h", "/ui/nodes/none"])
@@ -142,74 +142,60 @@ def test_the_page_explains_as_the_command_does() -> None:
     world, found = typical(), metric()
     explained = explanation.of_node(world.context, Stored(found), "n1")
     assert explained is not None
-    text = _Parsed(ask(world, "/ui/nodes/n1", Stored(found)).body).text
-    sentences = findings(explained[0])
+    text, sentences = text_of(world, "/ui/nodes/n1", found), findings(explained[0])
     assert sentences
     assert all(sentence in text for sentence in sentences)
     data = ask(world, "/ui/api/nodes/n1/explain", Stored(found)).json
     assert data == as_json(explained[0])
     assert {term["name"] for term in data["terms"]} >= {"reserved", "unused", "mid"}
     assert all(term["name"] in text for term in data["terms"])
-    assert data["calculated"] == {"cpuMilli": 4000, "memoryBytes": 10 * 2**30}
-
-
-def test_the_page_goes_on_without_the_api_server() -> None:
-    """While the NodeMetric cannot be read, the plots stay and the page says what is missing."""
-    text = _Parsed(ask(typical(), "/ui/nodes/n1", Stored(problem="it is away")).body).text
-    assert "The NodeMetric could not be read now (it is away)" in text
-    assert "6 cores of 16 cores" in text
-
-
-def test_one_node_is_not_nodes() -> None:
-    """The list says how many nodes there are, in the number that one has."""
-    assert "<caption>Nodes: 1 node</caption>" in ask(typical(), "/ui").body
 
 
 def test_numbers_for_programs() -> None:
     """The API has the same numbers with units in the names, and lines over time."""
     world = typical()
-    overview = ask(world, "/ui/api/overview").json
+    overview, (node,) = ask(world, "/ui/api/overview").json, ask(world, "/ui/api/nodes").json["nodes"]
     assert overview["sums"]["used"] == {"cpuMilli": 6000, "memoryBytes": 24 * 2**30}
-    assert overview["sums"]["usedByProd"]["cpuMilli"] == 4000
-    assert overview["states"] == {"selling": 1}
-    listed = ask(world, "/ui/api/nodes").json
-    assert [each["node"] for each in listed["nodes"]] == ["n1"]
-    assert listed["nodes"][0] == ask(world, "/ui/api/nodes/n1").json
-    assert listed["nodes"][0]["offered"] == {"cpuMilli": 4000, "memoryBytes": 10 * 2**30}
+    assert (overview["sums"]["usedByProd"]["cpuMilli"], overview["states"]) == (4000, {"selling": 1})
+    assert node == ask(world, "/ui/api/nodes/n1").json
+    assert (node["node"], node["offered"]) == ("n1", {"cpuMilli": 4000, "memoryBytes": 10 * 2**30})
     for url in ("/ui/api/history?range=24h", "/ui/api/nodes/n1/history"):
         lines = ask(world, url).json
-        assert lines["cpuCores"]["peak"][-1] == 5.0
-        assert lines["memoryGiB"]["requested"][-1] == 30.0
+        assert (lines["cpuCores"]["peak"][-1], lines["memoryGiB"]["requested"][-1]) == (5.0, 30.0)
         assert len(lines["times"]) == len(lines["cpuCores"]["used"])
 
 
-def test_an_empty_cluster_says_so() -> None:
-    """Without nodes there is a sentence instead of empty tables, and before they were listed another one."""
-    world = World()
-    assert "This cluster has no nodes" in ask(world, "/ui").body
-    world.context.progress.nodes_listed = False
-    body = ask(world, "/ui").body
-    assert "has just started" in body
-    assert "Nodes have not been listed yet" in body
+def test_plots_carry_their_numbers() -> None:
+    """What the script shows under the pointer stands in the page, and the picture has its last numbers as text."""
+    page = _Parsed(ask(typical(), "/ui/nodes/n1", Stored(metric())).body)
+    cpu, memory = (json.loads(str(each["data-values"])) for each in page.named("figure"))
+    assert (cpu["peak"][-1], memory["offered"][-1]) == (5.0, 10.0)
+    labels = [str(each.get("aria-label")) for each in page.named("svg")]
+    (label,) = [each for each in labels if "CPU of node n1" in each]
+    assert "Predicted peak of Prod 5 cores" in label
+    assert "Used by all 6 cores" in label
 
 
-def test_a_fresh_installation_says_what_to_do() -> None:
-    """While colocation is disabled the page says so, and which command changes that."""
-    world = World()
-    world.put(node("n1"), metric(conditions=(prediction_ready(ready=False), published("ColocationDisabled"))))
-    world.look()
-    text = _Parsed(ask(world, "/ui").body).text
-    assert "Colocation is disabled" in text
-    assert "kubectl -n headroom-system edit configmap slo-controller-config" in text
-    assert "Colocation is disabled, so" not in _Parsed(ask(typical(), "/ui").body).text
-
-
-def test_faults_of_the_config_are_told() -> None:
-    """A config that cannot be used stands on every page, with the first fault."""
+def test_states_of_an_installation() -> None:
+    """What to do first stands on the page: no nodes yet, colocation disabled, an API server away, a bad config."""
+    empty = World()
+    assert "This cluster has no nodes" in text_of(empty, "/ui")
+    empty.context.progress.nodes_listed = False
+    assert "has just started" in text_of(empty, "/ui")
+    assert "Nodes have not been listed yet" in text_of(empty, "/ui")
+    fresh = World()
+    fresh.put(node("n1"), metric(conditions=(prediction_ready(ready=False), published("ColocationDisabled"))))
+    fresh.look()
+    assert "Colocation is disabled, so" in text_of(fresh, "/ui")
+    assert "kubectl -n headroom-system edit configmap slo-controller-config" in text_of(fresh, "/ui")
     world = typical()
+    assert "Colocation is disabled, so" not in text_of(world, "/ui")
+    assert "<caption>Nodes: 1 node</caption>" in ask(world, "/ui").body
+    away = text_of(world, "/ui/nodes/n1", problem="it is away")
+    assert "The NodeMetric could not be read now (it is away)" in away
+    assert "6 cores of 16 cores" in away
     world.context.in_force = after_change(world.context.in_force, '{"enable": "maybe"}', present=True)
-    for url in ("/ui", "/ui/nodes/n1"):
-        assert "The colocation config cannot be used" in _Parsed(ask(world, url).body).text
+    assert all("The colocation config cannot be used" in text_of(world, url) for url in ("/ui", "/ui/nodes/n1"))
 
 
 def test_a_fault_of_ours_is_one_answer(caplog: pytest.LogCaptureFixture) -> None:
@@ -223,14 +209,14 @@ def test_a_fault_of_ours_is_one_answer(caplog: pytest.LogCaptureFixture) -> None
     assert ask(world, "/ui").status == 200
 
 
-def test_plots_carry_their_numbers() -> None:
-    """What the script shows under the pointer stands in the page, and the picture says its last numbers in words."""
-    page = _Parsed(ask(typical(), "/ui/nodes/n1", Stored(metric())).body)
-    cpu, memory = page.named("figure")
-    assert json.loads(str(cpu["data-values"]))["peak"][-1] == 5.0
-    assert json.loads(str(memory["data-values"]))["offered"][-1] == 10.0
-    label = next(
-        str(each["aria-label"]) for each in page.named("svg") if "CPU of node n1" in str(each.get("aria-label"))
+def test_the_page_is_documented() -> None:
+    """docs/ui.md has each state, the most urgent first as in lists, each line of a plot and each path for programs."""
+    states, lines = (
+        re.findall(r"^\| ([^|]+) \|", PAGE.partition(title)[2].partition("\n\n")[0], flags=re.MULTILINE)
+        for title in ("| state | meaning |\n", "| line | what it is |\n")
     )
-    assert "Predicted peak of Prod 5 cores" in label
-    assert "Used by all 6 cores" in label
+    assert [each.strip("` ") for each in states] == [state.value for state in State]
+    assert {name.strip() for row in lines for name in row.split(",")} - {"---"} == {line.name for line in LINES}
+    paths = re.findall(r"^(/ui/api/\S+)", PAGE, flags=re.MULTILINE)
+    answers = [ask(typical(), path.replace("NAME", "n1")) for path in paths]
+    assert [(answer.status, bool(answer.json)) for answer in answers] == [(200, True)] * 6

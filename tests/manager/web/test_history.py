@@ -15,66 +15,61 @@ def _point(used: float, **others: float) -> Floats:
     return point
 
 
-def test_a_minute_keeps_the_last() -> None:
-    """Of the looks of one minute the last counts, and the next minute is another point."""
+def history_of(*points: tuple[str, float, float]) -> History:
+    """Nodes, seconds and how much is used then."""
     history = History()
-    for second, used in ((0, 1.0), (30, 2.0), (60, 3.0)):
-        history.put("n1", _point(used), NOW + second)
-    plot = history.plot("n1", "2h", NOW + 60)
+    for name, second, used in points:
+        history.put(name, _point(used), NOW + second)
+    return history
+
+
+def test_a_minute_keeps_the_last() -> None:
+    """The next minute is another point."""
+    plot = history_of(("n1", 0, 1.0), ("n1", 30, 2.0), ("n1", 60, 3.0)).plot("n1", "2h", NOW + 60)
     assert plot.of(Series.USED, "cpu")[-2:].tolist() == [2.0, 3.0]
     assert plot.times[-1] == NOW + 60
     assert np.isnan(plot.of(Series.USED, "memory")).all()
 
 
 def test_ten_minutes_keep_the_largest() -> None:
-    """A point of ten minutes has the largest that was measured, so that no peak is lost, and the last of the rest."""
+    """The largest that was measured, so that no peak is lost, and the last of the rest."""
     history = History()
     for minute, used, offered in ((0, 1.0, 7.0), (4, 5.0, 3.0), (9, 2.0, 4.0)):
         history.put("n1", _point(used, OFFERED=offered), NOW + 60 * minute)
     plot = history.plot("n1", "24h", NOW + 540)
-    assert plot.of(Series.USED, "cpu")[-1] == 5.0
-    assert plot.of(Series.OFFERED, "cpu")[-1] == 4.0
+    assert [plot.of(series, "cpu")[-1] for series in (Series.USED, Series.OFFERED)] == [5.0, 4.0]
 
 
 @pytest.mark.parametrize("length", RINGS)
 def test_old_points_go(length: str) -> None:
     """What is older than a ring is not seen again, also when nothing was written for longer than that."""
-    history, ring = History(), RINGS[length]
-    history.put("n1", _point(1.0), NOW)
+    history, ring = history_of(("n1", 0, 1.0)), RINGS[length]
     assert history.plot("n1", length, NOW + ring.seconds - ring.step_seconds).of(Series.USED, "cpu")[0] == 1.0
-    assert np.isnan(history.plot("n1", length, NOW + ring.seconds).values).all()
-    history.put("n2", _point(2.0), NOW + ring.seconds)  # of another node: the column is used again
-    assert np.isnan(history.plot("n1", length, NOW + ring.seconds).values).all()
+    for _ in range(2):
+        assert np.isnan(history.plot("n1", length, NOW + ring.seconds).values).all()
+        history.put("n2", _point(2.0), NOW + ring.seconds)  # of another node: the column is used again
     assert len(history.plot("n1", length, NOW).times) == ring.points
 
 
 def test_a_clock_set_back_hides_nothing() -> None:
-    """After a clock was set back, what is written then is seen, and what lies in the future is not."""
-    history = History()
-    history.put("n1", _point(1.0), NOW + 3600)
-    history.put("n1", _point(2.0), NOW)
-    seen = history.plot("n1", "2h", NOW).of(Series.USED, "cpu")
-    assert seen[-1] == 2.0
-    assert np.nansum(seen) == 2.0
+    """What is written then is seen, and what lies in the future is not."""
+    seen = history_of(("n1", 3600, 1.0), ("n1", 0, 2.0)).plot("n1", "2h", NOW).of(Series.USED, "cpu")
+    assert (float(seen[-1]), float(np.nansum(seen))) == (2.0, 2.0)
 
 
 def test_a_node_that_is_gone_is_forgotten() -> None:
     """Its place is given to another node, which does not inherit its past."""
-    history = History()
-    history.put("gone", _point(1.0), NOW)
-    history.put("stays", _point(2.0), NOW)
+    history = history_of(("gone", 0, 1.0), ("stays", 0, 2.0))
     history.keep({"stays"})
     history.put("new", _point(3.0), NOW + 60)
     assert "gone" not in history
-    assert np.isnan(history.plot("gone", "2h", NOW + 60).values).all()
-    assert np.nansum(history.plot("new", "2h", NOW + 60).values) == 3.0
-    assert np.nansum(history.plot("stays", "2h", NOW + 60).values) == 2.0
+    sums = [np.nansum(history.plot(name, "2h", NOW + 60).values) for name in ("gone", "stays", "new")]
+    assert sums == [0.0, 2.0, 3.0]
 
 
 def test_memory_is_bounded() -> None:
     """5,000 nodes take less than 50 MiB, however long they are watched: memory is taken for 256 of them at a time."""
-    empty, history = History().nbytes, History()
-    history.put("n1", _point(1.0), NOW)
+    empty, history = History().nbytes, history_of(("n1", 0, 1.0))
     before = history.nbytes
     assert empty + (before - empty) * -(-5000 // 256) < 50 * 2**20
     for hour in range(100):

@@ -1,4 +1,4 @@
-"""Lines, axes and words of plots."""
+"""Lines, axes and texts of plots."""
 
 import html
 import json
@@ -66,24 +66,16 @@ def test_young_plots_are_zoomed(known: int, shown: int) -> None:
 
 
 def test_axes_say_how_long_ago() -> None:
-    """The time axis speaks of minutes, then of hours."""
-    assert [plots._ago(minutes) for minutes in (0, 3, 90, 120, 360, 1430)] == [
-        "now",
-        "3 min",
-        "90 min",
-        "120 min",
-        "6 h",
-        "23.8 h",
-    ]
+    """In minutes, then in hours."""
+    texts = {0: "now", 3: "3 min", 90: "90 min", 120: "120 min", 360: "6 h", 1430: "23.8 h"}
+    assert {minutes: plots._ago(minutes) for minutes in texts} == texts
 
 
 def test_bars_stay_inside() -> None:
     """A bar whose numbers exceed what is allocatable ends at its end; without that there is no bar."""
     numbers = {Series.ALLOCATABLE: 4.0, Series.USED: 9.0, Series.PEAK: 8.0, Series.OFFERED: 1.0}
     bar = plots.bullet("cpu", lambda series, _: numbers.get(series), "all")
-    assert bar is not None
-    widths = [float(each) for each in re.findall(r' width="([\d.]+)"', bar)]
-    assert max(widths) == 100.0
+    assert max(float(each) for each in re.findall(r' width="([\d.]+)"', str(bar))) == 100.0
     assert plots.bullet("cpu", lambda *_: None, "none") is None
 
 

@@ -40,22 +40,11 @@ def _get(port: int, path: str) -> int:
 
 
 def test_it_listens() -> None:
-    """The page has a listener of its own, which ends when it is told to."""
+    """On an address of its own, until it is told to end; answers tell neither Python's version nor the library's."""
     server = UiServer("127.0.0.1:0", typical().context)
     server.start()
     try:
         assert [_get(server.port, path) for path in ("/ui", "/ui/static/page.js", "/metrics")] == [200, 200, 404]
-    finally:
-        server.stop()
-    with pytest.raises(OSError, match="refused"):
-        _get(server.port, "/ui")
-
-
-def test_it_names_no_versions() -> None:
-    """Answers tell neither Python's version nor the library's."""
-    server = UiServer("127.0.0.1:0", typical().context)
-    server.start()
-    try:
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
             connection.sendall(b"GET /ui HTTP/1.0\r\n\r\n")
             head = connection.makefile("rb").read().partition(b"\r\n\r\n")[0]
@@ -64,10 +53,11 @@ def test_it_names_no_versions() -> None:
     assert head.startswith(b"HTTP/1.")
     assert b"Python" not in head
     assert b"\r\nServer:" not in head
+    with pytest.raises(OSError, match="refused"):
+        _get(server.port, "/ui")
 
 
-def test_one_that_never_started_is_closed() -> None:
-    """A manager that could not start gives the port back."""
+def test_one_that_never_started_gives_the_port_back() -> None:
     first = UiServer("127.0.0.1:0", typical().context)
     first.stop()
     UiServer(f"127.0.0.1:{first.port}", typical().context).stop()
@@ -77,13 +67,13 @@ def test_one_that_never_started_is_closed() -> None:
     ("address", "loopback"),
     [("127.0.0.1:1", True), ("localhost:1", True), ("[::1]:1", True), (":1", False), ("0.0.0.0:1", False)],
 )
-def test_loopback_is_known(address: str, loopback: bool) -> None:  # noqa: FBT001
+def test_loopback_is_known(address: str, loopback: bool) -> None:  # noqa: FBT001 - a row
     """Whether other machines can reach an address decides which names are served."""
     assert is_loopback(address) is loopback
 
 
-def test_flag_has_its_own_words() -> None:
-    """There is no page unless it is asked for, and a wrong address names the flag."""
+def test_wrong_address_names_the_flag() -> None:
+    """There is no page unless it is asked for."""
     assert load([]).ui_listen == ""
     assert load(["--ui-listen=127.0.0.1:8081"]).ui_listen == "127.0.0.1:8081"
     with pytest.raises(ListenError, match="--ui-listen 'nowhere'"):
@@ -102,22 +92,25 @@ async def test_node_metrics_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [ApiError(403, "Forbidden", "may not"), ApiUnavailable("away"), RuntimeError("Session is closed")]
+    ("error", "why"),
+    [
+        (ApiError(403, "Forbidden", "may not"), "may not"),
+        (ApiUnavailable("away"), "away"),
+        (RuntimeError("Session is closed"), "the API server does not answer"),
+    ],
 )
-async def test_failures_are_one_sentence(error: Exception) -> None:
-    """Whatever keeps the NodeMetric from being read is told as such."""
+async def test_failures_are_one_sentence(error: Exception, why: str) -> None:
     metrics = NodeMetrics()
     metrics.attach(_Api(error), asyncio.get_running_loop())
-    with pytest.raises(NotRead):
+    with pytest.raises(NotRead, match=why):
         await asyncio.to_thread(metrics.read, "n1")
 
 
-def test_no_session_is_told() -> None:
-    """Before there is a session, and after its loop ended, nothing hangs."""
-    metrics = NodeMetrics()
+def test_without_a_session_nothing_hangs() -> None:
+    """Before there is one, and after its loop ended."""
+    metrics, loop = NodeMetrics(), asyncio.new_event_loop()
     with pytest.raises(NotRead, match="no session"):
         metrics.read("n1")
-    loop = asyncio.new_event_loop()
     loop.close()
     metrics.attach(_Api({}), loop)
     with pytest.raises(NotRead, match="no session"):

@@ -188,7 +188,7 @@ class UnschedulablePods:
                 self._recover(json_pod)
         elif (json_pod.get("spec") or {}).get("nodeName"):
             self.forget(entry, placed=True)
-        elif _retried(json_pod) not in ("", entry.retried):
+        elif _retried(json_pod) > entry.retried:  # an older one is there where a patch of ours has failed
             self.forget(entry)
         elif (pod := self._cache.read(json_pod)).alike != entry.group.pod.alike:  # plugins see something else in it
             self._put(pod, json_pod, entry.group.nodes)

@@ -16,7 +16,7 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from tests.scheduler_plugins.objects import Json
 from tests.scheduler_plugins.objects import pod as made_pod
-from tests.scheduler_plugins.requeue.site import HOT, Site, made
+from tests.scheduler_plugins.requeue.site import HOT, Site, made, overloaded
 
 RETRY = names.ANNOTATION_SCHEDULING_RETRY
 QUOTE = f"0/2 nodes are available: 1 {HOT}, 1 node(s) didn't match Pod's node affinity/selector. preemption: ..."
@@ -76,6 +76,19 @@ async def test_other_replica_takes_over() -> None:
     ours = site.api.patches[0][1]["metadata"]["annotations"][RETRY]
     site.unschedulable.put_pod(_watched("p", retry=ours))
     site.unschedulable.put_pod(_watched("q", retry="2030-01-01T00:00:00Z"))
+    assert _names(site) == {"p"}
+
+
+async def test_failed_patch_is_no_take_over() -> None:
+    """Where a patch of ours fails the pod keeps its earlier annotation, which is no patch of another replica."""
+    site = Site()
+    site.room(a=0)
+    item = _watched("p", retry="2020-01-01T00:00:00.000000Z")
+    assert not site.ask(item)
+    site.room(a=9000)
+    site.api.failures["/p"] = overloaded()
+    assert await site.reconcile() == []
+    site.unschedulable.put_pod(item)
     assert _names(site) == {"p"}
 
 

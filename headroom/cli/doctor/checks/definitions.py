@@ -128,5 +128,8 @@ def missing(wanted: Json, found: Json, path: str = "") -> Iterator[str]:
     if isinstance(wanted.get("items"), Mapping):
         yield from missing(wanted["items"], found.get("items") or {}, f"{path}[]")
     extra, known = wanted.get("additionalProperties"), found.get("additionalProperties")
-    if isinstance(extra, Mapping) and isinstance(known, Mapping):
-        yield from missing(extra, known, f"{path}.*")
+    if isinstance(extra, Mapping) and known is not True:
+        if isinstance(known, Mapping):
+            yield from missing(extra, known, f"{path}.*")
+        else:
+            yield f"{path}.*"

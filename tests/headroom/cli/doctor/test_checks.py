@@ -128,6 +128,8 @@ def test_missing_fields() -> None:
     assert list(missing(wanted, found_there)) == ["a.c", "l[].x", "m.*.y"]
     assert list(missing(wanted, {"x-kubernetes-preserve-unknown-fields": True})) == []
     assert list(missing(wanted, wanted)) == []
+    assert list(missing(wanted, {"properties": {**wanted["properties"], "m": {}}})) == ["m.*"]
+    assert list(missing(wanted, {"properties": {**wanted["properties"], "m": {"additionalProperties": True}}})) == []
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ class Series(IntEnum):
     PEAK = 2  # predicted peak of Prod pods and system, margin included
     USED_BY_PROD = 3  # measured: Prod pods and system, which is what the prediction is about
     USED = 4  # measured: the whole node
-    OFFERED = 5  # Mid resources that the Node publishes
-    BOUGHT = 6  # what bound Mid pods request of them
+    PUBLISHED = 5  # Mid resources that the Node publishes
+    ALLOCATED = 6  # what bound Mid pods request of them
 
     @property
     def json_name(self) -> str:

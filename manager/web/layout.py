@@ -67,7 +67,9 @@ def alert(kind: str, *words: Child) -> Html:
 
 def badge(state: State) -> Html:
     """A state, coloured by how urgent it is; the word says it, too."""
-    kind = "bad" if state in TROUBLE else "wait" if state in WAITING else "good" if state is State.SELLING else "calm"
+    kind = (
+        "bad" if state in TROUBLE else "wait" if state in WAITING else "good" if state is State.PUBLISHING else "calm"
+    )
     return tag("span", state.value, class_=f"badge {kind}")
 
 
@@ -83,7 +85,7 @@ def tiles(number: Number, show: Callable[[str, float | None, float | None], str]
             number(series, each)
             for series in (
                 *(Series.ALLOCATABLE, Series.USED, Series.PEAK),
-                *(Series.REQUESTED, Series.OFFERED, Series.BOUGHT),
+                *(Series.REQUESTED, Series.PUBLISHED, Series.ALLOCATED),
             )
         )
         yield tile(

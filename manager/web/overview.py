@@ -21,8 +21,10 @@ Json = dict[str, Any]
 
 def waste(row: Row, resource: str) -> float | None:
     """What of a node is wasted, as `kubectl headroom top nodes` says it. [cores, GiB]"""
-    requested, peak, offered = (row.number(each, resource) for each in (Series.REQUESTED, Series.PEAK, Series.OFFERED))
-    return wasted(requested, peak, offered)
+    requested, peak, published = (
+        row.number(each, resource) for each in (Series.REQUESTED, Series.PEAK, Series.PUBLISHED)
+    )
+    return wasted(requested, peak, published)
 
 
 def _share(row: Row, resource: str) -> float | None:
@@ -35,8 +37,8 @@ _ORDERS: Final[Mapping[str, Callable[[Row], Any]]] = {
     "state": lambda row: _URGENCY[row.state],
     "cpu": lambda row: _share(row, "cpu"),
     "memory": lambda row: _share(row, "memory"),
-    "mid-cpu": lambda row: row.number(Series.OFFERED, "cpu"),
-    "mid-memory": lambda row: row.number(Series.OFFERED, "memory"),
+    "mid-cpu": lambda row: row.number(Series.PUBLISHED, "cpu"),
+    "mid-memory": lambda row: row.number(Series.PUBLISHED, "memory"),
     "waste-cpu": lambda row: waste(row, "cpu"),
     "waste-memory": lambda row: waste(row, "memory"),
     "report": lambda row: row.age,

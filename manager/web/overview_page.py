@@ -26,7 +26,7 @@ _BARS: Final = {
     "used": "used",
     "peak": "predicted peak of Prod",
     "requested": "requested by Prod",
-    "offered": "Mid published",
+    "published": "Mid published",
     "allocatable": "allocatable",
 }
 
@@ -59,7 +59,7 @@ def render(context: Context, query: Query) -> str:
 
 def _first_steps(context: Context, found: Overview) -> Html | None:
     """Why a fresh installation publishes nothing yet, and what to do."""
-    if not found.states.get(State.OFF) or found.states.get(State.SELLING):
+    if not found.states.get(State.OFF) or found.states.get(State.PUBLISHING):
         return None
     settings = context.settings
     return layout.alert(
@@ -159,7 +159,7 @@ def _used(row: Row, resource: str) -> Html:
 
 
 def _mid(row: Row, resource: str) -> str:
-    published, allocated = row.number(Series.OFFERED, resource), row.number(Series.BOUGHT, resource)
+    published, allocated = row.number(Series.PUBLISHED, resource), row.number(Series.ALLOCATED, resource)
     if not published and not allocated:
         return figures.NOTHING
     return figures.of(resource, allocated or 0.0, published or 0.0)

@@ -30,8 +30,8 @@ class Line(NamedTuple):
 LINES: Final = (
     Line(Series.ALLOCATABLE, "Allocatable", "allocatable"),
     Line(Series.REQUESTED, "Requested by Prod", "requested"),
-    Line(Series.OFFERED, "Mid published", "offered"),
-    Line(Series.BOUGHT, "Mid allocated", "bought"),
+    Line(Series.PUBLISHED, "Mid published", "published"),
+    Line(Series.ALLOCATED, "Mid allocated", "allocated"),
     Line(Series.PEAK, "Predicted peak of Prod", "peak"),
     Line(Series.USED, "Used by all", "used"),
     Line(Series.USED_BY_PROD, "Used by Prod and system", "prod"),
@@ -94,12 +94,14 @@ def bullet(resource: str, number: Callable[[Series, str], float | None], label: 
     if not whole:
         return None
     width = {each: round(100 * min((number(each, resource) or 0.0) / whole, 1.0), 2) for each in Series}
-    peak, offered = width[Series.PEAK], width[Series.OFFERED]
+    peak, published = width[Series.PEAK], width[Series.PUBLISHED]
     told = f"{figures.TITLES[resource]}: {label}"
     parts = [
         tag("rect", class_="whole", width=100, height=10),
         tag("rect", class_="requested", width=width[Series.REQUESTED], height=10),
-        tag("rect", class_="offered", x=min(peak, 100.0 - offered), width=offered, height=10) if offered else None,
+        tag("rect", class_="published", x=min(peak, 100.0 - published), width=published, height=10)
+        if published
+        else None,
         tag("rect", class_="used", y=3, width=width[Series.USED], height=4),
     ]
     if number(Series.PEAK, resource) is not None:
@@ -168,5 +170,5 @@ def _draw(line: Line, values: Floats, top: float) -> Html:
             continue
         strokes.append(path)
         areas.append(f"{path} L{known[-1][0]} {_BOTTOM} L{known[0][0]} {_BOTTOM} Z")
-    drawn = (("area", areas if line.series is Series.OFFERED else []), ("line", strokes), ("line dot", dots))
+    drawn = (("area", areas if line.series is Series.PUBLISHED else []), ("line", strokes), ("line dot", dots))
     return join(*(tag("path", class_=f"{kind} {line.style}", d=" ".join(paths)) for kind, paths in drawn if paths))

@@ -81,7 +81,7 @@ class Recorder:
             if age is not None and age <= known.prediction_summary.silent_after:
                 amounts.update(_of_report(known.report, known.prediction_summary.peak))
         excluded = exclusion.excludes(node["metadata"]["labels"])
-        publishes = any(amounts[Series.OFFERED][each] for each in Resource)
+        publishes = any(amounts[Series.PUBLISHED][each] for each in Resource)
         state, reason = judge(known, age, excluded=excluded, publishes=publishes)
         warm, cold = (summary.warm, summary.cold) if summary else (None, None)
         point = _point(amounts)
@@ -104,7 +104,7 @@ class Recorder:
         offer = published_amounts(node)
         found = {
             Series.ALLOCATABLE: Reader().measured(get_path(node, "status", "allocatable"), "allocatable"),
-            Series.OFFERED: Measured(*(max(offer[each].amount or 0, 0) for each in Resource)),
+            Series.PUBLISHED: Measured(*(max(offer[each].amount or 0, 0) for each in Resource)),
         }
         self._fixed[name] = (node, found)
         return found
@@ -113,10 +113,10 @@ class Recorder:
 def _of_pods(pods: Iterable[PodInputs]) -> dict[Series, Measured]:
     listed = list(pods)
     requested = total(pod.requests for pod in listed if pod.above_mid)
-    bought = total(pod.mid_requests for pod in listed if pod.holds_mid)
+    allocated = total(pod.mid_requests for pod in listed if pod.holds_mid)
     return {
         Series.REQUESTED: Measured(requested.cpu, requested.memory),
-        Series.BOUGHT: Measured(bought.cpu, bought.memory),
+        Series.ALLOCATED: Measured(allocated.cpu, allocated.memory),
     }
 
 

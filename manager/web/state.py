@@ -21,8 +21,8 @@ class State(StrEnum):
     EXPIRED = "expired"
     RETURNING = "returning"
     LEARNING = "learning"
-    SELLING = "selling"
-    NOTHING = "nothing to sell"
+    PUBLISHING = "publishing"
+    NOTHING = "nothing to publish"
     SHADOW = "shadow"
     OFF = "off"
     EXCLUDED = "excluded"
@@ -36,7 +36,7 @@ MEANINGS: Final[Mapping[State, str]] = {
     State.EXPIRED: "its last report is too old, so nothing is published: look at the agent's pod on this node",
     State.RETURNING: "reports are back; Mid resources return when they have held for midIncreaseHoldSeconds",
     State.LEARNING: "the agent has too little history for a prediction, so Prod pods count at their requests",
-    State.SELLING: "the Node has Mid resources",
+    State.PUBLISHING: "the Node has Mid resources",
     State.NOTHING: "the formula comes to nothing: the explanation says which number is zero",
     State.SHADOW: "mode is shadow: calculated and accounted, not published",
     State.OFF: "colocation is disabled here: measured and predicted, not published",
@@ -78,7 +78,7 @@ def _of_condition(known: CachedNodeMetric, reason: str, *, published: bool, publ
     if reason in fixed:
         return _plain(fixed[reason])
     if publishes:
-        return _plain(State.SELLING)
+        return _plain(State.PUBLISHING)
     if not published:
         return _plain(State.NEW)
     if not known.report or not known.report.prediction_ready:

@@ -213,7 +213,7 @@ class Stage:
         status = {"phase": "Pending", "startTime": moment}
         self.cluster.api.merge(f"/api/v1/namespaces/{self.namespace}/pods/{pod}/status", {"status": status})
 
-    def offers(self, node: str) -> dict[str, str]:
+    def published(self, node: str) -> dict[str, str]:
         """Mid resources of a Node, when capacity and allocatable agree."""
         status = self.cluster.api.get(f"{NODES}/{node}")["status"]
         found = [
@@ -224,14 +224,14 @@ class Stage:
 
     def expect_cpu(self, node: str, amount: str | None) -> None:
         """Wait for the Mid CPU of a Node."""
-        eventually(lambda: self.offers(node).get(CPU) == amount, f"{node} offers {CPU} {amount}")
+        eventually(lambda: self.published(node).get(CPU) == amount, f"{node} publishes {CPU} {amount}")
 
     def expect_explained(self) -> None:
         """Wait until `kubectl headroom explain` says of each Node made since the last time what the Node has."""
         names, self.made = self.made, []
         for name in names:
             if self.found(f"{NODES}/{name}"):
-                eventually(lambda name=name: self._is_explained(name), f"explain says what {name} offers")  # type: ignore[misc]
+                eventually(lambda name=name: self._is_explained(name), f"explain says what {name} publishes")  # type: ignore[misc]
 
     def _is_explained(self, node: str) -> bool:
         command = [sys.executable, "-m", "headroom.cli", "explain", "node", node, "-n", self.namespace, "-o", "json"]
@@ -242,8 +242,8 @@ class Stage:
         assert done.returncode == 0, done.stderr
         said = json.loads(done.stdout)
         desired = said["desired"] or {"cpuMilli": None, "memoryBytes": None}
-        offered = {name: value(amount) for name, amount in self.offers(node).items()}
-        same = (offered.get(MID_CPU), offered.get(MID_MEMORY)) == (desired["cpuMilli"], desired["memoryBytes"])
+        published = {name: value(amount) for name, amount in self.published(node).items()}
+        same = (published.get(MID_CPU), published.get(MID_MEMORY)) == (desired["cpuMilli"], desired["memoryBytes"])
         return same and all(step["action"] == "nothing" for step in said["next"])
 
     def configure(self, config: dict[str, Any] | str) -> None:

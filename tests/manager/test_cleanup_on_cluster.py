@@ -92,7 +92,7 @@ def test_cleanup(stage: Stage, tmp_path: Path) -> None:
         code, said = clean(stage, "--force")
         assert code == 1
         assert f"a replica runs that Deployment {NAMESPACE}/headroom-manager does not control" in said
-        assert stage.offers("uninstall-idle")
+        assert stage.published("uninstall-idle")
     finally:
         assert manager.stop() == 0
     stage.cluster.apply(deployment())
@@ -100,7 +100,7 @@ def test_cleanup(stage: Stage, tmp_path: Path) -> None:
     code, said = clean(stage)
     assert code == 0, said
     for name in ("uninstall-idle", "uninstall-busy"):
-        assert stage.offers(name) == {}
+        assert stage.published(name) == {}
         assert not stage.found(f"{METRICS}/{name}")
     assert stage.found(f"{DEPLOYMENT}/headroom-manager")["spec"]["replicas"] == 0
     assert not stage.found(LEASE)

@@ -139,7 +139,7 @@ async def test_refused_conditions_stop_nothing(world: World) -> None:
     world.api.fails[f"PATCH {METRIC}/status"] = ApiError(403, "Forbidden", "no")
     with pytest.raises(ApiError):
         await world.reconcile()
-    assert world.offered()["cpu"] == "4000"
+    assert world.published()["cpu"] == "4000"
 
 
 async def test_foreign_definition_gets_no_conditions(world: World) -> None:
@@ -149,7 +149,7 @@ async def test_foreign_definition_gets_no_conditions(world: World) -> None:
     written = len(_written(world))
     await world.reconcile()
     assert len(_written(world)) == written
-    assert world.offered()["cpu"] == "4000"
+    assert world.published()["cpu"] == "4000"
 
 
 async def test_deficit_begins_and_ends(world: World) -> None:

@@ -75,7 +75,7 @@ async def test_long_annotations_are_named(name: str) -> None:
     await world.reconcile()
     kept = world.run.context.cluster.nodes["n1"]["metadata"]["annotations"][name]
     assert len(kept) <= LONGEST_ANNOTATION + 1
-    assert world.offered()["cpu"] == "4000"
+    assert world.published()["cpu"] == "4000"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ async def test_huge_report_is_refused(status: Json, monkeypatch: pytest.MonkeyPa
     world.reports({**made, "status": {**made["status"], **status}})
     assert read.calls <= 20
     await world.reconcile()
-    assert world.offered() == {}
+    assert world.published() == {}
     known = world.run.context.cluster.node_metrics["n1"].report
     assert known is not None
     assert "at most 2000 items are read" in known.problems[0]

@@ -63,7 +63,7 @@ async def test_new_machine_starts_afresh(world: World) -> None:
     """When a Node comes back as another one, the old one's report is not published: its NodeMetric is replaced."""
     world.reports(report())
     await world.reconcile()
-    assert world.offered()["cpu"] == "4000"
+    assert world.published()["cpu"] == "4000"
     remembered = world.run.context.node_state("n1")
     again = node()
     again["metadata"]["uid"] = "uid-again"
@@ -74,7 +74,7 @@ async def test_new_machine_starts_afresh(world: World) -> None:
     assert "updateTime" not in metric.get("status", {})
     assert world.run.context.node_state("n1") is not remembered
     await world.reconcile()
-    assert world.offered() == {}
+    assert world.published() == {}
 
 
 async def test_newer_metric_is_not_deleted(world: World) -> None:
@@ -110,13 +110,13 @@ async def test_refused_metric_does_not_hide_age(world: World, refusal: Exception
     """Where every write to NodeMetrics is refused, old reports still take Mid away, and the failure is passed on."""
     world.reports(report(age=0))
     await world.reconcile()
-    assert world.offered()["cpu"] == "4000"
+    assert world.published()["cpu"] == "4000"
     world.configure('{"enable": true, "metricReportIntervalSeconds": 30}')
     world.api.fails["PATCH /apis/slo"] = refusal
     world.later(1000)
     with pytest.raises(type(refusal)):
         await world.reconcile()
-    assert world.offered() == {}
+    assert world.published() == {}
     assert world.told() == ["NodeStrategyApplied", "DegradedMid"]
 
 
@@ -199,7 +199,7 @@ async def test_virtual_node_is_left_out(world: World) -> None:
     world.has_node({**node(labels=VIRTUAL), "status": world.api.objects[NODE]["status"]})
     await world.reconcile()
     assert METRIC not in world.api.objects
-    assert world.offered() == {}
+    assert world.published() == {}
     assert world.told() == ["MidDisabled"]
     assert "--exclude-nodes" in world.api.written("POST", "/events")[0]["note"]
     node_metric.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": "uid-metric-n1"}})
@@ -216,10 +216,10 @@ async def test_excluded_node_keeps_floor(world: World) -> None:
     world.run.context.cluster.put_pod(mid)
     world.has_node(node(labels=VIRTUAL, mid=("4000", str(4 * 1024**3))))
     await world.reconcile()
-    assert world.offered() == {"cpu": "3000", "memory": str(2 * 1024**3)}
+    assert world.published() == {"cpu": "3000", "memory": str(2 * 1024**3)}
     world.run.context.cluster.drop_pod(mid.uid)
     await world.reconcile()
-    assert world.offered() == {}
+    assert world.published() == {}
 
 
 async def test_foreign_metric_of_excluded_stays(world: World) -> None:

@@ -129,7 +129,7 @@ def test_metric_goes_while_manager_is_away(stage: Stage, manager: Manager) -> No
         return metadata.get("uid") not in (None, old) and owners == [node]
 
     eventually(renewed, "the new Node has a NodeMetric of its own")
-    assert stage.offers("away-back") == {}
+    assert stage.published("away-back") == {}
 
 
 @dataclass
@@ -195,7 +195,7 @@ def test_shadow_mode(stage: Stage) -> None:
     stage.report("dark", "4")
     eventually(lambda: _conditions(stage, "dark").get("MidPublished") == ("False", "Shadow"), "the condition says so")
     eventually(lambda: "dark" in stage.found(kept).get("data", {}), "there is an account")
-    assert stage.offers("dark") == {}
+    assert stage.published("dark") == {}
     shown = subprocess.run(
         [sys.executable, "-m", "headroom.cli", "shadow", "-n", stage.namespace, "-l", "shadow=yes", "-o", "json"],
         cwd=ROOT,

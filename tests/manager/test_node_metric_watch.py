@@ -48,12 +48,12 @@ async def test_node_is_degraded_in_time(world: World) -> None:
     before = len(world.api.calls)
     world.configure('{"enable": true, "midIncreaseHoldSeconds": 0, "metricReportIntervalSeconds": 30}')
     await world.reconcile()
-    assert world.offered()["cpu"] == "4000"
+    assert world.published()["cpu"] == "4000"
     due = world.due_in()
     assert due is not None
     world.later(due)
     await world.reconcile()
-    assert set(world.offered().values()) <= {"0"}
+    assert set(world.published().values()) <= {"0"}
     touched = [path for _, path, _ in world.api.calls[before:]]
     assert not [path for path in touched if path == METRIC]
 

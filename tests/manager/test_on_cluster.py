@@ -97,7 +97,7 @@ def test_report_becomes_resources(stage: Stage) -> None:
     before = stage.get("node", "publishes")["metadata"]
     stage.report("publishes", "4")
     stage.expect_cpu("publishes", "4k")
-    assert stage.offers("publishes")["kubernetes.io/mid-memory"] in {"10Gi", "10737418240"}
+    assert stage.published("publishes")["kubernetes.io/mid-memory"] in {"10Gi", "10737418240"}
     stage.report("publishes", "3")
     stage.expect_cpu("publishes", "3k")
     stage.report("publishes", "5")

@@ -125,21 +125,21 @@ class Cluster:
         tasks += [asyncio.create_task(workers.work()) for _ in range(8)]
         self.loop.call_at(STALL_AT, stall)
         await asyncio.sleep(STALL_AT - 10)
-        assert {self.offers(name) for name in SILENT + FALLING} == {"4000"}
+        assert {self.published(name) for name in SILENT + FALLING} == {"4000"}
         await asyncio.sleep(10 + seconds)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def offers(self, name: str) -> str | None:
+    def published(self, name: str) -> str | None:
         """The Mid CPU of a Node."""
         capacity = self.server.objects[f"/api/v1/nodes/{name}"]["status"]["capacity"]
         return cast("str | None", capacity.get("kubernetes.io/mid-cpu"))
 
     def expect_done(self) -> None:
         """Every silent node offers nothing, and every other what was reported last."""
-        assert {name for name in SILENT if self.offers(name) is not None} == set()
-        assert {name for name in FALLING if self.offers(name) != "2000"} == set()
+        assert {name for name in SILENT if self.published(name) is not None} == set()
+        assert {name for name in FALLING if self.published(name) != "2000"} == set()
 
 
 def _live(seconds: float, stall: Callable[[Cluster], None]) -> Cluster:

@@ -53,7 +53,7 @@ def _with_metric(stage: Stage) -> set[str]:
     return found.intersection(NAMES)
 
 
-def _selling(stage: Stage) -> set[str]:
+def _publishing(stage: Stage) -> set[str]:
     items = stage.found(f"{NODES}?labelSelector=pool={stage.namespace}")["items"]
     return {each["metadata"]["name"] for each in items if CPU in each["status"]["allocatable"]}
 
@@ -81,7 +81,7 @@ def test_second_start_writes_nothing(stage: Stage, manager: Manager) -> None:
     eventually(lambda: _with_metric(stage) == set(NAMES), "every node has a NodeMetric")
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: stage.report(name, "4"), NAMES))
-    eventually(lambda: _selling(stage) == set(NAMES), "every node publishes")
+    eventually(lambda: _publishing(stage) == set(NAMES), "every node publishes")
     eventually(lambda: _figure(manager, "queue_nodes") == 0, "nothing is left to do")
     assert manager.stop() == 0
     began = datetime.now(UTC)

@@ -85,7 +85,7 @@ class World(InMemory):
         """Look at the node."""
         await reconcile(self.run, "n1")
 
-    def offered(self) -> Json:
+    def published(self) -> Json:
         """Mid resources that the Node has."""
         capacity = self.api.objects[NODE]["status"]["capacity"]
         assert (

@@ -30,7 +30,7 @@ class Latencies:
     """Kind (first, decrease) -> time from the answer to the report until the Node was seen to change. [s]"""
     missed: int = 0  # reports whose number never appeared before the next report of their node
     changes: int = 0  # how often a Node was seen to have another number
-    _offered: dict[str, int | None] = field(default_factory=dict)
+    _published: dict[str, int | None] = field(default_factory=dict)
     _reported: dict[str, int] = field(default_factory=dict)
     _expected: dict[str, _Expected] = field(default_factory=dict)
 
@@ -39,10 +39,10 @@ class Latencies:
         if self._expected.pop(node, None) is not None:
             self.missed += 1
         self._reported[node] = milli
-        offered = self._offered.get(node)
-        if offered is None:
+        published = self._published.get(node)
+        if published is None:
             self._expected[node] = _Expected(FIRST, milli)
-        elif publish.is_urgent(offered, milli, Resource.CPU):
+        elif publish.is_urgent(published, milli, Resource.CPU):
             self._expected[node] = _Expected(DECREASE, milli)
 
     def refused(self, node: str) -> None:
@@ -57,12 +57,12 @@ class Latencies:
             expected.answered = now
             self._settle(node, expected)
 
-    def offers(self, node: str, milli: int | None, now: float) -> None:
+    def shows(self, node: str, milli: int | None, now: float) -> None:
         """A watch shows what a Node has. [milli-cores]"""
-        if node in self._offered and self._offered[node] == milli:
+        if node in self._published and self._published[node] == milli:
             return
-        self.changes += node in self._offered
-        self._offered[node] = milli
+        self.changes += node in self._published
+        self._published[node] = milli
         expected = self._expected.get(node)
         if expected is not None and expected.milli == milli:
             expected.seen = now
@@ -74,7 +74,7 @@ class Latencies:
 
     def behind(self) -> int:
         """How many Nodes do not show what was reported last, be it less or more."""
-        return sum(self._offered.get(node) != milli for node, milli in self._reported.items())
+        return sum(self._published.get(node) != milli for node, milli in self._reported.items())
 
     def _settle(self, node: str, expected: _Expected) -> None:
         if expected.answered is None or expected.seen is None:

@@ -130,8 +130,8 @@ class Load:
         async for change in list_and_watch(self.api, paths.NODES):
             now = time.monotonic()
             for node in change.items if isinstance(change, Relisted) else [change.object]:
-                offered = publish.published_amounts(node)[Resource.CPU].amount
-                self.latencies.offers(str(node["metadata"]["name"]), offered, now)
+                published = publish.published_amounts(node)[Resource.CPU].amount
+                self.latencies.shows(str(node["metadata"]["name"]), published, now)
             self._changed.set()
 
 

@@ -141,8 +141,8 @@ def trial(progress: Progress) -> None:
     if not problem and seen.restarts < FEWEST:
         problem = f"the time was enough for {seen.restarts} restarts, which is less than {FEWEST}"
     progress.check("everything is as it should be again within three minutes", problem or slowest, passed=not problem)
-    offered = ", ".join(seen.withdrawn) or "it always did"
-    progress.check("a node goes on having Mid resources", offered, passed=not seen.withdrawn)
+    withdrawn = ", ".join(seen.withdrawn) or "it always did"
+    progress.check("a node goes on having Mid resources", withdrawn, passed=not seen.withdrawn)
     ended = ", ".join(f"{name} with {code}" for name, code in codes.items() if code) or "all with 0"
     progress.check("every service ends in order", ended, passed=not any(codes.values()))
     progress.check("no service says a traceback", ", ".join(broken) or "none did", passed=not broken)

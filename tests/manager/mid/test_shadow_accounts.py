@@ -84,7 +84,7 @@ async def world() -> Shadowed:
 
 async def test_nothing_reaches_the_node(world: Shadowed) -> None:
     """The account says what would be published, and the Node has nothing of it."""
-    assert world.offered() == {}
+    assert world.published() == {}
     assert world.api.written("PATCH", "/nodes/") == []
     assert world.metric("offered", resource="cpu") == 4000
     assert world.metric("mean", resource="cpu") == 2666  # two minutes of three
@@ -121,7 +121,7 @@ def test_account_is_of_active_mode(minutes: list[tuple[int, int, int, bool]]) ->
             assert simulation is not None
             offered = simulation.published
             shown = {} if offered is None else {"cpu": str(offered.cpu), "memory": str(offered.memory)}
-            assert shown == other.offered()
+            assert shown == other.published()
 
     asyncio.run(compare())
 
@@ -199,22 +199,22 @@ async def test_leaving_publishes_at_once(world: Shadowed) -> None:
     world.configure(ENABLED)
     with pytest.raises(ApiError):
         await world.reconcile()
-    assert world.offered() == {"cpu": "4000", "memory": str(10 * GI)}
+    assert world.published() == {"cpu": "4000", "memory": str(10 * GI)}
 
 
 async def test_entering_takes_away(world: Shadowed) -> None:
     """Mid resources that are on the Node when shadow mode begins are taken away, down to what Mid pods requested."""
     world.configure(ENABLED)
     await world.reconcile()
-    assert world.offered()["cpu"] == "4000"
+    assert world.published()["cpu"] == "4000"
     allocated = PodInputs.from_object(mid_pod("m", cpu="1000", memory="1Gi"))
     world.run.context.cluster.put_pod(allocated)
     world.configure(SHADOW)
     await world.reconcile()
-    assert world.offered() == {"cpu": "1000", "memory": str(GI)}
+    assert world.published() == {"cpu": "1000", "memory": str(GI)}
     world.run.context.cluster.drop_pod(allocated.uid)
     await world.reconcile()
-    assert world.offered() == {}
+    assert world.published() == {}
 
 
 async def test_account_outlives_a_replaced_status(world: Shadowed) -> None:
@@ -309,7 +309,7 @@ async def test_missing_right_stops_nothing_else(mode: str, verb: str, caplog: py
     await world.reconcile()
     for _ in range(30):
         await world.minute(reclaimable="5")
-    assert world.offered() == ({} if mode == "shadow" else {"cpu": "5000", "memory": str(10 * GI)})
+    assert world.published() == ({} if mode == "shadow" else {"cpu": "5000", "memory": str(10 * GI)})
     warned = [each for each in caplog.messages if "accounts of shadow mode cannot be stored" in each]
     needed = mode == "shadow" or verb in {"GET", ""}
     assert len(warned) == (1 if needed else 0)

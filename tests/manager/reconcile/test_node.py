@@ -43,7 +43,7 @@ async def test_new_node_gets_metric(world: World) -> None:
     await world.reconcile()
     assert world.api.objects[METRIC]["metadata"]["ownerReferences"][0]["uid"] == "uid-n1"
     assert world.api.objects[METRIC]["spec"]["predictPolicy"]["model"] == "diversity"
-    assert (world.offered(), world.told()) == ({}, [])
+    assert (world.published(), world.told()) == ({}, [])
     written = len(world.api.written("PATCH", "nodemetrics"))
     await world.reconcile()
     assert len(world.api.written("PATCH", "nodemetrics")) == written
@@ -55,7 +55,7 @@ async def test_report_is_published(world: World) -> None:
     world.reports(report())
     for _ in range(2):
         await world.reconcile()
-        assert world.offered() == PUBLISHED
+        assert world.published() == PUBLISHED
     assert (len(world.api.written("PATCH", "/nodes/")), world.told()) == (1, [])
     world.reports(report(reclaimable=("4", "9Gi"), age=5))
     await world.reconcile()
@@ -74,10 +74,10 @@ async def test_expired_report_removes_it(world: World) -> None:
     assert await world.run.queue.take() == "n1"
     for _ in range(2):
         await world.reconcile()
-        assert (world.offered(), world.told(), world.due_in()) == ({}, ["DegradedMid"], None)
+        assert (world.published(), world.told(), world.due_in()) == ({}, ["DegradedMid"], None)
     world.reports(report(age=-900))
     await world.reconcile()
-    assert (world.offered(), world.told()) == (PUBLISHED, ["DegradedMid", "MidRestored"])
+    assert (world.published(), world.told()) == (PUBLISHED, ["DegradedMid", "MidRestored"])
 
 
 async def test_clocks_that_jump(world: World) -> None:
@@ -89,11 +89,11 @@ async def test_clocks_that_jump(world: World) -> None:
     await world.reconcile()
     world.wall.now += 300
     await world.reconcile()
-    assert world.offered()["cpu"] == "2000"
+    assert world.published()["cpu"] == "2000"
     world.wall.now -= 3600
     world.steady.now += 901
     await world.reconcile()
-    assert (world.offered(), world.told()) == ({}, ["DegradedMid"])
+    assert (world.published(), world.told()) == ({}, ["DegradedMid"])
 
 
 @pytest.mark.parametrize("ahead", [7200.0, -7200.0])
@@ -110,11 +110,11 @@ async def test_wrong_clock_removes_nothing(world: World, ahead: float, monkeypat
         api.server_time.learn(formatdate(NOW + second, usegmt=True))
         world.reports(report(age=-second))
         await world.reconcile()
-        assert world.offered() == PUBLISHED
+        assert world.published() == PUBLISHED
     api.server_time.learn(formatdate(NOW + 1800, usegmt=True))
     world.steady.now = 1800
     await world.reconcile()
-    assert world.offered() == {}
+    assert world.published() == {}
 
 
 async def test_restart_does_not_hide_degrading(world: World) -> None:
@@ -122,7 +122,7 @@ async def test_restart_does_not_hide_degrading(world: World) -> None:
     world.has_node(node(mid=("4000", "1Gi")))
     world.reports(report(age=5000))
     await world.reconcile()
-    assert (world.offered(), world.told()) == ({}, ["DegradedMid"])
+    assert (world.published(), world.told()) == ({}, ["DegradedMid"])
 
 
 async def test_another_strategy_is_reported(world: World) -> None:
@@ -140,7 +140,7 @@ async def test_another_strategy_is_reported(world: World) -> None:
     await world.reconcile()
     events = [(body["type"], body["reason"]) for body in world.api.written("POST", "/events")]
     applied = ("Normal", "NodeStrategyApplied")
-    assert (world.offered(), events) == ({}, [applied, applied, ("Normal", "MidDisabled")])
+    assert (world.published(), events) == ({}, [applied, applied, ("Normal", "MidDisabled")])
 
 
 async def test_bad_annotation_is_reported(world: World) -> None:
@@ -149,7 +149,7 @@ async def test_bad_annotation_is_reported(world: World) -> None:
     world.reports(report())
     await world.reconcile()
     await world.reconcile()
-    assert (world.told(), world.offered()) == (["NodeStrategyInvalid"], PUBLISHED)
+    assert (world.told(), world.published()) == (["NodeStrategyInvalid"], PUBLISHED)
 
 
 async def test_running_mid_pods_keep_their_requests(world: World) -> None:
@@ -158,10 +158,10 @@ async def test_running_mid_pods_keep_their_requests(world: World) -> None:
     world.run.context.cluster.put_pod(PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi")))
     await world.reconcile()
     await world.reconcile()
-    assert (world.offered(), world.told()) == ({"cpu": "3000", "memory": str(2 * GIB)}, ["MidDeficit"])
+    assert (world.published(), world.told()) == ({"cpu": "3000", "memory": str(2 * GIB)}, ["MidDeficit"])
     world.run.context.cluster.drop_pod("uid-m")
     await world.reconcile()
-    assert world.offered() == {}
+    assert world.published() == {}
 
 
 async def test_increase_is_requeued_for_when_it_has_held(world: World) -> None:
@@ -170,16 +170,16 @@ async def test_increase_is_requeued_for_when_it_has_held(world: World) -> None:
     for reclaimable, age in (("2", 10.0), ("4", 9.0)):
         world.reports(report(reclaimable=(reclaimable, "10Gi"), age=age))
         await world.reconcile()
-    assert (world.offered()["cpu"], world.due_in()) == ("2000", 60.0)
+    assert (world.published()["cpu"], world.due_in()) == ("2000", 60.0)
     world.lead(leads=False)
     world.later(70)
     await world.reconcile()
     world.lead(leads=True)
     await world.reconcile()
-    assert (world.offered()["cpu"], world.due_in()) == ("2000", 60.0)
+    assert (world.published()["cpu"], world.due_in()) == ("2000", 60.0)
     world.later(60)
     await world.reconcile()
-    assert world.offered()["cpu"] == "4000"
+    assert world.published()["cpu"] == "4000"
 
 
 async def test_return_must_hold_over_a_restart(world: World) -> None:
@@ -187,16 +187,16 @@ async def test_return_must_hold_over_a_restart(world: World) -> None:
     world.configure('{"enable": true, "midIncreaseHoldSeconds": 120}')
     world.reports(report())
     await world.reconcile()
-    assert world.offered() == PUBLISHED
+    assert world.published() == PUBLISHED
     world.later(2000)
     await world.reconcile()
     world.run.context.node_states.clear()  # another replica leads
     world.reports(report(age=-1990, conditions=world.api.objects[METRIC]["status"]["conditions"]))
     await world.reconcile()
-    assert (world.offered(), reason(world), world.due_in()) == ({}, "Held", 120.0)
+    assert (world.published(), reason(world), world.due_in()) == ({}, "Held", 120.0)
     world.later(120)
     await world.reconcile()
-    assert (world.offered(), reason(world)) == (PUBLISHED, "Published")
+    assert (world.published(), reason(world)) == (PUBLISHED, "Published")
 
 
 async def test_gone_node_takes_metric_along(world: World) -> None:
@@ -267,7 +267,7 @@ async def test_failed_write_is_raised_and_repeated(world: World) -> None:
         await world.reconcile()
     world.api.fails.clear()
     await world.reconcile()
-    assert world.offered() == PUBLISHED
+    assert world.published() == PUBLISHED
 
 
 def on_patch(
@@ -326,7 +326,7 @@ async def test_report_in_an_answer_is_reconciled(world: World, monkeypatch: pyte
     node_metric.observe(world.run, "MODIFIED", world.api.objects[METRIC])  # as the watch delivers it afterwards
     assert len(world.run.queue) == 1
     await world.reconcile()
-    assert world.offered() == PUBLISHED
+    assert world.published() == PUBLISHED
 
 
 async def test_label_in_an_answer_is_reconciled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +340,7 @@ async def test_label_in_an_answer_is_reconciled(world: World, monkeypatch: pytes
     world.reports(report(reclaimable=("3", "9Gi"), age=5))
     world.run.queue.done(await world.run.queue.take())
     await world.reconcile()
-    assert (world.offered()["cpu"], len(world.run.queue)) == ("3000", 0)
+    assert (world.published()["cpu"], len(world.run.queue)) == ("3000", 0)
 
 
 async def test_recreated_node_is_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

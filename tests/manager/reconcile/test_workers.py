@@ -41,7 +41,7 @@ class Crowd(World):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def published(self) -> set[str]:
+    def publishing(self) -> set[str]:
         """Names of nodes that have Mid resources."""
         found = {name: self.api.objects[f"/api/v1/nodes/{name}"]["status"]["capacity"] for name in self.names}
         return {name for name, capacity in found.items() if any("mid-" in each for each in capacity)}
@@ -59,11 +59,11 @@ async def test_refused_node_stops_no_other(error: Exception, caplog: pytest.LogC
     crowd = Crowd()
     crowd.api.fails["/nodes/n07/"] = error
     await crowd.work()
-    assert crowd.published() == set(NAMES) - {"n07"}
+    assert crowd.publishing() == set(NAMES) - {"n07"}
     assert len([line for line in caplog.records if "n07" in line.message]) == 1
     crowd.api.fails.clear()
     await crowd.work(30.0)
-    assert crowd.published() == set(NAMES)
+    assert crowd.publishing() == set(NAMES)
 
 
 async def test_broken_node_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
@@ -73,7 +73,7 @@ async def test_broken_node_stops_no_other(caplog: pytest.LogCaptureFixture) -> N
     crowd.run.queue.add("odd")
     for _ in range(3):
         await crowd.work(1.0)
-    assert crowd.published() == {"a"}
+    assert crowd.publishing() == {"a"}
     assert [line.message for line in caplog.records if "Node odd" in line.message] == [
         "Node odd: an error that should not happen, trying again; please report it"
     ]
@@ -97,9 +97,9 @@ async def test_server_may_ask_for_time() -> None:
     await crowd.work()
     crowd.api.fails.clear()
     await crowd.work(19.0)
-    assert crowd.published() == set()
+    assert crowd.publishing() == set()
     await crowd.work(1.0)
-    assert crowd.published() == {"a"}
+    assert crowd.publishing() == {"a"}
 
 
 async def test_deadline_is_not_put_off() -> None:
@@ -109,12 +109,12 @@ async def test_deadline_is_not_put_off() -> None:
     await crowd.work()
     while crowd.steady.now < 880.0:
         await crowd.work(10.0)
-    assert crowd.published() == {"a"}
+    assert crowd.publishing() == {"a"}
     assert crowd.run.context.node_state("a").failures > 9  # the pauses have grown by now
     crowd.run.queue.add_at("a", 890.0)  # a try after which the next one would be after the report has expired
     for _ in range(22):
         await crowd.work(1.0)
-    assert crowd.published() == set()
+    assert crowd.publishing() == set()
 
 
 async def test_outage_is_found_out_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -127,7 +127,7 @@ async def test_outage_is_found_out_once(caplog: pytest.LogCaptureFixture) -> Non
     crowd.api.fails.clear()
     for _ in range(5):
         await crowd.work(1.0)
-    assert crowd.published() == set(NAMES)
+    assert crowd.publishing() == set(NAMES)
 
 
 async def test_lost_leadership_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
@@ -139,7 +139,7 @@ async def test_lost_leadership_is_no_failure(caplog: pytest.LogCaptureFixture) -
     assert not [line for line in caplog.records if "a write failed" in line.message]
     crowd.api.fails.clear()
     await crowd.work(1.0)
-    assert crowd.published() == {"a"}
+    assert crowd.publishing() == {"a"}
 
 
 async def contested(crowd: Crowd, again: Callable[[], bool], status: Json) -> None:
@@ -158,9 +158,9 @@ async def test_kubelet_wipes_status() -> None:
     """A kubelet that drops our resources finds them back; if it does so all the time, now and then."""
     crowd = Crowd(["a"])
     await crowd.work()
-    await contested(crowd, lambda: crowd.published() == {"a"}, node("a"))
+    await contested(crowd, lambda: crowd.publishing() == {"a"}, node("a"))
     await crowd.work(60.0)
-    assert crowd.published() == {"a"}
+    assert crowd.publishing() == {"a"}
 
 
 @pytest.mark.parametrize("config", ['{"enable": false}', '{"enable": true, "mode": "shadow"}'])
@@ -171,8 +171,8 @@ async def test_numbers_of_another_manager(config: str) -> None:
     path, theirs = "/api/v1/nodes/a", node("a", mid=("4000", str(8 * 2**30)))
     nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, theirs))
     await crowd.work()
-    assert (crowd.published(), crowd.attempts("a")) == (set(), 1)
-    await contested(crowd, lambda: not crowd.published(), theirs)
+    assert (crowd.publishing(), crowd.attempts("a")) == (set(), 1)
+    await contested(crowd, lambda: not crowd.publishing(), theirs)
     crowd.run.context.cluster.put_pod(PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi", on="a")))
     nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, theirs))
     crowd.run.queue.add("a")

@@ -102,7 +102,7 @@ def test_every_answer_is_guarded(url: str, status: int) -> None:
     assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
 
 
-@pytest.mark.parametrize("url", ["/ui", "/ui/nodes/n1", "/ui?state=selling&sort=cpu&range=24h", "/ui/nodes/none"])
+@pytest.mark.parametrize("url", ["/ui", "/ui/nodes/n1", "/ui?state=publishing&sort=cpu&range=24h", "/ui/nodes/none"])
 def test_pages_are_whole(url: str) -> None:
     """Pages have matching tags, no inline script or style, a name for each picture, and nothing from elsewhere."""
     page = _Parsed(ask(typical(), url, Stored(metric())).body)
@@ -156,9 +156,9 @@ def test_numbers_for_programs() -> None:
     world = typical()
     overview, (node,) = ask(world, "/ui/api/overview").json, ask(world, "/ui/api/nodes").json["nodes"]
     assert overview["sums"]["used"] == {"cpuMilli": 6000, "memoryBytes": 24 * 2**30}
-    assert (overview["sums"]["usedByProd"]["cpuMilli"], overview["states"]) == (4000, {"selling": 1})
+    assert (overview["sums"]["usedByProd"]["cpuMilli"], overview["states"]) == (4000, {"publishing": 1})
     assert node == ask(world, "/ui/api/nodes/n1").json
-    assert (node["node"], node["offered"]) == ("n1", {"cpuMilli": 4000, "memoryBytes": 10 * 2**30})
+    assert (node["node"], node["published"]) == ("n1", {"cpuMilli": 4000, "memoryBytes": 10 * 2**30})
     for url in ("/ui/api/history?range=24h", "/ui/api/nodes/n1/history"):
         lines = ask(world, url).json
         assert (lines["cpuCores"]["peak"][-1], lines["memoryGiB"]["requested"][-1]) == (5.0, 30.0)
@@ -169,7 +169,7 @@ def test_plots_carry_their_numbers() -> None:
     """What the script shows under the pointer stands in the page, and the picture has its last numbers as text."""
     page = _Parsed(ask(typical(), "/ui/nodes/n1", Stored(metric())).body)
     cpu, memory = (json.loads(str(each["data-values"])) for each in page.named("figure"))
-    assert (cpu["peak"][-1], memory["offered"][-1]) == (5.0, 10.0)
+    assert (cpu["peak"][-1], memory["published"][-1]) == (5.0, 10.0)
     labels = [str(each.get("aria-label")) for each in page.named("svg")]
     (label,) = [each for each in labels if "CPU of node n1" in each]
     assert "Predicted peak of Prod 5 cores" in label

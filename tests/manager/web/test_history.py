@@ -34,10 +34,10 @@ def test_a_minute_keeps_the_last() -> None:
 def test_ten_minutes_keep_the_largest() -> None:
     """The largest that was measured, so that no peak is lost, and the last of the rest."""
     history = History()
-    for minute, used, offered in ((0, 1.0, 7.0), (4, 5.0, 3.0), (9, 2.0, 4.0)):
-        history.put("n1", _point(used, OFFERED=offered), NOW + 60 * minute)
+    for minute, used, published in ((0, 1.0, 7.0), (4, 5.0, 3.0), (9, 2.0, 4.0)):
+        history.put("n1", _point(used, PUBLISHED=published), NOW + 60 * minute)
     plot = history.plot("n1", "24h", NOW + 540)
-    assert [plot.of(series, "cpu")[-1] for series in (Series.USED, Series.OFFERED)] == [5.0, 4.0]
+    assert [plot.of(series, "cpu")[-1] for series in (Series.USED, Series.PUBLISHED)] == [5.0, 4.0]
 
 
 @pytest.mark.parametrize("length", RINGS)

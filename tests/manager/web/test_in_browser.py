@@ -76,11 +76,11 @@ def page(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         manager.start()
         page = Page(stage, manager, port)
         try:
-            for name in ("ui-sells", "ui-learns", "ui-silent"):
+            for name in ("ui-publishes", "ui-learns", "ui-silent"):
                 stage.add_node(name)
-            page.report("ui-sells")
+            page.report("ui-publishes")
             page.report("ui-learns", ready=False, cold_names=("shop/young-0", "shop/young-1"))
-            stage.expect_cpu("ui-sells", "4k")
+            stage.expect_cpu("ui-publishes", "4k")
             yield page
         finally:
             code = manager.stop()
@@ -108,9 +108,9 @@ async def _figure(tab: Tab, resource: str) -> dict[str, Any]:
 
 async def test_the_page_shows_the_cluster(page: Page, browser: int) -> None:
     """Pages load without any complaint of the browser, and plots show the numbers of the NodeMetric and the Node."""
-    eventually(lambda: _shown(page, "ui-sells", "selling"), "the page shows that ui-sells sells")
+    eventually(lambda: _shown(page, "ui-publishes", "publishing"), "the page shows that ui-publishes publishes")
     eventually(
-        lambda: _shown(page, "ui-learns", "selling") or _shown(page, "ui-learns", "learning"), "ui-learns is seen"
+        lambda: _shown(page, "ui-learns", "publishing") or _shown(page, "ui-learns", "learning"), "ui-learns is seen"
     )
     eventually(lambda: _shown(page, "ui-silent", "no report"), "the page shows that ui-silent is silent")
     async with tab_of(browser) as tab:
@@ -119,14 +119,14 @@ async def test_the_page_shows_the_cluster(page: Page, browser: int) -> None:
         rows = await tab.evaluate("[...document.querySelectorAll('table.list tbody tr')].map((row) => row.innerText)")
         assert len(rows) == 3
         assert any("ui-silent" in row and "no report" in row for row in rows)
-        await tab.open(page.url("/nodes/ui-sells"))
+        await tab.open(page.url("/nodes/ui-publishes"))
         cpu, memory = await _figure(tab, "cpu"), await _figure(tab, "memory")
-        metric_now = page.stage.cluster.api.get(f"{METRICS}/ui-sells")["status"]
+        metric_now = page.stage.cluster.api.get(f"{METRICS}/ui-publishes")["status"]
         assert metric_now["prodPeakMetric"]["resource"]["resources"]["cpu"] == "5000m"
         assert (cpu["peak"][-1], cpu["used"][-1], cpu["prod"][-1]) == (5.0, 6.0, 4.0)
-        assert cpu["offered"][-1] * 1000 == 4000
-        assert page.stage.offers("ui-sells") == {MID_CPU: "4k", MID_MEMORY: str(10 * 2**30)}
-        assert (memory["offered"][-1], memory["used"][-1]) == (10.0, 24.0)
+        assert cpu["published"][-1] * 1000 == 4000
+        assert page.stage.published("ui-publishes") == {MID_CPU: "4k", MID_MEMORY: str(10 * 2**30)}
+        assert (memory["published"][-1], memory["used"][-1]) == (10.0, 24.0)
         assert await tab.evaluate("document.querySelector('path.line.peak').getTotalLength() >= 0")
         await tab.narrow(400)
         narrow = await tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
@@ -153,7 +153,7 @@ async def test_the_page_explains(page: Page, browser: int) -> None:
 async def test_the_script_helps(page: Page, browser: int) -> None:
     """The keyboard walks along a plot; fresh numbers come without a click, and what is open stays open."""
     async with tab_of(browser) as tab:
-        await tab.open(page.url("/nodes/ui-sells"))
+        await tab.open(page.url("/nodes/ui-publishes"))
         legend = "document.querySelector('figure[data-resource=cpu] .legend b[data-style=peak]').textContent"
         assert await tab.evaluate(legend) == "5 cores"
         await tab.evaluate("document.querySelector('figure[data-resource=cpu] svg[role=img]').focus()")
@@ -162,8 +162,8 @@ async def test_the_script_helps(page: Page, browser: int) -> None:
         await tab.press("End")
         assert await tab.evaluate(legend) == "5 cores"
         await tab.evaluate("document.querySelector('details').open = true; document.activeElement.blur()")
-        page.report("ui-sells", peak=7.0)
-        eventually(lambda: page.data("nodes/ui-sells")["peak"]["cpuMilli"] == 7000, "the new peak is recorded")
+        page.report("ui-publishes", peak=7.0)
+        eventually(lambda: page.data("nodes/ui-publishes")["peak"]["cpuMilli"] == 7000, "the new peak is recorded")
         await tab.evaluate("refresh()")
         await tab.until(f"{legend} === '7 cores'")
         assert await tab.evaluate("document.querySelector('details').open")

@@ -34,10 +34,10 @@ def test_sums_of_what_is_known(world: World) -> None:
         Series.PEAK: 10.0,
         Series.USED_BY_PROD: 8.0,
         Series.USED: 22.0,
-        Series.OFFERED: 4.0,
-        Series.BOUGHT: 3.0,
+        Series.PUBLISHED: 4.0,
+        Series.ALLOCATED: 3.0,
     }
-    assert found.states == {State.SILENT: 1, State.LATE: 1, State.SELLING: 1, State.OFF: 1}
+    assert found.states == {State.SILENT: 1, State.LATE: 1, State.PUBLISHING: 1, State.OFF: 1}
     assert ([row.name for row in found.attention], [row.name for row in found.wasteful]) == (["c", "d"], ["b"])
 
 

@@ -73,7 +73,7 @@ def test_axes_say_how_long_ago() -> None:
 
 def test_bars_stay_inside() -> None:
     """A bar whose numbers exceed what is allocatable ends at its end; without that there is no bar."""
-    numbers = {Series.ALLOCATABLE: 4.0, Series.USED: 9.0, Series.PEAK: 8.0, Series.OFFERED: 1.0}
+    numbers = {Series.ALLOCATABLE: 4.0, Series.USED: 9.0, Series.PEAK: 8.0, Series.PUBLISHED: 1.0}
     bar = plots.bullet("cpu", lambda series, _: numbers.get(series), "all")
     assert max(float(each) for each in re.findall(r' width="([\d.]+)"', str(bar))) == 100.0
     assert plots.bullet("cpu", lambda *_: None, "none") is None

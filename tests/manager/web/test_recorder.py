@@ -40,8 +40,8 @@ def test_a_row_has_the_numbers() -> None:
         Series.PEAK: (5.0, pytest.approx(16.8, rel=1e-3)),
         Series.USED_BY_PROD: (4.0, 14.0),  # Prod pods and system
         Series.USED: (6.0, 24.0),
-        Series.OFFERED: (4.0, 10.0),
-        Series.BOUGHT: (3.0, 2.0),
+        Series.PUBLISHED: (4.0, 10.0),
+        Series.ALLOCATED: (3.0, 2.0),
     }
     assert (row.prediction, row.warm, row.cold, row.age) == ("ready", 2, 0, 10.0)
 
@@ -49,7 +49,7 @@ def test_a_row_has_the_numbers() -> None:
 @pytest.mark.parametrize(
     ("the_node", "its_metric", "state"),
     [
-        (node(mid=MID), metric(), State.SELLING),
+        (node(mid=MID), metric(), State.PUBLISHING),
         (node(mid=MID), metric(conditions=(READY, published("ColocationDisabled"))), State.OFF),
         (node(mid=MID), metric(conditions=(READY, published("Shadow"))), State.SHADOW),
         (node(mid=MID), metric(conditions=(READY, published("Held"))), State.RETURNING),
@@ -86,7 +86,7 @@ def test_missing_reports_leave_a_gap() -> None:
     world.look()
     plot = world.recorder.history.plot("n1", "2h", world.now)
     assert np.isnan(plot.of(Series.USED, "cpu")[-1])
-    assert [plot.of(series, "cpu")[-1] for series in (Series.OFFERED, Series.REQUESTED)] == [4.0, 9.0]
+    assert [plot.of(series, "cpu")[-1] for series in (Series.PUBLISHED, Series.REQUESTED)] == [4.0, 9.0]
 
 
 def test_pods_count_once_listed() -> None:
@@ -105,7 +105,7 @@ def test_the_past_belongs_to_a_machine() -> None:
     def past() -> list[float]:
         world.look()
         plot = world.recorder.history.plot("n1", "2h", world.now)
-        return [float(each) for each in plot.of(Series.OFFERED, "cpu")[-2:]]
+        return [float(each) for each in plot.of(Series.PUBLISHED, "cpu")[-2:]]
 
     world.now += 60
     world.context.cluster.put_node(mid_node, listed=True)

@@ -123,15 +123,6 @@ def test_any_way_to_write_a_version(helm: Helm, version: str, tag: str) -> None:
 
 
 @pytest.mark.helm
-def test_only_prod_preempts(helm: Helm) -> None:
-    """Every user who may create pods may name a class, so only Prod pods preempt others."""
-    classes = render(helm).of_kind("PriorityClass")
-    never = dict.fromkeys(("koord-mid", "koord-batch", "koord-free"), "Never")
-    wanted = {"koord-prod": "PreemptLowerPriority", **never}
-    assert {each["metadata"]["name"]: each["preemptionPolicy"] for each in classes} == wanted
-
-
-@pytest.mark.helm
 def test_data_directory_of_others_is_left(helm: Helm, tmp_path: Path) -> None:
     """The init container gives the agent a new directory, and its own again; one with something in it stays."""
     command = render(helm).container("headroom-agent/own-data-dir")["command"]

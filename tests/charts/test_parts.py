@@ -11,16 +11,14 @@ from tests.charts.rendered import NAMESPACE, Helm, Rendered, render, rules
 pytestmark = pytest.mark.helm
 
 OWNERS: Final = {"agent": "DaemonSet", "manager": "Deployment", "scheduler": "Deployment"}
+OF_WEBHOOK: Final = ("headroom-manager-webhook", "headroom-colocation-config")
+OF_MANAGER: Final = ("headroom-manager", "headroom-colocation-config", CONFIG_MAP_NAME)
 DIGEST: Final = f"sha256:{'0' * 64}"
 TURNED_OFF: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
     "agent.enabled": lambda one: "agent" in one["metadata"]["name"],
-    "manager.enabled": lambda one: one["metadata"]["name"].startswith(
-        ("headroom-manager", "headroom-colocation-config", CONFIG_MAP_NAME)
-    ),
+    "manager.enabled": lambda one: one["metadata"]["name"].startswith(OF_MANAGER),
     "scheduler.enabled": lambda one: one["metadata"]["name"].startswith("headroom-scheduler"),
-    "manager.webhook.enabled": lambda one: (
-        one["metadata"]["name"] in {"headroom-manager-webhook", "headroom-colocation-config"}
-    ),
+    "manager.webhook.enabled": lambda one: one["metadata"]["name"] in OF_WEBHOOK,
     "networkPolicy.enabled": lambda one: one["kind"] == "NetworkPolicy",
     "podDisruptionBudgets.enabled": lambda one: one["kind"] == "PodDisruptionBudget",
     "admissionPolicy.enabled": lambda one: one["kind"].startswith("ValidatingAdmissionPolicy"),

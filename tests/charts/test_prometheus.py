@@ -2,13 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import yaml
 
 from tests.charts.rendered import CHART, NAMESPACE, Helm, Rendered, render
-from tools.devcluster import CommandError
 
 pytestmark = pytest.mark.helm
 
@@ -27,11 +26,6 @@ def _ports(chart: Rendered, name: str) -> dict[str, int]:
     return {port["name"]: port["containerPort"] for port in container.get("ports", ())}
 
 
-def test_nothing_for_the_operator_by_default(helm: Helm) -> None:
-    """Its kinds need definitions that a cluster may not have."""
-    assert render(helm).of_kind(*OF_THE_OPERATOR) == []
-
-
 @pytest.mark.parametrize(
     ("value", "file"),
     [
@@ -41,34 +35,31 @@ def test_nothing_for_the_operator_by_default(helm: Helm) -> None:
     ],
 )
 def test_rules_are_the_plain_file(helm: Helm, value: str, file: str) -> None:
-    """A PrometheusRule holds what the plain rules file holds, and the labels that Prometheus selects by."""
+    """With the labels that Prometheus selects by; by default nothing that needs definitions of the operator."""
+    assert render(helm).of_kind(*OF_THE_OPERATOR) == []
     (made,) = render(helm, f"prometheus.{value}=true", "prometheus.labels.release=mine").of_kind("PrometheusRule")
-    plain: Any = yaml.safe_load(Path(CHART / "files" / file).read_text())
-    assert made["spec"] == plain
+    assert made["spec"] == yaml.safe_load(Path(CHART / "files" / file).read_text())
     assert made["metadata"]["labels"]["release"] == "mine"
 
 
 @pytest.mark.parametrize("part", ["agent", "manager", "scheduler"])
 def test_parts_that_are_off_are_not_missed(helm: Helm, part: str) -> None:
     """Without the manager no alert fires for ever that no manager leads; the others' alerts stay."""
-    groups = []
-    for settings in (["prometheus.alerts=true"], ["prometheus.alerts=true", f"{part}.enabled=false"]):
-        (made,) = render(helm, *settings).of_kind("PrometheusRule")
-        groups.append([group["name"] for group in made["spec"]["groups"]])
-    assert groups[1] == [name for name in groups[0] if name != f"headroom-{part}"]
-    assert len(groups[1]) == len(groups[0]) - 1
+    whole, less = (
+        [group["name"] for group in made["spec"]["groups"]]
+        for settings in ((), (f"{part}.enabled=false",))
+        for made in render(helm, "prometheus.alerts=true", *settings).of_kind("PrometheusRule")
+    )
+    assert less == [name for name in whole if name != f"headroom-{part}"]
+    assert len(less) == len(whole) - 1
 
 
 def test_runbooks_are_where_people_read(helm: Helm) -> None:
     """Every alert links to the runbooks at the address that is given, and nothing else of it changes."""
     where = "https://git.example.com/headroom/blob/main"
     (made,) = render(helm, "prometheus.alerts=true", f"prometheus.runbooks={where}").of_kind("PrometheusRule")
-    plain = (
-        (CHART / "files/prometheus-alerts.yaml")
-        .read_text()
-        .replace(": docs/runbooks.md#", f": {where}/docs/runbooks.md#")
-    )
-    assert made["spec"] == yaml.safe_load(plain)
+    text = (CHART / "files/prometheus-alerts.yaml").read_text()
+    assert made["spec"] == yaml.safe_load(text.replace(": docs/runbooks.md#", f": {where}/docs/runbooks.md#"))
     links = {rule["annotations"]["runbook_url"] for group in made["spec"]["groups"] for rule in group["rules"]}
     assert all(link.startswith(f"{where}/docs/runbooks.md#headroom") for link in links)
 
@@ -104,12 +95,6 @@ def test_service_monitors_find_the_pods(helm: Helm) -> None:
         assert (endpoint["port"], port["port"]) == (port["name"], _ports(chart, name)[port["targetPort"]])
 
 
-def test_one_kind_of_monitor(helm: Helm) -> None:
-    """Both kinds at once would count everything twice, and are refused."""
-    with pytest.raises(CommandError, match="one of them, or everything is scraped twice"):
-        render(helm, "prometheus.podMonitor=true", "prometheus.serviceMonitor=true")
-
-
 @pytest.mark.parametrize("value", ["prometheus.podMonitor", "prometheus.serviceMonitor", "scheduler.metrics.enabled"])
 def test_extender_listens_where_it_is_scraped(helm: Helm, value: str) -> None:
     """The extender has a port for metrics where a Prometheus is to read them; its flags name the same one."""
@@ -123,35 +108,23 @@ def test_extender_listens_where_it_is_scraped(helm: Helm, value: str) -> None:
 def test_what_is_switched_off_is_not_scraped(helm: Helm) -> None:
     """A part that is not installed has no monitor."""
     chart = render(helm, "prometheus.serviceMonitor=true", "scheduler.enabled=false")
-    assert {each["metadata"]["name"] for each in chart.of_kind("ServiceMonitor")} == {
-        "headroom-agent",
-        "headroom-manager",
-    }
+    monitors = {each["metadata"]["name"] for each in chart.of_kind("ServiceMonitor")}
+    assert monitors == {"headroom-agent", "headroom-manager"}
     assert not [each for each in chart.of_kind("Service") if "scheduler" in each["metadata"]["name"]]
 
 
 def test_dashboards_are_the_files(helm: Helm) -> None:
-    """Each dashboard is a ConfigMap with the label that Grafana's sidecar selects, and holds what its file holds."""
-    chart = render(helm)
-    made = {
-        key: (each, json.loads(text))
-        for each in chart.of_kind("ConfigMap")
-        if "grafana_dashboard" in each["metadata"]["labels"]
-        for key, text in each["data"].items()
-    }
+    """Each is a ConfigMap with what its file holds, in the namespace and with the labels that Grafana looks for."""
     files = {f"headroom-{path.name}": json.loads(path.read_text()) for path in (CHART / "dashboards").glob("*.json")}
-    assert {key: dashboard for key, (_, dashboard) in made.items()} == files
-    assert {each["metadata"]["labels"]["grafana_dashboard"] for each, _ in made.values()} == {"1"}
-    assert {each["metadata"]["namespace"] for each, _ in made.values()} == {NAMESPACE}
-
-
-def test_dashboards_go_where_grafana_looks(helm: Helm) -> None:
-    """Labels, annotations and the namespace are those that are given; switched off there are none."""
     settings = ("labels.mine=yes", "annotations.grafana_folder=Headroom", "namespace=monitoring")
-    chart = render(helm, *(f"grafana.dashboards.{each}" for each in settings))
-    made = [each["metadata"] for each in chart.of_kind("ConfigMap") if "mine" in each["metadata"]["labels"]]
-    assert len(made) == 5
-    assert {each["namespace"] for each in made} == {"monitoring"}
-    assert all(each["annotations"] == {"grafana_folder": "Headroom"} for each in made)
+    default, moved = render(helm), render(helm, *(f"grafana.dashboards.{each}" for each in settings))
+    for chart, label, namespace, notes in (
+        (default, ("grafana_dashboard", "1"), NAMESPACE, None),
+        (moved, ("mine", "yes"), "monitoring", {"grafana_folder": "Headroom"}),
+    ):
+        made = [each for each in chart.of_kind("ConfigMap") if label in each["metadata"]["labels"].items()]
+        assert {key: json.loads(text) for each in made for key, text in each["data"].items()} == files
+        assert {each["metadata"]["namespace"] for each in made} == {namespace}
+        assert all(each["metadata"].get("annotations") == notes for each in made)
     off = render(helm, "grafana.dashboards.enabled=false")
     assert not [each for each in off.of_kind("ConfigMap") if "dashboard" in each["metadata"]["name"]]

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.charts.readme import CHART, table, values, with_table
+from tests.charts.rendered import ROOT
 from tests.charts.schema import with_generated
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -79,6 +80,15 @@ def test_page_without_marks_is_refused() -> None:
         with_table("# Chart", "# One.\na: 1\n")
 
 
-def test_nothing_is_sold_by_default() -> None:
-    """A fresh install measures and predicts; it publishes nothing until it is enabled."""
+def test_nothing_is_published_by_default() -> None:
+    """A fresh install measures and predicts."""
     assert VALUES["colocationConfig"] == {"enable": False}
+
+
+def test_chart_crds_are_ours() -> None:
+    """The chart ships the very CRDs of `crds/`; after a change: cp crds/*.yaml charts/headroom/crds/."""
+    ours, shipped = (
+        {path.name: path.read_bytes() for path in folder.glob("*.yaml")} for folder in (ROOT / "crds", CHART / "crds")
+    )
+    assert ours
+    assert shipped == ours

@@ -140,9 +140,8 @@ def test_what_comes_back_must_hold() -> None:
     assert not state_after_writes(held, NOW + 130).withdrawn
     again = decide(ABSENT, Amounts(9000, 1000), STRATEGY, held.state, NOW + 131)  # the write failed
     assert again.writes == {CPU: 4000, MEMORY: 1000}
-    current = {CPU: PublishedAmount(None), MEMORY: PublishedAmount(1000)}
-    floor = decide(current, Amounts(9000, 1000), STRATEGY, WITHDRAWN, NOW, Amounts(2000, 0))
-    assert floor.writes == {CPU: 2000}  # what running Mid pods requested does not wait
+    floor = decide(ABSENT, Amounts(9000, 1000), STRATEGY, WITHDRAWN, NOW, Amounts(2000, 0))
+    assert (floor.writes, floor.returned) == ({CPU: 2000}, False)  # what running Mid pods requested does not wait
 
 
 def test_enabled_again_is_no_return() -> None:

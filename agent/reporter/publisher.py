@@ -12,7 +12,14 @@ from agent.metrics import Metrics
 from agent.prediction.node import NodePrediction
 from agent.reporter import spec as specs
 from agent.reporter.merge_patch import dropped_paths, patch_of_keys
-from agent.reporter.remote_node_metric import ANOTHER_REPORTS, CHECK_SECONDS, Json, OtherReporters, RemoteNodeMetric
+from agent.reporter.remote_node_metric import (
+    ANOTHER_REPORTS,
+    CHECK_SECONDS,
+    Json,
+    OtherReporters,
+    RemoteNodeMetric,
+    with_own_conditions,
+)
 from agent.reporter.report_status import BLOCKING, Failure, FailureKind, NodeMetricEvents, ReportStatus
 from agent.reporter.reporter import Report, ReportBuilder
 from agent.reporter.schedule import is_due, phase_of, until_next
@@ -219,8 +226,8 @@ class Publisher:
 
     async def _check_dropped_fields(self, wanted: Json) -> None:
         """Notice fields that the server took and did not keep: its definition does not know them."""
-        ours = {key: wanted[key] for key in wanted.keys() & FULL_KEYS}
-        dropped, text = dropped_paths(ours, self._remote.status, "status"), ""
+        ours = with_own_conditions({key: wanted[key] for key in wanted.keys() & FULL_KEYS})
+        dropped, text = dropped_paths(ours, with_own_conditions(self._remote.status), "status"), ""
         if dropped:
             named = ", ".join(dropped[:_MOST_PATHS]) + (" …" if len(dropped) > _MOST_PATHS else "")
             text = (

@@ -110,5 +110,16 @@ def _times(status: Mapping[str, Any]) -> Iterator[Time]:
     return ((name, one) for name, one in found.items() if isinstance(one, str))
 
 
+def with_own_conditions(status: Mapping[str, Any]) -> Json:
+    """A status with our conditions alone, always in the same order; without a list where none of them stands."""
+    found = status.get("conditions")
+    ours = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    ours = [one for name in _OUR_CONDITIONS for one in ours if one.get("type") == name]
+    return {
+        **{key: value for key, value in status.items() if key != "conditions"},
+        **({"conditions": ours} if ours else {}),
+    }
+
+
 def _mapping(value: object) -> Json:
     return value if isinstance(value, dict) else {}

@@ -1,7 +1,7 @@
-"""A publisher on a stage: a fake server, fake reports, and a clock that only the test moves."""
+"""A publisher on a stage: an API server in memory, fake reports, and a clock that only the test moves."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -15,8 +15,12 @@ from agent.reporter.spec import SpecInForce
 from agent.settings import ReportSettings
 from crds.meta import Condition
 from crds.predict_policy import DEFAULTS
-from tests.agent.reporter.fake_api import NAME, FakeApi, serving
+from headroom.kube import ApiError, ApiServer
+from tests.support.api import FakeApi
+from tests.support.objects import Json
 
+NAME = "worker"
+PATH = f"/apis/slo.koordinator.sh/v1alpha1/nodemetrics/{NAME}"
 READY = Readiness(ready=True, reason="Ready", message="fine")
 PREDICTION = NodePrediction(0.0, DEFAULTS, {}, 1, (), {"cpu": 1000, "memory": 1 << 30}, {"cpu": 500}, {}, READY)
 NO_JITTER = ReportSettings(jitter=0.0)
@@ -49,7 +53,6 @@ class FakeReports:
     made: int = 0
 
     def predict(self, now: float, spec: SpecInForce) -> NodePrediction:
-        """The prediction that was set."""
         del now, spec
         self.predictions += 1
         return self.prediction
@@ -57,12 +60,12 @@ class FakeReports:
     def full(
         self, now: float, spec: SpecInForce, previous: Sequence[Condition] = (), problems: Sequence[str] = ()
     ) -> Report:
-        """A full report."""
         self.made += 1
         if self.broken:
             raise RuntimeError("the database is damaged")
-        status = {"podsMetric": [], "nodeMetric": {}, **self._said(spec, previous, problems)}
-        return Report({**status, **({"updateTime": f"{now:.0f}"} if self.measured else {})}, self.prediction)
+        status = self.fast(now, spec, self.prediction, previous, problems).status
+        measured = {"updateTime": f"{now:.0f}"} if self.measured else {}
+        return Report({"podsMetric": [], "nodeMetric": {}, **status, **measured}, self.prediction)
 
     def fast(
         self,
@@ -72,48 +75,76 @@ class FakeReports:
         previous: Sequence[Condition] = (),
         problems: Sequence[str] = (),
     ) -> Report:
-        """A fast report."""
         del now
-        return Report(self._said(spec, previous, problems), prediction)
-
-    def _said(self, spec: SpecInForce, previous: Sequence[Condition], problems: Sequence[str]) -> dict[str, Any]:
         self.problems, self.previous, self.generation = list(problems), tuple(previous), spec.generation
         cpu = {"resource": {"resources": {"cpu": str(self.prediction.reclaimable["cpu"])}}}
-        reason = self.prediction.readiness.reason
-        return {
-            "prediction": {"policy": {"parameters": {"n": 3}}},
-            "prodReclaimableMetric": cpu,
-            "conditions": [{"type": "Collecting", "status": "True", "reason": reason}],
-        }
+        condition = {"type": "Collecting", "status": "True", "reason": self.prediction.readiness.reason}
+        policy = {"policy": {"parameters": {"n": 3}}}
+        return Report({"prediction": policy, "prodReclaimableMetric": cpu, "conditions": [condition]}, prediction)
 
 
-@dataclass
+class NodeMetricApi(FakeApi):
+    """Holds one NodeMetric."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.put(PATH, {"metadata": {"name": NAME, "uid": "u1", "generation": 1}, "spec": {}})
+        self.refuses: set[str] = set()  # keys of a status for which a patch is invalid
+
+    async def metadata(self, path: str) -> Json:
+        self._enter("METADATA", path)
+        return copy.deepcopy(dict(self._stored(path)["metadata"]))
+
+    async def patch(self, path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
+        if self.refuses & body["status"].keys():
+            raise ApiError(422, "Invalid", "must not be")
+        return await super().patch(path, body, content_type, params)
+
+    def edit(self, **parts: Json) -> None:
+        """Write parts of the object, as another program does."""
+        found = {**self.objects[PATH], **parts}
+        found["metadata"]["generation"] += "spec" in parts
+        self.put(PATH, found)
+
+    def recreate(self) -> None:
+        """Delete the object and make it again."""
+        self.put(PATH, {"metadata": {"name": NAME, "uid": "u2", "generation": 1}, "spec": {}})
+
+
 class Stage:
-    """A publisher, its fake server, its fake reports and a clock."""
+    """A publisher, its server, its fake reports and a clock, at a moment at which the node reports."""
 
-    fake: FakeApi
-    reports: FakeReports
-    publisher: Publisher
-    time: list[float]
+    def __init__(self, settings: ReportSettings = NO_JITTER) -> None:
+        self.api, self.reports, self.time = NodeMetricApi(), FakeReports(), START
+        self.publisher = Publisher(
+            cast("ApiServer", self.api),
+            NAME,
+            cast("ReportBuilder", self.reports),
+            settings,
+            Metrics(NAME),
+            lambda: self.time,
+            lambda: self.time,
+        )
 
     @property
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Json:
         """The status as the server has it."""
-        assert self.fake.stored is not None
-        found: dict[str, Any] = self.fake.stored["status"]
+        found: Json = self.api.objects[PATH]["status"]
         return found
+
+    def conditions(self) -> list[Json]:
+        return list(self.api.objects[PATH].get("status", {}).get("conditions", []))
+
+    def patches(self) -> list[Json]:
+        """The statuses that were sent."""
+        return [body["status"] for body in self.api.written("PATCH", PATH)]
+
+    def events(self) -> list[Json]:
+        return list(self.api.written("POST", "/events"))
+
+    def reasons(self) -> list[str]:
+        return [event["reason"] for event in self.events()]
 
     def metric(self, name: str, **labels: str) -> float:
         """What /metrics shows."""
         return self.publisher.metrics.registry.get_sample_value(f"headroom_agent_{name}", labels) or 0.0
-
-
-@asynccontextmanager
-async def staged(settings: ReportSettings = NO_JITTER) -> AsyncIterator[Stage]:
-    """Everything, at a moment at which the node reports."""
-    async with serving() as (fake, api):
-        time, reports = [START], FakeReports()
-        publisher = Publisher(
-            api, NAME, cast("ReportBuilder", reports), settings, Metrics(NAME), lambda: time[0], lambda: time[0]
-        )
-        yield Stage(fake, reports, publisher, time)

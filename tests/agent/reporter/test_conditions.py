@@ -1,5 +1,3 @@
-"""What the conditions say, and when."""
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -7,22 +5,21 @@ import pytest
 
 from agent.pods import PodRef
 from agent.prediction.readiness import Readiness
-from agent.reporter.conditions import (
-    CollectionStatus,
-    ConditionState,
-    condition,
-    conditions,
-    timestamp,
-)
+from agent.reporter.conditions import CollectionStatus, ConditionState, condition, conditions, timestamp
 from agent.reporter.usage import Usages
 from agent.samples import CPU, MEMORY, Missing
 from crds.meta import Condition
 from tests.agent.made import START, pod
 
 READY = Readiness(ready=True, reason="Ready", message="fine")
+BOTH = {CPU: 1.0, MEMORY: 1.0}
 PODS = [pod("a"), pod("b"), pod("c")]
-ALL = {one.uid: {CPU: 1.0, MEMORY: 1.0} for one in PODS}
+ALL = {one.uid: BOTH for one in PODS}
 FULL_DISK = "cannot write agent.db: database or disk is full"
+GHOST, NEW = (replace(pod(name), listed=False, created=START - age) for name, age in (("ghost", 60), ("new", 0)))
+WAITING = replace(pod("w"), running=False)
+FAILING = {"store": FULL_DISK, "node": "/proc/meminfo has no MemFree"}
+NO_CONTROLLER = [Missing(MEMORY, one.uid, "no-memory-controller") for one in PODS]
 
 
 def collecting(
@@ -30,123 +27,89 @@ def collecting(
     pods: Mapping[str, Mapping[str, float]] | None = None,
     collection: CollectionStatus | None = None,
     present: Sequence[PodRef] = tuple(PODS),
-) -> Condition:
-    """The condition Collecting; all is well where nothing else is said."""
-    node = {CPU: 1.0, MEMORY: 1.0} if node is None else node
-    usages = Usages(node, {}, {}, ALL if pods is None else pods, (), (), START)
-    return conditions(START, usages, READY, present, collection or CollectionStatus())[0]
+) -> tuple[str, str | None, str]:
+    """Status, reason and message of Collecting; all is well where nothing else is said."""
+    usages = Usages(BOTH if node is None else node, {}, {}, ALL if pods is None else pods, (), (), START)
+    found = conditions(START, usages, READY, present, collection or CollectionStatus())[0]
+    return found.status, found.reason, found.message or ""
 
 
-def outcome(found: Condition) -> tuple[str, str | None]:
-    """Status and reason."""
-    return found.status, found.reason
-
-
-def test_all_is_measured() -> None:
-    """Everything measured: true, with how much that is."""
-    found = collecting()
-    assert outcome(found) == ("True", "Measuring")
-    assert found.message == "The node and all of its 3 running pods are measured."
-
-
-def test_unmeasured_pods_are_named() -> None:
-    """A running pod that is not measured is named with the reason; one that does not run need not be."""
-    waiting = replace(pod("w"), running=False)
+def test_whole_messages() -> None:
+    """What is measured, which pod is not and why, where pods are unknown, and what fails without harm to measuring."""
+    well = ("True", "Measuring", "The node and all of its 3 running pods are measured.")
+    assert collecting() == well
     missing = [Missing(CPU, "b", "no-cgroup"), Missing(MEMORY, "b", "unreadable")]
-    found = collecting(
-        pods={"a": ALL["a"], "c": ALL["c"]}, collection=CollectionStatus(missing=missing), present=[*PODS, waiting]
-    )
-    assert outcome(found) == ("True", "PodsNotMeasured")
-    assert found.message == "1 of 3 pods have no CPU or no memory measured lately: shop/b (no-cgroup)."
+    lacking = {"a": BOTH, "c": BOTH}
+    message = "1 of 3 pods have no CPU or no memory measured lately: shop/b (no-cgroup)."
+    found = collecting(pods=lacking, collection=CollectionStatus(missing=missing), present=[*PODS, WAITING])
+    assert found == ("True", "PodsNotMeasured", message)  # one that does not run need not be measured
+    unknown = CollectionStatus(pods_unknown="the kubelet refuses")
+    message = "The kubelet refuses. Until then nothing is reclaimable."
+    assert collecting(present=[], collection=unknown) == ("False", "PodsUnknown", message)
+    failing = CollectionStatus({"pressure": "cannot read cpu"}, problems=["The spec is odd."])
+    message = "pressure fails: cannot read cpu. The spec is odd."
+    assert collecting(collection=failing) == ("True", "StepFailing", message)
 
 
-def test_unlisted_pods_are_counted() -> None:
-    """Pods on no list are counted, once they are no longer on their way onto it."""
-    late, new = (
-        replace(pod("ghost"), listed=False, created=START - 60),
-        replace(pod("new"), listed=False, created=START),
-    )
-    usage = {**ALL, "ghost": ALL["a"], "new": ALL["a"]}
-    found = collecting(pods=usage, present=[*PODS, late, new])
-    assert outcome(found) == ("True", "PodsUnlisted")
-    assert (found.message or "").startswith("1 pods have a cgroup and are not listed on this node (uid ghost): ")
-    assert outcome(collecting(pods=usage, present=[*PODS, new])) == ("True", "Measuring")
+UNLISTED = "1 pods have a cgroup and are not listed on this node (uid ghost): "
+WITH_GHOSTS = {**ALL, "ghost": BOTH, "new": BOTH}
+TWELVE = [pod(f"p{number:02}") for number in range(12)]
 
 
-def test_no_pod_measured_is_false() -> None:
-    """Where not one pod can be measured, nothing can be published."""
-    assert outcome(collecting(pods={})) == ("False", "PodsNotMeasured")
-    assert outcome(collecting(pods={}, present=[])) == ("True", "Measuring")
-
-
-def test_many_unmeasured_pods() -> None:
-    """Of many, ten are named."""
-    pods = [pod(f"p{number:02}") for number in range(12)]
-    message = collecting(present=pods).message or ""
-    assert message.endswith("shop/p08, shop/p09 ….")
-    assert message.startswith("12 of 12 pods")
-
-
-def test_unmeasured_node_is_false() -> None:
-    """A node that cannot be measured is said first, whatever else is wrong."""
-    found = collecting({CPU: 1.0}, {}, CollectionStatus({"store": FULL_DISK, "node": "/proc/meminfo has no MemFree"}))
-    assert outcome(found) == ("False", "NodeNotMeasured")
-    assert "The node's memory could not be measured" in (found.message or "")
-    assert "node fails: /proc/meminfo has no MemFree." in (found.message or "")
-    assert "disk is full" in (found.message or "")
-
-
-@pytest.mark.parametrize("step", ["store", "database", "save", "maintain"])
-def test_failing_store_says_way_out(step: str) -> None:
-    """A full disk is in the condition, with what goes on, what is lost, and what to do."""
-    found = collecting(collection=CollectionStatus({step: FULL_DISK}))
-    assert outcome(found) == ("False", "StoreFailing")
-    for words in (FULL_DISK, "go on from memory", "lost when the agent restarts", "Free space"):
-        assert words in (found.message or "")
-
-
-def test_memory_controller_is_named() -> None:
-    """A kernel without the memory controller is said as such, and how to boot it."""
-    missing = [Missing(MEMORY, one.uid, "no-memory-controller") for one in PODS]
-    found = collecting(pods={}, collection=CollectionStatus(missing=missing))
-    assert outcome(found) == ("False", "MemoryControllerMissing")
-    assert "cgroup_enable=memory" in (found.message or "")
-
-
-def test_unknown_pods_are_false() -> None:
-    """Where it is unknown which pods run, nothing can be published, and the reason is reported."""
-    found = collecting(present=[], collection=CollectionStatus(pods_unknown="the kubelet refuses"))
-    assert outcome(found) == ("False", "PodsUnknown")
-    assert found.message == "The kubelet refuses. Until then nothing is reclaimable."
-
-
-def test_failing_step_is_told() -> None:
-    """A part that fails without harm to measuring is reported, and so is what is wrong with reporting."""
-    found = collecting(collection=CollectionStatus({"pressure": "cannot read cpu"}, problems=["The spec is odd."]))
-    assert outcome(found) == ("True", "StepFailing")
-    assert found.message == "pressure fails: cannot read cpu. The spec is odd."
+@pytest.mark.parametrize(
+    ("given", "status", "reason", "parts"),
+    [
+        # pods on no list are counted, once they are no longer on their way onto it
+        ({"pods": WITH_GHOSTS, "present": [*PODS, GHOST, NEW]}, "True", "PodsUnlisted", [UNLISTED]),
+        ({"pods": WITH_GHOSTS, "present": [*PODS, NEW]}, "True", "Measuring", []),
+        # where not one pod can be measured, nothing can be published; of many, ten are named
+        ({"pods": {}}, "False", "PodsNotMeasured", []),
+        ({"pods": {}, "present": []}, "True", "Measuring", []),
+        ({"present": TWELVE}, "False", "PodsNotMeasured", ["12 of 12 pods", "shop/p08, shop/p09 …."]),
+        # a node that cannot be measured is named first, whatever else is wrong
+        (
+            {"node": {CPU: 1.0}, "pods": {}, "collection": CollectionStatus(FAILING)},
+            "False",
+            "NodeNotMeasured",
+            ["The node's memory could not be measured", "node fails: /proc/meminfo has no MemFree.", "disk is full"],
+        ),
+        (
+            {"pods": {}, "collection": CollectionStatus(missing=NO_CONTROLLER)},
+            "False",
+            "MemoryControllerMissing",
+            ["cgroup_enable=memory"],
+        ),
+        *(
+            (
+                {"collection": CollectionStatus({step: FULL_DISK})},
+                "False",
+                "StoreFailing",
+                [FULL_DISK, "go on from memory", "lost when the agent restarts", "Free space"],
+            )
+            for step in ("store", "database", "save", "maintain")
+        ),
+    ],
+)
+def test_worst_gives_the_reason(given: dict[str, object], status: str, reason: str, parts: list[str]) -> None:
+    found = collecting(**given)  # type: ignore[arg-type]
+    assert found[:2] == (status, reason)
+    assert [part for part in parts if part not in found[2]] == []
 
 
 def test_prediction_ready_is_readiness() -> None:
-    """PredictionReady says what the prediction says of itself, of which generation of the spec."""
     readiness = Readiness(ready=False, reason="CollectingHistory", message="wait")
     usages = Usages({}, {}, {}, {}, (), (), None)
     found = conditions(START, usages, readiness, [], CollectionStatus(), generation=7)[1]
-    assert (found.type, *outcome(found)) == ("PredictionReady", "False", "CollectingHistory")
-    assert (found.message, found.observed_generation) == ("wait", 7)
+    assert found == Condition("PredictionReady", "False", "CollectingHistory", "wait", timestamp(START), 7)
 
 
-def test_condition_keeps_its_time() -> None:
-    """The time of a condition moves only when its status does, not with its reason or message."""
-    first = condition(START, "PredictionReady", ConditionState(ok=False, reason="CollectingHistory", message="…"))
-    second = condition(START + 60, "PredictionReady", ConditionState(ok=False, reason="Other", message="…"), [first])
-    third = condition(START + 120, "PredictionReady", ConditionState(ok=True, reason="Ready", message="…"), [second])
-    assert second.last_transition_time == first.last_transition_time == timestamp(START)
-    assert (third.status, third.last_transition_time) == ("True", timestamp(START + 120))
+def test_time_of_a_condition_moves_with_its_own_status_alone() -> None:
+    def at(seconds: float, reason: str, *before: Condition, ok: bool = False) -> str | None:
+        state = ConditionState(ok=ok, reason=reason, message="…")
+        return condition(START + seconds, "PredictionReady", state, before).last_transition_time
 
-
-def test_other_conditions_lend_no_time() -> None:
-    """A condition of another type with the same status lends no time."""
-    other = Condition("Collecting", "True", last_transition_time=timestamp(START))
-    found = condition(START + 60, "PredictionReady", ConditionState(ok=True, reason="Ready", message="…"), [other])
-    assert found.last_transition_time == timestamp(START + 60)
+    before = Condition("PredictionReady", "False", last_transition_time=timestamp(START))
+    assert at(0, "CollectingHistory") == timestamp(START)
+    assert at(60, "Other", before) == timestamp(START)
+    assert at(120, "Ready", before, ok=True) == timestamp(START + 120)
+    assert at(60, "Other", replace(before, type="Collecting")) == timestamp(START + 60)

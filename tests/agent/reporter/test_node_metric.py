@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,17 +10,19 @@ from agent.numerics.aggregate import WindowStatistics
 from agent.pods import PodRef
 from agent.prediction.node import NodePrediction, predict
 from agent.reporter.conditions import timestamp
-from agent.reporter.node_metric import aggregated, build_status, fast_status, pod_metric, resource_map
+from agent.reporter.node_metric import aggregated, build_status, fast_status, resource_map
 from agent.reporter.usage import Usages, Window, measure
 from agent.samples import CPU, MEMORY
 from crds.codec import from_json, to_json
-from crds.node_metric import CLASSES, NodeMetricStatus, Summary
+from crds.node_metric import NodeMetricStatus
 from crds.predict_policy import ModelChoice, PredictPolicy
 from crds.priority import PriorityBand, QoS
-from crds.quantity import milli_value, short_bytes, value
+from crds.quantity import milli_value
 from tests.agent.made import FACTS, GIB, START, Machine, machine, pod
 
 PODS = [pod("b", 2000), pod("a", 4000, 4 * GIB), pod("m", 1000, band=PriorityBand.MID, qos=QoS.BE)]
+WARM_AT_ONCE = PredictPolicy(cold_start_period_seconds=60)
+STATISTICS = ("avg", "p50", "p90", "p95", "p99", "stdev")
 
 
 def busy() -> Machine:
@@ -30,210 +33,144 @@ def busy() -> Machine:
 
 
 def usages(node: Machine, pods: Sequence[PodRef] = PODS) -> Usages:
-    """What was used lately."""
-    return measure(
-        node.now,
-        node.store,
-        pods,
-        node.trainer.class_of,
-        window_seconds=300,
-        durations_seconds=[300, 1800],
-        memory_policy="usageWithoutPageCache",
-    )
+    windows: dict[str, Any] = {"window_seconds": 300, "durations_seconds": [300, 1800]}
+    return measure(node.now, node.store, pods, node.trainer.class_of, **windows, memory_policy="usageWithoutPageCache")
 
 
-def prediction(node: Machine, policy: PredictPolicy | None = None) -> NodePrediction:
-    """What is expected."""
-    return predict(node.now, node.trainer, PODS, FACTS, policy or PredictPolicy(cold_start_period_seconds=60))
+def prediction(node: Machine, pods: Sequence[PodRef] = PODS, policy: PredictPolicy = WARM_AT_ONCE) -> NodePrediction:
+    return predict(node.now, node.trainer, pods, FACTS, policy)
 
 
-def full(node: Machine) -> NodeMetricStatus:
-    """The full report."""
-    return build_status(usages(node), prediction(node), PODS, as_of=node.now, predicted_as_of=node.now)
+def full(node: Machine, pods: Sequence[PodRef] = PODS, as_of: float | None = START) -> dict[str, Any]:
+    found = build_status(usages(node, pods), prediction(node), pods, as_of=as_of, predicted_as_of=as_of)
+    status: dict[str, Any] = to_json(found)
+    assert from_json(NodeMetricStatus, status) == found  # what is written is what is read
+    return status
 
 
-def fast(node: Machine, found: NodePrediction | None = None) -> NodeMetricStatus:
-    """The fast report."""
-    return fast_status(usages(node), found or prediction(node), predicted_as_of=node.now)
+def fast(node: Machine, found: NodePrediction | None = None) -> dict[str, Any]:
+    status: dict[str, Any] = to_json(fast_status(usages(node), found or prediction(node), predicted_as_of=node.now))
+    return status
 
 
-def statistics(span: float) -> WindowStatistics:
-    """Statistics that tell themselves apart."""
-    return WindowStatistics(1.0, 0.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 300, span)
+def amounts(milli: int, mebibytes: int) -> dict[str, str]:
+    memory = f"{mebibytes // 1024}Gi" if mebibytes and mebibytes % 1024 == 0 else f"{mebibytes}Mi" if mebibytes else "0"
+    return {"cpu": f"{milli // 1000}" if milli % 1000 == 0 else f"{milli}m", "memory": memory}
 
 
-def test_report_says_everything() -> None:
-    """The full report of a small node, number by number."""
+def windows(milli: int, mebibytes: int) -> list[dict[str, Any]]:
+    """Those of a constant usage; the longer one is cold, as it has samples for less than half of it."""
+    nothing = {"resources": amounts(0, 0)}
+    filled = {**{name: {"resources": amounts(milli, mebibytes)} for name in STATISTICS}, "stdev": nothing}
+    return [{"usage": filled, "duration": "5m0s"}, {"usage": {name: {} for name in STATISTICS}, "duration": "30m0s"}]
+
+
+def a_pod(name: str, milli: int, mebibytes: int, priority: str = "koord-prod", qos: str = "LS") -> dict[str, Any]:
+    usage = {"resources": amounts(milli, mebibytes)}
+    return {"name": name, "namespace": "shop", "podUsage": usage, "priority": priority, "qos": qos}
+
+
+def a_class(name: str, milli: int, mebibytes: int) -> dict[str, Any]:
+    same, learned = amounts(milli, mebibytes), {"mean": amounts(milli, mebibytes), "stdev": amounts(0, 0)}
+    samples = {"samples": 20, "spanSeconds": 600} if milli else {"samples": 0, "spanSeconds": 0}
+    return {"name": name, "usage": same, **(learned if milli else {}), "peak": same, "evidence": samples}
+
+
+def test_whole_report_of_a_small_node() -> None:
+    predicted = {
+        "prodReclaimableMetric": {"resource": {"resources": amounts(4500, 3584)}},  # 6 - 1.5 cores
+        "prodPeakMetric": {"resource": {"resources": amounts(1625, 1664)}},  # 1.5 + 0.125
+        "prediction": {
+            "policy": {"model": "diversity"},
+            "classes": [
+                a_class("node", 1875, 1920),
+                a_class("sys", 125, 128),
+                a_class("prod", 1500, 1536),
+                a_class("mid", 250, 256),
+                a_class("batch", 0, 0),
+                a_class("free", 0, 0),
+            ],
+            "pods": {"warm": 3, "cold": 0, "coldNames": []},
+            "summary": {"memory": "1.9Gi", "prodPeak": "1625m/1.6Gi", "reclaimable": "4500m/3.5Gi"},
+        },
+        "conditions": [],
+    }
     node = busy()
-    status = full(node)
-    assert status.update_time == timestamp(node.now)
-    assert status.node_metric is not None
-    assert status.node_metric.node_usage == resource_map({CPU: 1.875, MEMORY: 1.875 * GIB})
-    assert status.node_metric.system_usage == resource_map({CPU: 0.125, MEMORY: 0.125 * GIB})
-    assert [(one.namespace, one.name) for one in status.pods_metric or ()] == [
-        ("shop", "a"),
-        ("shop", "b"),
-        ("shop", "m"),
-    ]
-    assert status.prod_reclaimable_metric is not None
-    assert status.prod_reclaimable_metric.resource is not None
-    assert (status.prod_reclaimable_metric.resource.resources or {})[CPU] == "4500m"  # 6 - 1.5
-    assert status.prod_peak_metric is not None
-    assert status.prod_peak_metric.resource is not None
-    assert (status.prod_peak_metric.resource.resources or {})[CPU] == "1625m"  # 1.5 + 0.125
+    time = {"time": timestamp(node.now)}
+    assert fast(node) == {**predicted, "prediction": {**predicted["prediction"], **time}}  # type: ignore[dict-item]
+    measured = {
+        "nodeMetric": {
+            "nodeUsage": {"resources": amounts(1875, 1920)},
+            "systemUsage": {"resources": amounts(125, 128)},
+            "aggregatedNodeUsages": windows(1875, 1920),
+            "aggregatedSystemUsages": windows(125, 128),
+        },
+        "podsMetric": [a_pod("a", 1000, 1024), a_pod("b", 500, 512), a_pod("m", 250, 256, "koord-mid", "BE")],
+    }
+    assert full(node, as_of=None) == {**measured, **predicted}  # what was never measured has no time
 
 
-def test_classes_are_complete_and_add_up() -> None:
-    """One entry per class in the fixed order, usage from the same ticks."""
-    node = busy()
-    found = fast(node).prediction
-    assert found is not None
-    classes = {one.name: one for one in found.classes or ()}
-    assert tuple(classes) == CLASSES
-    milli = {name: milli_value((one.usage or {})[CPU]) for name, one in classes.items()}
-    assert milli == {"node": 1875, "sys": 125, "prod": 1500, "mid": 250, "batch": 0, "free": 0}
-    assert classes["prod"].mean == {CPU: "1500m", MEMORY: "1536Mi"}
-    assert classes["prod"].stdev == {CPU: "0", MEMORY: "0"}
-    assert classes["prod"].evidence is not None
-    assert (classes["prod"].evidence.samples, classes["prod"].evidence.span_seconds) == (20, 600)
-    assert classes["batch"].mean is None
-
-
-def test_wire_round_trip() -> None:
-    """The report survives JSON: what is written is what is read."""
-    node = busy()
-    status = full(node)
-    assert from_json(NodeMetricStatus, to_json(status)) == status
-
-
-def test_fast_report_is_prediction_only() -> None:
-    """A fast report touches prediction, Reclaimable, peak and conditions, not updateTime, usage or pods."""
-    node = busy()
-    found = to_json(fast(node))
-    assert found.keys() == {"prediction", "prodReclaimableMetric", "prodPeakMetric", "conditions"}
-
-
-def test_report_bears_measuring_time() -> None:
-    """Both updateTime and prediction.time are those of the measurements; what was never measured has none."""
+def test_times_are_cut_off_and_each_its_own() -> None:
     node = busy()
     found = build_status(usages(node), prediction(node), PODS, as_of=START + 1.9, predicted_as_of=START)
     assert (found.update_time, found.prediction and found.prediction.time) == (timestamp(START + 1), timestamp(START))
-    found = build_status(usages(node), prediction(node), PODS, as_of=None, predicted_as_of=None)
-    assert (found.update_time, found.prediction and found.prediction.time) == (None, None)
 
 
-def _summary(status: NodeMetricStatus) -> Summary:
-    assert status.prediction is not None
-    assert status.prediction.summary is not None
-    return status.prediction.summary
-
-
-def test_summary_is_readable() -> None:
-    """The report for people has rounded memory and pairs, and says the same as the amounts for programs."""
-    found = full(busy())
-    status = to_json(found)
-    used = status["nodeMetric"]["nodeUsage"]["resources"][MEMORY]
-    peak = status["prodPeakMetric"]["resource"]["resources"]
-    assert _summary(found).memory == short_bytes(value(used))
-    assert _summary(found).prod_peak == f"{peak[CPU]}/{short_bytes(value(peak[MEMORY]))}"
-    assert _summary(fast(busy())).memory == _summary(found).memory
-
-
-def test_summary_says_what_is_unknown() -> None:
-    """Where one resource cannot be judged, a dash stands for it; where neither can, there is no text."""
-    found = replace(prediction(busy()), prod_peak={CPU: 1788}, reclaimable={})
-    reported = _summary(fast(busy(), found))
-    assert (reported.prod_peak, reported.reclaimable) == ("1788m/-", None)
-
-
-def test_pods_are_sorted() -> None:
-    """Pods stand by namespace, then name, whatever the order in which they are known; ended ones are left out."""
-    node = busy()
+def test_pods_stand_by_namespace_and_name_without_ended_ones() -> None:
     other = replace(PODS[0], uid="a", namespace="aaa", name="z")
-    pods = [PODS[2], PODS[0], other, replace(PODS[1], terminal=True)]
-    found = build_status(usages(node, pods), prediction(node), pods, as_of=None, predicted_as_of=None)
-    assert [(one.namespace, one.name) for one in found.pods_metric or ()] == [
-        ("aaa", "z"),
-        ("shop", "b"),
-        ("shop", "m"),
-    ]
+    found = full(busy(), [PODS[2], PODS[0], other, replace(PODS[1], terminal=True)])["podsMetric"]
+    assert [(one["namespace"], one["name"]) for one in found] == [("aaa", "z"), ("shop", "b"), ("shop", "m")]
 
 
-def test_unknown_prediction_is_empty() -> None:
-    """Before anything is known: prodReclaimableMetric is there and empty, prodPeakMetric is absent."""
-    node = machine()
-    found = to_json(fast(node))
-    assert found["prodReclaimableMetric"] == {}
-    assert "prodPeakMetric" not in found
+@pytest.mark.parametrize(
+    ("peak", "reclaimable", "texts"),
+    [
+        ({CPU: 1788}, {}, {"prodPeak": "1788m/-"}),
+        ({MEMORY: GIB}, {CPU: 1}, {"prodPeak": "-/1Gi", "reclaimable": "1m/-"}),
+    ],
+)
+def test_summary_has_a_dash_for_what_is_unknown(
+    peak: dict[str, int], reclaimable: dict[str, int], texts: dict[str, str]
+) -> None:
+    found = fast(busy(), replace(prediction(busy()), prod_peak=peak, reclaimable=reclaimable))
+    assert found["prediction"]["summary"] == {"memory": "1.9Gi", **texts}
 
 
-def test_policy_in_force_is_shown() -> None:
-    """The policy in force is reported with its parts."""
-    node = busy()
-    policy = PredictPolicy(cold_start_period_seconds=60, model="max", of=(ModelChoice("sum-max", {"windowDays": 2}),))
-    found = fast(node, prediction(node, policy)).prediction
-    assert found is not None
-    assert to_json(found.policy) == {"model": "max", "of": [{"model": "sum-max", "parameters": {"windowDays": 2}}]}
+def test_unknown_prediction_is_an_empty_reclaimable_and_no_peak() -> None:
+    found = fast(machine())
+    assert (found["prodReclaimableMetric"], "prodPeakMetric" in found) == ({}, False)
 
 
-def test_cold_names_are_few() -> None:
-    """Of many cold pods ten are named, sorted."""
+def test_policy_in_force_is_reported_with_its_parts() -> None:
+    policy = replace(WARM_AT_ONCE, model="max", of=(ModelChoice("sum-max", {"windowDays": 2}),))
+    found = fast(busy(), prediction(busy(), policy=policy))["prediction"]["policy"]
+    assert found == {"model": "max", "of": [{"model": "sum-max", "parameters": {"windowDays": 2}}]}
+
+
+def test_ten_of_many_cold_pods_are_named() -> None:
     node, pods = machine(), [pod(f"p{number:02}") for number in range(30)]
     node.rounds(1, {one.uid: 0.1 for one in pods}, pods)
-    found = fast(node, predict(node.now, node.trainer, pods, FACTS, PredictPolicy())).prediction
-    assert found is not None
-    assert found.pods is not None
-    assert (found.pods.warm, found.pods.cold) == (0, 30)
-    assert found.pods.cold_names == tuple(f"shop/p{number:02}" for number in range(10))
-
-
-def test_percentile_window() -> None:
-    """Every statistic of a window, cut off to milli-cores and bytes."""
-    found = aggregated(Window(300.0, {CPU: statistics(299.0), MEMORY: statistics(299.0)}))
-    assert found.duration == "5m0s"
-    assert {name: (part.resources or {})[CPU] for name, part in (found.usage or {}).items()} == {
-        "avg": "1",
-        "p50": "2",
-        "p90": "3",
-        "p95": "4",
-        "p99": "5",
-        "stdev": "500m",
-    }
+    found = fast(node, prediction(node, pods, PredictPolicy()))["prediction"]["pods"]
+    assert found == {"warm": 0, "cold": 30, "coldNames": [f"shop/p{number:02}" for number in range(10)]}
 
 
 @pytest.mark.parametrize(("span", "empty"), [(149.0, True), (150.0, False)])
-def test_cold_window_is_empty(span: float, empty: bool) -> None:  # noqa: FBT001 - an expectation
-    """A window whose samples span less than half of it has empty statistics."""
-    found = aggregated(Window(300.0, {CPU: statistics(span), MEMORY: statistics(span)}))
-    assert all((part.resources is None) is empty for part in (found.usage or {}).values())
-
-
-def test_window_without_samples_is_empty() -> None:
-    """A window without any sample is reported, empty."""
-    found = to_json(aggregated(Window(300.0, {})))
-    assert found["usage"] == {name: {} for name in ("avg", "p50", "p90", "p95", "p99", "stdev")}
-
-
-def test_pod_metric_names_its_class() -> None:
-    """A pod's entry holds its usage, band and QoS class."""
-    found = to_json(pod_metric(PODS[2], {CPU: 2.0, MEMORY: 10.0 * GIB}))
-    assert found == {
-        "name": "m",
-        "namespace": "shop",
-        "podUsage": {"resources": {"cpu": "2", "memory": "10Gi"}},
-        "priority": "koord-mid",
-        "qos": "BE",
-    }
+def test_window_has_every_statistic_unless_it_is_cold(span: float, *, empty: bool) -> None:
+    """Cold: its samples span less than half of it, or there are none."""
+    found = WindowStatistics(1.0, 0.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 300, span)
+    filled = {"avg": "1", "p50": "2", "p90": "3", "p95": "4", "p99": "5", "stdev": "500m"}
+    nothing: dict[str, Any] = {name: {} for name in STATISTICS}
+    usage = nothing if empty else {name: {"resources": {"cpu": text}} for name, text in filled.items()}
+    assert to_json(aggregated(Window(300.0, {CPU: found}))) == {"duration": "5m0s", "usage": usage}
+    assert to_json(aggregated(Window(300.0, {}))) == {"duration": "5m0s", "usage": nothing}
 
 
 def test_amounts_are_cut_off() -> None:
-    """1.9996 cores are 1999 milli-cores; what is absent stays absent."""
     assert to_json(resource_map({CPU: 1.9996})) == {"resources": {"cpu": "1999m"}}
     assert to_json(resource_map({})) == {}
 
 
 @given(cores=st.floats(), amount=st.floats())
-def test_any_number_is_reported_safely(cores: float, amount: float) -> None:
-    """Whatever was measured, a quantity is written, and never a negative one."""
+def test_no_quantity_is_negative(cores: float, amount: float) -> None:
     found = resource_map({CPU: cores, MEMORY: amount}).resources or {}
     assert all(milli_value(quantity) >= 0 for quantity in found.values())

@@ -6,18 +6,15 @@ import pytest
 
 from agent.metrics import Metrics
 from agent.report_metrics import show_pressure
-from agent.reporter.node_metric import build_status
+from agent.reporter.node_metric import pod_metric
 from agent.reporter.pressure import LEAST, MOST_PODS, Pressure, extensions, measure_pressure
-from agent.samples import CPU_THROTTLED, NODE
+from agent.samples import CPU, CPU_THROTTLED, MEMORY, NODE
 from crds.codec import to_json
-from tests.agent.made import START, MadeStore
-from tests.agent.reporter.test_node_metric import PODS, busy, prediction, usages
-
-WINDOW = 300.0
+from tests.agent.made import GIB, START, MadeStore, pod
 
 
-def crowded() -> MadeStore:
-    """A node with pods that waited, pods that did not, one without a limit, and one that has left."""
+def crowded() -> Pressure:
+    """Of a node with pods that waited, pods that did not, one without a limit, and one that has left."""
     store = MadeStore()
     for kind, share in (("some", 0.4), ("full", 0.1)):
         store.put(f"psi_io_{kind}", NODE, START, [0.0, 2 * share] * 150)
@@ -26,39 +23,25 @@ def crowded() -> MadeStore:
         store.put(CPU_THROTTLED, uid, START, [throttled] * 300)
         store.put("psi_cpu_some", uid, START, [cpu] * 300)
         store.put("psi_memory_some", uid, START, [0.0] * 300)
-    return store
+    return measure_pressure(START + 300.0, store, ["b", "a", "m"], 300.0)
 
 
-def measured(store: MadeStore) -> Pressure:
-    """The pressure at the end of 300 seconds, of the pods that are here."""
-    return measure_pressure(START + 300.0, store, [pod.uid for pod in PODS], WINDOW)
-
-
-def test_means_of_the_window() -> None:
-    """Node and pods are means over the window; what was not measured in it is absent, and so are pods that left."""
-    found = measured(crowded())
+def test_means_of_the_window_without_what_was_not_measured_or_has_left() -> None:
+    found = crowded()
     assert found.node == pytest.approx({("io", "some"): 0.4, ("io", "full"): 0.1})
     assert found.throttled == pytest.approx({"a": 0.424, "m": 0.01})
     assert found.pods["cpu"] == pytest.approx({"a": 0.31, "b": 0.08, "m": 0.02})
     assert found.pods["io"] == {}
 
 
-def test_report_names_pods_that_waited() -> None:
-    """A pod that waited has its percentages in its part of the report; one that hardly did has none."""
-    node = busy()
-    reported = extensions(measured(crowded()))
-    found = to_json(
-        build_status(usages(node), prediction(node), PODS, as_of=START, predicted_as_of=START, extensions=reported)
-    )
-    assert {one["name"]: one.get("extensions") for one in found["podsMetric"]} == {
-        "a": {"cpuThrottledPercent": 42, "pressurePercent": {"cpu": 31, "memory": 0}},
-        "b": {"pressurePercent": {"cpu": 8, "memory": 0}},
-        "m": None,
-    }
+def test_report_has_percentages_of_pods_that_waited() -> None:
+    found = extensions(crowded())
+    waited = {"cpuThrottledPercent": 42, "pressurePercent": {"cpu": 31, "memory": 0}}
+    assert found == {"a": waited, "b": {"pressurePercent": {"cpu": 8, "memory": 0}}}
+    assert to_json(pod_metric(pod("a"), {CPU: 1.0, MEMORY: GIB}, found["a"]))["extensions"] == waited
 
 
-def test_report_stays_small() -> None:
-    """However many pods waited, those that waited most are named, and no more than ten."""
+def test_ten_pods_that_waited_most_are_reported() -> None:
     shares = {f"pod-{number:04d}": LEAST + number / 10_000 for number in range(2000)}
     found = extensions(Pressure({}, {"cpu": {}, "memory": shares}, {"other": LEAST - 0.001}))
     assert list(found) == [f"pod-{number:04d}" for number in range(1999, 1999 - MOST_PODS, -1)]
@@ -66,16 +49,26 @@ def test_report_stays_small() -> None:
     assert extensions(Pressure({}, {"cpu": {}}, {})) == {}
 
 
-def test_metrics_show_the_worst() -> None:
-    """Metrics have the node's pressure and the highest of any pod; what is not measured any more is gone."""
+def test_metrics_have_the_node_and_the_worst_pod() -> None:
     metrics = Metrics("n1")
-    value = metrics.registry.get_sample_value
-    show_pressure(metrics, measured(crowded()))
-    labels = {"node": "n1", "resource": "io", "kind": "full"}
-    assert value("headroom_agent_node_pressure_ratio", labels) == pytest.approx(0.1)
-    assert value("headroom_agent_pod_pressure_max_ratio", {"node": "n1", "resource": "cpu"}) == pytest.approx(0.31)
-    assert value("headroom_agent_pod_pressure_max_ratio", {"node": "n1", "resource": "io"}) is None
-    assert value("headroom_agent_pod_cpu_throttled_max_ratio", {"node": "n1"}) == pytest.approx(0.424)
+
+    def shown() -> dict[str, float]:
+        families = [one for one in metrics.registry.collect() if "pressure" in one.name or "throttled" in one.name]
+        return {
+            "/".join((sample.name.removeprefix("headroom_agent_"), *sample.labels.values())): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+    show_pressure(metrics, crowded())
+    assert shown() == pytest.approx(
+        {
+            "node_pressure_ratio/n1/io/some": 0.4,
+            "node_pressure_ratio/n1/io/full": 0.1,
+            "pod_pressure_max_ratio/n1/cpu": 0.31,
+            "pod_pressure_max_ratio/n1/memory": 0.0,
+            "pod_cpu_throttled_max_ratio/n1": 0.424,
+        }
+    )
     show_pressure(metrics, Pressure({}, {}, {}))
-    assert value("headroom_agent_node_pressure_ratio", labels) is None
-    assert value("headroom_agent_pod_cpu_throttled_max_ratio", {"node": "n1"}) is None
+    assert shown() == {}

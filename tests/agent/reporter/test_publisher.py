@@ -1,6 +1,8 @@
-"""Publishing, against a fake API server that keeps what it is sent."""
+"""Publishing, on a clock that runs as fast as the test; the API server may be away for half an hour."""
 
-from collections.abc import AsyncIterator
+import logging
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,350 +10,368 @@ import pytest
 
 from agent.reporter.publisher import FAST_KEYS
 from crds.predict_policy import DEFAULTS
-from headroom import kube
-from tests.agent.reporter.stage import PREDICTION, READY, START, Stage, moment, moved, staged
+from headroom.kube import ApiError, ApiUnavailable
+from tests.agent.reporter.stage import PATH, PREDICTION, READY, START, Stage, moment, moved
+
+AWAY = ApiUnavailable("The API server answers 503", status=503)
+COLLECTING = replace(PREDICTION, readiness=READY._replace(ready=False, reason="CollectingHistory"))
+REJECTED = replace(PREDICTION, problem="spec.predictPolicy.model: there is no model 'x'")
+CHANGED = (ApiError(409, "Conflict", "changed"), ApiError(410, "Expired", "too old"))
+THEIRS = {"type": "MidPublished", "status": "True"}
 
 
 @pytest.fixture
-async def stage() -> AsyncIterator[Stage]:
-    """Everything, at a moment at which the node reports."""
-    async with staged() as found:
-        yield found
+def stage() -> Stage:
+    return Stage()
 
 
-async def test_full_report_is_sent(stage: Stage) -> None:
-    """A full report arrives, and the next one is due after the interval that the answer's spec names."""
-    stage.fake.edit({"metricCollectPolicy": {"reportIntervalSeconds": 30}})
-    stage.time[0] = moment(30)
-    assert await stage.publisher.report() == pytest.approx(30, abs=1e-3)
-    assert stage.status["updateTime"] == f"{moment(30):.0f}"
+async def test_full_report_replaces_what_is_ours_and_nothing_else(stage: Stage) -> None:
+    prediction = {"policy": {"parameters": {"windowDays": 7}}}
+    conditions = [THEIRS, {"type": "Collecting", "status": "False"}, {"type": 7}, "text"]
+    theirs = {"hostApplicationMetric": [{"name": "nginx"}]}
+    stage.api.edit(
+        spec={"metricCollectPolicy": {"reportIntervalSeconds": 30}},
+        status={**theirs, "podsMetric": [{"name": "gone"}], "conditions": conditions, "prediction": prediction},
+    )
+    stage.time = moment(30)
+    assert await stage.publisher.report() == pytest.approx(30, abs=1e-3)  # as the answer's spec says
+    sent = {
+        "updateTime": f"{moment(30):.0f}",
+        "nodeMetric": {},
+        "podsMetric": [],
+        "prediction": {"policy": {"parameters": {"n": 3}}},
+        "prodReclaimableMetric": {"resource": {"resources": {"cpu": "1000"}}},
+        "conditions": [THEIRS, {"type": 7}, {"type": "Collecting", "status": "True", "reason": "Ready"}],
+    }
+    assert stage.status == theirs | sent
+    assert [one.type for one in stage.reports.previous] == ["MidPublished", "Collecting"]
+    assert "hostApplicationMetric" not in stage.patches()[0]
     assert stage.publisher.report_status.problem == ""
     assert stage.metric("report_bytes_total", kind="full") > 100
 
 
-async def test_foreign_fields_stay(stage: Stage) -> None:
-    """Host applications and conditions of others are left as they are; our lists are replaced as a whole."""
-    assert stage.fake.stored is not None
-    apps = [{"name": "nginx"}]
-    stage.fake.stored["status"] = {
-        "hostApplicationMetric": apps,
-        "podsMetric": [{"name": "gone"}],
-        "conditions": [{"type": "Theirs", "status": "True"}, {"type": "Collecting", "status": "False"}],
-        "prediction": {"policy": {"parameters": {"windowDays": 7}}},
-    }
-    await stage.publisher.report()
-    assert stage.status["hostApplicationMetric"] == apps
-    assert stage.status["podsMetric"] == []
-    assert [one["type"] for one in stage.status["conditions"]] == ["Theirs", "Collecting"]
-    assert stage.status["prediction"]["policy"]["parameters"] == {"n": 3}
-    assert "hostApplicationMetric" not in stage.fake.patches[0]["status"]
-
-
-async def test_fast_report_has_prediction_alone(stage: Stage) -> None:
-    """When the prediction moves, it is sent, and the rest of the status is not touched."""
-    await stage.publisher.report()
-    stage.time[0] += 20
-    stage.reports.prediction = moved(1100)
-    assert await stage.publisher.check() == 0
-    assert stage.fake.patches[1]["status"].keys() == FAST_KEYS - {"prodPeakMetric"}
-    assert stage.status["prodReclaimableMetric"]["resource"]["resources"]["cpu"] == "1100"
-    assert stage.status["updateTime"] == f"{START:.0f}"
-
-
-async def test_fast_report_refreshes_conditions(stage: Stage) -> None:
-    """A condition that changed is reported with the prediction, at once; the others' conditions stay."""
-    assert stage.fake.stored is not None
-    stage.fake.stored["status"] = {"conditions": [{"type": "Theirs", "status": "True"}]}
-    await stage.publisher.report()
-    stage.reports.prediction = replace(PREDICTION, readiness=READY._replace(ready=False, reason="CollectingHistory"))
-    await stage.publisher.check()
-    assert stage.fake.patches[1]["status"].keys() >= {"prediction", "conditions"}
-    assert [one.get("reason") for one in stage.status["conditions"]] == [None, "CollectingHistory"]
-    assert stage.reports.previous[-1].reason == "Ready"
-
-
-async def test_conditions_of_others_are_safe(stage: Stage) -> None:
-    """A condition that another program writes between two reports is never set back, whether ours changed or not."""
-    theirs = {"type": "MidPublished", "status": "True"}
-    stage.fake.tell(theirs)
-    await stage.publisher.report()
-    assert [one["type"] for one in stage.status["conditions"]] == ["MidPublished", "Collecting"]
-    stage.fake.tell({**theirs, "status": "False"})
-    await stage.publisher.report()
-    assert "conditions" not in stage.fake.patches[-1]["status"]  # ours are the same
-    stage.fake.tell({**theirs, "status": "Unknown"})
-    stage.reports.prediction = replace(PREDICTION, readiness=READY._replace(ready=False, reason="CollectingHistory"))
-    await stage.publisher.report()
-    found = {one["type"]: one for one in stage.status["conditions"]}
-    assert found["MidPublished"]["status"] == "Unknown"
-    assert found["Collecting"]["reason"] == "CollectingHistory"
-    assert stage.publisher.report_status.problem == ""
-
-
-async def test_still_prediction_is_not_sent(stage: Stage) -> None:
-    """A prediction that has hardly moved is not sent before the force-update interval."""
-    await stage.publisher.report()
-    stage.reports.prediction = moved(1040)
-    stage.time[0] += 599
-    await stage.publisher.check()
-    assert len(stage.fake.patches) == 1
-    stage.time[0] += 1
-    await stage.publisher.check()
-    assert len(stage.fake.patches) == 2
-
-
-@pytest.mark.parametrize("cpu", [1060, 940])
-async def test_change_counts_from_last_sent(stage: Stage, cpu: int) -> None:
-    """Small steps add up, up or down: what counts is the value that was last sent, fully or fast."""
-    await stage.publisher.report()
-    for step in range(1, 4):
-        stage.reports.prediction = moved(1000 + (cpu - 1000) * step // 3)
-        await stage.publisher.check()
-        assert len(stage.fake.patches) == (2 if step == 3 else 1)
-    stage.reports.prediction = moved(1000)
-    await stage.publisher.check()
-    assert len(stage.fake.patches) == 3
-
-
-async def test_first_check_reports_fully(stage: Stage) -> None:
-    """Where nothing was sent yet, there is nothing to be fast about: a check makes a full report."""
-    assert await stage.publisher.check() > 0
-    assert "updateTime" in stage.fake.patches[0]["status"]
-
-
-async def test_policy_edit_is_seen_at_once(stage: Stage) -> None:
-    """An edited spec is obeyed at the next check, and the condition says for which generation it speaks."""
-    await stage.publisher.report()
-    await stage.publisher.check()
-    assert len(stage.fake.patches) == 1
-    stage.fake.edit({"predictPolicy": {"model": "sum-max"}})
-    await stage.publisher.check()
-    assert stage.publisher.spec.predict_policy.model == "sum-max"
-    assert (len(stage.fake.patches), stage.reports.generation) == (2, 2)
-
-
-async def test_still_spec_is_cheap(stage: Stage) -> None:
-    """A check that finds nothing new reads the metadata of one object, and nothing else."""
-    await stage.publisher.report()
-    stage.fake.requests.clear()
-    await stage.publisher.check()
-    assert len(stage.fake.requests) == 1
-    assert stage.fake.requests[0].startswith("GET ")
-
-
-async def test_stale_cache_is_no_news(stage: Stage) -> None:
-    """A cache that is behind makes the agent read the object once more, and nothing else."""
-    await stage.publisher.report()
-
-    async def metadata(path: str) -> dict[str, Any]:
-        assert path
-        return {"uid": "u1", "generation": 0}
-
-    stage.publisher.api.metadata = metadata  # type: ignore[method-assign]
-    await stage.publisher.check()
-    assert len(stage.fake.patches) == 1
-
-
-async def test_recreated_object_gets_everything(stage: Stage) -> None:
-    """A NodeMetric that was deleted and made again gets a full report at the next check."""
-    await stage.publisher.report()
-    stage.fake.recreate()
-    assert await stage.publisher.check() > 0
-    assert stage.status["updateTime"] == f"{START:.0f}"
-
-
-async def test_recreated_under_fast_report(stage: Stage) -> None:
-    """A fast report that falls on a new object is followed by a full one."""
-    await stage.publisher.report()
-    stage.reports.prediction = moved(2000)
-    real = stage.publisher.api.metadata
-    stale = dict(await real(stage.publisher.path))
-
-    async def metadata(path: str) -> dict[str, Any]:
-        assert path
-        return stale
-
-    stage.publisher.api.metadata = metadata  # type: ignore[method-assign]
-    stage.fake.recreate()
-    await stage.publisher.check()
-    assert "updateTime" not in stage.status
-    stage.publisher.api.metadata = real  # type: ignore[method-assign]
-    await stage.publisher.check()
-    assert stage.status["updateTime"] == f"{START:.0f}"
-
-
-async def test_refused_full_leaves_fast(stage: Stage) -> None:
-    """Where the cluster's definition refuses the full report, the prediction still arrives, and the problem stays."""
-    stage.fake.refuses = {"nodeMetric"}
-    assert await stage.publisher.report() == 1
-    await stage.publisher.check()
-    assert stage.status["prodReclaimableMetric"]
-    assert "must not be" in stage.publisher.report_status.problem
-    assert await stage.publisher.report() == 2
-    stage.fake.refuses = set()
-    await stage.publisher.report()
-    assert stage.publisher.report_status.problem == ""
-
-
-async def test_unmeasured_node_keeps_old_time(stage: Stage) -> None:
-    """A report without any measurement leaves updateTime as it was: it goes on ageing, and no reader trusts it."""
-    assert stage.fake.stored is not None
-    stage.fake.stored["status"] = {"updateTime": "long ago"}
+async def test_unmeasured_node_keeps_the_old_time(stage: Stage) -> None:
+    stage.api.edit(status={"updateTime": "long ago"})
     stage.reports.measured = False
     await stage.publisher.report()
     assert stage.status["updateTime"] == "long ago"
 
 
-async def test_garbage_spec_is_told(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """A broken spec keeps the last good one, in one log line and in the condition."""
-    stage.fake.edit({"metricCollectPolicy": {"reportIntervalSeconds": 30}})
-    stage.time[0] = moment(30)
+async def test_moved_prediction_is_sent_alone_and_a_changed_condition_with_it(stage: Stage) -> None:
     await stage.publisher.report()
-    stage.fake.edit({"metricCollectPolicy": {"reportIntervalSeconds": "soon"}})
-    for _ in range(3):
+    stage.time += 20
+    stage.reports.prediction = moved(1100)
+    assert await stage.publisher.check() == 0
+    assert stage.patches()[1].keys() == FAST_KEYS - {"prodPeakMetric"}
+    assert stage.status["prodReclaimableMetric"]["resource"]["resources"]["cpu"] == "1100"
+    assert stage.status["updateTime"] == f"{START:.0f}"
+    stage.reports.prediction = COLLECTING
+    await stage.publisher.check()
+    assert stage.patches()[2].keys() >= {"prediction", "conditions"}
+    assert stage.reports.previous[-1].reason == "Ready"
+
+
+async def test_conditions_of_others_are_never_set_back(stage: Stage) -> None:
+    for status, ours in (("True", "Ready"), ("False", "Ready"), ("Unknown", "CollectingHistory")):
+        mine = [one for one in stage.conditions() if one["type"] == "Collecting"]
+        stage.api.edit(status={"conditions": [*mine, {**THEIRS, "status": status}]})
+        stage.reports.prediction = PREDICTION if ours == "Ready" else COLLECTING
+        await stage.publisher.report()
+        kept = {one["type"]: one for one in stage.conditions()}
+        assert (kept["MidPublished"]["status"], kept["Collecting"]["reason"]) == (status, ours)
+    assert ["conditions" in patch for patch in stage.patches()] == [True, False, True, True]  # after a conflict
+    assert (stage.publisher.report_status.problem, stage.reports.problems) == ("", [])  # whatever their order is
+
+
+@pytest.mark.parametrize("cpu", [1060, 940])
+async def test_change_counts_from_what_was_last_sent(stage: Stage, cpu: int) -> None:
+    """Small steps add up, up or down; what hardly moved is sent after the force-update interval."""
+    await stage.publisher.report()
+    for step, sent in ((1, 1), (2, 1), (3, 2), (0, 3)):
+        stage.reports.prediction = moved(1000 + (cpu - 1000) * step // 3)
+        await stage.publisher.check()
+        assert len(stage.patches()) == sent
+    stage.time += 599
+    await stage.publisher.check()
+    assert len(stage.patches()) == 3
+    stage.time += 1
+    await stage.publisher.check()
+    assert len(stage.patches()) == 4
+
+
+async def test_check_without_news_reads_metadata_alone_and_the_first_one_reports(stage: Stage) -> None:
+    assert await stage.publisher.check() > 0
+    assert "updateTime" in stage.patches()[0]
+    stage.api.calls.clear()
+    await stage.publisher.check()
+    assert stage.api.calls == [("METADATA", PATH, None)]
+
+
+async def test_edited_policy_is_obeyed_at_the_next_check(stage: Stage) -> None:
+    await stage.publisher.report()
+    stage.api.edit(spec={"predictPolicy": {"model": "sum-max"}})
+    await stage.publisher.check()
+    assert stage.publisher.spec.predict_policy.model == "sum-max"
+    assert (len(stage.patches()), stage.reports.generation) == (2, 2)
+
+
+async def test_cache_that_is_behind_is_no_news(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It makes the agent read the object; a fast report that falls on a new object is followed by a full one."""
+    await stage.publisher.report()
+    behind: dict[str, Any] = {"uid": "u1", "generation": 0}
+
+    async def metadata(_path: str) -> dict[str, Any]:
+        return behind
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stage.api, "metadata", metadata)
+        await stage.publisher.check()
+        assert len(stage.patches()) == 1
+        behind |= await stage.api.__class__.metadata(stage.api, PATH)
+        stage.reports.prediction = moved(2000)
+        stage.api.recreate()
+        await stage.publisher.check()
+        assert "updateTime" not in stage.status
+    assert await stage.publisher.check() > 0
+    assert stage.status["updateTime"] == f"{START:.0f}"
+
+
+async def test_recreated_object_gets_everything_at_the_next_check(stage: Stage) -> None:
+    await stage.publisher.report()
+    stage.api.recreate()
+    assert await stage.publisher.check() > 0
+    assert stage.status["updateTime"] == f"{START:.0f}"
+
+
+async def test_prediction_arrives_where_the_full_report_is_refused(stage: Stage) -> None:
+    stage.api.refuses = {"nodeMetric"}
+    assert await stage.publisher.report() == 1
+    await stage.publisher.check()
+    assert stage.status["prodReclaimableMetric"]
+    assert "must not be" in stage.publisher.report_status.problem
+    assert await stage.publisher.report() == 2
+    stage.api.refuses = set()
+    await stage.publisher.report()
+    assert stage.publisher.report_status.problem == ""
+
+
+async def test_garbage_in_the_spec_is_reported_once(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    stage.time = moment(30)
+    for seconds in (30, "soon", "soon"):
+        stage.api.edit(spec={"metricCollectPolicy": {"reportIntervalSeconds": seconds}})
         assert await stage.publisher.report() == pytest.approx(30, abs=1e-3)
-    assert caplog.text.count("reportIntervalSeconds") == 1
-    assert "reportIntervalSeconds" in stage.reports.problems[0]
-    assert "last good value" in stage.reports.problems[0]
-
-
-async def test_rejected_policy_is_an_event(stage: Stage) -> None:
-    """A policy that cannot be followed is one event that names the field, and its repair is another."""
-    rejected = replace(PREDICTION, problem="spec.predictPolicy.model: there is no model 'x'")
     await stage.publisher.report()
-    assert stage.fake.events == []
-    for prediction in (rejected, rejected, PREDICTION, PREDICTION):
+    assert caplog.text.count("reportIntervalSeconds") == 1
+    (problem,) = stage.reports.problems
+    assert "reportIntervalSeconds" in problem
+    assert "last good value" in problem
+
+
+async def test_rejected_policy_is_one_event_and_its_repair_another(stage: Stage) -> None:
+    """They are made by checks and reports; an event that failed is made up for, though there is no news by then."""
+    await stage.publisher.report()
+    stage.reports.prediction = REJECTED
+    stage.api.fails["POST"] = AWAY
+    await stage.publisher.check()
+    del stage.api.fails["POST"]
+    for prediction in (REJECTED, REJECTED, PREDICTION, PREDICTION):
+        stage.time += 60
         stage.reports.prediction = prediction
         await stage.publisher.report()
-    warning, normal = stage.fake.events
-    assert (warning["type"], warning["reason"]) == ("Warning", "PolicyRejected")
+    warning, normal = stage.events()[-2:]
+    assert stage.reasons() == ["PolicyRejected", "PolicyRejected", "PolicyObeyed"]  # the first one was not taken
+    assert (warning["type"], normal["type"]) == ("Warning", "Normal")
     assert warning["note"] == f"spec.predictPolicy.model: there is no model 'x'. Model {DEFAULTS.model} stays in force."
-    assert warning["regarding"]["kind"] == "NodeMetric"
-    assert (warning["regarding"]["uid"], warning["reportingController"]) == ("u1", "headroom-agent")
-    assert (normal["type"], normal["reason"]) == ("Normal", "PolicyObeyed")
+    regarding = warning["regarding"]
+    assert (regarding["kind"], regarding["uid"], warning["reportingController"]) == (
+        "NodeMetric",
+        "u1",
+        "headroom-agent",
+    )
 
 
-async def test_event_that_failed_is_told_later(stage: Stage) -> None:
-    """An event that the server could not take is written after a later report, though there is no news by then."""
-    stage.reports.prediction = replace(PREDICTION, problem="spec.predictPolicy.model: there is no model 'x'")
-    stage.fake.events_down = True
-    await stage.publisher.report()
-    stage.fake.events_down = False
-    for _ in range(2):
-        stage.time[0] += 60
-        await stage.publisher.report()
-    assert [event["reason"] for event in stage.fake.events] == ["PolicyRejected"]
-
-
-async def test_rejection_is_told_at_next_check(stage: Stage) -> None:
-    """A policy that is rejected is said within a check interval, though no number moved."""
-    await stage.publisher.report()
-    stage.reports.prediction = replace(PREDICTION, problem="spec.predictPolicy.model: there is no model 'x'")
-    await stage.publisher.check()
-    assert [event["reason"] for event in stage.fake.events] == ["PolicyRejected"]
-
-
-async def test_pruning_is_told(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """A definition that drops our fields is noticed in the answer, said once, in an event, and in the condition."""
-    stage.fake.prunes = {"prediction"}
+async def test_dropped_fields_are_reported(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """Once in the log and an event, which are left where even the conditions are dropped; and in the condition."""
+    stage.api.unknown_fields = {"status.prediction", "status.conditions"}
     for _ in range(3):
         await stage.publisher.report()
         stage.reports.prediction = moved(5000)
         await stage.publisher.check()
-    assert caplog.text.count("drops status.prediction") == 1
+    assert caplog.text.count("install Headroom's") == 1
+    assert sorted(re.findall("status[.][a-z]+", stage.events()[0]["note"])) == [
+        "status.conditions",
+        "status.prediction",
+    ]
     assert "install Headroom's" in stage.reports.problems[0]
-    assert stage.metric("report_dropped_fields") == 1
-    stage.fake.prunes = set()
+    assert stage.metric("report_dropped_fields") == 2
+    stage.api.unknown_fields = set()
     await stage.publisher.report()
     await stage.publisher.report()
     assert stage.reports.problems == []
-    assert [event["reason"] for event in stage.fake.events] == ["ReportFieldsDropped", "ReportFieldsKept"]
+    assert stage.reasons() == ["ReportFieldsDropped", "ReportFieldsKept"]
 
 
-async def test_koordinators_definition_prunes_conditions(stage: Stage) -> None:
-    """Koordinator's own definition drops even the conditions: the event and the log are what is left to say it."""
-    stage.fake.prunes = {"prediction", "conditions"}
-    await stage.publisher.report()
-    (event,) = stage.fake.events
-    assert (
-        "status.conditions, status.prediction" in event["note"]
-        or "status.prediction, status.conditions" in event["note"]
-    )
-
-
-async def test_odd_conditions_are_replaced(stage: Stage) -> None:
-    """Unreadable conditions do not stop a report."""
-    assert stage.fake.stored is not None
-    stage.fake.stored["status"] = {"conditions": [{"type": 7}, "text", {"type": "Collecting", "status": "True"}]}
-    await stage.publisher.report()
-    assert stage.reports.previous[-1].type == "Collecting"
-
-
-async def test_broken_report_is_tried_again(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """A report that cannot be made is said, and made when it can be."""
-    stage.reports.broken = True
-    assert await stage.publisher._guarded("full", stage.publisher.report) == 1
-    assert "cannot report: the database is damaged" in caplog.text
-    stage.reports.broken = False
-    assert await stage.publisher._guarded("full", stage.publisher.report) == pytest.approx(60, abs=1e-3)
-
-
-async def _another_reports(stage: Stage, field: str, value: str) -> None:
-    """Another program's report, a minute later, and what ours makes of it at its next check."""
-    stage.time[0] += 61
-    assert stage.fake.stored is not None
-    stage.fake.tell()
-    stage.status.update({"updateTime": value} if field == "updateTime" else {"prediction": {"time": value}})
-    await stage.publisher.check()
-
-
-@pytest.mark.parametrize("field", ["updateTime", "time"])
+@pytest.mark.parametrize("field", ["updateTime", "prediction"])
 @pytest.mark.parametrize("failing", [False, True])
-async def test_second_reporter_is_told(
-    stage: Stage,
-    field: str,
-    failing: bool,  # noqa: FBT001 - a parameter
-    caplog: pytest.LogCaptureFixture,
+async def test_second_reporter_is_reported(
+    stage: Stage, field: str, *, failing: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Two agents on one node, or koordlet beside ours: said once in the log, and in the condition until it is over."""
-    assert stage.fake.stored is not None
-    stage.fake.stored["status"] = {"updateTime": "predecessor's"}
+    """Two agents on one node, or koordlet beside ours: once in the log, and in the condition until it is over."""
+
+    async def another_reports(time: str) -> None:
+        stage.time += 61
+        stage.api.edit(status={**stage.status, field: time if field == "updateTime" else {"time": time}})
+        await stage.publisher.check()
+        await stage.publisher.report()
+
+    stage.api.edit(status={"updateTime": "predecessor's"})
     await stage.publisher.report()
-    await _another_reports(stage, field, "first")
-    await stage.publisher.report()
+    await another_reports("first")
     assert stage.reports.problems == []  # may be the last one of an agent that ours replaces
     if failing:
-        stage.fake.down = 503
+        stage.api.fails[""] = AWAY
         await stage.publisher.report()
-        stage.fake.down = 0
+        stage.api.fails.clear()
         await stage.publisher.report()
-    await _another_reports(stage, field, "second")
-    await stage.publisher.report()
+    await another_reports("second")
     assert "second agent or Koordinator's koordlet" in stage.reports.problems[0]
-    await _another_reports(stage, field, "third")
+    await another_reports("third")
     assert caplog.text.count("another program reports in this NodeMetric") == 1
-    stage.time[0] += 601
+    stage.time += 601
     await stage.publisher.report()
     assert stage.reports.problems == []
 
 
-async def test_own_reports_are_no_second_reporter(stage: Stage) -> None:
-    """What we sent is ours, though the answer was lost, and so are the manager's conditions no report."""
-    take, lost = stage.publisher.api.patch, 0
+async def test_own_reports_are_no_second_reporter(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What we sent is ours, though the answer was lost, and the manager's conditions are no report."""
+    take, sent = stage.api.patch, 0
 
     async def patch(path: str, body: dict[str, Any]) -> dict[str, Any]:
-        nonlocal lost
+        nonlocal sent
         found = await take(path, body)
-        lost += 1
-        if lost % 2:
-            raise kube.ApiUnavailable("the answer was lost")
+        sent += 1
+        if sent % 2:
+            raise ApiUnavailable("the answer was lost")
         return found
 
-    stage.publisher.api.patch = patch  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(stage.api, "patch", patch)
     for _ in range(20):
-        stage.time[0] += 61
+        stage.time += 61
         await stage.publisher.report()
-        stage.fake.tell({"type": "MidPublished", "status": "True", "reason": "Published"})
-        stage.reports.prediction = moved(1000 + 500 * (lost % 3))
+        ours = [one for one in stage.conditions() if one["type"] == "Collecting"]
+        stage.api.edit(status={**stage.status, "conditions": [*ours, THEIRS]})
+        stage.reports.prediction = moved(1000 + 500 * (sent % 3))
         await stage.publisher.check()
         assert stage.reports.problems == []
+
+
+class Over(Exception):  # noqa: N818 - not an error
+    """The play has come to its end."""
+
+
+async def play(stage: Stage, end: float, at: dict[float, Callable[[], None]]) -> None:
+    """Let a publisher run until then, and do things at given times. [s]"""
+
+    async def sleep(seconds: float) -> None:
+        target = stage.time + seconds
+        for due in sorted(one for one in at if START + one <= target):
+            stage.time = max(stage.time, START + due)
+            at.pop(due)()
+        stage.time = target
+        if target >= START + end:
+            raise Over
+
+    stage.publisher.sleep = sleep
+    with pytest.raises(Over):
+        await stage.publisher.run()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+async def test_calm_hour_has_a_full_report_a_minute_at_the_nodes_own_second(stage: Stage) -> None:
+    await play(stage, 3600, {})
+    times = [float(patch["updateTime"]) for patch in stage.patches()]
+    assert 58 <= len(times) <= 60
+    assert {round((time - START) % 60) % 60 for time in times[1:]} == {0}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AWAY,
+        ApiUnavailable("The API server answers 429", status=429),
+        ApiUnavailable("The API server cannot be reached: connection refused"),
+        ApiError(401, "Unauthorized", "no login"),
+        ApiError(403, "Forbidden", "no right"),
+        ApiError(404, "", "no such kind"),
+        *CHANGED,
+    ],
+    ids=str,
+)
+async def test_half_an_hour_away(stage: Stage, caplog: pytest.LogCaptureFixture, error: Exception) -> None:
+    """A line at the start, one at the end, predictions meanwhile, a try every 30 s at the most."""
+    counts: list[int] = []
+
+    def begin() -> None:
+        stage.api.fails[""] = error
+        stage.api.calls.clear()
+
+    def end() -> None:
+        stage.api.fails.clear()
+        counts.extend((len(stage.api.calls), stage.reports.predictions))
+
+    with caplog.at_level(logging.INFO):
+        await play(stage, 2160, {300: begin, 2100: end})
+    (warning,) = warnings(caplog)
+    assert "measuring goes on" in warning
+    assert caplog.text.count("taken again, after 30m") == 1
+    tries, predictions = counts
+    assert 30 <= tries <= (68 if error not in CHANGED else 98)  # these read the object anew, too
+    assert predictions >= 60  # each full report that is tried makes one, too
+    assert float(stage.status["updateTime"]) >= START + 2100
+    assert stage.publisher.report_status.problem == ""
+    assert stage.metric("report_lag_seconds") == 0
+
+
+async def test_lag_grows_while_away(stage: Stage) -> None:
+    await stage.publisher.report()
+    stage.time += 600
+    assert stage.metric("report_lag_seconds") == pytest.approx(540, abs=1)
+
+
+async def test_server_that_asks_for_time_gets_it(stage: Stage) -> None:
+    busy = ApiUnavailable("The API server answers 429", status=429, retry_after=45)
+    stage.api.fails[""] = busy
+    assert await stage.publisher.report() == 45
+    stage.api.fails.clear()
+    await stage.publisher.report()
+    stage.api.fails[""] = busy
+    assert await stage.publisher.check() == 45
+
+
+async def test_absent_object_is_waited_for(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged once; what would be reported is on /metrics. A deleted one gets everything when it is back."""
+    there = stage.api.objects.pop(PATH)
+    assert [await stage.publisher.report() for _ in range(8)] == [1, 2, 4, 8, 16, 30, 30, 30]
+    assert stage.reports.made == 8
+    assert caplog.text.count("there is no NodeMetric worker yet") == 1
+    assert stage.metric("reports_total", kind="full", result="absent") == 8
+    stage.api.put(PATH, there)
+    assert await stage.publisher.report() > 30
+    assert stage.publisher.report_status.problem == ""
+    await play(stage, 400, {90: stage.api.objects.clear, 290: stage.api.recreate})
+    assert caplog.text.count("there is no NodeMetric worker yet") == 2
+    assert float(stage.status["updateTime"]) >= START + 290
+
+
+async def test_report_that_cannot_be_made_is_tried_again(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    stage.reports.broken = True
+
+    def mend() -> None:
+        stage.reports.broken = False
+
+    await play(stage, 400, {200: mend})
+    assert caplog.text.count("cannot report: the database is damaged") == 1
+    assert float(stage.status["updateTime"]) >= START + 200

@@ -1,5 +1,3 @@
-"""What the manager asks for, and what is obeyed."""
-
 from typing import Any
 
 import pytest
@@ -17,41 +15,36 @@ DEFAULT = {
 
 
 @pytest.mark.parametrize(
-    ("spec", "collect"),
+    ("collect", "whole"),
     [
+        (None, DEFAULT),
         ({}, DEFAULT),
-        ({"metricCollectPolicy": {}}, DEFAULT),
-        ({"metricCollectPolicy": {"reportIntervalSeconds": 180}}, {**DEFAULT, "reportIntervalSeconds": 180}),
-        ({"metricCollectPolicy": {"nodeAggregatePolicy": {"durations": []}}}, DEFAULT),
+        ({"reportIntervalSeconds": 180}, {**DEFAULT, "reportIntervalSeconds": 180}),
+        ({"nodeAggregatePolicy": {"durations": []}}, DEFAULT),
         (  # written as Go writes them; what is none stays as it is, to be named
-            {"metricCollectPolicy": {"nodeAggregatePolicy": {"durations": ["1m", "90s", "soon"]}}},
+            {"nodeAggregatePolicy": {"durations": ["1m", "90s", "soon"]}},
             {**DEFAULT, "nodeAggregatePolicy": {"durations": ["1m0s", "1m30s", "soon"]}},
         ),
     ],
 )
-def test_absent_keys_take_defaults(spec: dict[str, Any], collect: dict[str, Any]) -> None:
-    """What a spec leaves open has the built-in value."""
-    assert to_json(specs.merged(from_json(NodeMetricSpec, spec)))["metricCollectPolicy"] == collect
+def test_absent_keys_take_defaults(collect: dict[str, Any] | None, whole: dict[str, Any]) -> None:
+    spec = {} if collect is None else {"metricCollectPolicy": collect}
+    assert to_json(specs.merged(from_json(NodeMetricSpec, spec)))["metricCollectPolicy"] == whole
 
 
 @pytest.mark.parametrize(("seconds", "report", "window"), [(0, 30, 60), (31, 31, 60), (60, 60, 60), (90, 90, 90)])
-def test_short_times_have_floors(seconds: int, report: int, window: int) -> None:
-    """A report interval below 30 s and a window below 60 s are taken as these."""
+def test_report_interval_and_window_have_floors(seconds: int, report: int, window: int) -> None:
     collect = {"aggregateDurationSeconds": seconds, "reportIntervalSeconds": seconds}
     found = specs.read({"metricCollectPolicy": collect}, specs.default())
     assert (found.report_interval_seconds, found.window_seconds) == (report, window)
-    assert specs.default().report_interval_seconds == 60
-    assert specs.default().window_seconds == 300
 
 
-def test_good_spec_is_obeyed() -> None:
-    """Every part of a good spec is in force, and nothing is wrong."""
+def test_every_part_of_a_good_spec_is_in_force() -> None:
     collect = {"nodeAggregatePolicy": {"durations": ["1m", "90s"]}, "nodeMemoryCollectPolicy": "usageWithPageCache"}
     spec = {"metricCollectPolicy": collect, "predictPolicy": {"model": "max", "checkIntervalSeconds": 7}}
     found = specs.read(spec, specs.default())
-    assert found.problem == ""
-    assert found.durations_seconds == (60.0, 90.0)
-    assert found.memory_policy == "usageWithPageCache"
+    assert (found.problem, found.durations_seconds, found.memory_policy) == ("", (60.0, 90.0), "usageWithPageCache")
+    assert (found.report_interval_seconds, found.window_seconds) == (60, 300)
     assert (found.predict_policy.model, found.predict_policy.check_interval_seconds) == ("max", 7)
 
 
@@ -69,22 +62,15 @@ def test_good_spec_is_obeyed() -> None:
         ([], "spec.metricCollectPolicy"),
     ],
 )
-def test_garbage_keeps_last_good(collect: Any, named: str) -> None:  # noqa: ANN401 - garbage
-    """A part filled with garbage keeps its last good value, the field is named; the other goes on."""
+def test_garbage_is_named_and_keeps_the_last_good_value_of_its_part(collect: Any, named: str) -> None:  # noqa: ANN401
     last = specs.read({"metricCollectPolicy": {"reportIntervalSeconds": 45}}, specs.default())
     found = specs.read({"metricCollectPolicy": collect, "predictPolicy": {"safetyMarginPercent": 3}}, last)
     assert named in found.problem
-    assert found.report_interval_seconds == 45
-    assert found.predict_policy.safety_margin_percent == 3
+    assert (found.report_interval_seconds, found.predict_policy.safety_margin_percent) == (45, 3)
 
 
-def test_spec_of_another_shape_is_refused() -> None:
-    """A spec that is no map changes nothing, and is named once."""
-    found = specs.read(["a"], specs.default())  # type: ignore[arg-type] # what a server should not send
-    assert found.problem == "spec: must be an object, got ['a']"
-    assert found.spec == specs.default().spec
-
-
-def test_absent_spec_is_default() -> None:
-    """A NodeMetric without a spec is reported with the defaults."""
-    assert specs.read(None, specs.default()) == specs.default()
+def test_spec_that_is_none_changes_nothing() -> None:
+    default = specs.default()
+    assert specs.read(None, default) == default
+    found = specs.read(["a"], default)  # type: ignore[arg-type] # what a server should not send
+    assert (found.problem, found.spec) == ("spec: must be an object, got ['a']", default.spec)

@@ -25,7 +25,8 @@ from crds.priority import PriorityBand
 from tests.agent.made import GIB, pod
 
 FIRST = 5_666_666
-A, B, C = pod("a"), pod("b"), pod("c")
+A, B = pod("a"), pod("b")
+MID, ENDED = pod("m", band=PriorityBand.MID), pod("t", terminal=True)
 
 
 @dataclass
@@ -73,31 +74,58 @@ class Node:
             history.windows.add(rows, ticks, np.array([values, values]).T.reshape(len(usage), 2), 150.0)
 
 
-def scores(node: Node, horizon: str = "5m") -> Score | None:
-    """The score of CPU."""
-    return node.accuracy.score(CPU, horizon)
+def score(node: Node, horizon: str = "5m", resource: str = CPU) -> tuple[float, ...] | None:
+    """How many predictions were judged and exceeded, and by how much: the mean and the worst."""
+    found: Score | None = node.accuracy.score(resource, horizon)
+    return (
+        None
+        if found is None
+        else (found.judged, found.exceeded, round(found.mean_excess, 9), round(found.worst_excess, 9))
+    )
 
 
-def assert_score(found: Score | None, judged: int, exceeded: int, mean: float, worst: float) -> None:
-    """The score is this one."""
-    assert found is not None
-    assert (found.judged, found.exceeded) == (judged, exceeded)
-    assert found.mean_excess == pytest.approx(mean)
-    assert found.worst_excess == pytest.approx(worst)
+def live(node: Node, *slots: tuple[list[PodRef], float | None, dict[str, float]]) -> Node:
+    """Slots of five minutes: a prediction for these pods of so many cores, and what is used then."""
+    node.measure({}, 0.0)
+    for pods, cores, usage in slots:
+        node.predict(pods, cores)
+        node.use(usage)
+    node.predict(slots[-1][0], slots[-1][1])
+    return node
 
 
-def test_excess_is_counted() -> None:
-    """Four slots against 2 cores: 1, 2, 2.5 and 3 cores exceed it twice, by 25 and 50 percent."""
+@pytest.mark.parametrize(
+    ("slots", "found"),
+    [
+        # 1, 2, 2.5 and 3 cores exceed 2 cores twice, by 25 and 50 percent
+        ([([A], 2.0, {"a": cores}) for cores in (1.0, 2.0, 2.5, 3.0)], (4, 2, 0.375, 0.5)),
+        # a pod that came after a prediction is not what was predicted
+        ([([A], 2.0, {"a": 1.0, "b": 9.0}), ([A, B], 3.0, {})], (1, 0, 0.0, 0.0)),
+        ([([A], 2.0, {"a": 1.0, "b": 9.0}), ([A, B], 3.0, {"a": 1.0, "b": 9.0})], (2, 1, 2.333333333, 2.333333333)),
+        # a pod that leaves during a slot was measured in it; after that it uses nothing
+        ([([A, B], 3.0, {"a": 2.0, "b": 2.0}), ([A], 3.0, {"a": 2.0})], (2, 1, 0.333333333, 0.333333333)),
+        # one that is there and was not measured makes the sum unknown
+        ([([A, B], 1.0, {"a": 2.0})], None),
+        # Mid and ended pods are not Prod's; without Prod pods there is nothing to judge, nor without a prediction
+        ([([MID, ENDED], 1.0, {"m": 5.0, "t": 5.0})], None),
+        ([([A, MID, ENDED], 1.0, {"a": 0.5, "m": 5.0})], (1, 0, 0.0, 0.0)),
+        ([([A], None, {"a": 1.0})], None),
+    ],
+)
+def test_what_was_used_is_compared_with_what_was_predicted(
+    slots: list[tuple[list[PodRef], float | None, dict[str, float]]], found: tuple[float, ...] | None
+) -> None:
+    assert score(live(Node(), *slots)) == found
+
+
+def test_slot_keeps_its_first_prediction_and_resources_are_apart() -> None:
     node = Node()
     node.measure({}, 0.0)
-    for cores in (1.0, 2.0, 2.5, 3.0):
-        assert node.predict([A], 2.0, gib=1.0)
-        assert not node.predict([A], 7.0)  # the slot has its prediction
-        node.use({"a": cores})
+    assert node.predict([A], 2.0, gib=1.0)
+    assert not node.predict([A], 7.0)
+    node.use({"a": 3.0})
     node.predict([A], 2.0)
-    assert_score(scores(node), 4, 2, 0.375, 0.5)
-    assert_score(node.accuracy.score(MEMORY, "5m"), 4, 0, 0.0, 0.0)
-    assert scores(node, "24h") is None
+    assert (score(node), score(node, resource=MEMORY), score(node, "24h")) == ((1, 1, 0.5, 0.5), (1, 0, 0.0, 0.0), None)
 
 
 def test_outage_is_not_idle() -> None:
@@ -110,107 +138,37 @@ def test_outage_is_not_idle() -> None:
     node.slot += 6
     node.measure({"sys": 0.5}, 0.0)
     node.predict([B], 2.0)
-    assert_score(scores(node), 1, 1, 0.5, 0.5)
+    assert score(node) == (1, 1, 0.5, 0.5)
 
 
-def test_new_pod_counts_against_nobody() -> None:
-    """A pod that came after a prediction is not what was predicted."""
-    node = Node()
-    node.measure({}, 0.0)
-    node.predict([A], 2.0)
-    node.use({"a": 1.0, "b": 9.0})
-    node.predict([A, B], 3.0)
-    assert_score(scores(node), 1, 0, 0.0, 0.0)
-    node.use({"a": 1.0, "b": 9.0})
-    node.predict([A, B], 3.0)
-    assert_score(scores(node), 2, 1, 7 / 3, 7 / 3)
-
-
-def test_departed_pod_uses_nothing() -> None:
-    """What is left of the set counts; a pod that left for good and comes back under its name is another one."""
-    node = Node()
-    node.measure({}, 0.0)
-    node.predict([A, B], 3.0)
-    node.use({"a": 2.0, "b": 2.0})
-    node.predict([A], 3.0)  # b left during the slot, in which it was measured
-    assert_score(scores(node), 1, 1, 1 / 3, 1 / 3)
-    node.use({"a": 2.0})
-    node.predict([A], 3.0)
-    assert_score(scores(node), 2, 1, 1 / 3, 1 / 3)
-
-
-def test_unmeasured_pod_is_a_gap() -> None:
-    """A pod that is there and was not measured makes the sum unknown: nothing is judged, neither good nor bad."""
-    node = Node()
-    node.measure({}, 0.0)
-    node.predict([A, B], 1.0)
-    node.use({"a": 2.0})
-    node.predict([A, B], 1.0)
-    assert scores(node) is None
-
-
-def test_other_classes_do_not_count() -> None:
-    """Mid and ended pods are not Prod's; a node without Prod pods has nothing to judge."""
-    node = Node()
-    node.measure({}, 0.0)
-    others = [pod("m", band=PriorityBand.MID), pod("t", terminal=True)]
-    node.predict(others, 1.0)
-    node.use({"m": 5.0, "t": 5.0})
-    node.predict([A, *others], 1.0)
-    assert scores(node) is None
-    node.use({"a": 0.5, "m": 5.0})
-    node.predict([A, *others], 1.0)
-    assert_score(scores(node), 1, 0, 0.0, 0.0)
-
-
-def test_unknown_prediction_is_not_judged() -> None:
-    """Where no peak could be predicted, nothing can have exceeded it."""
-    node = Node()
-    node.measure({}, 0.0)
-    node.predict([A], None)
-    node.use({"a": 1.0})
-    node.predict([A], None)
-    assert scores(node) is None
-
-
-def _slots(node: Node, numbers: range, usage: Mapping[int, float]) -> None:
+def hours(node: Node, numbers: range, usage: dict[int, float]) -> None:
     """Slots of one core, but where the test says otherwise, against 2 cores."""
-    node.measure({}, 0.0)
-    for number in numbers:
-        node.predict([A], 2.0)
-        node.use({"a": usage.get(number, 1.0)})
-    node.predict([A], 2.0)
+    live(node, *(([A], 2.0, {"a": usage.get(number, 1.0)}) for number in numbers))
 
 
-def test_day_is_followed_to_its_end() -> None:
-    """One slot of 3 cores after 26 hours exceeds every prediction of the 24 hours before it, once these are over."""
+def test_slot_of_3_cores_exceeds_every_prediction_of_the_24_hours_before_it_once_these_are_over() -> None:
     node, spike = Node(), {SLOTS_PER_DAY + 24: 3.0}
-    _slots(node, range(SLOTS_PER_DAY + 12), spike)
+    hours(node, range(SLOTS_PER_DAY + 12), spike)
     # The first 13 have seen their 24 hours, and the spike is still ahead.
-    assert_score(scores(node, "24h"), 13, 0, 0.0, 0.0)
-    _slots(node, range(SLOTS_PER_DAY + 12, 2 * SLOTS_PER_DAY - 1), spike)
+    assert score(node, "24h") == (13, 0, 0.0, 0.0)
+    hours(node, range(SLOTS_PER_DAY + 12, 2 * SLOTS_PER_DAY - 1), spike)
     # Those 25 to 287 had the spike within their next 24 hours; those 0 to 24 were over before it.
-    assert_score(scores(node, "24h"), 288, 263, 0.5, 0.5)
-    assert_score(scores(node), 288, 1, 0.5, 0.5)
+    assert score(node, "24h") == (288, 263, 0.5, 0.5)
+    assert score(node) == (288, 1, 0.5, 0.5)
 
 
-def test_half_a_day_is_needed() -> None:
-    """A prediction of whose 24 hours less than half was measured is not judged."""
-    node = Node()
-    node.measure({}, 0.0)
-    node.predict([A], 2.0)
-    node.use({"a": 1.0})
+def test_prediction_of_whose_day_less_than_half_was_measured_is_not_judged() -> None:
+    node = live(Node(), ([A], 2.0, {"a": 1.0}))
     node.slot += SLOTS_PER_DAY
     node.measure({}, 0.0)
     node.predict([A], 2.0)
-    assert scores(node, "24h") is None
+    assert score(node, "24h") is None
 
 
 @pytest.mark.parametrize("jump", [-24, 24, -1, -50, 100_000, -FIRST])
-def test_clock_may_jump(jump: int) -> None:
-    """A clock that is set, by hours or to 1970, and set right again makes no prediction be forgotten."""
+def test_clock_that_is_set_and_set_right_again_forgets_no_prediction(jump: int) -> None:
     node = Node()
-    _slots(node, range(10), {5: 3.0})
+    hours(node, range(10), {5: 3.0})
     for step in (jump, -jump):
         node.slot += step
         for cores in (1.0, 3.0):
@@ -219,24 +177,24 @@ def test_clock_may_jump(jump: int) -> None:
             node.use({"a": cores})
     node.measure({}, 0.0)
     node.predict([A], 2.0)
-    assert_score(scores(node), 14, 3, 0.5, 0.5)
+    assert score(node) == (14, 3, 0.5, 0.5)
 
 
 def test_slots_pass_after_a_set_clock() -> None:
     """After a clock that was set back, predictions are followed for their 24 hours, and leave after 24 more."""
     node = Node()
-    _slots(node, range(10), {})
+    hours(node, range(10), {})
     node.slot -= 24
     node.measure({}, 0.0)
-    _slots(node, range(SLOTS_PER_DAY), {0: 3.0})
-    assert_score(scores(node, "24h"), 12, 12, 0.5, 0.5)
-    assert_score(scores(node), SLOTS_PER_DAY, 1, 0.5, 0.5)
+    hours(node, range(SLOTS_PER_DAY), {0: 3.0})
+    assert score(node, "24h") == (12, 12, 0.5, 0.5)
+    assert score(node) == (SLOTS_PER_DAY, 1, 0.5, 0.5)
 
 
 def test_older_checkpoint_is_understood() -> None:
     """A checkpoint of before slots had numbers of their own goes on."""
     node, again = Node(), Accuracy()
-    _slots(node, range(5), {2: 3.0})
+    hours(node, range(5), {2: 3.0})
     facts, arrays = unpack(node.accuracy.checkpoint()[NAME])
     del facts["number"]
     again.restore({NAME: pack(facts, arrays)})
@@ -247,7 +205,7 @@ def test_cut_run_equals_uncut() -> None:
     """A run that is cut in two by a restart knows what the uncut one knows."""
     uncut, cut = Node(), Node()
     for node in (uncut, cut):
-        _slots(node, range(20), {5: 3.0})
+        hours(node, range(20), {5: 3.0})
         if node is cut:
             saved = node.accuracy.checkpoint()
             assert node.accuracy.checkpoint()[NAME] is saved[NAME]  # nothing to write again while nothing changed
@@ -284,7 +242,7 @@ def test_damage_is_noticed(data: bytes) -> None:
 def test_metrics_show_what_is_known() -> None:
     """What can be judged is on /metrics, and what cannot is not there."""
     node, metrics = Node(), Metrics()
-    _slots(node, range(4), {2: 3.0})
+    hours(node, range(4), {2: 3.0})
     show_accuracy(metrics, node.accuracy)
     labels = {"class": "prod", "resource": "cpu", "horizon": "5m"}
     found = {
@@ -299,7 +257,7 @@ def test_restart_forgets_nothing(tmp_path: object) -> None:
     """It is kept in the agent's database beside what was learned."""
     path, settings = f"{tmp_path}/agent.db", TrainSettings()
     node = Node()
-    _slots(node, range(4), {2: 3.0})
+    hours(node, range(4), {2: 3.0})
     with Tsdb.open(path) as store:
         learning = CheckpointedTrainer(store, settings)
         learning.accuracy = node.accuracy

@@ -13,18 +13,17 @@ from agent.predictors.recent_max import RecentMax
 from crds.predict_policy import ModelChoice, PredictPolicy, ResourceOverride, with_defaults
 
 BORG = PredictPolicy(model="borg-default")
+LONG = (ModelChoice("recent-max", {"windowDays": 3}), ModelChoice("resource-central", {"windowHours": 240}))
+RETIRED = ModelChoice("load-profile", {"windowDays": 3})
 
 
-def test_default_policy_can_be_followed() -> None:
-    """Without a policy the default holds: diversity without a margin, a day of cold start."""
+def test_default_policy_is_diversity_without_margin_after_a_day() -> None:
     found = resolve(None)
-    assert {model.model for model in found.models.values()} == {Diversity()}
-    assert [model.margin for model in found.models.values()] == [1.0, 1.0]
+    assert [(one.model, one.margin) for one in found.models.values()] == [(Diversity(), 1.0)] * 2
     assert (found.cold_start_seconds, found.reclaim_ratio, found.problem) == (86400.0, 1.0, "")
 
 
-def test_resources_override() -> None:
-    """A part per resource overrides model, parameters and margin for that resource alone."""
+def test_part_of_a_resource_overrides_for_it_alone() -> None:
     policy = PredictPolicy(
         model="recent-max",
         parameters={"windowDays": 3},
@@ -32,61 +31,54 @@ def test_resources_override() -> None:
         memory=ResourceOverride(model="nsigma-v2", safety_margin_percent=0),
         cpu=ResourceOverride(parameters={"windowDays": 2}),
     )
-    found = resolve(policy).models
-    assert (found["cpu"].model, found["cpu"].margin) == (RecentMax(2), 1.2)
-    assert (found["memory"].model, found["memory"].margin) == (NSigmaV2(), 1.0)
+    found = {name: (one.model, one.margin) for name, one in resolve(policy).models.items()}
+    assert found == {"cpu": (RecentMax(2), 1.2), "memory": (NSigmaV2(), 1.0)}
 
 
-def test_system_needs_measuring_model() -> None:
-    """A model that looks at requests alone does not judge the system: the default model does."""
+def test_model_of_requests_alone_does_not_judge_the_system() -> None:
     found = resolve(BORG).models["cpu"]
-    assert found.model == BorgDefault()
-    assert found.for_system.model == Diversity()
+    assert (found.model, found.for_system.model) == (BorgDefault(), Diversity())
 
 
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
-        (PredictPolicy(cold_start_period_seconds=-1), "spec.predictPolicy.coldStartPeriodSeconds"),
-        (PredictPolicy(reclaim_ratio_percent=101), "spec.predictPolicy.reclaimRatioPercent"),
-        (PredictPolicy(cpu=ResourceOverride(safety_margin_percent=101)), "spec.predictPolicy.cpu.safetyMarginPercent"),
-        (PredictPolicy(model="nonsense"), "spec.predictPolicy.model"),
-        (PredictPolicy(memory=ResourceOverride(model="nonsense")), "spec.predictPolicy.memory.model"),
-        (PredictPolicy(model="max", of=(ModelChoice("nonsense"),)), "spec.predictPolicy.of[0].model"),
+        (PredictPolicy(cold_start_period_seconds=-1), "coldStartPeriodSeconds"),
+        (PredictPolicy(reclaim_ratio_percent=101), "reclaimRatioPercent"),
+        (PredictPolicy(cpu=ResourceOverride(safety_margin_percent=101)), "cpu.safetyMarginPercent"),
+        (PredictPolicy(model="nonsense"), "model"),
+        (PredictPolicy(memory=ResourceOverride(model="nonsense")), "memory.model"),
+        (PredictPolicy(model="max", of=(ModelChoice("nonsense"),)), "of[0].model"),
     ],
 )
-def test_bad_policy_is_refused(wrong: PredictPolicy, field: str) -> None:
-    """A policy that cannot be followed is refused with the field's path."""
+def test_policy_that_cannot_be_followed_is_refused_by_field(wrong: PredictPolicy, field: str) -> None:
     with pytest.raises(PolicyError) as caught:
         resolve(wrong)
-    assert str(caught.value).startswith(field + ":")
+    assert str(caught.value).startswith(f"spec.predictPolicy.{field}:")
 
 
-def test_last_good_policy_stays() -> None:
-    """The last good policy stays in force, and the reason is kept."""
-    found = in_force(PredictPolicy(model="nonsense"), BORG)
-    assert found.policy.model == "borg-default"
+@pytest.mark.parametrize(
+    ("last", "policy"),
+    [(BORG, with_defaults(BORG)), (None, with_defaults(None)), (PredictPolicy(model="gone"), with_defaults(None))],
+)
+def test_last_good_policy_stays_in_force_or_the_default(last: PredictPolicy | None, policy: PredictPolicy) -> None:
+    found = in_force(PredictPolicy(model="nonsense"), last)
+    assert with_defaults(found.policy) == policy
     assert "nonsense" in found.problem
 
 
-def test_default_stands_in_last() -> None:
-    """Without a good policy, or with one that is not good any more, the default is in force."""
-    for last in (None, PredictPolicy(model="uninstalled")):
-        found = in_force(PredictPolicy(model="nonsense"), last)
-        assert found.policy == with_defaults(None)
-        assert "nonsense" in found.problem
-
-
-def test_longest_window_is_found() -> None:
-    """How far a policy looks back is found in whichever part says it: what is kept follows the longest."""
-    parts = (ModelChoice("recent-max", {"windowDays": 3}), ModelChoice("resource-central", {"windowHours": 240}))
-    assert resolve(None).window_days == 14.0
-    assert resolve(PredictPolicy(model="nsigma-v2")).window_days == 7.0
-    assert resolve(PredictPolicy(parameters={"windowDays": 3})).window_days == 3.0
-    assert resolve(PredictPolicy(model="max", of=parts)).window_days == 10.0
-    assert (
-        resolve(PredictPolicy(cpu=ResourceOverride(model="sum-max", parameters={"windowDays": 14}))).window_days == 14
-    )
+@pytest.mark.parametrize(
+    ("policy", "days"),
+    [
+        (None, 14.0),
+        (PredictPolicy(model="nsigma-v2"), 7.0),
+        (PredictPolicy(parameters={"windowDays": 3}), 3.0),
+        (PredictPolicy(model="max", of=LONG), 10.0),
+        (PredictPolicy(cpu=ResourceOverride(model="sum-max", parameters={"windowDays": 14})), 14.0),
+    ],
+)
+def test_longest_window_of_all_parts_is_kept(policy: PredictPolicy | None, days: float) -> None:
+    assert resolve(policy).window_days == days
 
 
 @pytest.mark.parametrize(
@@ -95,20 +87,15 @@ def test_longest_window_is_found() -> None:
         (PredictPolicy(model="load-profile", parameters={"spreadShare": 2}), {Diversity()}),
         (PredictPolicy(model="load-profile", cpu=ResourceOverride(parameters={"profileShare": 0})), {Diversity()}),
         (PredictPolicy(memory=ResourceOverride(model="load-profile")), {Diversity()}),
-        (PredictPolicy(model="max", of=(ModelChoice("load-profile", {"windowDays": 3}),)), {MaxOf((Diversity(),))}),
+        (PredictPolicy(model="max", of=(RETIRED,)), {MaxOf((Diversity(),))}),
     ],
 )
 def test_retired_model_has_a_successor(asked: PredictPolicy, models: set[Model]) -> None:
-    """A policy that names a model that is no more keeps all else that it says, and reports what is in its place."""
+    """The policy keeps all else that it says, also where it is the last good one of before an upgrade."""
     careful = replace(asked, reclaim_ratio_percent=50, cold_start_period_seconds=3600)
     found = in_force(careful, BORG)
-    assert {model.model for model in found.models.values()} == models
+    assert {one.model for one in found.models.values()} == models
     assert (found.reclaim_ratio, found.cold_start_seconds) == (0.5, 3600.0)
     assert "model load-profile is no more, diversity is in its place: name that, or none" in found.problem
-
-
-def test_retired_model_is_not_fallen_back_to() -> None:
-    """The last good policy of before an upgrade may name one as well."""
-    last = PredictPolicy(model="load-profile", reclaim_ratio_percent=50)
-    found = in_force(PredictPolicy(model="nonsense"), last)
-    assert (found.models["cpu"].model, found.reclaim_ratio) == (Diversity(), 0.5)
+    last = in_force(PredictPolicy(model="nonsense"), careful)
+    assert ({one.model for one in last.models.values()}, last.reclaim_ratio) == (models, 0.5)

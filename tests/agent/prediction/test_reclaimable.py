@@ -2,78 +2,48 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.prediction.reclaimable import reclaimable_terms
+from agent.prediction.reclaimable import lowered, raised, reclaimable_terms
+from agent.predictors.base import ReclaimableEstimate
+from agent.samples import NODE, SYS
 
-amounts = st.floats(0.0, 1e6)
-
-
-def test_reclaim_worked_numbers() -> None:
-    """The docstring's case: nothing is charged for the system while unrequested room pays for it."""
-    found = reclaimable_terms(
-        allocatable=15.5, reserved=0.5, warm_requests=10.0, cold_requests=1.0, prod_peak=4.5, system_peak=0.9, ratio=1.0
-    )
-    assert found.system_extra == pytest.approx(0.4)
-    assert found.slack == 4.5
-    assert found.reclaimable == pytest.approx(6.5)
+USUAL = {
+    "allocatable": 15.5, "reserved": 0.5, "warm_requests": 10.0, "cold_requests": 1.0, "prod_peak": 4.5,
+    "system_peak": 0.9, "ratio": 1.0,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("case", "expected"),
+    ("case", "extra", "slack", "reclaimable"),
     [
-        # fully requested: the system's extra of 0.4 has no slack to fall on, 15.5 - 4.5 - 0.4
-        ({"warm_requests": 14.5}, 10.6),
-        # slack of 0.1 pays a part of the extra: 15.4 - 4.5 - (0.4 - 0.1)
-        ({"warm_requests": 14.4}, 10.6),
-        # more requested than allocatable: the node's room is the limit, 15.5 - 4.5 - 0.4
-        ({"warm_requests": 30.0}, 10.6),
-        # ratio 0.8 of the warm requests only: 8 + 1 - 4.5
-        ({"ratio": 0.8}, 4.5),
-        # the system stays within what is reserved
-        ({"system_peak": 0.4}, 6.5),
-        # Prod uses all that it asked for
-        ({"prod_peak": 11.0}, 0.0),
-        # Prod uses more than it asked for
-        ({"prod_peak": 14.0}, 0.0),
-        # no Prod pods
-        ({"warm_requests": 0.0, "cold_requests": 0.0, "prod_peak": 0.0}, 0.0),
-        # the system eats the node
-        ({"system_peak": 16.0}, 0.0),
+        ({}, 0.4, 4.5, 6.5),  # nothing is charged for the system while unrequested room pays for it
+        ({"warm_requests": 14.5}, 0.4, 0.0, 10.6),  # fully requested: 15.5 - 4.5 - 0.4
+        ({"warm_requests": 14.4}, 0.4, 0.1, 10.6),  # slack pays a part of the extra: 15.4 - 4.5 - (0.4 - 0.1)
+        ({"warm_requests": 30.0}, 0.4, 0.0, 10.6),  # more requested than allocatable: the node's room is the limit
+        ({"ratio": 0.8}, 0.4, 4.5, 4.5),  # of the warm requests only: 8 + 1 - 4.5
+        ({"system_peak": 0.4}, 0.0, 4.5, 6.5),  # the system stays within what is reserved
+        ({"prod_peak": 11.0}, 0.4, 4.5, 0.0),  # Prod uses all that it asked for
+        ({"prod_peak": 14.0}, 0.4, 4.5, 0.0),
+        ({"warm_requests": 0.0, "cold_requests": 0.0, "prod_peak": 0.0}, 0.4, 15.5, 0.0),  # no Prod pods
+        ({"system_peak": 16.0}, 15.5, 4.5, 0.0),  # the system eats the node
     ],
 )
-def test_reclaim_edges(case: dict[str, float], expected: float) -> None:
-    """Each term of the formula in turn."""
-    usual = {"allocatable": 15.5, "reserved": 0.5, "warm_requests": 10.0, "cold_requests": 1.0}
-    found = reclaimable_terms(**{**usual, "prod_peak": 4.5, "system_peak": 0.9, "ratio": 1.0, **case})
-    assert found.reclaimable == pytest.approx(expected)
+def test_each_term_of_the_formula(case: dict[str, float], extra: float, slack: float, reclaimable: float) -> None:
+    found = reclaimable_terms(**{**USUAL, **case})
+    assert (found.system_extra, found.slack, found.reclaimable) == pytest.approx((extra, slack, reclaimable))
 
 
-@given(
-    allocatable=amounts,
-    reserved=amounts,
-    warm=amounts,
-    cold=amounts,
-    peak=amounts,
-    system=amounts,
-    ratio=st.floats(0, 1),
-)
-def test_reclaim_is_bounded(
-    allocatable: float, reserved: float, warm: float, cold: float, peak: float, system: float, ratio: float
-) -> None:
-    """Reclaimable lies between 0 and what is allocatable and requested, and falls when a peak rises."""
+@given(st.fixed_dictionaries({name: st.floats(0.0, 1.0 if name == "ratio" else 1e6) for name in USUAL}))
+def test_reclaimable_is_at_most_allocatable_and_requested_and_falls_with_peaks(given: dict[str, float]) -> None:
+    found = reclaimable_terms(**given).reclaimable
+    assert 0.0 <= found <= min(given["allocatable"], given["warm_requests"] + given["cold_requests"] + 1e-6)
+    for peak in ("prod_peak", "system_peak"):
+        assert reclaimable_terms(**{**given, peak: given[peak] + 1.0}).reclaimable <= found
 
-    def at(prod_peak: float, system_peak: float) -> float:
-        return reclaimable_terms(
-            allocatable=allocatable,
-            reserved=reserved,
-            warm_requests=warm,
-            cold_requests=cold,
-            prod_peak=prod_peak,
-            system_peak=system_peak,
-            ratio=ratio,
-        ).reclaimable
 
-    found = at(peak, system)
-    assert 0.0 <= found <= allocatable
-    assert found <= warm + cold + 1e-6
-    assert at(peak + 1.0, system) <= found
-    assert at(peak, system + 1.0) <= found
+def test_no_peak_is_below_what_is_used_or_above_capacity() -> None:
+    """One that is not there is not made; what a rule of its own expects is no less than Prod and the system use."""
+    peaks = {"prod": 6.0, SYS: 5.0, "mid": 9.0, NODE: 7.0}
+    assert raised(peaks, 10.0, {"mid": 12.0}) == {"prod": 6.0, SYS: 5.0, "mid": 10.0, NODE: 10.0}
+    assert raised({"prod": 1.0}, 10.0, {"prod": 2.0, SYS: 3.0}, {NODE: 9.0}) == {"prod": 2.0}
+    assert lowered(ReclaimableEstimate(1.0, 2.0), {"prod": 1.5, SYS: 0.25}) == ReclaimableEstimate(1.0, 2.0)
+    assert lowered(ReclaimableEstimate(1.0, 2.0), {"prod": 5.0}) == ReclaimableEstimate(0.0, 5.0)

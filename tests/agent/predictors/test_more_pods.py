@@ -38,7 +38,7 @@ def seen(usage: FloatArray, days: FloatArray) -> ClassView:
 
 
 def part(view: ClassView, count: int) -> ClassView:
-    """The same history, of which only the first pods are there."""
+    # of the same history only the first pods are there
     return ClassView(view.history, view.series, view.pods[:count], view.requests[:count])
 
 
@@ -56,8 +56,9 @@ def _pods(draw: st.DrawFn) -> tuple[FloatArray, FloatArray, int]:
 
 @pytest.mark.parametrize("name", MODELS)
 @given(made=_pods())
-def test_pod_that_is_there_adds(name: str, made: tuple[FloatArray, FloatArray, int]) -> None:
-    """Of one history, more pods that are present are never less."""
+def test_of_one_history_more_pods_that_are_present_are_never_less(
+    name: str, made: tuple[FloatArray, FloatArray, int]
+) -> None:
     usage, days, count = made
     view = seen(usage, days)
     assert _peak(MODELS[name], part(view, count)) <= _peak(MODELS[name], view)
@@ -65,8 +66,9 @@ def test_pod_that_is_there_adds(name: str, made: tuple[FloatArray, FloatArray, i
 
 @pytest.mark.parametrize("name", sorted(MODELS.keys() - CLASS_ALONE))
 @given(made=_pods())
-def test_node_with_more_pods_expects_more(name: str, made: tuple[FloatArray, FloatArray, int]) -> None:
-    """Of two nodes, the one with the same pods and others beside them never expects less."""
+def test_node_with_the_same_pods_and_others_beside_them_never_expects_less(
+    name: str, made: tuple[FloatArray, FloatArray, int]
+) -> None:
     usage, days, count = made
     assert _peak(MODELS[name], seen(usage[:count], days[:count])) <= _peak(MODELS[name], seen(usage, days))
 

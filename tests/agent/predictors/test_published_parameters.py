@@ -1,21 +1,23 @@
-"""The table of parameters that others judge a policy by says what the models themselves accept."""
+"""What others judge a policy by, and the page about prediction, say what the models themselves accept."""
 
 import re
-from dataclasses import fields
+from dataclasses import MISSING, fields
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
 import pytest
 
+from agent.prediction.reclaimable import reclaimable_terms
 from agent.predictors import _DEEPEST, PREDICTORS, PolicyError, build
 from crds.models import COMBINING, DEEPEST, MODELS
-from crds.predict_policy import ModelChoice, ResourcePolicy
+from crds.predict_policy import ResourcePolicy
 from crds.ranges import Flag, Range
 
-CASES = [(model, name) for model, known in MODELS.items() for name in known]
+PAGE = (Path(__file__).parents[3] / "docs" / "prediction.md").read_text(encoding="utf-8")
 
 
-def _accepts(model: str, name: str, value: Any) -> bool:  # noqa: ANN401
+def accepts(model: str, name: str, value: Any) -> bool:  # noqa: ANN401
     try:
         build(ResourcePolicy(model, {name: value}, (), 0))
     except PolicyError:
@@ -23,45 +25,37 @@ def _accepts(model: str, name: str, value: Any) -> bool:  # noqa: ANN401
     return True
 
 
-def test_same_models_and_parameters() -> None:
-    """The table names the built-in models, the parameters of each, and those that combine others."""
-    found = {}
+def test_table_and_page_have_the_models_with_their_parameters_and_defaults() -> None:
+    rows = {match[1]: match[2] for match in re.finditer(r"^\| `([a-z0-9-]+)` \|(.*)$", PAGE, flags=re.MULTILINE)}
+    assert rows.keys() == PREDICTORS.keys() == MODELS.keys()
+    rows["nsigma-v2"] += rows["nsigma-v1"]  # "the same"
     for model, target in PREDICTORS.items():
-        names = [re.sub(r"_(\w)", lambda m: m[1].upper(), each.name) for each in fields(resolve_name(target))]
-        assert ("of" in names) == (model in COMBINING)
-        found[model] = set(names) - {"of"}
-    assert found == {model: set(known) for model, known in MODELS.items()}
+        defaults = {
+            re.sub(r"_(\w)", lambda m: m[1].upper(), one.name): one.default for one in fields(resolve_name(target))
+        }
+        assert ("of" in defaults) == (model in COMBINING)
+        assert defaults.keys() - {"of"} == set(MODELS[model])
+        for name, default in defaults.items():
+            shown = f"`{name}` {default:g} (" if default is not MISSING and isinstance(default, float) else f"`{name}`"
+            assert shown in rows[model]
     assert DEEPEST == _DEEPEST
 
 
-@pytest.mark.parametrize(("model", "name"), CASES)
-def test_same_ranges(model: str, name: str) -> None:
-    """Each model accepts what the table allows, its bounds included, and refuses what lies beyond."""
+@pytest.mark.parametrize(("model", "name"), [(model, name) for model, known in MODELS.items() for name in known])
+def test_model_accepts_what_the_table_allows_and_nothing_beyond(model: str, name: str) -> None:
     rule = MODELS[model][name]
-    good: list[Any]
-    bad: list[Any]
-    if isinstance(rule, Flag):
-        good, bad = [True, False], [0, "true"]
-    else:
+    good: list[Any] = [True, False]
+    bad: list[Any] = [0, "true"]
+    if not isinstance(rule, Flag):
         assert isinstance(rule, Range)
         good, bad = [rule.low, rule.high], [rule.low - 0.001, rule.high + 0.001, True, "1"]
-    for value in good:
-        assert rule.allows(value)
-        assert _accepts(model, name, value)
-    for value in bad:
-        assert not rule.allows(value)
-        assert not _accepts(model, name, value)
+    assert all(rule.allows(value) and accepts(model, name, value) for value in good)
+    assert not any(rule.allows(value) or accepts(model, name, value) for value in bad)
 
 
-def test_same_depth() -> None:
-    """Models may combine one another as deep as the table says, and no deeper."""
-
-    def nested(levels: int) -> tuple[ModelChoice, ...]:
-        inner: dict[str, Any] = {"model": "sum-max"}
-        for _ in range(levels - 1):
-            inner = {"model": "max", "of": [inner]}
-        return (ModelChoice(**inner),)
-
-    build(ResourcePolicy("max", {}, nested(DEEPEST), 0))
-    with pytest.raises(PolicyError, match="nested"):
-        build(ResourcePolicy("max", {}, nested(DEEPEST + 1), 0))
+def test_worked_example_of_the_page_holds() -> None:
+    example = {"allocatable": 15.5, "reserved": 0.5, "system_peak": 1.1 * 0.818, "prod_peak": 1.1 * 3.18 + 1}
+    for warm, ratio, cores in ((10.0, 1.0, 6.5), (14.5, 1.0, 10.6), (10.0, 0.8, 4.5)):
+        found = reclaimable_terms(**example, warm_requests=warm, cold_requests=1.0, ratio=ratio).reclaimable
+        assert round(found, 1) == cores
+        assert f"{cores} cores" in PAGE

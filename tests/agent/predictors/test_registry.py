@@ -9,6 +9,7 @@ from agent.predictors.max_of import MaxOf
 from agent.predictors.nsigma_v2 import NSigmaV2
 from agent.predictors.recent_max import RecentMax
 from agent.predictors.sum_max import SumMax
+from crds.models import DEEPEST
 from crds.predict_policy import ModelChoice, ResourcePolicy
 
 
@@ -25,24 +26,21 @@ def nested(depth: int) -> ModelChoice:
     return ModelChoice("max", of=(inner,))
 
 
-def test_parameters_are_fields() -> None:
-    """A policy's parameters become the model's fields; missing ones keep the model's default."""
+def test_parameters_are_the_models_fields_which_have_defaults() -> None:
     assert build(policy("nsigma-v2", {"n": 2.5, "capAtHighest": False})) == NSigmaV2(2.5, cap_at_highest=False)
     assert build(policy("recent-max")) == RecentMax(7.0)
 
 
-def test_max_is_composed() -> None:
-    """Max builds the models that it lists, each with its own parameters."""
-    built = build(policy("max", {}, ModelChoice("nsigma-v2", {"n": 1}), ModelChoice("recent-max")))
-    assert built == MaxOf((NSigmaV2(1), RecentMax()))
-
-
-def test_max_is_nested() -> None:
-    """A model of the list may combine others itself."""
+def test_max_builds_the_models_that_it_lists() -> None:
     inner = ModelChoice("max", of=({"model": "sum-max", "parameters": {"windowDays": 2}}, {"model": "borg-default"}))
-    assert build(policy("max", {}, inner, ModelChoice("nsigma-v2"))) == MaxOf(
-        (MaxOf((SumMax(2), BorgDefault())), NSigmaV2())
-    )
+    built = build(policy("max", {}, inner, ModelChoice("nsigma-v2", {"n": 1}), ModelChoice("recent-max")))
+    assert built == MaxOf((MaxOf((SumMax(2), BorgDefault())), NSigmaV2(1), RecentMax()))
+
+
+def test_max_may_be_nested_as_deep_as_the_table_says() -> None:
+    build(policy("max", {}, nested(DEEPEST - 2)))
+    with pytest.raises(PolicyError, match="nested"):
+        build(policy("max", {}, nested(DEEPEST - 1)))
 
 
 @pytest.mark.parametrize(
@@ -74,13 +72,11 @@ def test_max_is_nested() -> None:
     ],
 )
 def test_message_names_field_and_way_out(wrong: ResourcePolicy, words: list[str]) -> None:
-    """A policy that cannot be followed is answered in one line: the field, and what is allowed."""
     with pytest.raises(PolicyError) as caught:
         build(wrong)
     message = str(caught.value)
     assert "\n" not in message
-    for word in words:
-        assert word in message
+    assert [word for word in words if word not in message] == []
 
 
 def announced(value: str) -> EntryPoint:
@@ -88,19 +84,14 @@ def announced(value: str) -> EntryPoint:
     return EntryPoint("theirs", value, agent.predictors.ENTRY_POINT_GROUP)
 
 
-def test_third_party_model_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model announced by an entry point is built like ours."""
-    monkeypatch.setattr(
-        agent.predictors,
-        "entry_points",
-        lambda group: [announced("agent.predictors.recent_max:RecentMax")] if group else [],
-    )
+def test_model_announced_by_an_entry_point_is_built_like_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = announced("agent.predictors.recent_max:RecentMax")
+    monkeypatch.setattr(agent.predictors, "entry_points", lambda group: [target] if group else [])
     assert build(policy("theirs", {"windowDays": 2})) == RecentMax(2)
 
 
 @pytest.mark.parametrize("value", ["no_such_package.at_all:Model", "agent.predictors.nsigma_v1:Nothing", "math:sqrt"])
 def test_broken_third_party_model_is_named(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    """A model that cannot be loaded is answered with its name and where it should come from."""
     monkeypatch.setattr(agent.predictors, "entry_points", lambda group: [announced(value)] if group else [])
     with pytest.raises(PolicyError, match=f"theirs.*{value.partition(':')[0]}"):
         build(policy("theirs"))

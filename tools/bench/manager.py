@@ -17,11 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from crds.names import CONFIG_MAP_KEY, CONFIG_MAP_NAME
 from manager.node_metric import COLLECTION
 from tools.bench import manager_report as made
+from tools.bench.cpu_usage import CpuUsage
 from tools.bench.machine import ROOT
 from tools.bench.manager_memory import memory_mib
 from tools.bench.manager_pictures import pictures
@@ -211,13 +210,14 @@ class _Round:
         plane = self.cluster.control_plane
         known = {"manager": manager.process.pid, "load": load.pid}
         known |= {"apiserver": plane.apiserver.process.pid, "etcd": plane.etcd.process.pid}  # type: ignore[union-attr]
-        before = _Usage.of(known)
+        before = CpuUsage.of(known)
         for said in _said(load, manager.process):
             if said["phase"] == "settled":
                 self.figures["behind"] = said["behind"]
                 return
-            now = _Usage.of(known)
-            shares, before = now.shares(before), now
+            now = CpuUsage.of(known)
+            spent, took, before = now.since(before), now.at - before.at, now
+            shares = {name: seconds / took * 100 for name, seconds in spent.items()}  # in percent of a core
             if said["phase"] == "steady":
                 self.figures["manager_cpu_first"] = shares["manager"]
                 self.steady_at = time.time()
@@ -249,27 +249,6 @@ def _said(load: Process, manager: Process) -> Iterator[dict[str, Any]]:
 
 
 PROGRAM = (sys.executable, "-m", "tools.bench.manager_probed")  # what is measured
-
-
-@dataclass(frozen=True, slots=True)
-class _Usage:
-    """CPU time at a moment."""
-
-    at: float
-    seconds: Mapping[str, float]  # of each process, and of the whole machine as "other" [s]
-
-    @classmethod
-    def of(cls, processes: Mapping[str, int]) -> "_Usage":
-        seconds = {name: float(sum(psutil.Process(pid).cpu_times()[:2])) for name, pid in processes.items()}
-        whole = psutil.cpu_times()
-        return cls(time.monotonic(), {**seconds, "other": sum(whole) - whole.idle - whole.iowait})
-
-    def shares(self, before: "_Usage") -> dict[str, float]:
-        """Since then, in percent of a core; "other" without the processes that are known."""
-        took = self.at - before.at
-        shares = {name: (spent - before.seconds[name]) / took * 100 for name, spent in self.seconds.items()}
-        whole = shares.pop("other")
-        return {**shares, "other": max(whole - sum(shares.values()), 0.0)}
 
 
 @contextmanager

@@ -3,33 +3,11 @@
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
-import psutil
-
+from tools.bench.cpu_usage import CpuUsage
 from tools.devcluster.api import ApiClient, ApiError
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """CPU time at a moment."""
-
-    at: float  # when, by a clock that only runs forward [s]
-    seconds: Mapping[str, float]  # of each process, and of the whole machine as "machine" [s]
-
-    @classmethod
-    def of(cls, processes: Mapping[str, int]) -> "Usage":
-        """Now; by name of the process, of its pid."""
-        seconds = {name: float(sum(psutil.Process(pid).cpu_times()[:2])) for name, pid in processes.items()}
-        whole = psutil.cpu_times()
-        return cls(time.monotonic(), {**seconds, "machine": sum(whole) - whole.idle - whole.iowait})
-
-    def since(self, before: "Usage") -> dict[str, float]:
-        """What each spent since then; "other" is the machine without the processes that are known. [s]"""
-        spent = {name: total - before.seconds[name] for name, total in self.seconds.items()}
-        return {**spent, "other": max(spent.pop("machine") - sum(spent.values()), 0.0)}
 
 
 class Binds:
@@ -51,8 +29,8 @@ class Binds:
         self._wanted, self._patience = wanted, patience_seconds
         self._seen: set[str] = set()
         self._times: list[float] = []
-        self._first: Usage | None = None
-        self._last: Usage | None = None
+        self._first: CpuUsage | None = None
+        self._last: CpuUsage | None = None
 
     def follow(self, processes: Mapping[str, int]) -> None:
         """Look, in a thread; the CPU time of these processes counts: pid by name."""
@@ -89,9 +67,9 @@ class Binds:
             self._seen.add(name)
             self._times.append(time.monotonic())
             if len(self._times) == 1:
-                self._first = Usage.of(processes)
+                self._first = CpuUsage.of(processes)
             if len(self._times) >= self._wanted:
-                self._last = Usage.of(processes)
+                self._last = CpuUsage.of(processes)
                 return
 
     def _names(self) -> Iterator[str]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tools.devcluster import Cluster
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 Json = dict[str, Any]
 TRIES = 600
 

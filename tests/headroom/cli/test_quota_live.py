@@ -70,7 +70,6 @@ def _refusals(extender: Extender, pod: Json, *nodes: str) -> Any:  # noqa: ANN40
     return json.loads(extender.ask("/filter", {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}))
 
 
-@pytest.mark.long
 def test_unknown_quotas_are_none(stage: Stage) -> None:
     """A cluster without the definition is served as one without quotas; as soon as it is there, quotas count."""
     extender = stage.add(NAME, profile())

@@ -22,17 +22,18 @@ LEASE, PLACER = (paths.lease(NS, name) for name in ("headroom-manager", "placer"
 CONFIG = paths.config_map(NS, "slo-controller-config")
 SECRET = f"/api/v1/namespaces/{NS}/secrets/headroom-manager-webhook-tls"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+NODES = {"idle": ("4000", "10Gi"), "busy": ("6000", "8Gi"), "plain": None}
 OURS = [{"manager": "headroom-manager", "operation": "Apply", "fieldsV1": {"f:spec": {}}}]
 
 
-class Stage:
+class Installed:
     """A cluster after Headroom has worked in it, and a clock on which things happen."""
 
     def __init__(self) -> None:
         self.api = FakeApi()
         self.now = 0.0
         self.happens: dict[float, Callable[[], None]] = {}
-        for name, published in (("idle", ("4000", "10Gi")), ("busy", ("6000", "8Gi")), ("plain", None)):
+        for name, published in NODES.items():
             self.api.put(paths.node(name), node(name, mid=published))
             self.metric(name, OURS)
         self.api.put("/api/v1/pods/m", mid_pod("m", "2000", "1Gi", on="busy"))
@@ -40,12 +41,8 @@ class Stage:
         self.api.put("/api/v1/pods/p", pod("p", {"cpu": "1"}, on="idle"))
         notes = {ANNOTATION_CONFIG_STATE: "in force", "mine": "stays"}
         self.api.put(CONFIG, {"metadata": {"name": "slo-controller-config", "annotations": notes}, "data": {"a": "b"}})
-        for path in (
-            *(paths.config_map(NS, name) for name in ("headroom-last-good-config", "headroom-shadow-3")),
-            *(SECRET, PLACER),
-        ):
-            self.api.put(path, {"metadata": {"name": path.rpartition("/")[2]}})
-        for path in (DEPLOYMENT, SCHEDULER):
+        kept = (paths.config_map(NS, name) for name in ("headroom-last-good-config", "headroom-shadow-3"))
+        for path in (*kept, SECRET, PLACER, DEPLOYMENT, SCHEDULER):
             self.api.put(path, {"metadata": {"name": path.rpartition("/")[2]}, "spec": {"replicas": 2}})
         self.lease("")
 
@@ -69,11 +66,9 @@ class Stage:
         for when in sorted(each for each in self.happens if each <= self.now):
             self.happens.pop(when)()
 
-    async def run(
-        self, *, force: bool = False, delete_config: bool = False, delete_priority_classes: bool = False
-    ) -> list[str]:
+    async def run(self, **more: bool) -> list[str]:
         """Run it; what is left."""
-        options = Options(None, NS, "slo-controller-config", "placer", force, delete_config, delete_priority_classes)
+        options = Options(None, NS, "slo-controller-config", "placer", **more)
         return await Cleanup(cast("ApiServer", self.api), options, lambda: self.now, self.sleep).run()
 
     def mid(self, name: str) -> Json:
@@ -87,28 +82,39 @@ class Stage:
         """The writes, in their order."""
         return [path for method, path, _ in self.api.calls if method in {"PATCH", "DELETE", "POST"}]
 
+    def before_patch(self, part: str, happens: Callable[[], object]) -> None:
+        """Have something happen before a path that contains this is patched."""
+        original = self.api.patch
+
+        async def patch(path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
+            if part in path:
+                happens()
+            return await original(path, body, content_type, params)
+
+        self.api.patch = patch  # type: ignore[method-assign]
+
 
 @pytest.fixture
-def stage() -> Stage:
+def installed() -> Installed:
     """A cluster with a Mid pod."""
-    return Stage()
+    return Installed()
 
 
 @pytest.fixture
-def over() -> Stage:
+def over() -> Installed:
     """A cluster whose Mid pod has ended."""
-    stage = Stage()
-    del stage.api.objects["/api/v1/pods/m"]
-    return stage
+    installed = Installed()
+    del installed.api.objects["/api/v1/pods/m"]
+    return installed
 
 
-async def test_nothing_is_left(over: Stage) -> None:
+async def test_nothing_is_left(over: Installed) -> None:
     """Afterwards nothing of Headroom's is there, and nothing of anybody else's is missing; also the second time."""
     over.api.put(paths.pod(NS, cleanup.TEST_POD), {"metadata": {"name": cleanup.TEST_POD}})
     for _ in range(2):
         assert await over.run() == []
-        assert all(over.mid(name) == {} for name in ("idle", "busy", "plain"))
-        nodes = {paths.node(name) for name in ("idle", "busy", "plain")}
+        assert all(over.mid(name) == {} for name in NODES)
+        nodes = {paths.node(name) for name in NODES}
         assert set(over.api.objects) == {*nodes, "/api/v1/pods/done", "/api/v1/pods/p", CONFIG, DEPLOYMENT, SCHEDULER}
         assert over.api.objects[CONFIG]["data"] == {"a": "b"}
         assert over.api.objects[CONFIG]["metadata"]["annotations"] == {"mine": "stays"}
@@ -116,25 +122,21 @@ async def test_nothing_is_left(over: Stage) -> None:
         assert capacity == {"cpu": "16", "memory": "64Gi", "pods": "110"}
 
 
-async def test_running_mid_pods_refuse(stage: Stage) -> None:
-    """While Mid pods run nothing is touched, the manager goes on, and each way on is named."""
-    before = copy.deepcopy(stage.api.objects)
+async def test_running_mid_pods_refuse(installed: Installed, capsys: pytest.CaptureFixture[str]) -> None:
+    """While Mid pods run nothing is touched, and each way on is named; with --force they keep nothing."""
+    before = copy.deepcopy(installed.api.objects)
     with pytest.raises(Refused) as refused:
-        await stage.run(delete_config=True, delete_priority_classes=True)
-    assert stage.api.objects == before
-    for said in ("nothing was changed", "shop/m on Node busy", '"enable": false', "uninstall.force=true"):
-        assert said in str(refused.value)
-
-
-async def test_force_takes_everything(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    """With --force running Mid pods keep nothing, and are named."""
-    assert await stage.run(force=True) == []
-    assert stage.mid("busy") == {}
+        await installed.run(delete_config=True, delete_priority_classes=True)
+    assert installed.api.objects == before
+    for part in ("nothing was changed", "shop/m on Node busy", '"enable": false', "uninstall.force=true"):
+        assert part in str(refused.value)
+    assert await installed.run(force=True) == []
+    assert installed.mid("busy") == {}
     assert "Nodes lost the resources of Mid pods that still run:\n  shop/m on Node busy" in capsys.readouterr().out
 
 
-async def test_services_are_stopped_first(over: Stage) -> None:
-    """Both Deployments are scaled to 0, and nothing is removed until nobody holds the Lease."""
+async def test_services_are_stopped_first(over: Installed) -> None:
+    """Both Deployments are scaled to 0, and nothing is removed until no replica holds the Lease."""
     over.lease("m-1")
     over.api.put(f"{paths.pods(NS)}/headroom-manager-1", {"metadata": {"name": "headroom-manager-1"}})
     over.renews(6)
@@ -145,10 +147,10 @@ async def test_services_are_stopped_first(over: Stage) -> None:
     assert over.order()[:2] == [f"{DEPLOYMENT}/scale", f"{SCHEDULER}/scale"]
 
 
-@pytest.mark.parametrize("installed", [True, False])
-async def test_killed_manager_is_waited_out(over: Stage, *, installed: bool) -> None:
+@pytest.mark.parametrize("deployed", [True, False])
+async def test_killed_manager_is_waited_out(over: Installed, *, deployed: bool) -> None:
     """A manager that is down needs no Deployment: its Lease is free when its time is over, by our own clock."""
-    if not installed:
+    if not deployed:
         del over.api.objects[DEPLOYMENT], over.api.objects[SCHEDULER]
     over.lease("m-dead")
     assert await over.run() == []
@@ -160,7 +162,7 @@ async def test_killed_manager_is_waited_out(over: Stage, *, installed: bool) -> 
     ("pods", "why"),
     [((), "a replica runs that Deployment .* does not control: m-1"), (("headroom-manager-1",), "does not end within")],
 )
-async def test_manager_that_goes_on(over: Stage, pods: tuple[str, ...], why: str) -> None:
+async def test_manager_that_goes_on(over: Installed, pods: tuple[str, ...], why: str) -> None:
     """A manager that cannot be stopped is named, and nothing is removed under it."""
     for name in pods:
         over.api.put(paths.pod(NS, name), {"metadata": {"name": name}})
@@ -172,16 +174,10 @@ async def test_manager_that_goes_on(over: Stage, pods: tuple[str, ...], why: str
     assert over.order() == [f"{DEPLOYMENT}/scale"]
 
 
-async def test_mid_pod_that_comes_late(over: Stage) -> None:
+async def test_mid_pod_that_comes_late(over: Installed) -> None:
     """A Mid pod that is placed while the services end keeps its Node's resources, and the config stays."""
-    original = over.api.patch
-
-    async def patch(path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
-        if path == f"{SCHEDULER}/scale":
-            over.api.put("/api/v1/pods/l", mid_pod("l", "1000", on="idle"))
-        return await original(path, body, content_type, params)
-
-    over.api.patch = patch  # type: ignore[method-assign]
+    late = mid_pod("l", "1000", on="idle")
+    over.before_patch(f"{SCHEDULER}/scale", lambda: over.api.put("/api/v1/pods/l", late))
     (left,) = await over.run(delete_config=True)
     assert "shop/l on Node idle" in left
     assert over.mid("idle") != {}
@@ -194,7 +190,7 @@ def chart_made(name: str) -> Json:
     return {"metadata": {"name": name, "uid": name, "labels": {"app.kubernetes.io/part-of": "headroom"}}}
 
 
-async def test_config_of_the_chart(over: Stage) -> None:
+async def test_config_of_the_chart(over: Installed) -> None:
     """The colocation ConfigMap is deleted when that is requested and the chart made it, and never otherwise."""
     await over.run(delete_config=True)
     assert CONFIG in over.api.objects
@@ -205,7 +201,7 @@ async def test_config_of_the_chart(over: Stage) -> None:
     assert CONFIG not in over.api.objects
 
 
-async def test_priority_classes_of_the_chart(over: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_priority_classes_of_the_chart(over: Installed, capsys: pytest.CaptureFixture[str]) -> None:
     """PriorityClasses go when that is requested, but for those of others and those that pods name."""
     for name in ("koord-mid", "koord-prod", "koord-free"):
         over.api.put(f"{CLASSES}/{name}", chart_made(name))
@@ -231,7 +227,7 @@ async def test_priority_classes_of_the_chart(over: Stage, capsys: pytest.Capture
         ("batch/v1/cronjobs", False, True),
     ],
 )
-async def test_workloads_keep_their_classes(over: Stage, kind: str, owned: bool, stays: bool) -> None:  # noqa: FBT001 - parameters
+async def test_workloads_keep_their_classes(over: Installed, kind: str, owned: bool, stays: bool) -> None:  # noqa: FBT001 - parameters
     """A PriorityClass stays that a workload names, though it has no pods now: it could make none without it."""
     over.api.put(f"{CLASSES}/koord-mid", chart_made("koord-mid"))
     template = {"template": {"spec": {"priorityClassName": "koord-mid"}}}
@@ -242,24 +238,24 @@ async def test_workloads_keep_their_classes(over: Stage, kind: str, owned: bool,
     assert (f"{CLASSES}/koord-mid" in over.api.objects) is stays
 
 
-async def test_koordinators_objects_stay(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_koordinators_objects_stay(installed: Installed, capsys: pytest.CaptureFixture[str]) -> None:
     """What Koordinator's manager wrote is not ours to remove, and its Mid pods refuse nothing."""
-    theirs = stage.api.objects[paths.node("busy")]
+    theirs = installed.api.objects[paths.node("busy")]
     amounts: Json = {f"f:kubernetes.io/mid-{each}": {} for each in ("cpu", "memory")}
     entry = {"manager": "koord-manager", "subresource": "status", "time": "2026-11-21T12:00:00Z"}
     theirs["metadata"]["managedFields"] = [{**entry, "fieldsV1": {"f:status": {"f:capacity": amounts}}}]
-    stage.metric("plain", [{"manager": "koord-manager", "operation": "Update", "fieldsV1": {"f:spec": {}}}])
-    before = stage.mid("busy")
-    assert await stage.run() == []
-    assert stage.mid("busy") == before
-    assert stage.mid("idle") == {}
-    assert node_metric.path("plain") in stage.api.objects
+    installed.metric("plain", [{"manager": "koord-manager", "operation": "Update", "fieldsV1": {"f:spec": {}}}])
+    before = installed.mid("busy")
+    assert await installed.run() == []
+    assert installed.mid("busy") == before
+    assert installed.mid("idle") == {}
+    assert node_metric.path("plain") in installed.api.objects
     said = capsys.readouterr().out
     assert "Mid resources of 1 Nodes stay: Koordinator's manager wrote them." in said
     assert "1 NodeMetrics that the manager did not write stay." in said
 
 
-async def test_cluster_without_definition(over: Stage) -> None:
+async def test_cluster_without_definition(over: Installed) -> None:
     """Where the NodeMetric definition is gone already, the rest is removed all the same."""
     over.api.fails["LIST /apis/slo"] = ApiError(404, "", "404 page not found")
     assert await over.run() == []
@@ -274,28 +270,27 @@ async def test_cluster_without_definition(over: Stage) -> None:
         (ApiUnavailable("cannot be reached"), 0.5),
     ],
 )
-async def test_passing_failures_are_repeated(over: Stage, error: Exception, seconds: float) -> None:
+async def test_passing_failures_are_repeated(over: Installed, error: Exception, seconds: float) -> None:
     """A conflict, an API server that is busy or away for a moment: it is tried again, when the server says."""
-    original, failures = over.api.patch, [error, error]
+    failures = [error, error]
 
-    async def patch(path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
-        if "/nodes/idle" in path and failures:
+    def fail() -> None:
+        if failures:
             raise failures.pop()
-        return await original(path, body, content_type, params)
 
-    over.api.patch = patch  # type: ignore[method-assign]
+    over.before_patch("/nodes/idle", fail)
     assert await over.run() == []
     assert over.mid("idle") == {}
     assert over.now >= seconds
 
 
-async def test_one_failure_stops_no_other(over: Stage) -> None:
+async def test_one_failure_stops_no_other(over: Installed) -> None:
     """What cannot be removed is listed with its reason, everything else goes, and the next run removes it."""
     over.api.fails["PATCH /api/v1/nodes/idle"] = ApiError(403, "Forbidden", "no permission for nodes/status")
     over.api.fails["LIST /apis/slo"] = ApiError(403, "Forbidden", "no permission for nodemetrics")
     over.api.fails[f"DELETE {SECRET}"] = ApiUnavailable("The API server answers 500: etcd", status=500)
     left = await over.run()
-    assert [each.partition(":")[0] for each in left[:1]] == ["Mid resources of Node idle"]
+    assert left[0].startswith("Mid resources of Node idle:")
     for why in ("no permission for nodes/status", "no permission for nodemetrics", "500: etcd"):
         assert any(why in each for each in left)
     assert over.mid("busy") == {}
@@ -305,7 +300,7 @@ async def test_one_failure_stops_no_other(over: Stage) -> None:
     assert SECRET not in over.api.objects
 
 
-async def test_numbers_that_come_back(over: Stage) -> None:
+async def test_numbers_that_come_back(over: Installed) -> None:
     """A Node that has Mid resources again afterwards is named: another manager runs."""
     original = over.api.delete
 
@@ -318,7 +313,7 @@ async def test_numbers_that_come_back(over: Stage) -> None:
     assert await over.run() == ["Mid resources are back, does another manager run? Node idle"]
 
 
-async def test_many_nodes_at_a_time(over: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_many_nodes_at_a_time(over: Installed, capsys: pytest.CaptureFixture[str]) -> None:
     """Many Nodes are worked on some at a time, never more at once than the API server should bear."""
     for number in range(200):
         over.api.put(paths.node(f"n-{number}"), node(f"n-{number}", mid=("1", "1")))

@@ -13,7 +13,7 @@ from manager.config.in_force import InForce, after_change
 from manager.config.merge import effective_strategy
 from manager.config.overlaps import Overlap
 from manager.config.parse import parse_config
-from manager.config.state import disabled_entries, format_timestamp, parse_timestamp, sentences, summary
+from manager.config.state import disabled_entries, summary
 
 LABELS = st.fixed_dictionaries(
     {},
@@ -94,9 +94,3 @@ def test_disabled_entries_are_named() -> None:
     bad = {"mode": 1, "enable": 1, "nodeSelector": {}}
     state = after_change(InForce(), json.dumps({"nodeConfigs": [{"name": "a", **bad}, {}, bad]}), present=True)
     assert (disabled_entries(state), len(state.entry_errors)) == (("nodeConfigs[0] a", "nodeConfigs[2]"), 4)
-
-
-def test_text_of_lists_and_times() -> None:
-    assert [sentences([1, 2, 3][:count], 2) for count in (2, 3)] == ["1; 2", "1; 2; and 1 more"]
-    times = (format_timestamp(1_800_000_000.9), "yesterday", None)
-    assert [parse_timestamp(text) for text in times] == [1_800_000_000.0, None, None]

@@ -5,7 +5,7 @@ import pytest
 from crds import names
 from headroom.kube import ApiError
 from manager.calculators.mid import calculate
-from manager.inputs import NodeInputs, PodInputs
+from manager.inputs import NodeInputs
 from manager.reconcile.steps.conditions import deficit, published
 from tests.support.objects import Json, at, mid_pod, node, node_inputs, report
 from tests.support.world import METRIC, World
@@ -125,15 +125,6 @@ async def test_replaced_status_keeps_times(world: World) -> None:
     assert found[names.CONDITION_MID_DEFICIT]["lastTransitionTime"] == at(0)
 
 
-async def test_restart_writes_nothing(world: World) -> None:
-    """A manager that starts finds the conditions as they are, and writes nothing."""
-    await world.reconcile()
-    world.run.context.node_states.clear()
-    before = len(world.api.calls)
-    await world.reconcile()
-    assert len(world.api.calls) == before
-
-
 async def test_refused_conditions_stop_nothing(world: World) -> None:
     """Where conditions may not be written (an old chart's role), Mid is published all the same; it is raised."""
     world.api.fails[f"PATCH {METRIC}/status"] = ApiError(403, "Forbidden", "no")
@@ -150,13 +141,3 @@ async def test_foreign_definition_gets_no_conditions(world: World) -> None:
     await world.reconcile()
     assert len(_written(world)) == written
     assert world.published()["cpu"] == "4000"
-
-
-async def test_deficit_begins_and_ends(world: World) -> None:
-    mid = PodInputs.from_object(mid_pod("m", cpu="5000"))
-    world.run.context.cluster.put_pod(mid)
-    await world.reconcile()
-    assert _conditions(world)[names.CONDITION_MID_DEFICIT]["status"] == "True"
-    world.run.context.cluster.drop_pod(mid.uid)
-    await world.reconcile()
-    assert _conditions(world)[names.CONDITION_MID_DEFICIT]["status"] == "False"

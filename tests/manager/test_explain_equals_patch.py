@@ -147,16 +147,6 @@ def _number(quantity: str) -> int:
     return int(quantity.removesuffix("Gi")) * 2**30 if quantity.endswith("Gi") else int(quantity)
 
 
-async def test_scenarios_are_compared(explained: Explained) -> None:
-    """The fixture that every test here runs under does compare."""
-    world = World()
-    world.has_node(node())
-    world.reports(report())
-    await world.reconcile()
-    await world.reconcile()
-    assert explained.compared == ["n1", "n1"]
-
-
 async def test_disagreement_is_found(explained: Explained) -> None:
     """A Node that offers something else than the manager believes it wrote does not go unnoticed."""
     world = World()

@@ -6,11 +6,11 @@ import pytest
 
 from crds import names
 from crds.priority import PriorityBand
-from manager.inputs import Amounts, Measured, MidPod, NodeReport, PodInputs, from_objects
+from manager.inputs import Amounts, Measured, MidPod, NodeReport, PodInputs
 from manager.inputs.amounts import UNKNOWN
 from manager.inputs.node_metric import age_seconds
 from manager.inputs.reading import parse_time
-from tests.support.objects import NOW, Json, at, mid_pod, node, node_inputs, pod, report, strategy
+from tests.support.objects import NOW, Json, at, mid_pod, node, node_inputs, pod, report
 
 GIB = 1024**3
 LARGEST = 2**63 - 1
@@ -24,12 +24,6 @@ def test_pod_is_reduced_and_amounts_round_up() -> None:
     mid = PodInputs.from_object(mid_pod("m", "1500", "3Gi"))
     assert (mid.band, mid.above_mid, mid.holds_mid) == (PriorityBand.MID, False, True)
     assert mid.mid_requests == Amounts(1500, 3 * GIB)
-
-
-def test_reduced_pods_and_objects_agree() -> None:
-    pods = [pod("a", {"cpu": "2"}), mid_pod("b")]
-    reduced = from_objects(node(), NodeReport.from_object(report()), map(PodInputs.from_object, pods), strategy(), NOW)
-    assert from_objects(node(), report(), pods, strategy(), NOW) == reduced
 
 
 @pytest.mark.parametrize(

@@ -198,24 +198,7 @@ def test_mid_and_what_limits_it(inputs: NodeInputs, amounts: Amounts, term: str,
     assert (result.outcome, result.term(term, CPU).note) == (amounts, note)
 
 
-SHARE = node(cpu="14", memory="30Gi", capacity={"cpu": "16", "memory": "32Gi"})
 STATIC: Json = {"midReclaimMode": "static", "midStaticCPUReservedPercent": 25, "midStaticMemoryReservedPercent": 50}
-
-
-@pytest.mark.parametrize(
-    ("inputs", "amounts"),
-    [
-        (of(report(), WEB, midPolicy="design"), Amounts(4000, 10 * GIB)),
-        (of(report(), WEB, midPolicy="designMixed"), Amounts(4000 + 7000, 44 * GIB)),
-        (of(report(reclaimable=("12", "60Gi")), midPolicy="designMixed"), Amounts(16000, 64 * GIB)),
-        (node_inputs(SHARE, report(usage=("15", "31Gi")), **STATIC), Amounts(3500, 15 * GIB)),
-        (node_inputs(SHARE, report(), **STATIC, midCPUThresholdPercent=10), Amounts(1400, 15 * GIB)),
-        (node_inputs(SHARE, report(prediction_age=5000), **STATIC), Amounts(3500, 15 * GIB)),
-    ],
-)
-def test_other_policies(inputs: NodeInputs, amounts: Amounts) -> None:
-    """The design text's two formulas to the letter; static mode needs a fresh report alone."""
-    assert calculate(inputs).outcome == amounts
 
 
 AHEAD = report(age=-3600)

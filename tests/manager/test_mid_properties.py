@@ -2,16 +2,15 @@
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.calculators.mid import calculate, deadline
-from manager.inputs import Amounts, NodeInputs, NodeReport, Resource, from_objects
-from tests.support.objects import NOW, Json, mid_pod, node, node_inputs, pod, report, resources, strategy
+from manager.calculators.mid import calculate
+from manager.inputs import Amounts, NodeInputs, Resource
+from tests.support.objects import Json, mid_pod, node, node_inputs, pod, report, resources
 
 SMALL, PERCENT = st.integers(0, 64), st.integers(0, 100)
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -117,35 +116,6 @@ def test_odd_percentages_stay_in_bounds(case: Json, threshold: int, unallocated:
     found = _calculated({**case, "threshold": threshold, "unallocated": unallocated, "static": static})
     assert 0 <= found.cpu <= case["allocatable"] * 1000
     assert 0 <= found.memory <= case["allocatable"] * 2**30
-
-
-@given(JSON, JSON, JSON)
-def test_any_json_is_survived(status: Any, capacity: Any, requests: Any) -> None:  # noqa: ANN401
-    """Whatever somebody wrote into a NodeMetric, a Node or its annotations, there is an answer and no exception."""
-    odd_node = {
-        "metadata": {"name": "n1", "annotations": {"node.koordinator.sh/reservation": str(capacity)}},
-        "status": {"capacity": capacity, "allocatable": {"cpu": "4", "memory": requests}},
-    }
-    odd_status = {
-        **dict.fromkeys(("updateTime", "nodeMetric", "hostApplicationMetric"), status),
-        "podsMetric": [status],
-        "prediction": {"time": status, "classes": [capacity]},
-        "prodReclaimableMetric": {"resource": {"resources": {"cpu": status, "memory": requests}}},
-    }
-    NodeReport.from_object({"status": status})
-    found = from_objects(odd_node, {"status": odd_status}, [], strategy(), NOW)
-    deadline(found)
-    assert all(calculate(found).calculated[resource] >= 0 for resource in Resource)
-
-
-@given(CASES, st.sampled_from(["report", "prediction"]), st.integers(0, 2000), st.integers(0, 2000))
-def test_stale_data_never_publishes_more(case: Json, what: str, age: int, older: int) -> None:
-    """The older a report or prediction, the less is published, and nothing from an age of more than 15 minutes on."""
-    found, which = _inputs(case, _report(case)), "report" if case["mode"] == "static" else what
-    ages: Any = ({f"{which}_age": float(each)} for each in (age, age + older))
-    before, after = (calculate(replace(found, **each)) for each in ages)
-    assert all(after.calculated[each] <= before.calculated[each] for each in Resource)
-    assert (before.degraded is not None) == (age > 900)
 
 
 AGES = st.sampled_from([0, 600, 901])

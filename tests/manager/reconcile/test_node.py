@@ -233,15 +233,6 @@ async def test_missed_deletion_is_found_by_the_next_write(world: World) -> None:
     assert METRIC not in world.api.objects
 
 
-async def test_existing_metric_is_adopted(world: World) -> None:
-    """A NodeMetric that appeared meanwhile is read instead of created, and corrected by the next reconciliation."""
-    world.api.put(METRIC, {"metadata": {"name": "n1", "uid": "theirs"}, "spec": {}})
-    await world.reconcile()
-    await world.reconcile()
-    assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 60
-    assert world.api.objects[METRIC]["metadata"]["ownerReferences"][0]["uid"] == "uid-n1"
-
-
 async def test_standby_writes_nothing_and_forgets_gone_nodes(world: World) -> None:
     world.lead(leads=False)
     world.reports(report())
@@ -258,16 +249,6 @@ async def test_nothing_is_published_before_pods_are_known(world: World) -> None:
     world.reports(report())
     await world.reconcile()
     assert world.api.written("PATCH", "/nodes/") == []
-
-
-async def test_failed_write_is_raised_and_repeated(world: World) -> None:
-    world.reports(report())
-    world.api.fails[f"PATCH {NODE}/status"] = ApiError(403, "Forbidden", "no")
-    with pytest.raises(ApiError):
-        await world.reconcile()
-    world.api.fails.clear()
-    await world.reconcile()
-    assert world.published() == PUBLISHED
 
 
 def on_patch(

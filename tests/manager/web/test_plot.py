@@ -20,14 +20,6 @@ def _plot(*values: float, series: Series = Series.USED) -> Plot:
     return Plot(np.arange(len(values), dtype=np.int64) * 60, table)
 
 
-@pytest.mark.parametrize(
-    ("largest", "top"), [(0.0, 1.0), (0.37, 0.4), (3.0, 4.0), (16.0, 20.0), (480.0, 500.0), (320_000.0, 400_000.0)]
-)
-def test_axes_end_at_round_numbers(largest: float, top: float) -> None:
-    """The axis ends a little above the largest number, at one that people can divide by four."""
-    assert plots._top(largest) == pytest.approx(top)
-
-
 def test_gaps_are_not_bridged() -> None:
     """Where nothing is known no line is drawn, and a single point is a dot."""
     drawn = str(plots.figure("n", "cpu", "2h", _plot(*[1.0] * 5, *[np.nan] * 5, *[2.0] * 4, np.nan, 3.0)))
@@ -63,12 +55,6 @@ def test_young_plots_are_zoomed(known: int, shown: int) -> None:
     assert plot.values.shape == (WIDTH, shown)
     assert len(plot.times) == shown
     assert int(plot.times[-1]) == 119 * 60
-
-
-def test_axes_say_how_long_ago() -> None:
-    """In minutes, then in hours."""
-    texts = {0: "now", 3: "3 min", 90: "90 min", 120: "120 min", 360: "6 h", 1430: "23.8 h"}
-    assert {minutes: plots._ago(minutes) for minutes in texts} == texts
 
 
 def test_bars_stay_inside() -> None:

@@ -42,37 +42,6 @@ def test_request_is_read() -> None:
     assert admission.read(json.dumps(body).encode()).concerns(NAMESPACE, NAME)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [{"operation": "DELETE"}, {"operation": "CONNECT"}, {"name": "x"}, {"namespace": "x"}, {"resource": "secrets"}],
-)
-def test_rest_does_not_concern_us(fields: Json) -> None:
-    assert not requested(**fields).concerns(NAMESPACE, NAME)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"\xff\xfe",
-        b"hello",
-        b"null",
-        b"[]",
-        b"[" * 100_000,
-        b'{"kind": "AdmissionReview"}',
-        b'{"apiVersion": ["x"], "kind": "AdmissionReview"}',
-        b'{"apiVersion": "admission.k8s.io/v1", "kind": "Pod", "request": {"uid": "1"}}',
-        b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}',
-        b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": 7}}',
-        b'{"apiVersion": "admission.k8s.io/v2", "kind": "AdmissionReview", "request": {"uid": "1"}}',
-    ],
-)
-def test_garbage_is_no_review(body: bytes) -> None:
-    """What no API server sends is refused as a request, in one line."""
-    with pytest.raises(admission.NotAReviewError, match=r"\A.+\Z"):
-        admission.read(body)
-
-
 ODD: list[Any] = [
     None,
     True,

@@ -277,22 +277,6 @@ async def test_cert_manager_is_only_read(caplog: pytest.LogCaptureFixture) -> No
     assert (serving.pair, world.writes()) == (pair, [])
 
 
-@pytest.mark.parametrize("ahead_days", [1, 30, 365])
-async def test_clock_far_ahead(ahead_days: int) -> None:
-    """A leader whose clock is far ahead makes one certificate that is valid now; a right clock later makes one more."""
-    world = World()
-    world.store(50)
-    for now in (NOW + ahead_days * DAY, NOW):
-        leader, _ = world.replica()
-        world.now = now
-        for _ in range(3):
-            await leader.step()
-        found = facts(world.stored())
-        assert found.starts < NOW < found.ends
-    assert found.ends <= NOW + 91 * DAY
-    assert world.writes().count(SECRET) <= 2
-
-
 async def test_lost_leadership_writes_no_secret() -> None:
     """A leader that loses the Lease while trust settles leaves the Secret to its successor."""
     world = World()

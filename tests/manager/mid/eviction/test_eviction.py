@@ -153,18 +153,6 @@ async def test_pod_that_leaves_meanwhile_is_no_shortage() -> None:
     assert under.evicted() == ["young", "old"]
 
 
-async def test_pod_that_left_calls_for_no_other() -> None:
-    """When an evicted pod has gone, usage that was measured while it ran does not count as somebody else's."""
-    full = report(reclaimable=("9", "20Gi"), usage=("16", "24Gi"), mid=("6", "1Gi"))  # unused: 15 - (16 - 1 - 6) = 6
-    under = EvictingNode(*three(), mid("more", 1000, age=1))
-    await under.lasts(metric=full)
-    assert under.evicted() == ["more"]
-    under.leave("more")
-    for _ in range(4):
-        await under.next(70, full)
-    assert under.evicted() == ["more"]
-
-
 @pytest.mark.parametrize(
     ("error", "result", "evicted", "why"),
     [
@@ -196,13 +184,6 @@ async def test_refused_pod_is_tried_again_in_a_minute() -> None:
     await under.reconcile()
     assert under.evicted() == ["only", "only"]
     assert under.metric("mid_evictions_total", result="evicted") == 1
-
-
-async def test_one_conflict_is_no_refusal() -> None:
-    under = EvictingNode(*three())
-    under.api.once["young"] = CONFLICT
-    await under.lasts()
-    assert (under.evicted()[:2], under.events("MidEvictionRefused")) == (["young", "young"], [])
 
 
 @pytest.mark.parametrize("error", [ApiUnavailable("overloaded", status=429), ApiUnavailable("away")])
@@ -252,13 +233,6 @@ async def test_limits_per_node_and_cluster(limits: dict[str, int], evicted: list
     assert under.evicted() == (["young", "old", "high"][: 2 * len(evicted)] if evicted else [])
 
 
-async def test_limits_are_shared_by_nodes() -> None:
-    under = EvictingNode(*three(), maxPerMinute=1)
-    under.cluster_state.rate.take(under.steady.now + AFTER_SECONDS - 20)
-    await under.lasts()
-    assert under.evicted() == []
-
-
 @pytest.mark.parametrize(
     ("error", "part"),
     [
@@ -280,20 +254,6 @@ async def test_failed_eviction_keeps_no_place(error: Exception, part: str) -> No
     assert under.api.objects[YOUNG]["metadata"]["deletionTimestamp"]
     rate, now = under.cluster_state.rate, under.steady.now
     assert (rate.free_at(1, now), rate.free_at(2, now)) == (now + 60, now)
-
-
-async def test_lost_answer_counts() -> None:
-    """An eviction that was accepted though its answer was lost keeps its place."""
-    under = EvictingNode(*three(), cpu="0", maxPerNodePerMinute=1)
-    under.api.refused["young"] = ApiUnavailable("no answer in time")
-    with pytest.raises(ApiUnavailable):
-        await under.lasts()
-    under.api.objects[YOUNG]["metadata"]["deletionTimestamp"] = at(0)
-    await under.next(5)
-    under.observe()
-    under.later(5)
-    await under.reconcile()
-    assert under.evicted() == ["young"]
 
 
 @pytest.mark.parametrize("error", [ApiUnavailable("no answer in time"), NotLeading("lapsed")])
@@ -331,17 +291,6 @@ async def test_replacement_is_left_alone() -> None:
     under.leave("sibling")
     await under.lasts(700)
     assert under.evicted() == ["first", "sibling", "second"]
-
-
-async def test_who_comes_back_stays() -> None:
-    """Each is named with the reason, and never evicted."""
-    under = EvictingNode(mid("daemon", 2000, owner=("DaemonSet", "d")), mid("prod", 3000, priority=9500))
-    await under.lasts()
-    assert under.evicted() == []
-    (note,) = under.events("MidEvictionImpossible")
-    assert "shop/daemon is of a DaemonSet" in note
-    assert "shop/prod has a priority above Mid" in note
-    assert under.metric("mid_evictions_skipped_total", reason="kept") == 2
 
 
 async def test_new_leader_observes_for_itself() -> None:

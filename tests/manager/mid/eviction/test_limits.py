@@ -26,23 +26,6 @@ def test_minute_slides() -> None:
     assert rate.free_at(1, 160.0) == 170.0
 
 
-@given(steps=st.lists(st.tuples(st.floats(0, 45), st.booleans()), max_size=60), limit=st.integers(1, 4))
-def test_no_minute_holds_more(steps: list[tuple[float, bool]], limit: int) -> None:
-    """Whenever tries come, no 60 seconds hold more than the limit, and at the moment promised there is room."""
-    rate, now, taken = SlidingMinute(), 0.0, list[float]()
-    for pause, patient in steps:
-        now += pause
-        free_at = rate.free_at(limit, now)
-        assert free_at is not None
-        assert free_at >= now
-        now = free_at if patient else now
-        if free_at <= now:
-            assert rate.free_at(limit, now) == now
-            rate.take(now)
-            taken.append(now)
-    assert all(sum(start <= when < start + 60.0 for when in taken) <= limit for start in taken)
-
-
 def test_replacement_is_left_alone() -> None:
     """After an eviction the pod that follows stays for 10 minutes; one that was there long before may go."""
     backoff = EvictionBackoff()

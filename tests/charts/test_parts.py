@@ -41,7 +41,6 @@ def _names(objects: tuple[dict[str, Any], ...] | list[dict[str, Any]]) -> list[t
 
 @pytest.mark.parametrize("switch", TURNED_OFF)
 def test_part_can_be_left_out(helm: Helm, chart: Rendered, switch: str) -> None:
-    """A switch takes away all objects of its part, and leaves all others."""
     belongs = TURNED_OFF[switch]
     assert any(belongs(each) for each in chart.objects)
     left = render(helm, f"{switch}=false").objects
@@ -121,13 +120,11 @@ def test_replicas_keep_apart(chart: Rendered) -> None:
 
 
 def test_single_replica_has_no_budget(helm: Helm) -> None:
-    """A budget over one replica would protect nothing, so there is none."""
     chart = render(helm, "manager.replicas=1", "scheduler.replicas=3")
     assert _names(chart.of_kind("PodDisruptionBudget")) == [("PodDisruptionBudget", "headroom-scheduler")]
 
 
 def test_config_map_has_the_chosen_name(helm: Helm) -> None:
-    """The chosen ConfigMap is created, watched, permitted and checked, and no other."""
     chart = render(helm, "configMap.name=koord-config")
     assert chart.config("koord-config", "colocation-config") == {"enable": False}
     assert "--config-name=koord-config" in chart.container("headroom-manager/manager")["args"]

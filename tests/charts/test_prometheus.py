@@ -106,7 +106,6 @@ def test_extender_listens_where_it_is_scraped(helm: Helm, value: str) -> None:
 
 
 def test_what_is_switched_off_is_not_scraped(helm: Helm) -> None:
-    """A part that is not installed has no monitor."""
     chart = render(helm, "prometheus.serviceMonitor=true", "scheduler.enabled=false")
     monitors = {each["metadata"]["name"] for each in chart.of_kind("ServiceMonitor")}
     assert monitors == {"headroom-agent", "headroom-manager"}

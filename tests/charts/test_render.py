@@ -169,7 +169,6 @@ def test_only_manager_writes_nodes(chart: Rendered) -> None:
 
 
 def test_bindings_have_their_accounts(chart: Rendered) -> None:
-    """Every binding names one of our service accounts in the release namespace."""
     accounts = {account["metadata"]["name"] for account in chart.of_kind("ServiceAccount")}
     assert {pod["serviceAccountName"] for _, pod in chart.pods()} == accounts
     for binding in chart.of_kind("ClusterRoleBinding", "RoleBinding"):
@@ -192,7 +191,6 @@ def test_flags_exist(chart: Rendered, path: str) -> None:
 
 
 def test_scheduler_config_is_documented_one(chart: Rendered) -> None:
-    """kube-scheduler's configuration is the one that stands in scheduler_plugins/."""
     documented = yaml.safe_load((ROOT / "scheduler_plugins/kube-scheduler-configuration.yaml").read_text())
     assert chart.config("headroom-scheduler", "kube-scheduler.yaml") == documented
 
@@ -235,7 +233,6 @@ def test_arguments_are_understood(helm: Helm, tmp_path: Path) -> None:
 
 
 def test_upstream_profile_is_understood(helm: Helm, tmp_path: Path) -> None:
-    """A whole KubeSchedulerConfiguration in the values reaches the extender as it is."""
     profile, plugin = "scheduler.profile", "scheduler.profile.profiles[0].plugins.score.enabled[0]"
     kind = (f"{profile}.apiVersion=kubescheduler.config.k8s.io/v1", f"{profile}.kind=KubeSchedulerConfiguration")
     found = profile_of(helm, tmp_path, *kind, f"{plugin}.name=LowRiskOverCommitment", f"{plugin}.weight=10")
@@ -291,7 +288,6 @@ def test_priority_classes_match_bands(chart: Rendered) -> None:
 
 
 def test_config_map_from_values(helm: Helm) -> None:
-    """The ConfigMap is the values' object as JSON; null leaves it to another."""
     rendered = render(helm, "colocationConfig.enable=true", "colocationConfig.degradeTimeMinutes=5")
     assert rendered.config(CONFIG_MAP_NAME, "colocation-config") == {"enable": True, "degradeTimeMinutes": 5}
     without = render(helm, "colocationConfig=null")

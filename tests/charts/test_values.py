@@ -31,7 +31,6 @@ def objects(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Ma
 
 
 def test_schema_refuses_unknown_names() -> None:
-    """Every object of the values refuses names that it does not know; only plugins of others may have any name."""
     open_ = [path for path, part in objects(SCHEMA) if part.get("additionalProperties") is not False]
     assert open_ == [".scheduler.profile.arguments"]
 
@@ -75,13 +74,11 @@ def test_table_is_made_of_comments() -> None:
 
 
 def test_page_without_marks_is_refused() -> None:
-    """A README that has lost the marks is not overwritten."""
     with pytest.raises(ValueError, match="must have the lines"):
         with_table("# Chart", "# One.\na: 1\n")
 
 
 def test_nothing_is_published_by_default() -> None:
-    """A fresh install measures and predicts."""
     assert VALUES["colocationConfig"] == {"enable": False}
 
 

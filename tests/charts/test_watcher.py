@@ -8,7 +8,6 @@ pytestmark = pytest.mark.helm
 
 
 def test_off_by_default(helm: Helm) -> None:
-    """Nothing of a pod is reached from outside unless it is enabled."""
     chart = render(helm)
     assert [one["metadata"]["name"] for one in chart.of_kind("Service") if "watcher" in one["metadata"]["name"]] == []
     assert "ports" not in chart.container("headroom-scheduler/extender")
@@ -27,7 +26,6 @@ def test_service_leads_to_the_extender(helm: Helm) -> None:
 
 
 def test_secrets_become_files(helm: Helm) -> None:
-    """A Secret that a provider needs is mounted read-only into the extender alone."""
     chart = render(helm, "scheduler.extender.secrets={prometheus-ca,token}")
     mounts = {each["name"]: each for each in chart.container("headroom-scheduler/extender")["volumeMounts"]}
     pod = chart.one("Deployment", "headroom-scheduler")["spec"]["template"]["spec"]
@@ -42,6 +40,5 @@ def test_secrets_become_files(helm: Helm) -> None:
 
 
 def test_resource_metrics_may_be_listed(helm: Helm) -> None:
-    """The provider KubernetesMetricsServer lists the usage of nodes, and does nothing else there."""
     role = render(helm).one("ClusterRole", "headroom-scheduler")
     assert {rule for rule in rules(role) if rule[0] == "metrics.k8s.io"} == {("metrics.k8s.io", "nodes", "list", "")}

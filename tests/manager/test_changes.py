@@ -63,7 +63,6 @@ def _config(document: dict[str, Any]) -> ColocationConfig:
 def test_groups_are_what_each_node_has(
     before: dict[str, Any], after: dict[str, Any], nodes: list[tuple[dict[str, str], dict[str, str]]]
 ) -> None:
-    """Groups of nodes have exactly the nodes and values that comparing each node has."""
     old, new = _config(before), _config(after)
     known = [NodeMetadata(f"n{i}", *node) for i, node in enumerate(nodes)]
     changes = compare(old, new, known)

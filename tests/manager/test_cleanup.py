@@ -163,7 +163,6 @@ async def test_killed_manager_is_waited_out(over: Installed, *, deployed: bool) 
     [((), "a replica runs that Deployment .* does not control: m-1"), (("headroom-manager-1",), "does not end within")],
 )
 async def test_manager_that_goes_on(over: Installed, pods: tuple[str, ...], why: str) -> None:
-    """A manager that cannot be stopped is named, and nothing is removed under it."""
     for name in pods:
         over.api.put(paths.pod(NS, name), {"metadata": {"name": name}})
     over.lease("m-1")
@@ -256,7 +255,6 @@ async def test_koordinators_objects_stay(installed: Installed, capsys: pytest.Ca
 
 
 async def test_cluster_without_definition(over: Installed) -> None:
-    """Where the NodeMetric definition is gone already, the rest is removed all the same."""
     over.api.fails["LIST /apis/slo"] = ApiError(404, "", "404 page not found")
     assert await over.run() == []
     assert over.mid("idle") == {}

@@ -53,7 +53,6 @@ def test_published(inputs: NodeInputs, reason: str, message: str) -> None:
 
 
 def test_deficit() -> None:
-    """What was requested, by how much it is too much, and how it ends."""
     state = deficit(calculate(node_inputs(node(), report(reclaimable=("1", "10Gi")), MID)))
     assert (state.status, state.reason) == ("True", "Deficit")
     assert "requested 3000m CPU and 2048Mi memory, 2000m CPU and 0Mi memory more than may be published" in state.message
@@ -89,17 +88,7 @@ def _kept(world: World) -> Json:
     return {"conditions": world.api.objects[METRIC]["status"]["conditions"]}
 
 
-async def test_conditions_of_agent_stay(world: World) -> None:
-    """The agent's own stand beside, before and after."""
-    ready = {"type": "PredictionReady", "status": "True"}
-    world.reports({"status": {**report(age=0)["status"], "conditions": [ready]}})
-    await world.reconcile()
-    assert _conditions(world)["PredictionReady"] == ready
-    assert len(_conditions(world)) == 3
-
-
 async def test_removed_condition_comes_back(world: World) -> None:
-    """A condition that another writer removed is there again after the next reconciliation."""
     await world.reconcile()
     world.reports(report(age=-5))
     assert _conditions(world) == {}
@@ -134,7 +123,6 @@ async def test_refused_conditions_stop_nothing(world: World) -> None:
 
 
 async def test_foreign_definition_gets_no_conditions(world: World) -> None:
-    """Koordinator's definition has no conditions: they are left out, and not sent again each time."""
     world.api.unknown_fields = {"status.conditions"}
     await world.reconcile()
     written = len(_written(world))

@@ -12,110 +12,99 @@ from crds import names
 from manager.inputs import PodInputs, Resource
 from manager.mid.explanation import document as explain_json
 from tests.manager.explained import Explained, explanation_of
-from tests.support.objects import Json, mid_pod, node, pod, report
+from tests.support.objects import Json, mid_pod, node, pod, report, resources
 from tests.support.world import NODE, World, put_pods
+
+
+def optional(**strategies: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=strategies)
+
 
 AMOUNT = st.integers(0, 64)
 PERCENT = st.integers(0, 100)
-STRATEGIES = st.fixed_dictionaries(
-    {},
-    optional={
-        "enable": st.booleans(),
-        "mode": st.sampled_from(["active", "shadow"]),
-        "midPolicy": st.sampled_from(["reclaimable", "design", "designMixed"]),
-        "midReclaimMode": st.sampled_from(["", "static"]),
-        "midShrinkPolicy": st.sampled_from(["floor", "exact"]),
-        "midUnallocatedPercent": PERCENT,
-        "midCPUThresholdPercent": PERCENT,
-        "midMemoryThresholdPercent": PERCENT,
-        "midStaticCPUReservedPercent": PERCENT,
-        "degradeTimeMinutes": st.integers(1, 20),
-        "midEviction": st.fixed_dictionaries({"mode": st.sampled_from(["off", "dry-run"])}),
-    },
+PAIR = st.tuples(AMOUNT.map(str), AMOUNT.map("{}Gi".format))
+AGE = st.integers(-100, 1500)
+STRATEGIES = optional(
+    enable=st.booleans(),
+    mode=st.sampled_from(["active", "shadow"]),
+    midPolicy=st.sampled_from(["reclaimable", "design", "designMixed"]),
+    midReclaimMode=st.sampled_from(["", "static"]),
+    midShrinkPolicy=st.sampled_from(["floor", "exact"]),
+    midUnallocatedPercent=PERCENT,
+    midCPUThresholdPercent=PERCENT,
+    midMemoryThresholdPercent=PERCENT,
+    midStaticCPUReservedPercent=PERCENT,
+    degradeTimeMinutes=st.integers(1, 20),
+    midEviction=st.fixed_dictionaries({"mode": st.sampled_from(["off", "dry-run"])}),
 )
-ANNOTATIONS = st.fixed_dictionaries(
-    {},
-    optional={
-        names.ANNOTATION_NODE_RESERVATION: st.sampled_from(
-            [
-                '{"resources": {"cpu": "2", "memory": "3Gi"}}',
-                '{"reservedCPUs": "0-3"}',
-                "not JSON",
-                '{"reservedCPUs": "9-1"}',
-            ]
-        ),
+RESERVATIONS = [
+    '{"resources": {"cpu": "2", "memory": "3Gi"}}',
+    '{"reservedCPUs": "0-3"}',
+    "not JSON",
+    '{"reservedCPUs": "9-1"}',
+]
+ANNOTATIONS = optional(
+    **{
+        names.ANNOTATION_NODE_RESERVATION: st.sampled_from(RESERVATIONS),
         names.ANNOTATION_RAW_ALLOCATABLE: st.sampled_from(['{"cpu": "7"}', '{"memory": "9Gi"}', "[]"]),
         names.ANNOTATION_COLOCATION_STRATEGY: STRATEGIES.map(json.dumps) | st.just('{"enabled": true}'),
-    },
+    }
 )
-LABELS = st.fixed_dictionaries(
-    {},
-    optional={
+LABELS = optional(
+    **{
         "pool": st.sampled_from(["web", "db"]),
         "type": st.sampled_from(["virtual-kubelet", "real"]),
         names.LABEL_MID_STATIC_CPU_RATIO: st.sampled_from(["0.29", "2.5", "x"]),
-    },
+    }
 )
+NODES = st.builds(
+    lambda cores, more, mid, labels, annotations: node(
+        cpu=str(cores),
+        memory=f"{cores}Gi",
+        capacity={"cpu": str(cores + more), "memory": f"{cores + more}Gi"},
+        mid=mid,
+        labels=labels,
+        annotations=annotations,
+    ),
+    AMOUNT,
+    AMOUNT,
+    st.none() | st.tuples(AMOUNT.map("{}000".format), AMOUNT.map("{}Gi".format)),
+    LABELS,
+    ANNOTATIONS,
+)
+USAGE = PAIR | st.sampled_from([(None, "2Gi"), (None, None)])
+OWN = st.builds(report, usage=USAGE, system=PAIR, reclaimable=st.none() | PAIR, mid=PAIR, age=AGE, prediction_age=AGE)
+FOREIGN = st.builds(
+    lambda usage, system, reclaimable, used, age: report(
+        usage=usage,
+        system=system,
+        reclaimable=reclaimable,
+        mid=None,
+        age=age,
+        podsMetric=[{"namespace": "shop", "name": "mid-0", "podUsage": resources(*used)}],
+        hostApplicationMetric=[{"name": "h", "priority": "koord-prod", "usage": resources(*used)}],
+    ),
+    USAGE,
+    PAIR,
+    st.none() | PAIR,
+    PAIR,
+    AGE,
+)
+PROD = st.builds(
+    lambda amounts, priority: pod("prod", {"cpu": amounts[0], "memory": amounts[1]}, priority=priority),
+    PAIR,
+    st.sampled_from([9000, 7000, 5000, 3000, 0, None]),
+)
+MID = st.builds(
+    lambda cpu, memory, phase: mid_pod("mid-0", str(cpu * 100), f"{memory}Gi", phase=phase),
+    AMOUNT,
+    AMOUNT,
+    st.sampled_from(["Running", "Failed"]),
+)
+PODS = st.tuples(PROD, MID).map(list) | st.lists(PROD | MID, max_size=1)
 
 
-@st.composite
-def _nodes(draw: st.DrawFn) -> Json:
-    allocatable, more = draw(AMOUNT), draw(AMOUNT)
-    offered = draw(st.none() | st.tuples(AMOUNT, AMOUNT))
-    return node(
-        cpu=str(allocatable),
-        memory=f"{allocatable}Gi",
-        capacity={"cpu": str(allocatable + more), "memory": f"{allocatable + more}Gi"},
-        mid=None if offered is None else (str(offered[0] * 1000), f"{offered[1]}Gi"),
-        labels=draw(LABELS),
-        annotations=draw(ANNOTATIONS),
-    )
-
-
-def _both(draw: st.DrawFn) -> tuple[str, str]:
-    return str(draw(AMOUNT)), f"{draw(AMOUNT)}Gi"
-
-
-@st.composite
-def _reports(draw: st.DrawFn) -> Json:
-    """Of our own agent, or of another one, with or without everything."""
-    own = draw(st.booleans())
-    more: dict[str, Any] = {}
-    if not own:
-        usage = {"resources": {"cpu": str(draw(AMOUNT)), "memory": f"{draw(AMOUNT)}Gi"}}
-        more["podsMetric"] = [{"namespace": "shop", "name": "mid-0", "podUsage": usage}]
-        more["hostApplicationMetric"] = [{"name": "h", "priority": "koord-prod", "usage": usage}]
-    return report(
-        usage=draw(st.sampled_from([_both(draw), (None, "2Gi"), (None, None)])),
-        system=_both(draw),
-        reclaimable=draw(st.sampled_from([_both(draw), None])),
-        mid=_both(draw) if own else None,
-        age=draw(st.integers(-100, 1500)),
-        prediction_age=draw(st.integers(-100, 1500)),
-        **more,
-    )
-
-
-@st.composite
-def _pods(draw: st.DrawFn) -> list[Json]:
-    prods = [
-        pod(
-            f"prod-{i}",
-            {"cpu": str(draw(AMOUNT)), "memory": f"{draw(AMOUNT)}Gi"},
-            priority=draw(st.sampled_from([9000, 7000, 5000, 3000, 0, None])),
-        )
-        for i in range(draw(st.integers(0, 2)))
-    ]
-    mids = [
-        mid_pod(
-            f"mid-{i}", str(draw(AMOUNT) * 100), f"{draw(AMOUNT)}Gi", phase=draw(st.sampled_from(["Running", "Failed"]))
-        )
-        for i in range(draw(st.integers(0, 2)))
-    ]
-    return [*prods, *mids]
-
-
-@given(_nodes(), st.none() | _reports(), _pods(), STRATEGIES, STRATEGIES)
+@given(NODES, st.none() | OWN | FOREIGN, PODS, STRATEGIES, STRATEGIES)
 def test_explain_says_what_is_patched(
     the_node: Json, metric: Json | None, pods: list[Json], cluster_part: Json, entry: Json
 ) -> None:

@@ -82,12 +82,6 @@ def test_fault_in_a_list_takes_the_policy_away(model: str, of: str) -> None:
     assert start(part, part).config.enable
 
 
-def test_nothing_is_kept_of_bad_numbers() -> None:
-    """A text with numbers that are none is of no use, wherever they hide."""
-    text = '{"enable": true, "extensions": {"x": 1e999}}'
-    assert start(text, text).config == ColocationConfig()
-
-
 def test_time_stays_while_the_text_does() -> None:
     """What is in force keeps its time through a bad edit and its repair; another text has its own."""
     first = after_change(InForce(since=1.0), GOOD, present=True, now=10.0)

@@ -113,7 +113,6 @@ def test_report_from_our_agent() -> None:
 @pytest.mark.parametrize("empty", [{}, {"resource": {}}, {"resource": {"resources": {}}}, {"resource": None}])
 @pytest.mark.parametrize("mid", [None, ("2", "1Gi")])
 def test_unpredicted_is_unknown(empty: Json, mid: tuple[str, str] | None) -> None:
-    """What koordlet writes while it cannot predict."""
     metric = report(mid=mid)
     metric["status"]["prodReclaimableMetric"] = empty
     read = NodeReport.from_object(metric)
@@ -187,7 +186,6 @@ def test_unusable_reservation_reserves_nothing(annotation: str) -> None:
 
 
 def test_annotation_makes_no_node_ready() -> None:
-    """A Node that does not state what is allocatable yet, whatever an annotation says there is."""
     new = node(annotations={names.ANNOTATION_RAW_ALLOCATABLE: '{"cpu": "8", "memory": "8Gi"}'})
     del new["status"]["allocatable"]["cpu"]
     assert node_inputs(new, report()).allocatable == Measured(None, 8 * GIB)

@@ -101,7 +101,6 @@ def test_formula_of_the_documentation(case: Json) -> None:
     st.integers(1, 16),
 )
 def test_more_load_never_publishes_more(case: Json, what: str, more: int) -> None:
-    """Nor does more that is reclaimable, or a larger percentage, publish less."""
     load = what in {"usage", "prod", "mid_usage"}
     changed = {**case, what: case[what] + more if load else min(case[what] + more, 100)}
     if what == "mid_usage":

@@ -113,7 +113,6 @@ def test_decision(
 
 
 def test_increase_without_hold() -> None:
-    """With midIncreaseHoldSeconds 0 an increase above resourceDiffThreshold (10 %) is written at once."""
     assert decide(has(10000), Amounts(11001, 1000), EAGER, JUST_WRITTEN, NOW).writes == {CPU: 11001}
     assert decide(has(10000), Amounts(11000, 1000), EAGER, JUST_WRITTEN, NOW).writes == {}
 
@@ -145,7 +144,6 @@ def test_what_comes_back_must_hold() -> None:
 
 
 def test_enabled_again_is_no_return() -> None:
-    """Whoever disables publishing and enables it again need not wait."""
     disabled = decide(ABSENT, None, STRATEGY, WITHDRAWN, NOW + 10)
     assert decide(ABSENT, Amounts(5000, 1000), STRATEGY, disabled.state, NOW + 20).writes == BOTH
 
@@ -180,7 +178,6 @@ def test_urgent_decreases(old: int, new: int, resource: Resource, urgent: bool) 
 
 
 def test_threshold_is_exact() -> None:
-    """Strict, and not blurred by floating point: 5 % of 20000 is 1000."""
     five = StrategyInputs.of(strategy(resourceDiffThreshold=0.05))
     assert [exceeds(*pair, five) for pair in ((20000, 21000), (20000, 21001), (0, 1))] == [False, True, True]
 
@@ -210,7 +207,6 @@ def test_published_amounts_are_read(the_node: Json, cpu: PublishedAmount) -> Non
 
 
 def test_patch_is_smallest() -> None:
-    """Only what changes, the same in capacity and allocatable; null removes."""
     amounts = {"kubernetes.io/mid-cpu": "4000", "kubernetes.io/mid-memory": None}
     assert status_patch({CPU: 4000, MEMORY: None}) == {"status": {"capacity": amounts, "allocatable": amounts}}
     assert status_patch({CPU: 1})["status"]["capacity"] == {"kubernetes.io/mid-cpu": "1"}

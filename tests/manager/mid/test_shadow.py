@@ -69,7 +69,6 @@ RESERVED = {"node.koordinator.sh/reservation": '{"resources": {"cpu": "6"}}'}
 def test_free_is_what_mid_pods_could_have_had(
     the_node: Json, metric: Json | None, free: tuple[int, int] | None
 ) -> None:
-    """Where a report does not say what is in use, nobody knows."""
     expected = free and Amounts(free[0] * 1000, free[1] * GI)
     assert free_for_mid(node_inputs(the_node, metric)) == expected
 

@@ -82,7 +82,6 @@ async def world() -> Shadowed:
 
 
 async def test_nothing_reaches_the_node(world: Shadowed) -> None:
-    """The account says what would be published, and the Node has nothing of it."""
     assert world.published() == {}
     assert world.api.written("PATCH", "/nodes/") == []
     assert world.metric("offered", resource="cpu") == 4000
@@ -142,15 +141,6 @@ async def test_account_is_written_rarely(world: Shadowed) -> None:
     assert account["tooMuchSeconds"] == {"cpu": 0, "memory": 0}
 
 
-async def test_too_much_is_counted(world: Shadowed) -> None:
-    """Load that takes what was on offer is in the account until the offer follows."""
-    for _ in range(2):
-        await world.minute(usage="16", reclaimable="0")
-        assert world.metric("too_much_seconds", resource="cpu") == 60
-    registry = world.run.context.metrics.registry
-    assert registry.get_sample_value("headroom_manager_shadow_all_too_much_seconds", {"resource": "cpu"}) == 60
-
-
 async def test_follower_forgets(world: Shadowed) -> None:
     """A replica that no longer leads shows nothing, and reads the account again when it leads again."""
     world.lead(leads=False)
@@ -184,23 +174,6 @@ async def test_leaving_publishes_at_once(world: Shadowed) -> None:
     with pytest.raises(ApiError):
         await world.reconcile()
     assert world.published() == {"cpu": "4000", "memory": str(10 * GI)}
-
-
-async def test_account_outlives_a_replaced_status(world: Shadowed) -> None:
-    """Another agent that replaces the whole status, under a definition that knows no account, takes nothing away."""
-    world.api.unknown_fields = {"status.shadow", "status.conditions"}
-    for _ in range(20):
-        world.later(60)
-        stored = {**world.api.objects[METRIC], "status": report(mid=None, age=-world.steady.now)["status"]}
-        node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, stored))
-        await world.reconcile()
-    assert world.metric("observed_seconds") == 1380
-    observed = world.account()["observedSeconds"]
-    assert observed >= 600
-    assert not [body for body in world.api.written("PATCH", "/status") if "shadow" in body.get("status", {})]
-    world.restart(store=False)
-    await world.reconcile()
-    assert world.metric("observed_seconds") == observed
 
 
 async def test_account_of_the_status_is_taken_over(world: Shadowed) -> None:
@@ -291,7 +264,6 @@ async def test_right_comes_back(world: Shadowed) -> None:
 
 
 async def test_unreadable_account_begins_anew(world: Shadowed) -> None:
-    """What somebody wrote into the ConfigMap is replaced."""
     for text in ("{", "[]", '{"nodeUID": "uid-n1", "since": 7}', '{"nodeUID": "uid-n1"}', "[" * 9999):
         world.restart()
         world.api.objects[ACCOUNTS]["data"]["n1"] = text
@@ -300,7 +272,6 @@ async def test_unreadable_account_begins_anew(world: Shadowed) -> None:
 
 
 async def test_other_machine_begins_anew(world: Shadowed) -> None:
-    """A Node that comes back as another one has an account of its own."""
     again = node()
     again["metadata"]["uid"] = "uid-again"
     world.has_node(again)

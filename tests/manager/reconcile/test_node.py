@@ -39,7 +39,6 @@ async def work(world: World) -> None:
 
 
 async def test_new_node_gets_metric(world: World) -> None:
-    """With its spec and owner; it publishes nothing yet, and is not written again."""
     await world.reconcile()
     assert world.api.objects[METRIC]["metadata"]["ownerReferences"][0]["uid"] == "uid-n1"
     assert world.api.objects[METRIC]["spec"]["predictPolicy"]["model"] == "diversity"
@@ -165,7 +164,6 @@ async def test_running_mid_pods_keep_their_requests(world: World) -> None:
 
 
 async def test_increase_is_requeued_for_when_it_has_held(world: World) -> None:
-    """Time while another replica leads does not count."""
     world.configure(HOLD)
     for reclaimable, age in (("2", 10.0), ("4", 9.0)):
         world.reports(report(reclaimable=(reclaimable, "10Gi"), age=age))
@@ -200,7 +198,6 @@ async def test_return_must_hold_over_a_restart(world: World) -> None:
 
 
 async def test_gone_node_takes_metric_along(world: World) -> None:
-    """Its NodeMetric is deleted, once, that very one only, and nothing of the node is kept."""
     await world.reconcile()
     world.reports(report())
     await world.reconcile()
@@ -213,7 +210,6 @@ async def test_gone_node_takes_metric_along(world: World) -> None:
 
 
 async def test_faster_garbage_collector_is_fine(world: World) -> None:
-    """A NodeMetric that is already another one is left alone."""
     await world.reconcile()
     nodes.observe(world.run, "DELETED", node())
     old = {**world.api.objects[METRIC], "metadata": {"name": "n1", "uid": "old"}}
@@ -290,7 +286,6 @@ async def test_late_answer_brings_no_metric_back(world: World, monkeypatch: pyte
 
 @pytest.mark.parametrize("path", [METRIC, f"{METRIC}/status"])
 async def test_report_in_an_answer_is_reconciled(world: World, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    """A report that comes with the answer to a write of ours, so that its watch delivers nothing new."""
     wrote: list[str] = []
 
     def reported() -> None:

@@ -31,7 +31,6 @@ async def test_many_changes_are_one(queue: NodeQueue) -> None:
 
 
 async def test_change_during_work_comes_again(queue: NodeQueue) -> None:
-    """But only afterwards; a worker that waits gets it."""
     queue.add("a")
     await queue.take()
     queue.add_all(["a", "a"])
@@ -40,16 +39,6 @@ async def test_change_during_work_comes_again(queue: NodeQueue) -> None:
         await asyncio.sleep(0)
     assert not waiting.done()
     queue.done("a")
-    assert await waiting == "a"
-
-
-async def test_changes_are_coalesced(clock: Clock) -> None:
-    queue = NodeQueue(0.01, clock)
-    queue.add("a")
-    waiting = asyncio.create_task(queue.take())
-    await asyncio.sleep(0.02)
-    assert not waiting.done()  # our clock stands still
-    clock.now = 0.01
     assert await waiting == "a"
 
 
@@ -78,7 +67,6 @@ async def test_replaced_deadlines_do_not_pile_up(queue: NodeQueue, clock: Clock)
 
 
 async def test_closed_queue_hands_out_nothing(queue: NodeQueue) -> None:
-    """And it can be waited for until what was handed out is done."""
     queue.add_all(["a", "b"])
     await queue.idle()
     assert await queue.take() == "a"
@@ -115,7 +103,6 @@ async def test_backlog_of_short_work_lets_others_run(queue: NodeQueue) -> None:
 
 
 async def test_one_change_wakes_one_worker() -> None:
-    """However many workers wait, a change costs one of them a wait, not all."""
     reads: list[float] = []
 
     def clock() -> float:

@@ -152,7 +152,6 @@ def test_the_page_explains_as_the_command_does() -> None:
 
 
 def test_numbers_for_programs() -> None:
-    """The API has the same numbers with units in the names, and lines over time."""
     world = typical()
     overview, (node,) = ask(world, "/ui/api/overview").json, ask(world, "/ui/api/nodes").json["nodes"]
     assert overview["sums"]["used"] == {"cpuMilli": 6000, "memoryBytes": 24 * 2**30}

@@ -24,7 +24,6 @@ def history_of(*points: tuple[str, float, float]) -> History:
 
 
 def test_a_minute_keeps_the_last() -> None:
-    """The next minute is another point."""
     plot = history_of(("n1", 0, 1.0), ("n1", 30, 2.0), ("n1", 60, 3.0)).plot("n1", "2h", NOW + 60)
     assert plot.of(Series.USED, "cpu")[-2:].tolist() == [2.0, 3.0]
     assert plot.times[-1] == NOW + 60
@@ -51,14 +50,7 @@ def test_old_points_go(length: str) -> None:
     assert len(history.plot("n1", length, NOW).times) == ring.points
 
 
-def test_a_clock_set_back_hides_nothing() -> None:
-    """What is written then is seen, and what lies in the future is not."""
-    seen = history_of(("n1", 3600, 1.0), ("n1", 0, 2.0)).plot("n1", "2h", NOW).of(Series.USED, "cpu")
-    assert (float(seen[-1]), float(np.nansum(seen))) == (2.0, 2.0)
-
-
 def test_a_node_that_is_gone_is_forgotten() -> None:
-    """Its place is given to another node, which does not inherit its past."""
     history = history_of(("gone", 0, 1.0), ("stays", 0, 2.0))
     history.keep({"stays"})
     history.put("new", _point(3.0), NOW + 60)

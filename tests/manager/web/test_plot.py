@@ -9,9 +9,8 @@ import pytest
 
 from manager.web import figures
 from manager.web import plot as plots
-from manager.web.history import WIDTH, History, Plot, Series, at
+from manager.web.history import WIDTH, Plot, Series, at
 from manager.web.html import Html, join, tag
-from tests.support.objects import NOW
 
 
 def _plot(*values: float, series: Series = Series.USED) -> Plot:
@@ -39,13 +38,6 @@ def test_step_that_has_just_begun(newest: tuple[float, float], shown: list[float
     values = re.search(r'data-values="([^"]*)"', drawn)
     assert values is not None
     assert json.loads(html.unescape(values[1]))["used"][-2:] == shown
-
-
-def test_nothing_known_is_said() -> None:
-    """A plot without any point says so, also to those who do not see it."""
-    drawn = str(plots.figure("n", "cpu", "2h", History().plot("n", "2h", NOW)))
-    assert "Nothing is known yet" in drawn
-    assert "nothing is known yet" in drawn
 
 
 @pytest.mark.parametrize(("known", "shown"), [(0, 13), (1, 13), (60, 60), (120, 120)])
@@ -80,12 +72,10 @@ def test_bars_stay_inside() -> None:
     ],
 )
 def test_numbers_have_three_digits(resource: str, number: float | None, text: str) -> None:
-    """Amounts are as people read them."""
     assert figures.amount(resource, number) == text
 
 
 def test_parts_of_wholes() -> None:
-    """A unit stands once where both have it, and a share of nothing is no number."""
     assert figures.of("memory", 11.2, 32.0) == "11.2 of 32 GiB"
     assert figures.of("memory", 0.0, 32.0) == "0 of 32 GiB"
     assert figures.of("memory", 0.5, 32.0) == "512 MiB of 32 GiB"
@@ -95,7 +85,6 @@ def test_parts_of_wholes() -> None:
 
 
 def test_html_escapes() -> None:
-    """Text and attributes are escaped, elements are not; what is not there leaves nothing."""
     assert tag("a", "<b>", tag("i", 1), None, href='"x"', title=None, hidden=True, data_a=0) == (
         '<a href="&quot;x&quot;" hidden data-a="0">&lt;b&gt;<i>1</i></a>'
     )

@@ -90,7 +90,6 @@ def test_missing_reports_leave_a_gap() -> None:
 
 
 def test_pods_count_once_listed() -> None:
-    """Until all pods have been listed, their sums are not known, instead of too small."""
     world = World()
     world.context.cluster.pods_synced = False
     world.put(node(), metric(), pod("web", {"cpu": "1"}))
@@ -123,7 +122,6 @@ def test_the_past_belongs_to_a_machine() -> None:
 
 
 async def test_rounds_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All nodes, a handful at a time, and a new one in the round after it came."""
     monkeypatch.setattr(recording, "HANDFUL", 2)
     world = World()
     for index in range(5):

@@ -73,7 +73,6 @@ def test_loopback_is_known(address: str, loopback: bool) -> None:  # noqa: FBT00
 
 
 def test_wrong_address_names_the_flag() -> None:
-    """There is no page unless it is asked for."""
     assert load([]).ui_listen == ""
     assert load(["--ui-listen=127.0.0.1:8081"]).ui_listen == "127.0.0.1:8081"
     with pytest.raises(ListenError, match="--ui-listen 'nowhere'"):
@@ -81,7 +80,6 @@ def test_wrong_address_names_the_flag() -> None:
 
 
 async def test_node_metrics_are_read() -> None:
-    """A thread reads by the session of the event loop; what is not there is None."""
     metrics, loop = NodeMetrics(), asyncio.get_running_loop()
     metrics.attach(_Api({"kind": "NodeMetric"}), loop)
     found = await asyncio.to_thread(metrics.read, "n1")
@@ -107,7 +105,6 @@ async def test_failures_are_one_sentence(error: Exception, why: str) -> None:
 
 
 def test_without_a_session_nothing_hangs() -> None:
-    """Before there is one, and after its loop ended."""
     metrics, loop = NodeMetrics(), asyncio.new_event_loop()
     with pytest.raises(NotRead, match="no session"):
         metrics.read("n1")

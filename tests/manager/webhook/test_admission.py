@@ -61,7 +61,6 @@ FIELDS = st.sampled_from(["operation", "resource", "namespace", "name", "userInf
 
 @given(st.dictionaries(FIELDS, st.sampled_from(ODD)))
 def test_odd_requests_are_survived(fields: Json) -> None:
-    """Fields of any type in a request end in a request that can be answered, or in one line."""
     body = review()
     body["request"].update(fields)
     try:
@@ -73,7 +72,6 @@ def test_odd_requests_are_survived(fields: Json) -> None:
 
 
 def test_kopf_gets_no_more() -> None:
-    """Kopf gets the key that its handler reads, and nothing by which it would remember the object."""
     body = review(text="{}")
     body["request"]["object"]["data"]["other"] = "x" * 1000
     reduced = admission.for_kopf(admission.read(json.dumps(body).encode()))["request"]
@@ -152,14 +150,12 @@ def test_any_text_arrives(faults: list[ConfigFinding], warnings: list[str]) -> N
 
 
 def test_many_faults_are_counted() -> None:
-    """Of hundreds of faults the first fifty are shown and the rest is counted."""
     faults = [ConfigFinding(f"f{index}", "wrong") for index in range(200)]
     causes = refused(admission.folded(faults))["status"]["details"]["causes"]
     assert (len(causes), causes[-1]["message"]) == (51, "and 150 more faults")
 
 
 def test_warnings_fit_headers() -> None:
-    """One line each, no control characters, no more than 256 bytes, not too many."""
     texts = [f"{index}: é\n\x00\ud800{'ü' * 300}" for index in range(40)]
     answer = admission.answer(requested(), {"response": {"allowed": True, "warnings": texts}})
     assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")

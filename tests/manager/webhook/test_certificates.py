@@ -80,7 +80,6 @@ def test_authority_is_for_one() -> None:
 )
 @pytest.mark.parametrize("namespace", ["ns", "n" * 63])  # too long for a common name
 def test_names_of_the_service(host: str, more: tuple[str, ...], namespace: str) -> None:
-    """A certificate is for the Service, and for the host that is listened on where that is one."""
     names = served_names("hook", namespace, host)
     assert names == (f"hook.{namespace}.svc", f"hook.{namespace}.svc.cluster.local", *more)
     assert facts(issue(names, NOW)).names == set(names)
@@ -171,7 +170,6 @@ def test_due(pair: Pair, after: float, reason: str) -> None:
 
 @pytest.mark.parametrize("error_days", [-3000, -400, -1, 0, 1, 400, 3000])
 def test_no_clock_makes_a_loop(error_days: int) -> None:
-    """However wrong the clock, what it makes is what it wants: no second one follows at once."""
     clock = NOW + error_days * DAY
     assert due(issue(NAMES, clock), NAMES, clock) == ""
 

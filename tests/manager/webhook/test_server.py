@@ -8,13 +8,11 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from manager.http import ListenError
-from manager.webhook import listener as listener_module
 from manager.webhook import server as server_module
 from manager.webhook.listener import Listener
 from tests.manager.webhook.served import NAME, Served, kopf_handler, made, review, run, serving
@@ -46,12 +44,6 @@ async def connected(served: Served, number: int = 1, *, tls: bool = True) -> Asy
 async def hangs(*_: Any, **__: Any) -> Any:  # noqa: ANN401 - as kopf's
     """A check that never ends."""
     await asyncio.Event().wait()
-
-
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two connections at most."""
-    monkeypatch.setattr(listener_module, "_STRANGERS", 2)
-    monkeypatch.setattr(server_module, "_LIMITS", replace(server_module._LIMITS, connections=2))
 
 
 async def test_bad_edit_is_refused(caplog: pytest.LogCaptureFixture) -> None:
@@ -136,11 +128,6 @@ async def test_garbage_is_answered(body: bytes, status: int, said: str, caplog: 
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_other_paths_do_not_exist() -> None:
-    async with serving() as served:
-        assert [(await served.post(review(), path))[0] for path in ("/", "/configmaps/more")] == [404, 404]
-
-
 async def test_strangers_are_survived() -> None:
     """Connections that speak no TLS, break off, or say nothing do not keep others from being answered."""
     async with serving() as served, connected(served, 2, tls=False) as plain, connected(served) as shaken:
@@ -150,47 +137,6 @@ async def test_strangers_are_survived() -> None:
             await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=untrusting)
         shaken[0][1].write(b"\x00\x01garbage\r\n\r\n")
         assert (await served.ask(review("{}")))["allowed"] is True
-
-
-async def test_oldest_stranger_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many are in at most, with TLS and before it; who comes next takes the place of the one silent longest."""
-    few(monkeypatch)
-    async with serving() as served, connected(served, 2, tls=False) as plain, connected(served, 3) as shaken:
-        assert (await served.ask(review("{}")))["allowed"] is True
-        async with asyncio.timeout(30):
-            assert [await reader.read() for reader, _ in (*plain, *shaken[:2])] == [b""] * 4
-        reader, writer = shaken[-1]
-        writer.write(request(json.dumps(review("{")).encode()))
-        assert b"200" in await reader.readline()
-
-
-async def test_those_who_left_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only connections that are open count: reviews one after the other leave one alone that was there before."""
-    few(monkeypatch)
-    async with serving() as served, connected(served) as ((reader, writer),):
-        for _ in range(12):
-            assert (await served.ask(review("{}")))["allowed"] is True
-        writer.write(request(json.dumps(review("{")).encode()))
-        assert b"200" in await reader.readline()
-
-
-async def test_unfinished_body_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = replace(server_module._LIMITS, request_seconds=0.01, look_seconds=0.01)
-    monkeypatch.setattr(server_module, "_LIMITS", limits)
-    async with serving() as served, connected(served) as ((reader, writer),):
-        writer.write(request(b"{", 100))
-        assert b"408" in await reader.readline()
-
-
-async def test_bodies_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many bodies are sent at once, so much of them is held; a short review is judged all the same."""
-    monkeypatch.setattr(server_module, "_LIMITS", replace(server_module._LIMITS, buffered_bytes=100_000))
-    async with serving() as served, connected(served, 6) as hogs:
-        for _, writer in hogs:
-            writer.write(request(b"{" + b"x" * 50_000, 99_000))
-        assert (await served.ask(review("{}")))["allowed"] is True
-        async with asyncio.timeout(30):
-            assert b"503" in await hogs[0][0].readline()
 
 
 async def test_reviews_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +186,6 @@ async def test_slow_check_admits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_certificate_changes_under_way() -> None:
-    """Another certificate is served to the next connection, while one that is open goes on."""
     async with serving() as served, connected(served) as ((reader, writer),):
         sent, old = request(json.dumps(review("{")).encode()), served.trust()
         writer.write(sent[:100])
@@ -254,7 +199,6 @@ async def test_certificate_changes_under_way() -> None:
 
 
 async def test_nothing_listens_without_certificate() -> None:
-    """Before the first certificate connections are refused at once, so that edits do not wait."""
     served = Served(made())
     block = run(served.server, kopf_handler())
     entering = asyncio.create_task(block.__aenter__())
@@ -265,17 +209,6 @@ async def test_nothing_listens_without_certificate() -> None:
     await entering
     assert (await served.ask(review("{")))["allowed"] is False
     await block.__aexit__(None, None, None)
-
-
-async def test_runs_follow_one_another() -> None:
-    """After an outage the same port is freed and taken again, and the certificate of before is served at once."""
-    served = Served(made())
-    served.serving.load(served.pair)
-    for _ in range(3):
-        async with run(served.server, kopf_handler()):
-            assert (await served.ask(review("{")))["allowed"] is False
-        with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection("127.0.0.1", served.listener.port)
 
 
 async def test_lost_port_is_waited_for(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -297,7 +230,6 @@ async def test_lost_port_is_waited_for(monkeypatch: pytest.MonkeyPatch, caplog: 
 
 
 async def test_port_claimed_twice_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes may claim a port before one listens; the other waits until it is free."""
     monkeypatch.setattr(server_module, "_RETRY_SECONDS", 0.01)
     first, second = Served(made()), Served(made())
     second.listener.close()
@@ -317,7 +249,6 @@ async def test_port_claimed_twice_is_waited_for(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_taken_port_is_named() -> None:
-    """A port that is taken when the process starts is one line that names the flag."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(ListenError, match=rf"^--webhook-listen 127.0.0.1:{port}: .*in use; choose a free address"):
@@ -328,7 +259,6 @@ def test_taken_port_is_named() -> None:
 
 
 def test_all_addresses_are_both_families() -> None:
-    """Without a host the port is that of IPv4 and, where there is one, of IPv6."""
     listener = Listener(":0")
     with listener.take() as bound:
         bound.listen()

@@ -188,7 +188,6 @@ async def test_refused_pod_is_tried_again_in_a_minute() -> None:
 
 @pytest.mark.parametrize("error", [ApiUnavailable("overloaded", status=429), ApiUnavailable("away")])
 async def test_overload_ends_the_pass(error: ApiUnavailable) -> None:
-    """It may have been accepted all the same: whatever replaces the pod is left alone."""
     under = EvictingNode(*three())
     under.api.refused["young"] = error
     with pytest.raises(ApiUnavailable):
@@ -244,7 +243,6 @@ async def test_limits_per_node_and_cluster(limits: dict[str, int], evicted: list
     ],
 )
 async def test_failed_eviction_keeps_no_place(error: Exception, part: str) -> None:
-    """An eviction that failed counts once when it is requested again."""
     under = EvictingNode(*three(), cpu="0", maxPerNodePerMinute=1, maxPerMinute=1)
     under.api.fails[part] = error
     with pytest.raises((ApiError, ApiUnavailable)):
@@ -307,7 +305,6 @@ async def test_new_leader_observes_for_itself() -> None:
 
 
 async def test_gone_node_ends_nothing() -> None:
-    """When another node goes, the leader does not forget since when it decides."""
     under = EvictingNode(*three())
     MidEvictions().forget(under.context, "another")
     await under.lasts()

@@ -118,7 +118,6 @@ def test_pod_that_left_calls_for_no_other(*, own_agent: bool) -> None:
 
 
 def test_pods_that_left_are_forgotten_in_time() -> None:
-    """A pod that left is remembered until a report speaks of a time that begins later."""
     (a, b), tombstones = inputs_of(mid("a"), mid("b")), Tombstones()
     tombstones.update({a.uid: a, b.uid: b}, 100.0)
     tombstones.update({b.uid: b}, 200.0)
@@ -172,7 +171,6 @@ def test_never_more_than_formula_says(
     conditions: list[Json],
     policy: str,
 ) -> None:
-    """Whatever is known or not, what is proven never exceeds the deficit of the formula."""
     own = None if mid_usage is None else (mid_usage, "1Gi")
     metric = report(usage=(usage, "24Gi"), reclaimable=reclaimable, mid=own, conditions=conditions)
     inputs = node_inputs(None, metric, *(mid(f"m{n}", cpu) for n, cpu in enumerate(allocated)), midPolicy=policy)

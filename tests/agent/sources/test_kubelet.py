@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,28 +18,23 @@ from crds.priority import PriorityBand
 from headroom import kube
 from tests.agent.fake_kubelet import NOWHERE, Kubelet, serving
 from tests.agent.made_cgroups import Tree
+from tests.support.waiting import until
 from tools.devcluster.certs import Pki
 
 HASH = "0123456789abcdef0123456789abcdef"
+QUICK = KubeletSettings(interval_seconds=0.01, longest_wait_seconds=0.01)
 
 
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
-    """The cluster's authority."""
     return Pki(tmp_path_factory.mktemp("pki"))
 
 
-@pytest.fixture
-def kubeconfig(tmp_path: Path, pki: Pki) -> str:
-    """A login with a token, as of a service account."""
-    return _kubeconfig(tmp_path / "config", {"server": "https://10.96.0.1", "certificate-authority": str(pki.ca)})
-
-
-def _kubeconfig(file: Path, cluster: dict[str, Any]) -> str:
+def kubeconfig_of(file: Path, **cluster: Any) -> str:  # noqa: ANN401
     config = {
         "current-context": "dev",
         "contexts": [{"name": "dev", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": cluster}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://10.96.0.1", **cluster}}],
         "users": [{"name": "u", "user": {"token": "agent-token"}}],
     }
     file.write_text(yaml.safe_dump(config))
@@ -47,176 +42,149 @@ def _kubeconfig(file: Path, cluster: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Tree:
-    """A cgroup tree without pods."""
-    return Tree(tmp_path / "cgroup")
+def kubeconfig(tmp_path: Path, pki: Pki) -> str:
+    """A login with a token, as of a service account."""
+    return kubeconfig_of(tmp_path / "config", **{"certificate-authority": str(pki.ca)})
 
 
-def _uid(number: int) -> str:
+def uid(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012}"
 
 
-def _pod(number: int, source: str = "api", phase: str = "Running", **spec: Any) -> dict[str, Any]:  # noqa: ANN401
+def pod(number: int, phase: str = "Running", **spec: Any) -> dict[str, Any]:  # noqa: ANN401
+    annotations = {"kubernetes.io/config.source": "api" if number else "file"}
+    metadata = {"uid": uid(number) if number else HASH, "namespace": "shop", "name": f"pod-{number}"}
     return {
-        "metadata": {
-            "uid": _uid(number),
-            "namespace": "shop",
-            "name": f"pod-{number}",
-            "annotations": {"kubernetes.io/config.source": source},
-        },
+        "metadata": {**metadata, "annotations": annotations},
         "spec": {"containers": [], **spec},
         "status": {"phase": phase},
     }
 
 
-def _static(**spec: Any) -> dict[str, Any]:  # noqa: ANN401
-    pod = _pod(0, "file", **spec)
-    pod["metadata"]["uid"] = HASH
-    return pod
+class Setup:
+    """A source of pods, a machine's cgroups, and a kubelet."""
 
+    def __init__(self, tree: Tree, kubelet: Kubelet, session: kube.ApiServer) -> None:
+        self.tree, self.kubelet, self.session = tree, kubelet, session
+        self.source = KubeletPods(KubeletSettings(), lambda _: pytest.fail("no login"), lambda: NOWHERE, tree.cgroups)
 
-def _source(tree: Tree, kubeconfig: str, settings: KubeletSettings | None = None) -> KubeletPods:
-    settings = settings or KubeletSettings()
-    return KubeletPods(
-        settings, lambda address: login_to(address, kubeconfig, settings.authority), _nowhere, tree.cgroups
-    )
+    async def lists(self, *items: Any) -> tuple[list[str], str]:  # noqa: ANN401
+        """The kubelet is asked and lists this: names of the pods that there are then, and the problem."""
+        self.kubelet.pods = list(items)
+        await self.source.poll(self.session)
+        return self.names, self.source.problem
 
-
-def _nowhere() -> Address | None:
-    return NOWHERE
+    @property
+    def names(self) -> list[str]:
+        return sorted(one.name for one in self.source.pods())
 
 
 @asynccontextmanager
-async def _asking(kubelet: Kubelet, kubeconfig: str, authority: Path | None = None) -> AsyncIterator[kube.ApiServer]:
-    login = login_to(kubelet.address, kubeconfig, authority)
-    async with kube.ApiServer(login, user_agent="test", timeout_seconds=10) as session:
-        yield session
+async def made(
+    folder: Path, pki: Pki, kubeconfig: str, authority: Path | None = None, names: tuple[str, ...] = ()
+) -> AsyncIterator[Setup]:
+    async with serving(pki, names) as kubelet:
+        login = login_to(kubelet.address, kubeconfig, authority)
+        async with kube.ApiServer(login, user_agent="test", timeout_seconds=10) as session:
+            yield Setup(Tree(folder / "cgroup"), kubelet, session)
 
 
-def _names(source: KubeletPods) -> list[str]:
-    return sorted(pod.name for pod in source.pods())
+@pytest.fixture
+async def setup(tmp_path: Path, pki: Pki, kubeconfig: str) -> AsyncIterator[Setup]:
+    async with made(tmp_path, pki, kubeconfig) as found:
+        yield found
 
 
-async def test_lists_pods(pki: Pki, kubeconfig: str, tree: Tree) -> None:
-    """What kubelet lists is taken over as it is, with the agent's token; ended pods are reported as ended."""
-    source = _source(tree, kubeconfig)
-    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
-        assert not source.synced
-        kubelet.pods = [_pod(1), _pod(2, phase="Succeeded"), _static()]
-        wait = await source.poll(session)
-        kubelet.pods = [_pod(1)]
-        await source.poll(session)
+async def test_pods_are_as_listed_with_the_agents_token(setup: Setup) -> None:
+    reported: list[tuple[str, float]] = []
+    setup.source.on_request = lambda code, seconds: reported.append((code, seconds))
+    assert not setup.source.synced
+    await setup.lists(pod(1), pod(2, "Succeeded"), pod(0))
+    assert {one.name: one.terminal for one in setup.source.pods()} == {"pod-0": False, "pod-1": False, "pod-2": True}
+    wait = await setup.source.poll(setup.session)
+    assert await setup.lists(pod(1)) == (["pod-1"], "")
     assert 4.5 <= wait <= 5.5
-    assert kubelet.tokens == ["Bearer agent-token"] * 2
-    assert (source.synced, source.problem, _names(source)) == (True, "", ["pod-1"])
+    assert setup.kubelet.tokens == ["Bearer agent-token"] * 3
+    assert [code for code, seconds in reported if seconds > 0] == ["200"] * 3
 
 
-async def test_static_pods_match_mirrors(pki: Pki, kubeconfig: str, tree: Tree) -> None:
-    """A static pod has the cgroup, workload and tier of its mirror in the API, though it has no priority number."""
-    mirror = _static(priority=5500, priorityClassName="koord-batch", nodeName="n")
-    mirror["metadata"] |= {"uid": _uid(9), "ownerReferences": [{"kind": "Node", "name": "n", "controller": True}]}
+async def test_static_pod_is_as_its_mirror_in_the_api(setup: Setup) -> None:
+    """It has the same cgroup, workload and tier, though it has no priority number."""
+    mirror = pod(0, priority=5500, priorityClassName="koord-batch", nodeName="n")
+    mirror["metadata"] |= {"uid": uid(9), "ownerReferences": [{"kind": "Node", "name": "n", "controller": True}]}
     mirror["metadata"]["annotations"]["kubernetes.io/config.mirror"] = HASH
-    source = _source(tree, kubeconfig)
-    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
-        kubelet.pods = [_static(priorityClassName="koord-batch")]
-        await source.poll(session)
-    (pod,), other = source.pods(), pod_ref(mirror)
-    assert (pod.cgroup_uid, pod.workload, pod.band) == (HASH, "shop/Pod/pod-0", PriorityBand.BATCH)
-    assert (other.cgroup_uid, other.workload, other.band) == (pod.cgroup_uid, pod.workload, pod.band)
-    assert (pod.namespace, pod.name, pod.priority_label) == (other.namespace, other.name, other.priority_label)
+    await setup.lists(pod(0, priorityClassName="koord-batch"))
+    (own,), other = setup.source.pods(), pod_ref(mirror)
+    assert (own.cgroup_uid, own.workload, own.band) == (HASH, "shop/Pod/pod-0", PriorityBand.BATCH)
+    for name in ("cgroup_uid", "workload", "band", "namespace", "name", "priority_label"):
+        assert getattr(own, name) == getattr(other, name)
 
 
-async def test_restart_keeps_running_pods(
-    pki: Pki, kubeconfig: str, tree: Tree, caplog: pytest.LogCaptureFixture
-) -> None:
-    """After its start kubelet lists nothing, then static pods, then all: what has a cgroup stays meanwhile."""
+async def test_pods_with_a_cgroup_stay_while_kubelet_starts(setup: Setup, caplog: pytest.LogCaptureFixture) -> None:
+    """After its start it lists nothing, then static pods, then all."""
     caplog.set_level(logging.INFO, "agent.sources.kubelet")
-    source = _source(tree, kubeconfig)
-    tree.has(_uid(1), HASH)
-    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
-        kubelet.pods = [_pod(1), _pod(2, phase="Pending"), _static()]
-        await source.poll(session)
-        for items in (None, [], [_static()]):
-            kubelet.pods = items
-            await source.poll(session)
-            assert _names(source) == ["pod-0", "pod-1"]  # pod-2 has not begun: nothing is lost without it
-            assert "as after its start; those that have a cgroup are kept" in source.problem
-        kubelet.pods = [_static(), _pod(3)]
-        await source.poll(session)
-        assert _names(source) == ["pod-0", "pod-3"]  # the API server has spoken: pod-1 was deleted meanwhile
-        tree.has(_uid(3))
-        kubelet.pods = [_pod(3)]
-        await source.poll(session)
-        assert _names(source) == ["pod-3"]
-        assert source.problem == ""
     kept = "as after its start; those that have a cgroup are kept"
-    assert [record.getMessage() for record in caplog.records] == [
-        f"The kubelet lists no pods of its manifests and the API server, {kept}",
-        f"The kubelet lists no pods of the API server, {kept}",
-        "the kubelet lists this node's pods again",
-    ]
-
-
-async def test_first_list_may_be_partial(pki: Pki, kubeconfig: str, tree: Tree) -> None:
-    """A first list that does not account for what runs is no complete one: no pod is taken for gone by it."""
-    source = _source(tree, kubeconfig)
-    tree.has(_uid(1), HASH)
-    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
-        for items in ([], [_static()]):
-            kubelet.pods = items
-            await source.poll(session)
-            assert not source.synced
-            assert "fewer than have a cgroup, as after its start" in source.problem
-        tree.has(HASH)
-        await source.poll(session)
-    assert source.synced
-    assert source.problem == ""
-
-
-async def test_error_keeps_pods(pki: Pki, kubeconfig: str, tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
-    """Errors keep what is known, are said once each, and are asked about less and less often."""
-    caplog.set_level(logging.INFO, "agent.sources.kubelet")
-    source = _source(tree, kubeconfig)
-    tree.has(_uid(1), _uid(2))
-    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
-        kubelet.pods = [_pod(1), _pod(2), _pod(3, phase="Pending")]
-        await source.poll(session)
-        kubelet.status = 500
-        waits = [await source.poll(session) for _ in range(6)]
-        assert _names(source) == ["pod-1", "pod-2", "pod-3"]
-        tree.has(_uid(1))  # pod-2 has ended
-        await source.poll(session)
-        assert _names(source) == ["pod-1", "pod-3"]
-        tree.has()  # a tree that cannot be read tells nothing
-        await source.poll(session)
-        assert _names(source) == ["pod-1", "pod-3"]
-        kubelet.status = 200
-        await source.poll(session)
-        assert source.problem == ""
-    assert [round(wait / plain) for wait, plain in zip(waits, [5, 10, 20, 40, 60, 60], strict=True)] == [1] * 6
+    setup.tree.has(uid(1), HASH)
+    await setup.lists(pod(1), pod(2, "Pending"), pod(0))
+    for items in ([], [pod(0)]):
+        names, problem = await setup.lists(*items)
+        assert names == ["pod-0", "pod-1"]  # pod-2 has not begun: nothing is lost without it
+        assert kept in problem
+    setup.kubelet.pods = None
+    await setup.source.poll(setup.session)
+    assert setup.names == ["pod-0", "pod-1"]
+    names, _ = await setup.lists(pod(0), pod(3))
+    assert names == ["pod-0", "pod-3"]  # the API server has spoken: pod-1 was deleted meanwhile
+    setup.tree.has(uid(3))
+    assert await setup.lists(pod(3)) == (["pod-3"], "")
     said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 2
-    assert said[0].endswith("the pods known so far are kept")
-    assert said[1] == "the kubelet lists this node's pods again"
+    assert said[0] == f"The kubelet lists no pods of its manifests and the API server, {kept}"
+    assert said[1] == f"The kubelet lists no pods of the API server, {kept}"
+    assert said[-1] == "the kubelet lists this node's pods again"
 
 
-async def test_busy_kubelet_is_left_alone(pki: Pki, kubeconfig: str, tree: Tree) -> None:
-    """A kubelet that says when to come back is not asked before."""
-    source = _source(tree, kubeconfig)
-    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
-        kubelet.status, kubelet.headers = 429, {"Retry-After": "100"}
-        assert await source.poll(session) >= 90
+async def test_first_list_that_lacks_pods_with_a_cgroup_is_no_complete_one(setup: Setup) -> None:
+    setup.tree.has(uid(1), HASH)
+    for items in ([], [pod(0)]):
+        _, problem = await setup.lists(*items)
+        assert not setup.source.synced
+        assert "fewer than have a cgroup, as after its start" in problem
+    setup.tree.has(HASH)
+    assert await setup.lists(pod(0)) == (["pod-0"], "")
+    assert setup.source.synced
+
+
+async def test_error_keeps_pods(setup: Setup, caplog: pytest.LogCaptureFixture) -> None:
+    """Errors are logged once each, and the kubelet is asked less and less often."""
+    caplog.set_level(logging.INFO, "agent.sources.kubelet")
+    setup.tree.has(uid(1), uid(2))
+    items = (pod(1), pod(2), pod(3, "Pending"))
+    await setup.lists(*items)
+    setup.kubelet.status = 500
+    waits = [await setup.source.poll(setup.session) for _ in range(6)]
+    assert [round(wait / plain) for wait, plain in zip(waits, [5, 10, 20, 40, 60, 60], strict=True)] == [1] * 6
+    assert setup.names == ["pod-1", "pod-2", "pod-3"]
+    for cgroups in ((uid(1),), ()):  # pod-2 has ended; a tree that cannot be read tells nothing
+        setup.tree.has(*cgroups)
+        names, _ = await setup.lists(*items)
+        assert names == ["pod-1", "pod-3"]
+    setup.kubelet.status = 200
+    assert (await setup.lists(*items))[1] == ""
+    first, last = [record.getMessage() for record in caplog.records]
+    assert first.endswith("the pods known so far are kept")
+    assert last == "the kubelet lists this node's pods again"
+
+
+async def test_kubelet_that_says_when_to_come_back_is_not_asked_before(setup: Setup) -> None:
+    setup.kubelet.status, setup.kubelet.headers = 429, {"Retry-After": "100"}
+    assert await setup.source.poll(setup.session) >= 90
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "words"),
+    ("status", "body", "parts"),
     [
         (401, "Unauthorized", ["refuses to list its pods", "authentication.webhook.enabled"]),
-        (
-            403,
-            "Forbidden (user=agent, verb=get, resource=nodes)",
-            ["user=agent", "nodes/pods", "agent.podsFrom=kubelet"],
-        ),
+        (403, "Forbidden (user=agent, verb=get)", ["user=agent", "nodes/pods", "agent.podsFrom=kubelet"]),
         (404, "404 page not found", ["/pods"]),
         (500, "boom", ["answers 500: boom"]),
         (200, "<html>", ["does not answer like a kubelet"]),
@@ -224,140 +192,117 @@ async def test_busy_kubelet_is_left_alone(pki: Pki, kubeconfig: str, tree: Tree)
         (200, '{"kind": "PodList", "items": {}}', ["does not answer like a kubelet"]),
     ],
 )
-async def test_refusals_are_explained(
-    pki: Pki, kubeconfig: str, tree: Tree, status: int, body: str, words: list[str]
+async def test_refusal_is_one_line_with_the_way_out(setup: Setup, status: int, body: str, parts: list[str]) -> None:
+    setup.kubelet.status, setup.kubelet.body = status, body
+    _, problem = await setup.lists()
+    assert not setup.source.synced
+    assert "\n" not in problem
+    assert [part for part in parts if part not in problem] == []
+
+
+async def test_kubelet_that_is_not_there_is_named_by_its_address(
+    setup: Setup, kubeconfig: str, unused_tcp_port: int
 ) -> None:
-    """What kubelet refuses is one line with the server's words and the way out."""
-    source = _source(tree, kubeconfig)
-    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
-        kubelet.status, kubelet.body = status, body
-        await source.poll(session)
-    assert not source.synced
-    assert "\n" not in source.problem
-    for word in words:
-        assert word in source.problem
-
-
-async def test_nobody_listens(kubeconfig: str, tree: Tree, unused_tcp_port: int) -> None:
-    """A kubelet that is not there is named with its address."""
-    source = _source(tree, kubeconfig)
+    codes: list[str] = []
+    setup.source.on_request = lambda code, _: codes.append(code)
     login = login_to(("127.0.0.1", unused_tcp_port), kubeconfig)
     async with kube.ApiServer(login, user_agent="test") as session:
-        await source.poll(session)
-    assert source.problem == (
+        await setup.source.poll(session)
+    assert setup.source.problem == (
         f"The kubelet at https://127.0.0.1:{unused_tcp_port} cannot be reached: Connection refused; "
         "if it listens elsewhere, --kubelet-address says where"
     )
+    assert codes == ["none"]
 
 
 @pytest.mark.parametrize("names", [(), ("worker-1",)], ids=["other-authority", "other-name"])
-async def test_certificate_is_verified(
-    pki: Pki, kubeconfig: str, tree: Tree, tmp_path: Path, names: tuple[str, ...]
+async def test_token_is_not_sent_to_a_kubelet_that_cannot_be_verified(
+    pki: Pki, kubeconfig: str, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
-    """A certificate of another authority, or for another address, is refused, with both ways out."""
-    source = _source(tree, kubeconfig)
     authority = pki if names else Pki(tmp_path / "own")
-    async with serving(authority, names) as kubelet, _asking(kubelet, kubeconfig) as session:
-        await source.poll(session)
-    assert kubelet.tokens == []  # the token was never sent
-    for word in ("cannot be verified", "--kubelet-ca FILE", "serverTLSBootstrap"):
-        assert word in source.problem
+    async with made(tmp_path, authority, kubeconfig, names=names) as setup:
+        _, problem = await setup.lists()
+        assert setup.kubelet.tokens == []
+    assert [
+        part for part in ("cannot be verified", "--kubelet-ca FILE", "serverTLSBootstrap") if part not in problem
+    ] == []
 
 
-async def test_own_authority_can_be_given(pki: Pki, kubeconfig: str, tree: Tree, tmp_path: Path) -> None:
-    """Kubelets with an authority of their own are verified by the file that names it; it may be renewed meanwhile."""
-    own = Pki(tmp_path / "own")
-    given = tmp_path / "kubelet-ca.crt"
+async def test_authority_of_kubelets_may_be_given_and_renewed(pki: Pki, kubeconfig: str, tmp_path: Path) -> None:
+    own, given = Pki(tmp_path / "own"), tmp_path / "kubelet-ca.crt"
     given.write_bytes(pki.ca.read_bytes())
-    source = _source(tree, kubeconfig)
-    async with serving(own) as kubelet, _asking(kubelet, kubeconfig, given) as session:
-        await source.poll(session)
-        assert "cannot be verified" in source.problem
+    async with made(tmp_path, own, kubeconfig, given) as setup:
+        assert "cannot be verified" in (await setup.lists())[1]
         given.write_bytes(own.ca.read_bytes())
-        await source.poll(session)
-    assert source.problem == ""
+        assert (await setup.lists())[1] == ""
 
 
-@pytest.mark.parametrize("cluster", [{"server": "https://x", "insecure-skip-tls-verify": True}, {"server": "http://x"}])
-def test_never_unverified(tmp_path: Path, pki: Pki, cluster: dict[str, Any]) -> None:
-    """A login that verifies no server is not used for a kubelet unless an authority for it is given."""
-    file = _kubeconfig(tmp_path / "careless", cluster)
+@pytest.mark.parametrize("cluster", [{"insecure-skip-tls-verify": True}, {"server": "http://x"}])
+def test_kubelet_is_never_unverified(tmp_path: Path, pki: Pki, cluster: dict[str, Any]) -> None:
+    file = kubeconfig_of(tmp_path / "careless", **cluster)
     with pytest.raises(kube.LoginError, match="never contacted: give --kubelet-ca FILE"):
         login_to(NOWHERE, file)
-    login = login_to(NOWHERE, file, pki.ca)
-    assert login.tls is not None
-    assert login.tls.verify_mode is ssl.CERT_REQUIRED
-    assert login.tls.check_hostname
+    tls = login_to(NOWHERE, file, pki.ca).tls
+    assert tls is not None
+    assert (tls.verify_mode, tls.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
-def test_login_is_for_the_node(tmp_path: Path, pki: Pki) -> None:
-    """Name and proxy of the API server are not the kubelet's; an IPv6 address stands in brackets."""
-    authority = {"certificate-authority": str(pki.ca)}
-    server = {"server": "https://x", "tls-server-name": "api", "proxy-url": "http://proxy:1", **authority}
-    login = login_to(("fd00::1", 10250), _kubeconfig(tmp_path / "proxied", server))
-    assert (login.server, login.server_hostname, login.proxy, login.direct) == (
-        "https://[fd00::1]:10250",
-        None,
-        None,
-        True,
-    )
+def test_name_and_proxy_of_the_api_server_are_not_the_kubelets(tmp_path: Path, pki: Pki) -> None:
+    cluster = {"tls-server-name": "api", "proxy-url": "http://proxy:1", "certificate-authority": str(pki.ca)}
+    login = login_to(("fd00::1", 10250), kubeconfig_of(tmp_path / "proxied", **cluster))
+    found = (login.server, login.server_hostname, login.proxy, login.direct)
+    assert found == ("https://[fd00::1]:10250", None, None, True)
 
 
-async def test_unreadable_pods_are_named(
-    pki: Pki, kubeconfig: str, tree: Tree, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A pod that cannot be read is named once, not once per list, and the others are kept."""
-    source = _source(tree, kubeconfig)
-    bad = _pod(1, containers=[{"resources": {"requests": {"cpu": "lots"}}}])
-    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
-        kubelet.pods = [bad, _pod(2), None, 5, {"metadata": 3}, {"metadata": {"uid": "x"}, "spec": "y"}, {}]
-        for _ in range(3):
-            await source.poll(session)
-    assert _names(source) == ["pod-2"]
+async def test_pods_that_cannot_be_read_are_named_once(setup: Setup, caplog: pytest.LogCaptureFixture) -> None:
+    bad = pod(1, containers=[{"resources": {"requests": {"cpu": "lots"}}}])
+    odd: tuple[Any, ...] = ({"metadata": 3}, {"metadata": {"uid": "x"}, "spec": "y"}, {})
+    for _ in range(3):
+        names, _ = await setup.lists(bad, pod(2), None, 5, *odd)
+        assert names == ["pod-2"]
     assert caplog.text.count("pod shop/pod-1: spec.containers[0].resources.requests.cpu: 'lots' is not a quantity") == 1
     assert len(caplog.records) == 6
 
 
-async def test_follows_the_node(pki: Pki, kubeconfig: str, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kubelet is asked where the Node says it is, also when that changes; before that nothing is asked."""
-    seen: list[Address | None] = [None]
-    quick = KubeletSettings(interval_seconds=0.01, longest_wait_seconds=0.01)
-    source = KubeletPods(quick, lambda address: login_to(address, kubeconfig), lambda: seen[-1], tree.cgroups)
-    monkeypatch.setattr("agent.sources.kubelet._ADDRESS_SECONDS", 0.01)
-    async with serving(pki) as first, serving(pki) as second:
-        first.pods, second.pods = [_pod(1)], [_pod(2)]
-        async with _running(source):
-            assert source.pods() == ()
-            for kubelet, name in ((first, "pod-1"), (second, "pod-2")):
-                seen.append(kubelet.address)
-                async with asyncio.timeout(20):
-                    while _names(source) != [name]:  # noqa: ASYNC110 - it is no event
-                        await asyncio.sleep(0.005)
-
-
-async def test_login_may_fail_later(kubeconfig: str, tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
-    """A login that has become unreadable is said, and tried again."""
-    quick = KubeletSettings(interval_seconds=0.01, longest_wait_seconds=0.01)
-    tries = 0
-
-    def unreadable(_address: Address) -> kube.Connection:
-        nonlocal tries
-        tries += 1
-        raise kube.LoginError(f"{kubeconfig} cannot be read")
-
-    source = KubeletPods(quick, unreadable, _nowhere, tree.cgroups)
-    async with _running(source), asyncio.timeout(20):
-        while tries < 3:  # noqa: ASYNC110 - it is no event
-            await asyncio.sleep(0.005)
-    assert source.problem == f"{kubeconfig} cannot be read"
-    assert len(caplog.records) == 1
-
-
 @asynccontextmanager
-async def _running(source: KubeletPods) -> AsyncIterator[None]:
+async def running(
+    tree: Tree, login: Callable[[Address], kube.Connection], where: list[Address | None]
+) -> AsyncIterator[KubeletPods]:
+    source = KubeletPods(QUICK, login, lambda: where[-1], tree.cgroups)
     task = asyncio.create_task(source.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    yield source
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_kubelet_is_asked_where_the_node_says_it_is(
+    pki: Pki, kubeconfig: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where: list[Address | None] = [None]
+    monkeypatch.setattr("agent.sources.kubelet._ADDRESS_SECONDS", 0.01)
+    tree = Tree(tmp_path / "cgroup")
+    async with (
+        serving(pki) as first,
+        serving(pki) as second,
+        running(tree, lambda address: login_to(address, kubeconfig), where) as source,
+    ):
+        first.pods, second.pods = [pod(1)], [pod(2)]
+        assert source.pods() == ()
+        for kubelet, name in ((first, "pod-1"), (second, "pod-2")):
+            where.append(kubelet.address)
+            await until(lambda name=name: [one.name for one in source.pods()] == [name], name)  # type: ignore[misc]
+
+
+async def test_login_that_has_become_unreadable_is_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = []
+
+    def unreadable(address: Address) -> kube.Connection:
+        tries.append(address)
+        raise kube.LoginError("the kubeconfig cannot be read")
+
+    async with running(Tree(tmp_path / "cgroup"), unreadable, [NOWHERE]) as source:
+        await until(lambda: len(tries) >= 3, "three tries")
+    assert source.problem == "the kubeconfig cannot be read"
+    assert len(caplog.records) == 1

@@ -1,5 +1,7 @@
 """The ticker: by the monotonic clock, whatever the wall clock does."""
 
+from collections.abc import Callable
+
 import pytest
 
 from agent.interval import BACK, FORWARD, SUSPENDED, Clocks, run_ticker
@@ -9,128 +11,100 @@ WALL = 1_700_000_000.0
 
 
 class World:
-    """A machine whose clocks a test moves, and a count of what happened (fake)."""
+    """A machine whose clocks a test moves (fake)."""
 
-    def __init__(self, ticks: int) -> None:
-        self.wall = WALL
-        self.running = 50.0
-        self.slept = 0.0
-        self.left = ticks
-        self.times: list[float] = []
+    def __init__(self) -> None:
+        self.wall, self.running, self.slept = WALL, 50.0, 0.0
+        self.clocks = Clocks(lambda: self.wall, lambda: self.running, lambda: self.slept)
         self.metrics = Metrics()
-        self.cost = dict.fromkeys(range(ticks), 0.0)
-
-    @property
-    def clocks(self) -> Clocks:
-        """Its clocks."""
-        return Clocks(lambda: self.wall, lambda: self.running, lambda: self.slept)
-
-    def tick(self, now: float) -> None:
-        """One tick, which may take long."""
-        self.times.append(now)
-        self.run(self.cost.get(len(self.times) - 1, 0.0))
-        self.left -= 1
 
     def run(self, seconds: float) -> None:
         """Time passes."""
         self.wall += seconds
         self.running += seconds
 
-    def suspend(self, seconds: float) -> None:
-        """The machine sleeps."""
-        self.wall += seconds
-        self.slept += seconds
+    async def ticks(
+        self, count: int, *costs: float, during: Callable[[], object] = dict, between: Callable[[], object] = dict
+    ) -> list[float]:
+        """Seconds after the start of some ticks of these costs; something happens during the first, or after it."""
+        times: list[float] = []
 
-    async def sleep(self, seconds: float) -> None:
-        """Wait, or end the test."""
-        if not self.left:
-            raise StopAsyncIteration
-        self.run(seconds)
+        def tick(now: float) -> None:
+            times.append(now - WALL)
+            self.run(costs[len(times) - 1] if len(times) <= len(costs) else 0.0)
+            if len(times) == 1:
+                during()
 
-    @property
-    def skipped(self) -> float:
-        """Ticks that were left out."""
-        return self.metrics.registry.get_sample_value("headroom_agent_ticks_late_total") or 0
+        async def sleep(seconds: float) -> None:
+            if len(times) == count:
+                raise StopAsyncIteration
+            self.run(seconds)
+            if len(times) == 1:
+                between()
 
-    @property
-    def jumps(self) -> list[str]:
-        """Kinds of jumps that were counted, once each."""
-        (found,) = (family.samples for family in self.metrics.clock_jumps.collect())
-        return [one.labels["kind"] for one in found if one.value == 1 and one.name.endswith("_total")]
-
-    async def run_ticker(self, interval: float = 1.0) -> list[float]:
-        """Times of the ticks, as seconds after the start."""
         with pytest.raises(StopAsyncIteration):
-            await run_ticker(interval, self.tick, self.metrics, self.clocks, self.sleep)
-        return [time - WALL for time in self.times]
+            await run_ticker(1.0, tick, self.metrics, self.clocks, sleep)
+        return times
+
+    @property
+    def counted(self) -> tuple[float | None, list[str]]:
+        """Ticks that were left out, and the kinds of jumps, once each."""
+        (found,) = (family.samples for family in self.metrics.clock_jumps.collect())
+        kinds = [one.labels["kind"] for one in found if one.value == 1 and one.name.endswith("_total")]
+        return self.metrics.registry.get_sample_value("headroom_agent_ticks_late_total"), kinds
 
 
-async def test_ticks_come_in_time() -> None:
-    """Ticks are an interval apart, whatever each of them takes."""
-    world = World(4)
-    world.cost |= {0: 0.3, 1: 0.9}
-    assert await world.run_ticker() == pytest.approx([0.0, 1.0, 2.0, 3.0])
-    assert (world.skipped, world.jumps) == (0, [])
+@pytest.mark.parametrize(
+    ("costs", "times", "late"),
+    [
+        ((0.3, 0.9), [0.0, 1.0, 2.0], 0),  # an interval apart, whatever each of them takes
+        ((3.5,), [0.0, 3.5, 4.0], 2),  # one that takes longer costs those it covers, and the rhythm stays
+    ],
+)
+async def test_ticks_come_in_time(costs: tuple[float, ...], times: list[float], late: int) -> None:
+    world = World()
+    assert await world.ticks(3, *costs) == pytest.approx(times)
+    assert world.counted == (late, [])
 
 
-async def test_late_ticks_are_left_out() -> None:
-    """A tick that takes 3.5 intervals costs the ones it covers, and they are counted; the rhythm stays."""
-    world = World(3)
-    world.cost[0] = 3.5
-    times = await world.run_ticker()
-    assert times == pytest.approx([0.0, 3.5, 4.0])
-    assert world.skipped == 2
-
-
-async def test_suspension_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """A machine that slept goes on with the next tick, at the new time; no tick is made up for."""
+async def test_machine_that_slept_goes_on_with_the_next_tick(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    world = World(3)
-    asleep = world.sleep
+    world = World()
 
-    async def sleep(seconds: float) -> None:
-        await asleep(seconds)
-        if len(world.times) == 1:
-            world.suspend(3600.0)
+    def suspend() -> None:
+        world.wall += 3600.0
+        world.slept += 3600.0
 
-    world.sleep = sleep  # type: ignore[method-assign] # the machine sleeps while the agent waits
-    assert await world.run_ticker() == pytest.approx([0.0, 3601.0, 3602.0])
-    assert (world.jumps, world.skipped) == ([SUSPENDED], 0)
+    assert await world.ticks(3, between=suspend) == pytest.approx([0.0, 3601.0, 3602.0])
     assert "suspended for 3600 s" in caplog.text
+    assert world.counted == (0, [SUSPENDED])
 
 
 @pytest.mark.parametrize(("step", "kind"), [(-7200.0, BACK), (86400.0, FORWARD)])
-async def test_set_clock_is_told(step: float, kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A wall clock that is set does not move the ticker; the ticks bear the new time."""
-    world = World(3)
-    tick = world.tick
+async def test_wall_clock_that_is_set_does_not_move_the_ticker(
+    step: float, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The ticks bear the new time."""
+    world = World()
 
-    def tick_and_set(now: float) -> None:
-        tick(now)
-        if len(world.times) == 1:
-            world.wall += step
+    def set_clock() -> None:
+        world.wall += step
 
-    world.tick = tick_and_set  # type: ignore[method-assign] # the clock is set during the first tick
-    assert await world.run_ticker() == pytest.approx([0.0, 1.0 + step, 2.0 + step])
-    assert (world.jumps, world.skipped) == ([kind], 0)
+    assert await world.ticks(3, during=set_clock) == pytest.approx([0.0, 1.0 + step, 2.0 + step])
     assert f"set {kind} by {abs(step):.0f} s" in caplog.text
+    assert world.counted == (0, [kind])
 
 
-def test_slow_drift_adds_up() -> None:
-    """Clocks that diverge slowly are reported once they are a second apart, and then anew."""
-    world = World(0)
-    clocks = world.clocks
-    found = []
+def test_clocks_that_diverge_slowly_jump_once_they_are_a_second_apart() -> None:
+    world, found = World(), []
     for _ in range(25):
-        found.append(clocks.jump())
+        found.append(world.clocks.jump())
         world.run(1.0)
         world.wall += 0.1
-    reported = [one for one in found if one is not None]
-    assert [kind for kind, _ in reported] == [FORWARD, FORWARD]
+    assert [one[0] for one in found if one is not None] == [FORWARD, FORWARD]
     assert found[0] is None
 
 
-def test_real_clocks_agree() -> None:
-    """The clocks of a machine that neither sleeps nor is set run alike."""
+def test_clocks_of_a_machine_that_neither_sleeps_nor_is_set_run_alike() -> None:
     clocks = Clocks()
     assert [clocks.jump() for _ in range(100)] == [None] * 100

@@ -1,13 +1,15 @@
 """Flags and environment: made of the settings' fields, checked, documented."""
 
-from dataclasses import dataclass, fields
+import shlex
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent.settings import PROG, AgentSettings, load, state_dir
+from agent.settings import PROG, AgentSettings, load
 from crds.predict_policy import PredictPolicy
-from headroom.runtime import option_types, options
+from headroom.runtime import options
 from headroom.runtime.options import WrongSetting
 
 NO_ENVIRONMENT = {"NODE_NAME": "worker", "HOME": "/home/somebody"}
@@ -20,73 +22,52 @@ def _help(capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().out.split())
 
 
-def test_fields_have_flags() -> None:
-    """Each field of each stage can be set, no two by the same flag, and none clashes with a Service's variables.
-
-    The table of flags in docs/agent.md, which a test compares with the settings, pins every default.
-    """
-    stages: tuple[object, ...] = tuple(options.stages(AgentSettings))
-    every = [
-        (stage, field.name, options.flags_of(stage).get(field.name))
-        for stage in options.stages(AgentSettings)
-        for field in fields(stage)
-        if field.default_factory not in stages
-    ]
-    assert [f"{stage.__name__}.{name}" for stage, name, one in every if one is None] == []
-    names = [one.flag for _, _, one in every if one is not None]
-    assert len(names) == len(set(names))
-    assert not any(name.startswith(("port", "service-")) for name in names)
-
-
-def test_help_tells_all(capsys: pytest.CaptureFixture[str]) -> None:
-    """The help has every flag with the docstring under its field, and the default."""
-    text = _help(capsys)
-    for stage in options.stages(AgentSettings):
-        documented = options.docstrings(stage)
-        for name, one in options.flags_of(stage).items():
+def test_each_field_has_a_flag_of_its_own_that_the_help_explains(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table of flags in docs/agent.md, which a test compares with the settings, pins every default."""
+    stages: tuple[Any, ...] = tuple(options.stages(AgentSettings))
+    text, names = _help(capsys), []
+    for stage in stages:
+        flags, documented = options.flags_of(stage), options.docstrings(stage)
+        assert {field.name for field in fields(stage) if field.default_factory not in stages} == flags.keys()
+        for name, one in flags.items():
+            names.append(one.flag)
             assert f"--{one.flag}" in text
             assert documented[name].replace("``", "") in text, one.flag
+    assert len(names) == len(set(names))
+    assert not any(name.startswith(("port", "service-")) for name in names)  # as a Service's variables do
     assert "(default: 4h)" in text
     assert "$NODE_NAME, else the host's name" in text
 
 
-def test_flags_win_over_environment() -> None:
-    """A flag wins over its variable, and a variable over the default."""
-    environment = {**NO_ENVIRONMENT, "HEADROOM_AGENT_DATA_DIR": "/a", "HEADROOM_AGENT_COLLECT_INTERVAL": "2s"}
-    settings = load(["--data-dir", "/b", "--listen", ":9316", "--standalone"], environment)
-    assert settings.data_dir == Path("/b")
-    assert settings.database == Path("/b/agent.db")
-    assert settings.collect.interval_seconds == 2.0
-    assert settings.serve.listen == ("", 9316)
-    assert settings.display.standalone
-    assert settings.collect.pods_from == "cgroups"
+def test_flag_wins_over_variable_and_variable_over_default() -> None:
+    """Times, sizes, addresses, names and switches are read as people write them; an empty variable is none."""
+    given = {
+        "DATA_DIR": "/a",
+        "COLLECT_INTERVAL": "2s",
+        "STANDALONE": "1",
+        "LOG_LEVEL": "DEBUG",
+        "STORE_MINUTE_DAYS": "",
+    }
+    environment = {**NO_ENVIRONMENT, **{f"HEADROOM_AGENT_{name}": value for name, value in given.items()}}
+    flags = ["--store-raw", "90m", "--store-max-mib=64", "--listen", "[::1]:0", "--collectors", "pod, node"]
+    settings = load(["--data-dir", "/b", *flags], environment)
+    assert (settings.data_dir, settings.database) == (Path("/b"), Path("/b/agent.db"))
+    collect, serve, store = settings.collect, settings.serve, settings.store
+    assert (collect.interval_seconds, collect.collectors, collect.pods_from) == (2.0, ("pod", "node"), "cgroups")
+    assert (serve.listen, serve.log_level, settings.display.standalone) == (("::1", 0), "debug", True)
+    assert (store.raw_seconds, type(store.raw_seconds), store.max_bytes) == (5400, int, 64 << 20)
+    assert store.minute_days == load([], NO_ENVIRONMENT).store.minute_days
+    assert load(["--collect-interval", "0.25", "--listen", ":9316"], NO_ENVIRONMENT).serve.listen == ("", 9316)
 
 
-def test_values_are_understood() -> None:
-    """Times, sizes, addresses, names and switches are read as people write them."""
-    settings = load(
-        ["--store-raw", "90m", "--store-max-mib=64", "--listen", "[::1]:0", "--collectors", "pod, node"],
-        {**NO_ENVIRONMENT, "HEADROOM_AGENT_STANDALONE": "1", "HEADROOM_AGENT_LOG_LEVEL": "DEBUG"},
-    )
-    assert (settings.store.raw_seconds, settings.store.max_bytes) == (5400, 64 << 20)
-    assert isinstance(settings.store.raw_seconds, int)
-    assert settings.serve.listen == ("::1", 0)
-    assert settings.serve.log_level == "debug"
-    assert settings.collect.collectors == ("pod", "node")
-    assert load(["--collect-interval", "0.25"], NO_ENVIRONMENT).collect.interval_seconds == 0.25
-
-
-def test_node_has_a_name() -> None:
-    """The node's name comes from the flag, else our variable, else NODE_NAME, else the host."""
+def test_node_has_a_name_from_flag_variable_downward_api_or_host() -> None:
     assert load(["--node-name", "a"], {"NODE_NAME": "b"}).node_name == "a"
-    with pytest.raises(WrongSetting, match="--node-name"):
-        load(["--node-name", "a/b?c"], {})
     assert load([], {"NODE_NAME": "b", "HEADROOM_AGENT_NODE_NAME": "c"}).node_name == "c"
+    assert load([], {"NODE_NAME": "b"}).node_name == "b"
     assert load([], {}).node_name
 
 
-def test_paths_of_machine() -> None:
-    """A root moves both file systems; each can be given on its own."""
+def test_root_moves_both_file_systems_and_each_can_be_given() -> None:
     paths = load(["--host-root", "/host", "--proc", "/p"], NO_ENVIRONMENT).collect.paths
     assert (paths.proc, paths.cgroup) == (Path("/p"), Path("/host/sys/fs/cgroup"))
 
@@ -101,107 +82,70 @@ def test_paths_of_machine() -> None:
         ("[fd00::1]:1", ("fd00::1", 1)),
     ],
 )
-def test_kubelet_address(text: str, address: tuple[str, int]) -> None:
-    """A kubelet is a host, with its usual port unless another one is named."""
+def test_kubelet_is_a_host_with_its_usual_port(text: str, address: tuple[str, int]) -> None:
     assert load(["--kubelet-address", text], NO_ENVIRONMENT).kubelet.address == address
 
 
-def test_standalone_needs_no_rights() -> None:
-    """Without a cluster the data goes where a person's programs keep theirs, unless set otherwise."""
-    home = {"HOME": "/home/somebody"}
-    assert load(["--standalone"], home).data_dir == Path("/home/somebody/.local/state/headroom")
-    assert load(["--standalone"], {**home, "XDG_STATE_HOME": "/x"}).data_dir == Path("/x/headroom")
-    assert load(["--standalone", "--data-dir", "/d"], home).data_dir == Path("/d")
-    assert load(["--standalone"], {**home, "HEADROOM_AGENT_DATA_DIR": "/d"}).data_dir == Path("/d")
-    # The standard says that a relative path is to be ignored.
-    assert state_dir({**home, "XDG_STATE_HOME": "x"}) == Path("/home/somebody/.local/state/headroom")
-    assert state_dir({}) == Path("/.local/state/headroom")
+HOME, SET = {"HOME": "/home/somebody"}, {"HEADROOM_AGENT_DATA_DIR": "/d"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "folder"),
+    [
+        ([], HOME, "/home/somebody/.local/state/headroom"),
+        ([], {**HOME, "XDG_STATE_HOME": "/x"}, "/x/headroom"),
+        ([], {**HOME, "XDG_STATE_HOME": "x"}, "/home/somebody/.local/state/headroom"),  # the standard ignores it
+        ([], {}, "/.local/state/headroom"),
+        (["--data-dir", "/d"], HOME, "/d"),
+        ([], {**HOME, **SET}, "/d"),
+    ],
+)
+def test_standalone_keeps_its_data_where_a_persons_programs_do(
+    arguments: list[str], environment: dict[str, str], folder: str
+) -> None:
+    assert load(["--standalone", *arguments], environment).data_dir == Path(folder)
 
 
 @pytest.mark.parametrize("arguments", [["--collect-interval", "-1s"], ["--collect-interval=-1s"]])
-def test_negative_value_is_told_its_range(arguments: list[str]) -> None:
-    """A value below nothing is refused with what is allowed, whether or not an equals sign stands before it."""
+def test_negative_value_is_refused_with_what_is_allowed(arguments: list[str]) -> None:
     with pytest.raises(WrongSetting, match=r"--collect-interval .* must be between 50ms and 1h, got: '-1s'"):
         load(arguments, NO_ENVIRONMENT)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--collect-interval", "fast"],
-        ["--collect-interval", "1ms"],
-        ["--collect-interval", "nan"],
-        ["--training-interval=-3s"],
-        ["--training-interval"],
-        ["--training-interval", "10s", "--collect-interval", "20s"],
-        ["--no-such-flag"],
-        ["--listen", "nowhere"],
-        ["--listen", ":99999"],
-        ["--listen", ":²"],
-        ["--pods-from", "heaven"],
-        ["--collectors", "node,gpu"],
-        ["--collectors", ""],
-        ["--collectors", ","],
-        ["--store-max-mib", "31"],
-        ["--store-max-mib", "x"],
-        ["--store-max-mib", "²"],
-        ["--store-max-mib", "9" * 5000],
-        ["--store-raw", "1.5s"],
-        ["--store-minute-days", "0"],
-        ["--store-memory-ticks", "100"],
-        ["--report-jitter", "2"],
-        ["--refresh", "0s"],
-        ["--report-jitter", "nan"],
-        ["--most-workloads", "-1"],
-        ["--data-dir", ""],
-        ["--once"],
-        ["--output", "json"],
-        ["--output", "xml", "--standalone"],
-        ["--output", "json", "-o", "xml", "--standalone"],
-        ["--pods-from", "api", "--standalone"],
-        ["--pods-from", "kubelet", "--standalone"],
-        ["--kubelet-address", "https://10.0.0.1"],
-        ["--kubelet-address", "10.0.0.1:99999"],
-        ["--kubelet-address", ":10250"],
-        ["--kubelet-interval", "0"],
-        ["--log-format", "xml"],
-        ["--log-level", "loud"],
-    ],
-)
-def test_wrong_values_are_named(arguments: list[str]) -> None:
-    """A value that cannot be is refused in one line that names flag and variable."""
+WRONG = """
+--collect-interval fast|--collect-interval 1ms|--collect-interval nan|--training-interval=-3s|--training-interval
+--training-interval 10s --collect-interval 20s|--no-such-flag|--listen nowhere|--listen :99999|--listen :²
+--pods-from heaven|--collectors node,gpu|--collectors ''|--collectors ,|--store-max-mib 31|--store-max-mib x
+--store-max-mib ²|--store-raw 1.5s|--store-minute-days 0|--store-memory-ticks 100|--report-jitter 2|--refresh 0s
+--report-jitter nan|--most-workloads -1|--data-dir ''|--once|--output json|--output xml --standalone
+--output json -o xml --standalone|--pods-from api --standalone|--pods-from kubelet --standalone|--node-name a/b?c
+--kubelet-address https://10.0.0.1|--kubelet-address 10.0.0.1:99999|--kubelet-address :10250|--kubelet-interval 0
+--log-format xml|--log-level loud"""
+
+
+@pytest.mark.parametrize("given", [*WRONG.strip().replace("\n", "|").split("|"), "--store-max-mib " + "9" * 5000])
+def test_wrong_value_is_one_line_with_its_flag(given: str) -> None:
+    arguments = shlex.split(given)
     with pytest.raises(WrongSetting) as caught:
         load(arguments, NO_ENVIRONMENT)
-    message = str(caught.value)
-    assert arguments[0].partition("=")[0] in message
-    assert "\n" not in message
+    assert arguments[0].partition("=")[0] in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        options.variable(PROG, one.flag)
-        for stage in options.stages(AgentSettings)
-        for one in options.flags_of(stage).values()
-    ],
-)
-def test_wrong_variable_is_named(name: str) -> None:
-    """A variable that cannot be used is named like its flag; paths may be anything."""
-    anything = {"HEADROOM_AGENT_" + name for name in ("KUBECONFIG", "DATA_DIR", "HOST_ROOT", "PROC")}
-    if name in anything | {"HEADROOM_AGENT_CGROUP_ROOT", "HEADROOM_AGENT_KUBELET_CA"}:
-        load([], {**NO_ENVIRONMENT, name: "maybe so"})
-        return
+FLAGS = [one.flag for stage in options.stages(AgentSettings) for one in options.flags_of(stage).values()]
+PATHS = {"KUBECONFIG", "DATA_DIR", "HOST_ROOT", "PROC", "CGROUP_ROOT", "KUBELET_CA"}  # these may be anything
+
+
+VARIABLES = {options.variable(PROG, flag) for flag in FLAGS} - {f"HEADROOM_AGENT_{each}" for each in PATHS}
+
+
+@pytest.mark.parametrize("name", sorted(VARIABLES))
+def test_wrong_variable_is_named_like_its_flag(name: str) -> None:
     with pytest.raises(WrongSetting, match=name):
         load([], {**NO_ENVIRONMENT, name: "maybe so"})
 
 
-def test_empty_variable_is_none() -> None:
-    """A variable that is set but empty leaves the default, so that nothing is written to the current folder."""
-    assert load([], {**NO_ENVIRONMENT, "HEADROOM_AGENT_DATA_DIR": ""}) == load([], NO_ENVIRONMENT)
-
-
-def test_misspelled_variable_is_told() -> None:
-    """A variable that looks like a setting is not passed over; what Kubernetes makes of a Service is."""
+def test_misspelled_variable_is_named_and_what_kubernetes_makes_of_a_service_is_not() -> None:
     given = {
         "HEADROOM_AGENT_COLECT_INTERVAL": "2s",
         "HEADROOM_AGENT_PORT": "tcp://10.0.0.7:9316",
@@ -212,20 +156,6 @@ def test_misspelled_variable_is_told() -> None:
     (sentence,) = options.misspelled(AgentSettings, PROG, given)
     assert "HEADROOM_AGENT_COLECT_INTERVAL" in sentence
     assert "HEADROOM_AGENT_COLLECT_INTERVAL" in sentence
-
-
-def test_stage_may_refuse() -> None:
-    """What a stage itself finds wrong is one line that names its flags."""
-
-    @dataclass(frozen=True)
-    class Odd:
-        first: str = options.setting("a", flag="first", kind=option_types.Kind("A", str))
-
-        def __post_init__(self) -> None:
-            raise ValueError("a and b differ")
-
-    with pytest.raises(WrongSetting, match=r"a and b differ \(one of --first\)"):
-        options.load(Odd, "odd", [], {})
 
 
 @pytest.mark.parametrize(
@@ -240,14 +170,9 @@ def test_stage_may_refuse() -> None:
         ('{"model": "recent-max", "parameters": {"windowDays": -1}}', "parameters.windowDays"),
     ],
 )
-def test_policy_is_checked(text: str, complaint: str) -> None:
-    """The agent's own prediction policy is one that can be followed, or nothing starts, and the field is named."""
-    given = '{"model": "recent-max", "reclaimRatioPercent": 50}'
-    for arguments, environment in (
-        (["--predict-policy", given], NO_ENVIRONMENT),
-        ([], {**NO_ENVIRONMENT, "HEADROOM_AGENT_PREDICT_POLICY": given}),
-    ):
-        policy = load(arguments, environment).train.predict_policy
-        assert policy == PredictPolicy(model="recent-max", reclaim_ratio_percent=50)
+def test_own_policy_can_be_followed_or_nothing_starts(text: str, complaint: str) -> None:
     with pytest.raises(WrongSetting, match=f"--predict-policy .*{complaint}"):
         load(["--predict-policy", text], NO_ENVIRONMENT)
+    given = '{"model": "recent-max", "reclaimRatioPercent": 50}'
+    policy = load([], {**NO_ENVIRONMENT, "HEADROOM_AGENT_PREDICT_POLICY": given}).train.predict_policy
+    assert policy == PredictPolicy(model="recent-max", reclaim_ratio_percent=50)

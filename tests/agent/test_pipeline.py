@@ -2,15 +2,15 @@
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from agent.collectors.base import Collector, NoData, Tick
 from agent.pipeline import Pipeline
 from agent.samples import CPU, MEMORY, NODE, SYS, CollectionResult, Missing, Sample
-from agent.settings import TrainSettings
 from agent.tsdb.schema import StoreError
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.made_pipeline import START, Steady, made_pipeline, recorded_reports
@@ -33,21 +33,39 @@ class Failing:
         return CollectionResult()
 
 
-def _pipeline(folder: Path, collectors: dict[str, Collector], settings: TrainSettings | None = None) -> Pipeline:
-    return made_pipeline(folder, collectors, settings=settings)
-
-
 def _collectors(**fakes: object) -> dict[str, Collector]:
     return {"steady": Steady(), **fakes}  # type: ignore[dict-item] # fakes have no constructor for a machine
+
+
+Make = Callable[..., Pipeline]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Makes pipelines on one database, each closed before the next one."""
+    made: list[Pipeline] = []
+
+    def close() -> None:
+        for one in made:
+            one.close(one.last_tick or START)
+        made.clear()
+
+    def pipeline(**fakes: object) -> Pipeline:
+        close()
+        made.append(made_pipeline(tmp_path, _collectors(**fakes)))
+        return made[-1]
+
+    yield pipeline
+    close()
 
 
 def _count(pipeline: Pipeline, name: str, **labels: str) -> float:
     return pipeline._metrics.registry.get_sample_value(f"headroom_agent_{name}", labels) or 0.0
 
 
-def test_tick_collects_derives_stores(tmp_path: Path) -> None:
+def test_tick_collects_derives_stores(make: Make) -> None:
     """A tick's samples and what is derived from them are in the store, with the tick's one time."""
-    pipeline = _pipeline(tmp_path, _collectors())
+    pipeline = make()
     pipeline.run_once(START)
     for entity in (NODE, SYS):
         window = pipeline.store.window(CPU, entity, 0, START)
@@ -55,15 +73,14 @@ def test_tick_collects_derives_stores(tmp_path: Path) -> None:
     assert _count(pipeline, "samples_total") == 4
     assert _count(pipeline, "step_seconds_count", step="store") == 1
     assert pipeline.last_tick == START
-    pipeline.close(START)
 
 
-def test_failure_stays_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_stays_alone(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     """A collector that fails is counted by reason and said once; the others, and it, go on."""
     broken = Failing(
         OSError(5, "Input/output error"), OSError(5, "Input/output error"), ValueError("odd"), KeyError("x")
     )
-    pipeline = _pipeline(tmp_path, _collectors(broken=broken))
+    pipeline = make(broken=broken)
     with caplog.at_level(logging.INFO):
         for number in range(6):
             pipeline.run_once(START + number)
@@ -73,76 +90,58 @@ def test_failure_stays_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     assert caplog.text.count("Input/output error") == 1
     assert "broken works again" in caplog.text
     assert pipeline.failing == {}
-    pipeline.close(START + 9)
 
 
-def test_unreadable_size_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that does not even tell the database's size costs a metric, not the tick."""
-    pipeline = _pipeline(tmp_path, _collectors(node=Steady()))
-
-    def broken() -> None:
-        raise StoreError("cannot read: disk I/O error")
-
-    monkeypatch.setattr(pipeline.store, "size", broken)
+def test_disk_that_does_not_tell_the_size_costs_a_metric_not_the_tick(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that has nothing for a collector is not failing."""
+    pipeline = make(psi=Failing(NoData("no pressure files")))
+    monkeypatch.setattr(pipeline.store, "size", Mock(side_effect=StoreError("cannot read: disk I/O error")))
     pipeline.run_once(START)
     assert pipeline.failing == {"size": "cannot read: disk I/O error"}
     assert len(pipeline.store.window(CPU, NODE, START - 1, START)) == 1
-    pipeline.close(START)
 
 
-def test_no_data_is_no_failure(tmp_path: Path) -> None:
-    """A machine that has nothing for a collector is not failing."""
-    pipeline = _pipeline(tmp_path, _collectors(psi=Failing(NoData("no pressure files"))))
-    pipeline.run_once(START)
-    assert pipeline.failing == {}
-    pipeline.close(START)
-
-
-def test_odd_numbers_are_gaps(tmp_path: Path) -> None:
-    """A value that is no number is a gap, and the rest of the tick is kept."""
-
+def test_value_that_is_no_number_is_a_gap_and_the_rest_of_the_tick_is_kept(make: Make) -> None:
     class Odd:
         def collect(self, tick: Tick) -> CollectionResult:
             return CollectionResult([Sample(CPU, "pod", tick.now, math.nan)])
 
-    pipeline = _pipeline(tmp_path, _collectors(odd=Odd()))
+    pipeline = make(odd=Odd())
     pipeline.run_once(START)
     assert Missing(CPU, "pod", "not-finite") in pipeline.missing
     assert _count(pipeline, "gaps_total", metric=CPU, reason="not-finite") == 1
     assert len(pipeline.store.window(MEMORY, NODE, 0, START)) == 1
     assert len(pipeline.store.window(CPU, SYS, 0, START)) == 0
-    pipeline.close(START)
 
 
-def test_restart_forgets_nothing(tmp_path: Path) -> None:
-    """What was learned before a stop is known after the start."""
-    pipeline = _pipeline(tmp_path, _collectors())
+def test_what_was_learned_before_a_stop_is_known_after_the_start(make: Make) -> None:
+    pipeline = make()
     for number in range(100):
         pipeline.run_once(START + number)
     trainer = pipeline.training.trainer
     rounds = trainer.histories[CPU].moments.counts[0]
     assert rounds >= 3
-    pipeline.close(START + 100)
-    again = _pipeline(tmp_path, _collectors())
+    again = make()
     assert again.training.trainer.histories[CPU].moments.counts[0] == rounds
     assert again.training.trainer.trained_until == trainer.trained_until
-    again.close(START + 100)
 
 
-def test_bad_checkpoint_begins_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A checkpoint that cannot be used is said in one line; samples are still there."""
+def test_training_begins_anew_after_a_bad_checkpoint(
+    tmp_path: Path, make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
     with Tsdb.open(tmp_path / "t.db") as store:
         store.save_checkpoints({"training/roster": b"garbage"}, START)
-    pipeline = _pipeline(tmp_path, _collectors())
+    pipeline = make()
     assert caplog.text.count("learning begins anew") == 1
     pipeline.run_once(START)
-    pipeline.close(START)
 
 
 @pytest.mark.parametrize("step", [-7200.0, -40.0, 86400.0])
-def test_set_clock_stops_nothing(tmp_path: Path, step: float) -> None:
+def test_set_clock_stops_nothing(make: Make, step: float) -> None:
     """A wall clock that is set in either direction neither stalls the trainer nor leaves a window empty."""
-    pipeline = _pipeline(tmp_path, _collectors())
+    pipeline = make()
     for number in range(120):
         pipeline.run_once(START + number)
     counts = pipeline.training.trainer.histories[CPU].moments.counts
@@ -154,12 +153,11 @@ def test_set_clock_stops_nothing(tmp_path: Path, step: float) -> None:
     assert pipeline.training.trainer.histories[CPU].moments.counts[0] >= before + 3
     assert pipeline.training.trainer.trained_until == pytest.approx(now, abs=31.0)
     assert pipeline.store.window(CPU, NODE, now - 60, now).values.tolist() == [0.5] * 60
-    pipeline.close(now)
 
 
-def test_damaged_store_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_store_is_replaced(tmp_path: Path, make: Make, caplog: pytest.LogCaptureFixture) -> None:
     """A file that breaks under a running agent is set aside; collecting and what was learned go on."""
-    pipeline = _pipeline(tmp_path, _collectors())
+    pipeline = make()
     for number in range(40):
         pipeline.run_once(START + number)
     learned = pipeline.training.trainer
@@ -174,7 +172,6 @@ def test_damaged_store_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert len(pipeline.store.window(CPU, NODE, START - 1, START + 44)) == 45
     assert list(tmp_path.glob("t.db.damaged-*"))
     assert "history begins anew" in caplog.text
-    pipeline.close(START + 50)
 
 
 def test_recorded_machine_runs_through(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:

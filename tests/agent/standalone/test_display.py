@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -18,20 +19,27 @@ from agent.tsdb.schema import StoreError
 from tests.agent.made_pipeline import START, recorded_reports
 from tests.agent.recorded import RecordedMachine
 
-Make = Callable[[str], RecordedMachine]
-NO_COLD_START = {"predictPolicy": {"coldStartPeriodSeconds": 0}}
+CLOSED = BrokenPipeError(32, "Broken pipe")
 
 
-class Closed(io.StringIO):
-    """A closed output (fake)."""
+class Output(io.StringIO):
+    """An output that is closed after some lines (fake)."""
 
-    def write(self, _text: str) -> int:
-        """Fail as a pipe does."""
-        raise BrokenPipeError(32, "Broken pipe")
+    def __init__(self, lines: float = float("inf")) -> None:
+        super().__init__()
+        self.lines = lines
+
+    def write(self, text: str) -> int:
+        if self.lines == 0:
+            raise CLOSED
+        done = super().write(text)
+        if self.getvalue().count("\n") >= self.lines:
+            raise CLOSED
+        return done
 
 
 @pytest.fixture
-def machine(recorded: Make) -> RecordedMachine:
+def machine(recorded: Callable[[str], RecordedMachine]) -> RecordedMachine:
     """A machine with ten pods."""
     return recorded("v2-systemd")
 
@@ -48,109 +56,66 @@ def display(machine: RecordedMachine, tmp_path: Path) -> Iterator[Display]:
         lambda: [f"{step}: {why}" for step, why in pipeline.failing.items()],
         DisplaySettings(standalone=True, once=True),
         0.0,
-        out=io.StringIO(),
+        out=Output(),
         wall=lambda: START + machine.now,
     )
     pipeline.close(START)
 
 
-def _written(display: Display) -> str:
-    assert isinstance(display.out, io.StringIO)
+async def shown(display: Display, **settings: Any) -> str:  # noqa: ANN401 - settings of the display
+    display.settings = replace(display.settings, refresh_seconds=0.0001, **settings)
+    await display.run()
+    assert isinstance(display.out, Output)
     return display.out.getvalue()
 
 
-async def _shown(display: Display, output: str) -> str:
-    display.settings = replace(display.settings, output=output)
-    await display.run()
-    return _written(display)
-
-
-async def test_json_is_one_document(display: Display) -> None:
-    """With --once standard output holds exactly one NodeMetric, the one that is served."""
-    content = json.loads(await _shown(display, "json"))
+@pytest.mark.parametrize("output", ["json", "yaml"])
+async def test_output_is_the_one_node_metric_that_is_served(display: Display, output: str) -> None:
+    (content,) = yaml.safe_load_all(await shown(display, output=output))
     assert (content["kind"], content["metadata"]["name"]) == ("NodeMetric", "worker")
     assert content["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 60
     assert len(content["status"]["podsMetric"]) >= 9
     assert content == json.loads(display.json())
 
 
-async def test_yaml_is_the_same(display: Display) -> None:
-    """YAML says what JSON says, without a second document."""
-    (content,) = yaml.safe_load_all(await _shown(display, "yaml"))
-    assert content == json.loads(display.json())
+async def test_each_report_is_a_line_of_json_until_the_output_is_closed(display: Display) -> None:
+    display.out = Output(lines=2)
+    found = [json.loads(line)["kind"] for line in (await shown(display, output="json", once=False)).splitlines()]
+    assert found == ["NodeMetric", "NodeMetric"]
+    display.out = Output(lines=0)
+    assert await shown(display, output="table") == ""
 
 
-async def test_documents_follow_each_other(display: Display) -> None:
-    """Without --once each report is a line of JSON, so that a program can tell where it ends."""
-    display.settings = replace(display.settings, output="json", once=False, refresh_seconds=0.0001)
-
-    class Enough(io.StringIO):
-        def write(self, text: str) -> int:
-            done = super().write(text)
-            if self.getvalue().count("\n") == 2:
-                raise BrokenPipeError
-            return done
-
-    display.out = Enough()
-    await display.run()
-    first, second = map(json.loads, _written(display).splitlines())
-    assert first == second
-
-
-async def test_table_names_everything(
+async def test_table_has_node_classes_and_pods_and_says_why_nothing_is_reclaimable(
     display: Display, machine: RecordedMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The table has the node, the system, the classes and every pod, says why reclaimable is 0, and feeds /metrics."""
     full = Mock(wraps=display.report_builder.full)
     monkeypatch.setattr(display.report_builder, "full", full)
-    text = await _shown(display, "table")
-    for name in ("node", "system", "  prod, ", "  batch, ", machine.uid("b1"), "cold: "):
-        assert name in text
-    assert "only requested resources can be reclaimed" in text
-    assert "At the predicted peak of everything" in text
+    text = await shown(display, output="table")
+    parts = ["node", "system", "  prod, ", "  batch, ", machine.uid("b1"), "cold: ", "Prod pods was observed for"]
+    parts += ["only requested resources can be reclaimed", "At the predicted peak of everything"]
+    assert [part for part in parts if part not in text] == []
     assert text == display.text()
-    assert "Prod pods was observed for" in text
-    full.assert_called_once()
+    full.assert_called_once()  # and feeds /metrics
 
 
-def test_nothing_sold_is_a_condition(display: Display) -> None:
-    """Without requests the prediction is not ready, and the condition says so."""
-    display.spec = specs.read(NO_COLD_START, specs.default())
+def test_prediction_without_requests_is_not_ready(display: Display) -> None:
+    display.spec = specs.read({"predictPolicy": {"coldStartPeriodSeconds": 0}}, specs.default())
     status = display.node_metric()["status"]
-    ready = next(one for one in status["conditions"] if one["type"] == "PredictionReady")
+    (ready,) = (one for one in status["conditions"] if one["type"] == "PredictionReady")
     assert (ready["status"], ready["reason"]) == ("False", "RequestsUnknown")
     assert "reclaimable is 0" in ready["message"]
     assert status["prodReclaimableMetric"]["resource"]["resources"] == {"cpu": "0", "memory": "0"}
 
 
-async def test_closed_output_ends(display: Display) -> None:
-    """When the output is closed, the display ends without an error."""
-    display.out = Closed()
-    await display.run()
-
-
-async def test_failing_store_is_told(display: Display, caplog: pytest.LogCaptureFixture) -> None:
-    """A report that cannot be made is an error with --once; else it is said, and tried again."""
-
-    class Failing:
-        def predict(self, *_args: object) -> None:
-            raise StoreError("cannot read t.db: disk I/O error")
-
-    display.report_builder = Failing()  # type: ignore[assignment] # fails before anything else is asked of it
+async def test_report_that_cannot_be_made_is_an_error_once_and_else_tried_again(
+    display: Display, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = StoreError("cannot read t.db: disk I/O error")
+    display.report_builder = Mock(predict=Mock(side_effect=[broken, broken, broken, CLOSED]))
     with pytest.raises(StoreError):
         await display.run()
-    calls = []
-
-    class Asked(Failing):
-        def predict(self, *_args: object) -> None:
-            calls.append(1)
-            if len(calls) == 3:
-                raise BrokenPipeError
-            super().predict()
-
-    display.report_builder = Asked()  # type: ignore[assignment]
-    display.settings = replace(display.settings, once=False, refresh_seconds=0.0001)
-    await display.run()
+    await shown(display, once=False)
     assert caplog.text.count("nothing can be shown now: cannot read t.db") == 2
 
 

@@ -1,11 +1,14 @@
 """Parts that can be left out, and where images and pods come to be."""
 
+import json
 from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 
 from crds.names import CONFIG_MAP_NAME
+from manager.settings import load
+from manager.web.server import is_loopback
 from tests.charts.rendered import NAMESPACE, Helm, Rendered, render, rules
 
 pytestmark = pytest.mark.helm
@@ -164,3 +167,59 @@ def test_agents_have_a_queue(chart: Rendered) -> None:
     ]
     level = chart.one("PriorityLevelConfiguration", schema["priorityLevelConfiguration"]["name"])["spec"]["limited"]
     assert level["nominalConcurrencyShares"] == 20
+
+
+def _listens(chart: Rendered) -> str:
+    """The address of the page, as the manager itself reads its flags."""
+    arguments = chart.container("headroom-manager/manager")["args"]
+    return load([each for each in arguments if each.startswith("--ui-listen")]).ui_listen
+
+
+def test_page_listens_on_loopback(helm: Helm) -> None:
+    """By default, on the pod's loopback, and no Service, container port or policy names its port."""
+    chart = render(helm)
+    assert _listens(chart) == "127.0.0.1:8081"
+    assert is_loopback(_listens(chart))
+    opened = chart.of_kind("Service", "NetworkPolicy")
+    assert opened
+    assert "8081" not in json.dumps(opened)
+    assert all(port["containerPort"] != 8081 for _, each in chart.containers() for port in each.get("ports", []))
+    assert _listens(render(helm, "manager.ui.enabled=false")) == ""
+    assert _listens(render(helm, "manager.ui.port=9000")) == "127.0.0.1:9000"
+
+
+def test_watcher_is_off_by_default(helm: Helm) -> None:
+    chart = render(helm)
+    assert [one["metadata"]["name"] for one in chart.of_kind("Service") if "watcher" in one["metadata"]["name"]] == []
+    assert "ports" not in chart.container("headroom-scheduler/extender")
+
+
+def test_service_leads_to_the_extender(helm: Helm) -> None:
+    """The Service selects the scheduler's pods and leads to the metrics port, of which /watcher is one page."""
+    chart = render(helm, "scheduler.watcher.enabled=true", "scheduler.watcher.port=3030")
+    service = chart.one("Service", "headroom-watcher")["spec"]
+    extender = chart.container("headroom-scheduler/extender")
+    template = chart.one("Deployment", "headroom-scheduler")["spec"]["template"]
+    assert service["selector"].items() <= template["metadata"]["labels"].items()
+    (port,), (listening,) = service["ports"], extender["ports"]
+    assert (port["port"], port["targetPort"]) == (3030, listening["name"])
+    assert {f"--metrics-listen=:{listening['containerPort']}", "--watcher"} <= set(extender["args"])
+
+
+def test_secrets_become_files(helm: Helm) -> None:
+    chart = render(helm, "scheduler.extender.secrets={prometheus-ca,token}")
+    mounts = {each["name"]: each for each in chart.container("headroom-scheduler/extender")["volumeMounts"]}
+    pod = chart.one("Deployment", "headroom-scheduler")["spec"]["template"]["spec"]
+    secrets = {each["name"]: each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
+    assert {mounts[name]["mountPath"]: secret for name, secret in secrets.items()} == {
+        "/var/run/headroom/prometheus-ca": "prometheus-ca",
+        "/var/run/headroom/token": "token",
+    }
+    assert all(mounts[name]["readOnly"] for name in secrets)
+    others = chart.container("headroom-scheduler/kube-scheduler")["volumeMounts"]
+    assert {each["name"] for each in others} == {"api-access", "config"}
+
+
+def test_resource_metrics_may_be_listed(helm: Helm) -> None:
+    role = render(helm).one("ClusterRole", "headroom-scheduler")
+    assert {rule for rule in rules(role) if rule[0] == "metrics.k8s.io"} == {("metrics.k8s.io", "nodes", "list", "")}

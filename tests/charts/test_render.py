@@ -1,5 +1,6 @@
 """What must hold for everything that the chart renders."""
 
+import json
 import re
 import subprocess
 import sys
@@ -195,12 +196,14 @@ def test_scheduler_config_is_documented_one(chart: Rendered) -> None:
     assert chart.config("headroom-scheduler", "kube-scheduler.yaml") == documented
 
 
-def profile_of(helm: Helm, path: Path, *settings: str) -> Any:  # noqa: ANN401 - a module with numpy, imported here
+def profile_of(helm: Helm, path: Path, *settings: str, values: Path | None = None) -> Any:  # noqa: ANN401 - numpy
     """What the extender reads of its profile."""
     from scheduler_plugins.profile import load_profile  # noqa: PLC0415 - numpy
 
     file = path / "profile.yaml"
-    file.write_text(render(helm, *settings).one("ConfigMap", "headroom-scheduler")["data"]["profile.yaml"])
+    file.write_text(
+        render(helm, *settings, values=values).one("ConfigMap", "headroom-scheduler")["data"]["profile.yaml"]
+    )
     return load_profile(file)
 
 
@@ -238,6 +241,21 @@ def test_upstream_profile_is_understood(helm: Helm, tmp_path: Path) -> None:
     found = profile_of(helm, tmp_path, *kind, f"{plugin}.name=LowRiskOverCommitment", f"{plugin}.weight=10")
     (part,) = found.enabled
     assert (part.name, part.weight, part.points) == ("LowRiskOverCommitment", 10, frozenset({"score"}))
+
+
+def test_every_argument_can_be_set(helm: Helm, tmp_path: Path) -> None:
+    """Each argument of each plugin, given in values with its default, is taken by the schema and by the extender."""
+    from scheduler_plugins.arguments import encode  # noqa: PLC0415 - numpy
+    from scheduler_plugins.plugins import PLUGINS  # noqa: PLC0415 - numpy
+    from scheduler_plugins.profile.registry import build  # noqa: PLC0415 - numpy
+
+    defaults = {name: encode(build(name, {}, name)) for name in PLUGINS}
+    values = {"plugins": [{"name": name} for name in PLUGINS], "arguments": defaults}
+    path = tmp_path / "values.yaml"
+    path.write_text(json.dumps({"scheduler": {"profile": values}}))
+    found = profile_of(helm, tmp_path, values=path)
+    assert {each.name: encode(each.plugin) for each in found.enabled} == defaults
+    assert sum(len(each) for each in defaults.values()) > 25
 
 
 def test_wrong_profile_starts_nothing(helm: Helm) -> None:

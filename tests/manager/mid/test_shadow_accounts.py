@@ -263,14 +263,6 @@ async def test_right_comes_back(world: Shadowed) -> None:
     assert world.account()["observedSeconds"] >= before + 20 * 60
 
 
-async def test_unreadable_account_begins_anew(world: Shadowed) -> None:
-    for text in ("{", "[]", '{"nodeUID": "uid-n1", "since": 7}', '{"nodeUID": "uid-n1"}', "[" * 9999):
-        world.restart()
-        world.api.objects[ACCOUNTS]["data"]["n1"] = text
-        await world.reconcile()
-        assert world.account()["observedSeconds"] == 0
-
-
 async def test_other_machine_begins_anew(world: Shadowed) -> None:
     again = node()
     again["metadata"]["uid"] = "uid-again"

@@ -365,12 +365,3 @@ async def test_relist_drops_no_newer_node(world: World, monkeypatch: pytest.Monk
     monkeypatch.setattr(world.api, "list", slow)
     await relist(world.run)
     assert world.run.context.cluster.nodes["n1"]["metadata"]["uid"] == "uid-new"
-
-
-async def test_missed_deletion_of_a_metric_is_found_by_the_next_list(world: World) -> None:
-    world.run.context.cluster.put_node_metric(report(), 0.0)
-    await node_metric.read(world.run)
-    assert "n1" not in world.run.context.cluster.node_metrics
-    assert len(world.run.queue) == 1
-    await world.reconcile()
-    assert METRIC in world.api.objects

@@ -40,15 +40,6 @@ def test_step_that_has_just_begun(newest: tuple[float, float], shown: list[float
     assert json.loads(html.unescape(values[1]))["used"][-2:] == shown
 
 
-@pytest.mark.parametrize(("known", "shown"), [(0, 13), (1, 13), (60, 60), (120, 120)])
-def test_young_plots_are_zoomed(known: int, shown: int) -> None:
-    """What lies before the first known point takes no room, down to twelve minutes."""
-    plot = _plot(*[np.nan] * (120 - known), *[1.0] * known).trimmed(13)
-    assert plot.values.shape == (WIDTH, shown)
-    assert len(plot.times) == shown
-    assert int(plot.times[-1]) == 119 * 60
-
-
 def test_bars_stay_inside() -> None:
     """A bar whose numbers exceed what is allocatable ends at its end; without that there is no bar."""
     numbers = {Series.ALLOCATABLE: 4.0, Series.USED: 9.0, Series.PEAK: 8.0, Series.PUBLISHED: 1.0}
@@ -73,15 +64,6 @@ def test_bars_stay_inside() -> None:
 )
 def test_numbers_have_three_digits(resource: str, number: float | None, text: str) -> None:
     assert figures.amount(resource, number) == text
-
-
-def test_parts_of_wholes() -> None:
-    assert figures.of("memory", 11.2, 32.0) == "11.2 of 32 GiB"
-    assert figures.of("memory", 0.0, 32.0) == "0 of 32 GiB"
-    assert figures.of("memory", 0.5, 32.0) == "512 MiB of 32 GiB"
-    assert figures.of("memory", None, 32.0) == "– of 32 GiB"  # noqa: RUF001
-    assert figures.of("cpu", 2.0, 8.0) == "2 of 8"
-    assert (figures.percent(1.0, 4.0), figures.percent(1.0, None), figures.percent(None, 4.0)) == ("25%", "–", "–")  # noqa: RUF001
 
 
 def test_html_escapes() -> None:

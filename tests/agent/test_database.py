@@ -99,6 +99,7 @@ def test_query_takes_any_window(run: Callable[..., str]) -> None:
     assert row["p50"] == pytest.approx(np.mean(np.arange(300, 360)) / 1000)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
 def test_points_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     """Points leave as they are read: 28,000 of them take no more memory than one pod's do."""

@@ -30,6 +30,7 @@ def _churn(store: Tsdb, ticks: int = TICKS) -> float:
     return now
 
 
+@pytest.mark.long
 def test_departed_pods_cost_no_memory(tmp_path: Path) -> None:
     """An open store holds in memory what its recent ticks have, however many series the file has."""
     path = tmp_path / "t.db"
@@ -44,6 +45,7 @@ def test_departed_pods_cost_no_memory(tmp_path: Path) -> None:
     assert held < DEPARTED * 75, f"{held / KIB:.0f} KiB for {DEPARTED} departed pods"
 
 
+@pytest.mark.long
 def test_departed_pods_cost_no_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A window of some minutes asks for the series of those minutes, not for every one that was ever known."""
     with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
@@ -63,6 +65,7 @@ def test_departed_pods_cost_no_window(tmp_path: Path, monkeypatch: pytest.Monkey
         assert peak < 512 * KIB, f"{peak / KIB:.0f} KiB for five ticks of {2 + 5 * AT_A_TIME} series"
 
 
+@pytest.mark.long
 def test_departed_pods_are_in_the_file(tmp_path: Path) -> None:
     """What was measured of a pod that is gone is found as long as it is kept, alone and among all others."""
     with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:

@@ -93,6 +93,7 @@ def test_size_is_bounded(tmp_path: Path) -> None:
         assert len(store.load_checkpoints()["large"]) == 2 << 20
 
 
+@pytest.mark.long
 def test_full_store_keeps_windows_warm(tmp_path: Path) -> None:
     """A store full of minutes lets the oldest of them go, and keeps the samples that windows are answered from."""
     settings = StoreSettings(block_ticks=20, max_bytes=4 << 20)

@@ -51,6 +51,7 @@ async def _agent() -> AsyncIterator[http.Served]:
     await served.close(0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("said", "count"), [(UNFINISHED, MANY), (ENDLESS, 300)], ids=["short", "endless"])
 async def test_agent_survives_unfinished_headers(said: bytes, count: int) -> None:
     """Hundreds of requests that never end cost the agent a few MiB, no thread, and Prometheus nothing."""
@@ -67,6 +68,7 @@ async def test_agent_survives_unfinished_headers(said: bytes, count: int) -> Non
     assert peak < 24 * MIB
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("made", "path"),
     [
@@ -114,6 +116,7 @@ async def test_unfinished_handshakes_make_room(tmp_path: Path) -> None:
     assert stayed <= 40
 
 
+@pytest.mark.long
 async def test_answers_that_nobody_reads_are_bounded() -> None:
     """Clients that ask for much and do not read hold so much together; then the one that was quiet longest goes."""
     large = 8 * MIB  # more than the clients' own kernel takes for them

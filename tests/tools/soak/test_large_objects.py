@@ -7,6 +7,7 @@ from tools.soak.large_objects import GROWTH_MIB, SERVICES, measured
 OBJECTS, SIZE = 1000, 800
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("service", sorted(SERVICES))
 def test_large_objects_are_forgotten(service: str) -> None:
     """1,000 versions of a Node, a NodeMetric and a Pod, each large and unlike the last, cost no more than the last."""

@@ -129,3 +129,6 @@ async def test_foreign_definition_gets_no_conditions(world: World) -> None:
     await world.reconcile()
     assert len(_written(world)) == written
     assert world.published()["cpu"] == "4000"
+    world.later(1000)  # it is tried again every ten minutes
+    await world.reconcile()
+    assert len(_written(world)) == written + 1

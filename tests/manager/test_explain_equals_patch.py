@@ -73,7 +73,8 @@ NODES = st.builds(
     ANNOTATIONS,
 )
 USAGE = PAIR | st.sampled_from([(None, "2Gi"), (None, None)])
-OWN = st.builds(report, usage=USAGE, system=PAIR, reclaimable=st.none() | PAIR, mid=PAIR, age=AGE, prediction_age=AGE)
+RECLAIMABLE = st.none() | PAIR | st.just(("0", "0"))
+OWN = st.builds(report, usage=USAGE, system=PAIR, reclaimable=RECLAIMABLE, mid=PAIR, age=AGE, prediction_age=AGE)
 FOREIGN = st.builds(
     lambda usage, system, reclaimable, used, age: report(
         usage=usage,
@@ -86,7 +87,7 @@ FOREIGN = st.builds(
     ),
     USAGE,
     PAIR,
-    st.none() | PAIR,
+    RECLAIMABLE,
     PAIR,
     AGE,
 )

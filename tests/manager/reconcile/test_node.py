@@ -232,6 +232,7 @@ async def test_missed_deletion_is_found_by_the_next_write(world: World) -> None:
 async def test_standby_writes_nothing_and_forgets_gone_nodes(world: World) -> None:
     world.lead(leads=False)
     world.reports(report())
+    await world.reconcile()
     workers = Workers(world.run)
     await workers._reconcile("n1")
     assert (world.api.calls, list(world.run.context.node_states)) == ([], ["n1"])

@@ -9,8 +9,9 @@ import pytest
 
 from manager.web import figures
 from manager.web import plot as plots
-from manager.web.history import WIDTH, Plot, Series, at
+from manager.web.history import WIDTH, History, Plot, Series, at
 from manager.web.html import Html, join, tag
+from tests.support.objects import NOW
 
 
 def _plot(*values: float, series: Series = Series.USED) -> Plot:
@@ -38,6 +39,13 @@ def test_step_that_has_just_begun(newest: tuple[float, float], shown: list[float
     values = re.search(r'data-values="([^"]*)"', drawn)
     assert values is not None
     assert json.loads(html.unescape(values[1]))["used"][-2:] == shown
+
+
+def test_nothing_known_is_said() -> None:
+    """Also to those who do not see the plot."""
+    drawn = str(plots.figure("n", "cpu", "2h", History().plot("n", "2h", NOW)))
+    assert "Nothing is known yet" in drawn
+    assert "nothing is known yet" in drawn
 
 
 def test_bars_stay_inside() -> None:

@@ -32,36 +32,21 @@ def _run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_standalone_reports_once(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:
-    """Without a cluster the agent prints a NodeMetric of the machine, and stops."""
-    machine = recorded("v2-systemd")
-    arguments = (
-        "--standalone",
-        "--once",
-        "--output=yaml",
-        "--host-root",
-        str(machine.live),
-        "--data-dir",
-        str(tmp_path / "data"),
-        *QUICK,
-    )
-    done = _run(*arguments, "--node-name", "worker")
+    """A machine that stands still uses no CPU, and the memory that it was recorded with."""
+    machine, data = recorded("v2-systemd"), tmp_path / "data"
+    where = (f"--host-root={machine.live}", f"--data-dir={data}", "--node-name=worker")
+    done = _run("--standalone", "--once", "--output=yaml", *where, *QUICK)
     assert done.returncode == 0, done.stderr
-    content = yaml.safe_load(done.stdout)
-    node_metric = from_json(NodeMetric, content)
-    status = node_metric.status
-    assert node_metric.metadata.name == "worker"
-    assert status is not None
-    assert status.node_metric is not None
-    assert status.node_metric.node_usage is not None
-    # A machine that stands still uses no CPU, and the memory that it was recorded with.
-    used = machine.expected["instants"]["t000"]["node"]["memory_used_bytes"]
-    resources = status.node_metric.node_usage.resources or {}
-    assert resources["cpu"] == "0"
-    assert resources["memory"] in (str(used), f"{used // 1024}Ki")
-    assert len(status.pods_metric or ()) == 10
-    assert {one.type: one.status for one in status.conditions or ()}["Collecting"] == "True"
     assert "cgroup v2; kubepods.slice (systemd driver)" in done.stderr
-    with DatabaseReader.open(tmp_path / "data/agent.db") as database:
+    content = yaml.safe_load(done.stdout)
+    status = content["status"]
+    assert from_json(NodeMetric, content).metadata.name == "worker"
+    used = machine.expected["instants"]["t000"]["node"]["memory_used_bytes"]
+    resources = status["nodeMetric"]["nodeUsage"]["resources"]
+    assert (resources["cpu"], resources["memory"] in (str(used), f"{used // 1024}Ki")) == ("0", True)
+    assert len(status["podsMetric"]) == 10
+    assert {one["type"]: one["status"] for one in status["conditions"]}["Collecting"] == "True"
+    with DatabaseReader.open(data / "agent.db") as database:
         known = PodMetadataStore()
         known.restore(checkpoints.load(database.connection))
     assert (known.node, len(known.pods)) == ("worker", 10)
@@ -87,14 +72,6 @@ def test_stops_cleanly(recorded: Callable[[str], RecordedMachine], tmp_path: Pat
         assert store.load_checkpoints()
 
 
-def _one_line(done: subprocess.CompletedProcess[str], *named: str) -> None:
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("headroom-agent: "), done.stderr
-    assert "Traceback" not in done.stderr
-    for name in named:
-        assert name in last
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -104,7 +81,6 @@ def _one_line(done: subprocess.CompletedProcess[str], *named: str) -> None:
     ],
 )
 def test_wrong_use_is_one_line(arguments: list[str], named: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong flag is one line, and the exit code says so."""
     assert main(arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("headroom-agent: ")
@@ -139,19 +115,6 @@ def test_command_decides_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert capsys.readouterr().err == "headroom-agent: there is no database at /x\n"
 
 
-def test_missing_machine_is_one_line(tmp_path: Path) -> None:
-    """A root without /proc, and one without cgroups, are named with the way out."""
-    arguments = ("--standalone", "--data-dir", str(tmp_path / "data"), "--host-root", str(tmp_path))
-    done = _run(*arguments)
-    assert done.returncode == 1
-    _one_line(done, f"{tmp_path}/proc/stat", "--host-root")
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/stat").write_text("cpu  1 2 3 4 5 6 7\n")
-    done = _run(*arguments)
-    assert done.returncode == 1
-    _one_line(done, f"{tmp_path}/sys/fs/cgroup", "--host-root")
-
-
 def test_missing_disk_comes_back(tmp_path: Path, recorded: Callable[[str], RecordedMachine]) -> None:
     """A data directory that cannot be written is named with the way out; once it can, everything is in it."""
     machine, place = recorded("v2-cgroupfs"), tmp_path / "disk"
@@ -177,19 +140,24 @@ def test_missing_disk_comes_back(tmp_path: Path, recorded: Callable[[str], Recor
         assert store.load_checkpoints()
 
 
-def test_port_in_use_is_one_line(tmp_path: Path, recorded: Callable[[str], RecordedMachine]) -> None:
-    """A port in use is named with the way out."""
-    machine = recorded("v2-cgroupfs")
+def test_what_keeps_it_from_starting_is_one_line_with_the_way_out(
+    tmp_path: Path, recorded: Callable[[str], RecordedMachine]
+) -> None:
+    """A root without /proc, then without cgroups, a port in use, and no login to a cluster."""
+    live, none = recorded("v2-cgroupfs").live, tmp_path / "none"
+    (tmp_path / "half/proc").mkdir(parents=True)
+    (tmp_path / "half/proc/stat").write_text("cpu  1 2 3 4 5 6 7\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        arguments = ("--standalone", "--host-root", str(machine.live), "--data-dir", str(tmp_path / "data"))
-        done = _run(*arguments, "--listen", address)
-    assert done.returncode == 1
-    _one_line(done, address, "--listen")
-
-
-def test_no_login_is_one_line(tmp_path: Path) -> None:
-    """Without a cluster and without --standalone both ways out are named."""
-    done = _run("--data-dir", str(tmp_path), KUBECONFIG=str(tmp_path / "none"))
-    assert done.returncode == 1
-    _one_line(done, str(tmp_path / "none"), "--kubeconfig", "--standalone")
+        for flags, named in (
+            (("--standalone", f"--host-root={none}"), (f"{none}/proc/stat", "--host-root")),
+            (("--standalone", f"--host-root={tmp_path}/half"), (f"{tmp_path}/half/sys/fs/cgroup", "--host-root")),
+            (("--standalone", f"--host-root={live}", f"--listen={address}"), (address, "--listen")),
+            ((), (str(none), "--kubeconfig", "--standalone")),
+        ):
+            done = _run(*flags, f"--data-dir={tmp_path / 'data'}", KUBECONFIG=str(none))
+            last = done.stderr.strip().splitlines()[-1]
+            assert done.returncode == 1
+            assert last.startswith("headroom-agent: "), done.stderr
+            assert "Traceback" not in done.stderr
+            assert [name for name in named if name not in last] == []

@@ -9,40 +9,43 @@ from agent.settings import TrainSettings
 from agent.training import CheckpointedTrainer
 from agent.tsdb.tsdb import Tsdb
 from crds.priority import PriorityBand
-from tests.agent.made import GIB, START, pod
+from tests.agent.made import START, pod
 
 
-def test_pod_outlives_itself() -> None:
-    """What a pod requested is known after it has ended and the agent was started anew."""
-    before = PodMetadataStore("worker-1")
-    web = pod("web", 250, band=PriorityBand.NONE, limits={"cpu": 500})
-    before.update(START, [web, pod("spare", band=PriorityBand.BATCH)])
-    before.update(START + 30, [pod("spare", band=PriorityBand.BATCH)])
+def restored(before: PodMetadataStore) -> PodMetadataStore:
     after = PodMetadataStore()
     after.restore(before.checkpoint())
-    assert after.node == "worker-1"
-    assert after.pods == before.pods
-    assert (after.pods["web"].class_name, after.pods["web"].requests) == ("prod", {"cpu": 250, "memory": GIB})
+    return after
+
+
+def test_what_a_pod_requested_outlives_it_and_a_restart() -> None:
+    before = PodMetadataStore("worker-1")
+    spare = pod("spare", band=PriorityBand.BATCH)
+    before.update(START, [pod("web", 250, band=PriorityBand.NONE, limits={"cpu": 500}), spare])
+    before.update(START + 30, [spare])
+    after = restored(before)
+    assert (after.node, after.pods) == ("worker-1", before.pods)
     assert (after.pods["web"].ended, after.pods["spare"].ended) == (START + 30, None)
-    header, spare, row = after.rows(["web", "spare"])
+    header, first, row = after.rows(["web", "spare"])
     assert header == list(pod_metadata.COLUMNS)
-    assert spare[:5] == ["spare", "worker-1", "shop/spare", "", "batch"]
+    assert first[:5] == ["spare", "worker-1", "shop/spare", "", "batch"]
     assert row == ["web", "worker-1", "shop/web", "", "prod", "250", "500", "1024", ""]
 
 
-def test_pod_that_ended_meanwhile() -> None:
-    """A pod that ended while the agent was away has ended when the agent is back, and one that came back is here."""
+@pytest.mark.parametrize("now", [START + 600, 60.0])
+def test_pod_that_ended_while_the_agent_was_away_has_ended_when_it_is_back(now: float) -> None:
+    """By whichever clock: one that began anew keeps no pod for ever. One that came back is here."""
     before = PodMetadataStore()
-    before.update(START, [pod("a"), pod("b")])
-    before.update(START + 30, [pod("a")])
-    after = PodMetadataStore()
-    after.restore(before.checkpoint())
-    after.update(START + 600, [pod("b")])
-    assert (after.pods["a"].ended, after.pods["b"].ended) == (START + 600, None)
+    before.update(START, [pod("a"), pod("b"), pod("c")])
+    before.update(START + 30, [pod("a"), pod("b")])
+    after = restored(before)
+    after.update(now, [pod("c"), pod("b")])
+    assert [after.pods[name].ended for name in "abc"] == [now, None, None]
+    after.update(now + 1 + KEPT_SECONDS, [pod("b")])
+    assert sorted(after.all_pods()) == ["b", "c"]
 
 
-def test_old_pods_are_forgotten() -> None:
-    """Pods that ended a month ago are forgotten."""
+def test_pods_that_ended_a_month_ago_are_forgotten() -> None:
     known = PodMetadataStore()
     for number in range(5):
         known.update(START + number, [pod(f"p{number}")])
@@ -64,8 +67,7 @@ def test_thousands_of_ended_pods_take_little(monkeypatch: pytest.MonkeyPatch) ->
         assert len(known.pods) <= 2 * pod_metadata.PACKED
     assert len(known.all_pods()) == 2000
     assert written < 400_000
-    again = PodMetadataStore()
-    again.restore(known.checkpoint())
+    again = restored(known)
     assert again.all_pods() == known.all_pods()
     _, row = again.rows(["p7"])
     assert row[:3] == ["p7", "n", "shop/p7"]
@@ -77,8 +79,7 @@ def test_thousands_of_ended_pods_take_little(monkeypatch: pytest.MonkeyPatch) ->
     assert known.checkpoint().keys() == {pod_metadata.NAME}
 
 
-def test_unchanged_is_not_packed_again() -> None:
-    """Nothing new is the same bytes object, so the database does not write it again."""
+def test_nothing_new_is_the_same_bytes_which_are_not_written_again() -> None:
     known = PodMetadataStore()
     known.update(START, [pod("a")])
     packed = known.checkpoint()
@@ -98,8 +99,7 @@ def test_unchanged_is_not_packed_again() -> None:
         pack({"node": "n", "pods": {"a": ["a", "prod", None, {}, {}]}}, {}),
     ],
 )
-def test_damage_is_told(data: bytes) -> None:
-    """A checkpoint of something else changes nothing and says so."""
+def test_checkpoint_of_something_else_changes_nothing(data: bytes) -> None:
     known = PodMetadataStore("n")
     known.update(START, [pod("a")])
     with pytest.raises(CheckpointError):
@@ -129,16 +129,3 @@ def test_set_clock_forgets_nobody(jump: float) -> None:
             if listed in ("a", "ac"):
                 now, jump = now + jump, -jump
     assert sorted(learning.pod_metadata.all_pods()) == ["a", "b", "c", "d"]
-
-
-def test_other_clock_is_none_of_ours() -> None:
-    """Times of an older version, or of a clock that began anew since, count as now: no pod is kept for ever."""
-    before = PodMetadataStore()
-    before.update(START, [pod("a"), pod("b")])
-    before.update(START + 30, [pod("a")])
-    after = PodMetadataStore()
-    after.restore(before.checkpoint())
-    after.update(60.0, [pod("a"), pod("c")])
-    assert after.pods["b"].ended == 60.0
-    after.update(61.0 + KEPT_SECONDS, [pod("a")])
-    assert sorted(after.all_pods()) == ["a", "c"]

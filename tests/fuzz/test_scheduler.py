@@ -6,8 +6,10 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from logging.handlers import BufferingHandler
 from typing import Any, Final, cast
 
 import numpy as np
@@ -75,18 +77,16 @@ class Scheduler:
         self.cycle = Cycle([Enabled(name, 1.0, each) for name, each in plugins.items()])
 
     def put(self, kind: str, item: Json) -> None:
-        match kind:
-            case "nodes":
-                self.cache.put_node(item)
-                self.quotas.put_node(item)
-            case "nodemetrics":
-                self.cache.put_node_metric(item)
-            case "pods":
-                self.cache.put_pod(item, NOW)
-            case "elasticquotas":
-                self.quotas.put_quota(item)
-            case "poddisruptionbudgets":
-                self.quotas.put_budget(item)
+        cache, quotas = self.cache, self.quotas
+        puts: dict[str, tuple[Callable[[Json], object], ...]] = {
+            "nodes": (cache.put_node, quotas.put_node),
+            "nodemetrics": (cache.put_node_metric,),
+            "pods": (partial(cache.put_pod, now=NOW),),
+            "elasticquotas": (quotas.put_quota,),
+            "poddisruptionbudgets": (quotas.put_budget,),
+        }
+        for put in puts.get(kind, ()):
+            put(item)
 
     def answers(self) -> list[str | None]:
         """Why pods may not go to node n1, one of each namespace; each node has a finite score for each of them."""
@@ -206,28 +206,20 @@ class Api(FakeApi):
         yield None
 
 
-class Warned(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.records: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
-
-
 @contextmanager
 def only_the_odd_object_is_named() -> Iterator[None]:
     """No line of the log is an error, or for Python's eyes alone."""
-    warned = Warned()
+    warned = BufferingHandler(10**6)
+    warned.setLevel(logging.WARNING)
     logging.getLogger().addHandler(warned)
     try:
         yield
     finally:
         logging.getLogger().removeHandler(warned)
-    for line in (record.getMessage() for record in warned.records if record.levelno < logging.ERROR):
-        assert THEIRS.search(line), line
-        assert not PYTHON.search(line), line
-    assert all(record.levelno < logging.ERROR for record in warned.records)
+    for record in warned.buffer:
+        assert record.levelno < logging.ERROR, record
+        assert THEIRS.search(record.getMessage()), record
+        assert not PYTHON.search(record.getMessage()), record
 
 
 async def run_until(task: "asyncio.Task[Any]", done: Any) -> None:  # noqa: ANN401 - a callable

@@ -214,27 +214,22 @@ async def test_priority_classes_of_the_chart(over: Installed, capsys: pytest.Cap
     assert "PriorityClasses that pods or workloads name stay: koord-prod." in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("kind", "owned", "stays"),
-    [
-        ("apps/v1/deployments", False, True),
-        ("apps/v1/statefulsets", False, True),
-        ("apps/v1/daemonsets", False, True),
-        ("apps/v1/replicasets", False, True),
-        ("apps/v1/replicasets", True, False),  # an old revision of a Deployment
-        ("batch/v1/jobs", False, True),
-        ("batch/v1/cronjobs", False, True),
-    ],
-)
-async def test_workloads_keep_their_classes(over: Installed, kind: str, owned: bool, stays: bool) -> None:  # noqa: FBT001 - parameters
+APPS = [f"apps/v1/{kind}" for kind in ("deployments", "statefulsets", "daemonsets", "replicasets")]
+
+
+@pytest.mark.parametrize("kind", [*APPS, "batch/v1/jobs", "batch/v1/cronjobs"])
+async def test_workloads_keep_their_classes(over: Installed, kind: str) -> None:
     """A PriorityClass stays that a workload names, though it has no pods now: it could make none without it."""
     over.api.put(f"{CLASSES}/koord-mid", chart_made("koord-mid"))
     template = {"template": {"spec": {"priorityClassName": "koord-mid"}}}
     spec = {"jobTemplate": {"spec": template}} if kind.endswith("cronjobs") else template
-    owners = [{"kind": "Deployment", "name": "d", "controller": True}] if owned else []
-    over.api.put(f"/apis/{kind}/w", {"metadata": {"name": "w", "ownerReferences": owners}, "spec": spec})
+    workload = over.api.put(f"/apis/{kind}/w", {"metadata": {"name": "w"}, "spec": spec})
     await over.run(delete_priority_classes=True)
-    assert (f"{CLASSES}/koord-mid" in over.api.objects) is stays
+    assert f"{CLASSES}/koord-mid" in over.api.objects
+    workload["metadata"]["ownerReferences"] = [{"kind": "Deployment", "name": "d", "controller": True}]
+    over.api.put(f"/apis/{kind}/w", workload)  # as an old revision of a Deployment
+    await over.run(delete_priority_classes=True)
+    assert f"{CLASSES}/koord-mid" not in over.api.objects
 
 
 async def test_koordinators_objects_stay(installed: Installed, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 import base64
 import copy
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -74,16 +74,9 @@ class World:
         async def sleep(seconds: float) -> None:
             self.slept.append((seconds, self.trusted(), self.api.objects.get(SECRET)))
 
-        settings, api = Settings(webhook=WebhookSettings(certificates=certificates)), self.api
+        settings, api = Settings(webhook=WebhookSettings(certificates=certificates)), cast("Any", self.api)
         keeper = CertificateKeeper(
-            api,  # type: ignore[arg-type]
-            settings,
-            NAMES,
-            serving,
-            metrics,
-            leads=lambda: leads,
-            wall=lambda: self.now,
-            sleep=sleep,
+            api, settings, NAMES, serving, metrics, leads=lambda: leads, wall=lambda: self.now, sleep=sleep
         )
         return keeper, serving
 

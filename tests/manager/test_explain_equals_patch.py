@@ -23,7 +23,7 @@ def optional(**strategies: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str
 AMOUNT = st.integers(0, 64)
 PERCENT = st.integers(0, 100)
 PAIR = st.tuples(AMOUNT.map(str), AMOUNT.map("{}Gi".format))
-AGE = st.integers(-100, 1500)
+AGE = st.just(10) | st.integers(-100, 1500)
 STRATEGIES = optional(
     enable=st.booleans(),
     mode=st.sampled_from(["active", "shadow"]),

@@ -36,11 +36,11 @@ def test_what_a_pod_requested_outlives_it_and_a_restart() -> None:
 def test_pod_that_ended_while_the_agent_was_away_has_ended_when_it_is_back(now: float) -> None:
     """By whichever clock: one that began anew keeps no pod for ever. One that came back is here."""
     before = PodMetadataStore()
-    before.update(START, [pod("a"), pod("b"), pod("c")])
+    before.update(START, [pod("a"), pod("b"), pod("c"), pod("d")])
     before.update(START + 30, [pod("a"), pod("b")])
     after = restored(before)
     after.update(now, [pod("c"), pod("b")])
-    assert [after.pods[name].ended for name in "abc"] == [now, None, None]
+    assert [after.pods[name].ended for name in "abcd"] == [now, None, None, min(START + 30, now)]
     after.update(now + 1 + KEPT_SECONDS, [pod("b")])
     assert sorted(after.all_pods()) == ["b", "c"]
 

@@ -40,10 +40,37 @@ def test_reclaimable_is_at_most_allocatable_and_requested_and_falls_with_peaks(g
         assert reclaimable_terms(**{**given, peak: given[peak] + 1.0}).reclaimable <= found
 
 
-def test_no_peak_is_below_what_is_used_or_above_capacity() -> None:
-    """One that is not there is not made; what a rule of its own expects is no less than Prod and the system use."""
-    peaks = {"prod": 6.0, SYS: 5.0, "mid": 9.0, NODE: 7.0}
-    assert raised(peaks, 10.0, {"mid": 12.0}) == {"prod": 6.0, SYS: 5.0, "mid": 10.0, NODE: 10.0}
-    assert raised({"prod": 1.0}, 10.0, {"prod": 2.0, SYS: 3.0}, {NODE: 9.0}) == {"prod": 2.0}
-    assert lowered(ReclaimableEstimate(1.0, 2.0), {"prod": 1.5, SYS: 0.25}) == ReclaimableEstimate(1.0, 2.0)
-    assert lowered(ReclaimableEstimate(1.0, 2.0), {"prod": 5.0}) == ReclaimableEstimate(0.0, 5.0)
+@pytest.mark.parametrize(
+    ("peaks", "floors", "found"),
+    [
+        (
+            {"prod": 6.0, SYS: 5.0, "mid": 9.0, NODE: 7.0},
+            [{"mid": 12.0}],
+            {"prod": 6.0, SYS: 5.0, "mid": 10.0, NODE: 10.0},
+        ),
+        ({"prod": 1.0}, [{"prod": 2.0, SYS: 3.0}, {NODE: 9.0}], {"prod": 2.0}),  # what is not there is not made
+        ({"prod": 2.0, SYS: 3.0, NODE: 4.0}, [{}], {"prod": 2.0, SYS: 3.0, NODE: 5.0}),
+        ({SYS: 0.25, NODE: 0.5}, [{}], {SYS: 0.25, NODE: 0.5}),
+        ({"prod": 0.25, NODE: 0.5}, [{}], {"prod": 0.25, NODE: 0.5}),
+    ],
+)
+def test_no_peak_is_below_its_floors_or_above_a_capacity_of_10(
+    peaks: dict[str, float], floors: list[dict[str, float]], found: dict[str, float]
+) -> None:
+    assert raised(peaks, 10.0, *floors) == found
+
+
+@pytest.mark.parametrize(
+    ("present", "found"),
+    [
+        ({"prod": 1.5, SYS: 0.25}, (1.0, 2.0)),
+        ({"prod": 5.0}, (0.0, 5.0)),
+        ({"prod": 1.5}, (1.0, 2.0)),
+        ({SYS: 1.5}, (1.0, 2.0)),
+        ({"prod": 1.5, SYS: 1.0}, (0.5, 2.5)),
+    ],
+)
+def test_rule_of_a_models_own_expects_no_less_than_prod_and_the_system_use(
+    present: dict[str, float], found: tuple[float, float]
+) -> None:
+    assert lowered(ReclaimableEstimate(1.0, 2.0), present) == ReclaimableEstimate(*found)

@@ -23,32 +23,7 @@ from tests.fuzz.inputs import NUMBERS, Json, any_json, damaged, objects
 from tests.fuzz.originals import SOUND
 from tests.fuzz.strength import LONGEST_LINE, answer_or_refusal, are_lines, fuzz
 
-GIVEN = SOUND["arguments"]
-OWN: Json = {
-    "apiVersion": "headroom.dev/v1alpha1",
-    "kind": "HeadroomSchedulerConfiguration",
-    "mode": "weighted",
-    "shortlist": {"size": 4, "sizeForPreferences": 16},
-    "inFlightSeconds": 30,
-    "waking": {"enabled": True, "patchesPerSecond": 5, "eventBurst": 3},
-    "plugins": [{"name": name, "weight": 2.5, "args": args} for name, args in GIVEN.items()],
-    "arguments": {
-        "CapacityScheduling": {"reclaim": {"dryRun": True}}, "LoadAwareScheduling": GIVEN["LoadAwareScheduling"]
-    },
-}  # fmt: skip
-KUBE: Final = "kubescheduler.config.k8s.io/v1"
-SCORED = [{"name": name, "weight": 10} for name in ("LowRiskOverCommitment", *list(GIVEN)[3:])]
-PLUGINS = {
-    "multiPoint": {"enabled": [{"name": "LoadAwareScheduling", "weight": 3}, {"name": "NodeAffinity"}]},
-    "score": {"enabled": SCORED, "disabled": [{"name": "*"}]},
-}
-CONFIGS = [{"name": name, "args": {"apiVersion": KUBE, "kind": f"{name}Args", **args}} for name, args in GIVEN.items()]
-UPSTREAM: Json = {
-    "apiVersion": KUBE,
-    "kind": "KubeSchedulerConfiguration",
-    "leaderElection": {"leaderElect": False},
-    "profiles": [{"schedulerName": "trimaran", "plugins": PLUGINS, "pluginConfig": CONFIGS}],
-}
+GIVEN, OWN, UPSTREAM = SOUND["arguments"], SOUND["own"], SOUND["upstream"]
 KEYS = st.sampled_from(["kind", "plugins", "profiles", "\n", "x" * 999])
 
 

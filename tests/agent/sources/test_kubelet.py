@@ -1,6 +1,7 @@
 """Pods from the kubelet, over real TLS: what it lists, how it fails, and what its restart looks like."""
 
 import asyncio
+import json
 import logging
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -10,19 +11,56 @@ from typing import Any
 
 import pytest
 import yaml
+from aiohttp import web
 
 from agent.pods import pod_ref
 from agent.settings import KubeletSettings
 from agent.sources.kubelet import Address, KubeletPods, login_to
 from crds.priority import PriorityBand
 from headroom import kube
-from tests.agent.fake_kubelet import NOWHERE, Kubelet, serving
 from tests.agent.made_cgroups import Tree
 from tests.support.waiting import until
 from tools.devcluster.certs import Pki
 
 HASH = "0123456789abcdef0123456789abcdef"
 QUICK = KubeletSettings(interval_seconds=0.01, longest_wait_seconds=0.01)
+
+
+NOWHERE: Address = ("127.0.0.1", 1)
+
+
+class Kubelet:
+    """What a kubelet answers; real TLS, scripted content."""
+
+    def __init__(self) -> None:
+        self.pods: list[Any] | None = []
+        self.status, self.body = 200, ""
+        self.headers: dict[str, str] = {}
+        self.tokens: list[str] = []
+        self.address = NOWHERE
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.tokens.append(request.headers.get("Authorization", ""))
+        listed: dict[str, Any] = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": self.pods}
+        return web.Response(text=self.body or json.dumps(listed), status=self.status, headers=self.headers)
+
+
+@asynccontextmanager
+async def serving(pki: Pki, names: tuple[str, ...] = ()) -> AsyncIterator[Kubelet]:
+    """One on loopback, with a certificate for that address, or else for these names."""
+    kubelet, app = Kubelet(), web.Application()
+    pair = pki.server("kubelet", () if names else ("127.0.0.1",), names)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pair.cert, pair.key)
+    app.router.add_get("/pods", kubelet.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    kubelet.address = ("127.0.0.1", int(runner.addresses[0][1]))
+    try:
+        yield kubelet
+    finally:
+        await runner.cleanup()
 
 
 @pytest.fixture(scope="module")

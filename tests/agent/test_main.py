@@ -21,8 +21,9 @@ from agent.tsdb.schema import StoreError
 from agent.tsdb.tsdb import Tsdb
 from crds.codec import from_json
 from crds.node_metric import NodeMetric
-from tests.agent.process import AGENT, QUICK, clean_environment, eventually, get, running
+from tests.agent.process import AGENT, QUICK, clean_environment, get, running
 from tests.agent.recorded import RecordedMachine
+from tests.support.waiting import eventually
 
 
 def _run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:

@@ -22,8 +22,9 @@ from agent.process import on_signals
 from agent.samples import MEMORY, NODE
 from agent.settings import load
 from agent.tsdb.tsdb import Tsdb
-from tests.agent.process import QUICK, ROOT, eventually, get, running
+from tests.agent.process import QUICK, ROOT, get, running
 from tests.agent.recorded import RecordedMachine
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.alone
 

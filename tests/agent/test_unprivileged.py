@@ -14,8 +14,9 @@ import pytest
 
 from agent.samples import MEMORY, NODE
 from agent.tsdb.tsdb import Tsdb
-from tests.agent.process import QUICK, ROOT, clean_environment, eventually, get, running
+from tests.agent.process import QUICK, ROOT, clean_environment, get, running
 from tests.agent.recorded import RecordedMachine
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.alone
 

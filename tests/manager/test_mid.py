@@ -201,6 +201,20 @@ def test_mid_and_what_limits_it(inputs: NodeInputs, amounts: Amounts, term: str,
 STATIC: Json = {"midReclaimMode": "static", "midStaticCPUReservedPercent": 25, "midStaticMemoryReservedPercent": 50}
 
 
+@pytest.mark.parametrize(
+    ("policy", "percent", "cpu"),
+    [
+        ("design", 100, 4000),  # min(reclaimable, threshold)
+        ("design", 10, 1600),
+        ("designMixed", 100, 4000 + 7000),  # and what is not requested
+        ("designMixed", 10, 1600 + 7000),
+    ],
+)
+def test_policies_of_the_design_text(policy: str, percent: int, cpu: int) -> None:
+    inputs = of(report(), WEB, midPolicy=policy, midCPUThresholdPercent=percent)
+    assert calculate(inputs).calculated.cpu == cpu
+
+
 AHEAD = report(age=-3600)
 
 

@@ -176,6 +176,7 @@ def test_killed_api_server_is_waited_for(stage: Stage) -> None:
     _until(lambda: stage.metric("report_lag_seconds") == 0, "reports are on time")
 
 
+@pytest.mark.long
 def test_new_certificate_is_accepted(stage: Stage) -> None:
     """An API server that comes back with another certificate of the same authority is reported to."""
     plane = stage.cluster.control_plane
@@ -197,6 +198,7 @@ def test_deleted_object_gets_everything(stage: Stage) -> None:
     _until(lambda: stage.reported_at("updateTime"), "a full report")
 
 
+@pytest.mark.long
 def test_missing_right_is_said_once(stage: Stage) -> None:
     """Without its role the agent says whose rights are missing, once; with it, it reports again."""
     said = _times_said(stage, "not allowed to report")

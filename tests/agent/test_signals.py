@@ -85,6 +85,7 @@ def test_stops_while_server_hangs(recorded: Make, tmp_path: Path, silent_server:
     assert learned
 
 
+@pytest.mark.long
 def test_stops_while_compacting(recorded: Make, tmp_path: Path) -> None:
     """A stop among compactions leaves every tick in the database, once and in order."""
     machine, data = recorded("v2-cgroupfs"), tmp_path / "data"

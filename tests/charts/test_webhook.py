@@ -106,6 +106,7 @@ def test_can_be_left_out(helm: Helm) -> None:
     assert flags(chart) == {}
 
 
+@pytest.mark.long
 @pytest.mark.cluster
 def test_upgrade_keeps_trust(cluster: Cluster) -> None:
     """What the manager has the API servers trust survives an upgrade and a rollback of the release."""

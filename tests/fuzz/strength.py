@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 LONGEST_LINE: Final = 1000  # more of one input is not for a log
 _SETTINGS: Final = settings(
-    max_examples=of_a_round(10_000) if SOAK else 25,
+    max_examples=of_a_round(10_000) if SOAK else 10,
     derandomize=not SOAK,
     database=DirectoryBasedExampleDatabase(".hypothesis/examples") if SOAK else None,
     print_blob=SOAK,

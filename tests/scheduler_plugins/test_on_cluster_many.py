@@ -81,7 +81,7 @@ def bound_once(stage: Stage, names: list[str]) -> bool:
     return all(where[name] and found[name] <= 1 for name in names)
 
 
-@pytest.mark.parametrize("scheduler", [SHORTLIST, WEIGHTED])
+@pytest.mark.parametrize("scheduler", [SHORTLIST, pytest.param(WEIGHTED, marks=pytest.mark.long)])
 def test_burst_spreads(stage: Stage, scheduler: str) -> None:
     """Of five hundred pods at once no node gets more than twice the mean, though one is colder than all others."""
     where = Counter(stage.placed(*burst(stage, scheduler)))

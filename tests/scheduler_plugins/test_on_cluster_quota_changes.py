@@ -60,6 +60,7 @@ def test_lowered_quota(teams: Teams) -> None:
     teams.lost("a-2")
 
 
+@pytest.mark.long
 def test_pod_is_resized(teams: Teams) -> None:
     """A pod resized in place is charged the larger of what it asks for and has; what it gave up wakes who waits."""
     teams.resource = "cpu"

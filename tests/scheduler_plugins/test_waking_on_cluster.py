@@ -131,6 +131,7 @@ def test_nobody_wakes_it_otherwise(stage: Stage) -> None:
     assert stage.placed(asleep) == [stage.nodes[2]]
 
 
+@pytest.mark.long
 def test_restart_forgets_nobody(stage: Stage) -> None:
     """A pod that was refused before the extender was killed is woken by the next one, though nobody asks about it."""
     node, awake = stage.nodes[4], stage.extenders[0]

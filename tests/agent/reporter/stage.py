@@ -63,7 +63,7 @@ class FakeReports:
         self.made += 1
         if self.broken:
             raise RuntimeError("the database is damaged")
-        status = self.fast(now, spec, self.prediction, previous, problems).status
+        status = FakeReports.fast(self, now, spec, self.prediction, previous, problems).status
         measured = {"updateTime": f"{now:.0f}"} if self.measured else {}
         return Report({"podsMetric": [], "nodeMetric": {}, **status, **measured}, self.prediction)
 

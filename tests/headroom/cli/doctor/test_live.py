@@ -221,6 +221,7 @@ def test_missing_agent(ward: Ward) -> None:
     ward.expect_health()
 
 
+@pytest.mark.long
 def test_sick_pods(ward: Ward) -> None:
     """An agent whose image cannot be fetched, and an extender that does not answer."""
     agent, scheduler = ward.pods("headroom-agent")[NODES[1]], ward.pods("headroom-scheduler")[NODES[1]]
@@ -240,6 +241,7 @@ def test_sick_pods(ward: Ward) -> None:
     ward.expect_health()
 
 
+@pytest.mark.long
 def test_clocks(ward: Ward) -> None:
     """A node whose clock is behind, a little and too much; its report is as fresh as before."""
     ward.stage.report(NODES[0], "4", age_seconds=120)
@@ -295,6 +297,7 @@ def _workload(kind: str, name: str, *arguments: str) -> Json:
     }
 
 
+@pytest.mark.long
 def test_company(ward: Ward) -> None:
     """A live Koordinator, a rival of the same name, a policy that cuts us off, and a class that is gone."""
     policy = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
@@ -371,6 +374,7 @@ def test_few_rights(ward: Ward, tmp_path: Path) -> None:
     assert [each["check"] for each in preflight if each["severity"] == "error"] == ["install"]
 
 
+@pytest.mark.long
 def test_no_leader(ward: Ward) -> None:
     """A manager that has given its Lease back leads no more; the next one does."""
     assert ward.manager.stop() == 0

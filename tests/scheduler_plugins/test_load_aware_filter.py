@@ -242,6 +242,14 @@ def test_refusal_is_not_cured_by_eviction() -> None:
     assert not verdict.passes[0]
 
 
+def test_each_node_is_judged_by_itself() -> None:
+    """Of several nodes the hot one is refused, wherever it stands."""
+    world = World().put(*(node(name) for name in "abc"), node_metric("b", cpu="90"))
+    world.put(node_metric("a", cpu="10"), node_metric("c", memory="99Gi"))
+    assert world.reasons(TINY, "a", "b", "c") == [None, CPU, MEMORY]
+    assert world.reasons(TINY, "b", "a") == [CPU, None]
+
+
 def test_no_nodes_no_verdict() -> None:
     """An empty list of nodes is answered by an empty verdict."""
     world = World()

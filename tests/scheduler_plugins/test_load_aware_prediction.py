@@ -103,9 +103,9 @@ def test_pods_unknown_to_the_agent_are_added(*, reported: bool, scheduled: float
 def test_pods_in_flight_are_added() -> None:
     """Pods whose binding was not seen yet come on top of the peak."""
     world = World(PLUGIN).put(node(), predicting(IDLE, {"cpu": "60"}))
-    assert world.reasons(TINY) == [None]
+    assert (world.reasons(TINY), world.scores(TINY)) == ([None], [(39 + 89) // 2])
     world.cache.charge(world.request(pod("q", {"cpu": "6"})), ["n"], NOW)
-    assert world.reasons(TINY) == [PREDICTED_CPU]
+    assert (world.reasons(TINY), world.scores(TINY)) == ([PREDICTED_CPU], [(33 + 89) // 2])
 
 
 def test_prod_thresholds_go_by_usage() -> None:

@@ -24,7 +24,7 @@ def _scores(world: World, *names: str) -> list[int]:
         ({}, "60", "10Gi", 65),  # (40 + 90) / 2
         ({"resource_weights": {"cpu": 2, "memory": 1}}, "60", "10Gi", 56),  # 170 / 3 = 56.67
         ({}, "20.5", "20Gi", 79),  # 79.5 -> 79, then (79 + 80) / 2 = 79.5 -> 79
-        ({}, "101", "10Gi", 45),  # overused: 0
+        ({}, "101", "11Gi", 44),  # overused: (0 + 89) / 2
         ({"resource_weights": {"cpu": 1}}, "60", "10Gi", 40),
         ({"dominant_resource_weight": 1, "resource_weights": {"cpu": 1, "memory": 1}}, "60", "10Gi", 56),  # + 40
         ({"dominant_resource_weight": 1}, "60", "10Gi", 40),  # the worst resource alone
@@ -92,6 +92,8 @@ def test_prod_scored_by_prod() -> None:
     assert by_node.scores(arriving) == [30]
     assert by_prod.scores(arriving) == [80]
     assert _scores(by_prod) == [40]
+    by_prod.cache.charge(by_prod.request(pod("first", {"cpu": "10"}, priority=9500)), ["n"], NOW)
+    assert by_prod.scores(arriving) == [70]
 
 
 def test_statistic_can_be_scored() -> None:

@@ -75,6 +75,14 @@ def test_smoothing_is_undone_for_smoothed_readings() -> None:
     assert world.read(n=percents((40, 15))).score() == smoothed
 
 
+def test_reports_are_not_smoothed() -> None:
+    """What nodes report are deviations of samples: the smoothing window says nothing of them."""
+    world = Overcommitted(smoothing_window_size=9).put(burstable("a", ("2", "4")))
+    statistics = {"avg": {"cpu": "1600m", "memory": "0"}, "stdev": {"cpu": "200m", "memory": "0"}}
+    world.cache.put_node_metric(reported(m30=statistics))
+    assert world.score() == 74
+
+
 def test_load_of_a_request_is_the_pods_own() -> None:
     """The pod in question does not change the load's risk: its usage is not measured yet."""
     world = Overcommitted(watcher_address=WATCHED, risk_limit_weight=0.0).put(burstable("a", ("2", "9")))
@@ -203,6 +211,13 @@ def test_best_effort_pods_may_fill_the_node() -> None:
     assert world.score(pod("new")) == 100
     world.put(BEST_EFFORT)
     assert world.score(pod("new")) == world.score() == 50
+
+
+def test_best_effort_pods_may_use_what_nobody_limits() -> None:
+    """What all may use together is shown: the limits, and with a best-effort pod the whole node."""
+    world = Overcommitted(best_effort_may_fill_node=True).put(burstable("a", ("1", "2")))
+    assert world.explain()["cpu"]["limitMilli"] == 3000
+    assert world.put(BEST_EFFORT).explain()["cpu"]["limitMilli"] == 4000
 
 
 def test_rule_leaves_higher_limits_alone() -> None:

@@ -181,12 +181,6 @@ class Teams:
         status |= {"allocatedResources": given, "resources": {"requests": given, "limits": given}}
         self.stage.cluster.api.merge(f"{self.pods(team, name)}/status", {"status": {"containerStatuses": [status]}})
 
-    def remove(self, node: str) -> None:
-        """Delete a node."""
-        self.stage.cluster.api.request("DELETE", f"/api/v1/nodes/{node}")
-        self.stage.cluster.kwok.names.remove(node)
-        self.stage.nodes.remove(node)
-
     def keep(self, team: str, name: str) -> None:
         """Let a pod never be gone once it is deleted, until `free`."""
         held = {"metadata": {"finalizers": ["headroom.sh/test"]}}

@@ -106,13 +106,6 @@ def _kubeconfig(server: Cluster, folder: Path, token: str) -> Path:
     return file
 
 
-def _account(server: Cluster, name: str) -> str:
-    """A service account that may read ConfigMaps; its token."""
-    server.kubectl("create", "serviceaccount", name)
-    _allow(server, name)
-    return server.kubectl("create", "token", name).strip()
-
-
 def _allow(server: Cluster, name: str) -> None:
     words = ("--clusterrole=view", f"--serviceaccount=default:{name}")
     server.kubectl("create", "rolebinding", name, *words)

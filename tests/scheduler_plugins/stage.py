@@ -266,9 +266,17 @@ class Stage:
         """Create pods, one after another so that none is in flight when the next is placed; returns where they are."""
         found = []
         for pod in pods:
+            name = pod["metadata"]["name"]
             self.create(pod)
-            found += self.placed(pod["metadata"]["name"])
+            (node,) = self.placed(name)
+            # Until an extender has seen where a pod is, it counts as in flight, and the next list may be shorter.
+            for extender in self.running():
+                until(partial(self._has_pod, extender, node, name), f"{extender.name} seeing {name} on {node}")
+            found.append(node)
         return found
+
+    def _has_pod(self, extender: Extender, node: str, name: str) -> bool:
+        return f"{self.name}/{name}" in extender.known(node).get("pods", ())
 
     def ballast(self, node: str, cpu: float, memory: float = 0) -> None:
         """Bind a pod to a node that requests a lot, so that kube-scheduler by itself would rather use another node.

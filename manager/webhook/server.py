@@ -16,7 +16,7 @@ from manager.http import ListenError
 from manager.webhook import admission
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
-from manager.webhook.serving_certificate import Serving
+from manager.webhook.serving_certificate import ServingCertificate
 
 _LOG: Final = logging.getLogger(__name__)
 _LIMITS: Final = replace(
@@ -51,7 +51,7 @@ class WebhookServer:
     """
 
     def __init__(
-        self, listener: Listener, serving: Serving, namespace: str, name: str, metrics: WebhookMetrics
+        self, listener: Listener, serving: ServingCertificate, namespace: str, name: str, metrics: WebhookMetrics
     ) -> None:
         self._listener, self._serving, self._metrics = listener, serving, metrics
         self._namespace, self._name = namespace, name

@@ -9,9 +9,9 @@ from manager.metrics import ManagerMetrics
 from manager.settings import Settings
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
-from manager.webhook.rotator import CertificateKeeper
+from manager.webhook.rotator import CertRotator
 from manager.webhook.server import WebhookServer
-from manager.webhook.serving_certificate import Serving
+from manager.webhook.serving_certificate import ServingCertificate
 
 
 class Webhook:
@@ -29,7 +29,7 @@ class Webhook:
         self._settings = settings
         self._metrics = metrics.of(WebhookMetrics)
         self._listener = Listener(settings.webhook.listen)
-        self._serving = Serving()
+        self._serving = ServingCertificate()
         self.server = WebhookServer(
             self._listener, self._serving, settings.namespace, settings.config_name, self._metrics
         )
@@ -47,7 +47,7 @@ class Webhook:
         """
         own = self._settings
         names = served_names(own.webhook.service_name, own.namespace, self._listener.host)
-        keeper = CertificateKeeper(api, own, names, self._serving, self._metrics, leads, wall)
+        keeper = CertRotator(api, own, names, self._serving, self._metrics, leads, wall)
         return keeper.run()
 
     def close(self) -> None:

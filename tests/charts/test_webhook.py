@@ -114,7 +114,7 @@ def test_upgrade_keeps_trust(cluster: Cluster) -> None:
     parts = ("scheduler.enabled=false", "agent.nodeSelector.no=node", "priorityClasses.create=false")
     more = [flag for part in parts for flag in ("--set", part)]
     hook = ("validatingwebhookconfiguration", SETTINGS.configuration_name)
-    bundle = base64.b64encode(issue(("a.b.svc",), time.time()).authorities).decode()
+    bundle = base64.b64encode(issue(("a.b.svc",), time.time()).certificate).decode()
     patch = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]
 
     def trusted() -> str:

@@ -23,7 +23,7 @@ from manager.webhook.certificates import Pair, issue
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
 from manager.webhook.server import WebhookServer
-from manager.webhook.serving_certificate import Serving
+from manager.webhook.serving_certificate import ServingCertificate
 
 Json = dict[str, Any]
 NAMESPACE = "headroom-system"
@@ -115,7 +115,7 @@ class Served:
     def __init__(self, pair: Pair) -> None:
         self.metrics = ManagerMetrics()
         self.listener = Listener("127.0.0.1:0")
-        self.serving = Serving()
+        self.serving = ServingCertificate()
         self.pair = pair
         metrics = self.metrics.of(WebhookMetrics)
         self.server = WebhookServer(self.listener, self.serving, NAMESPACE, NAME, metrics)
@@ -126,8 +126,8 @@ class Served:
         return self.metrics.registry.get_sample_value(name, {"result": result}) or 0.0
 
     def trust(self) -> ssl.SSLContext:
-        """What an API server trusts: our authorities and no other."""
-        return ssl.create_default_context(cadata=self.pair.authorities.decode())
+        """What an API server trusts: our certificate and no other."""
+        return ssl.create_default_context(cadata=self.pair.certificate.decode())
 
     async def post(self, body: Any, path: str = "/configmaps") -> tuple[int, Any]:  # noqa: ANN401 - JSON, or bytes
         """Ask on a new connection; status, and the JSON or text of the answer."""

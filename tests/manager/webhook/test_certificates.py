@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,12 +15,8 @@ from manager.webhook.certificates import (
     RENEW_BEFORE_SECONDS,
     Pair,
     UnusableError,
-    bundle,
     due,
-    facts,
     issue,
-    narrowed,
-    own_authority,
     read,
 )
 from manager.webhook.service import served_names
@@ -45,26 +40,19 @@ def encrypted(key: bytes) -> bytes:
 
 
 def test_made_can_be_read() -> None:
-    """For the names asked for, for 90 days, signed by the one authority beside it; valid for a clock a year behind."""
+    """For the names asked for, for 90 days; valid for a clock a year behind."""
     assert read(PAIR.data) == PAIR
-    found = facts(PAIR)
-    assert (found.names, found.ends, found.issued) == (frozenset(NAMES), NOW + LIFETIME_SECONDS, NOW)
-    assert (found.authorities, found.signed, own_authority(PAIR)) == (1, True, PAIR.authorities)
-    assert found.starts < NOW - 365 * DAY
+    assert (PAIR.names, PAIR.ends) == (frozenset(NAMES), NOW + LIFETIME_SECONDS)
+    assert PAIR.starts < NOW - 365 * DAY
 
 
-def test_authority_is_for_one() -> None:
-    """The authority may sign no further authority, its key is nowhere, and the leaf may only serve."""
-    (authority,) = x509.load_pem_x509_certificates(PAIR.authorities)
-    assert authority.extensions.get_extension_for_class(x509.BasicConstraints).value.path_length == 0
-    assert PAIR.key.count(b"PRIVATE KEY") == 2  # one key: the line above it and the line below
-    key = serialization.load_pem_private_key(PAIR.key, None)
-    assert isinstance(key, ec.EllipticCurvePrivateKey)
-    assert key.public_key() != authority.public_key()
-    (leaf,) = x509.load_pem_x509_certificates(PAIR.certificate)
-    usage = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+def test_may_only_serve() -> None:
+    """It signs itself, and nothing that it signs is trusted."""
+    (certificate,) = x509.load_pem_x509_certificates(PAIR.certificate)
+    certificate.verify_directly_issued_by(certificate)
+    usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert [each.dotted_string for each in usage] == ["1.3.6.1.5.5.7.3.1"]
-    assert not leaf.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
 
 
 @pytest.mark.parametrize(
@@ -82,17 +70,15 @@ def test_authority_is_for_one() -> None:
 def test_names_of_the_service(host: str, more: tuple[str, ...], namespace: str) -> None:
     names = served_names("hook", namespace, host)
     assert names == (f"hook.{namespace}.svc", f"hook.{namespace}.svc.cluster.local", *more)
-    assert facts(issue(names, NOW)).names == set(names)
+    assert issue(names, NOW).names == set(names)
 
 
-def test_old_authorities_stay() -> None:
-    """Those trusted so far stay beside the new one, each once, without expired ones; four at most, newest first."""
-    old, dead = issue(NAMES, NOW - 10 * DAY), issue(NAMES, NOW - 100 * DAY)
-    pair = issue(NAMES, NOW, bundle([old.authorities, dead.authorities, b"garbage", old.authorities], NOW))
-    assert pair.authorities == own_authority(pair) + old.authorities
-    assert facts(pair).authorities == 2
-    made = [issue(NAMES, NOW).authorities for _ in range(6)]
-    assert bundle(made, NOW) == b"".join(made[:4])
+def test_others_stay_trusted() -> None:
+    """What was trusted stays so beside a new one, each once, without expired ones; four at most, the newest first."""
+    old, dead = issue(NAMES, NOW - 10 * DAY).certificate, issue(NAMES, NOW - 100 * DAY).certificate
+    assert PAIR.trust([old + dead, b"garbage", old, PAIR.certificate], NOW) == PAIR.certificate + old
+    others = [issue(NAMES, NOW).certificate for _ in range(6)]
+    assert PAIR.trust(others, NOW) == b"".join([PAIR.certificate, *others[:3]])
 
 
 @pytest.mark.parametrize(
@@ -105,7 +91,6 @@ def test_old_authorities_stay() -> None:
         (lambda pair: {**pair.data, "tls.crt": encoded(b"hello")}, "tls.crt is not a certificate in PEM form"),
         (lambda pair: {**pair.data, "tls.key": encoded(b"hello")}, "tls.key is not a private key in PEM form"),
         (lambda pair: {**pair.data, "tls.key": encoded(encrypted(pair.key))}, "tls.key is encrypted"),
-        (lambda pair: {**pair.data, "ca.crt": encoded(b"hello")}, "ca.crt is not a certificate in PEM form"),
         (lambda pair: {**pair.data, "tls.crt": encoded(b"x" * 300_000)}, "more than 262144"),
         (lambda pair: {**pair.data, "tls.key": issue(NAMES, NOW).data["tls.key"]}, "tls.key is not the key of tls.crt"),
     ],
@@ -116,17 +101,11 @@ def test_unusable_is_named(data: Callable[[Pair], dict[str, str] | None], compla
         read(data(PAIR))
 
 
-def test_authority_may_be_absent() -> None:
-    """A Secret of cert-manager without ca.crt can be served: its authority is a public one."""
-    found = read({name: value for name, value in PAIR.data.items() if name != "ca.crt"})
-    assert (found.certificate, found.authorities, facts(found).signed) == (PAIR.certificate, b"", False)
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning")  # the library warns of serial numbers that are not positive
 @given(st.data())
 def test_damage_never_surprises(data: st.DataObject) -> None:
     """Whatever damage a Secret takes, reading it gives a pair that can be looked into, or one line."""
-    part = data.draw(st.sampled_from(["ca.crt", "tls.crt", "tls.key"]))
+    part = data.draw(st.sampled_from(["tls.crt", "tls.key"]))
     first, *inside, last = base64.b64decode(PAIR.data[part]).splitlines()
     body = bytearray(base64.b64decode(b"".join(inside)))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -137,14 +116,8 @@ def test_damage_never_surprises(data: st.DataObject) -> None:
     except UnusableError as error:
         assert "\n" not in str(error)  # noqa: PT017 - either outcome is right
         return
-    facts(pair)
-    own_authority(pair)
-    bundle([pair.authorities], NOW)
-
-
-def trusting(authorities: bytes) -> Pair:
-    """A certificate beside other authorities."""
-    return Pair(authorities, PAIR.certificate, PAIR.key)
+    due(pair, NAMES, NOW)
+    PAIR.trust([pair.trust([], NOW)], NOW)
 
 
 @pytest.mark.parametrize(
@@ -153,8 +126,6 @@ def trusting(authorities: bytes) -> Pair:
         (PAIR, LIFETIME_SECONDS - RENEW_BEFORE_SECONDS, ""),
         (PAIR, LIFETIME_SECONDS - RENEW_BEFORE_SECONDS + 1, "it ends in 30 days"),
         (PAIR, 91 * DAY, "it has expired"),
-        (trusting(issue(NAMES, NOW).authorities), 0, "no authority beside it"),
-        (trusting(b""), 0, "no authority beside it"),
         (issue(NAMES[:1], NOW), 0, "it is not for 127.0.0.1"),  # the address to listen on is another one
         (issue((*NAMES, "more.example"), NOW), 20 * DAY, ""),  # what cert-manager left behind serves until it is due
         (PAIR, -400 * DAY, "it was made for 490 days by a clock that ran ahead"),
@@ -175,8 +146,7 @@ def test_no_clock_makes_a_loop(error_days: int) -> None:
 
 
 def test_overlap_ends() -> None:
-    """The old authority is trusted for an hour beside the new one, then the new one alone."""
-    pair = issue(NAMES, NOW, issue(NAMES, NOW - 70 * DAY).authorities)
-    narrow = Pair(own_authority(pair), pair.certificate, pair.key)
-    assert [narrowed(pair, NOW + OVERLAP_SECONDS + more) for more in (0, 1)] == [pair, narrow]
-    assert narrowed(narrow, NOW + OVERLAP_SECONDS + 1) == narrow
+    """An old certificate is trusted for an hour beside the new one, then the new one alone."""
+    old = issue(NAMES, NOW - 70 * DAY).certificate
+    found = [PAIR.trust([PAIR.certificate + old], NOW + OVERLAP_SECONDS + more) for more in (0, 1)]
+    assert found == [PAIR.certificate + old, PAIR.certificate]

@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from manager.settings import WebhookSettings
-from manager.webhook.certificates import facts, issue, read
+from manager.webhook.certificates import LIFETIME_SECONDS, issue, read
 from manager.webhook.service import served_names
 from tests.manager.stage import CONFIG_MAP, ROOT, Manager, Stage, prepared
 from tests.support.waiting import eventually
@@ -213,7 +213,7 @@ def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
     due = issue(names, time.time() - 70 * DAY)
     metadata = {"name": SETTINGS.secret_name, "namespace": NAMESPACE}
     guarded.stage.cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": due.data})
-    bundle = {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": due.data["ca.crt"]}
+    bundle = {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": due.data["tls.crt"]}
     guarded.stage.cluster.kubectl(
         "patch",
         "validatingwebhookconfiguration",
@@ -248,8 +248,8 @@ def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
         editing.join(timeout=120)
     assert passed == []
     stored = guarded.api.get(SECRET)
-    assert facts(read(stored["data"])).issued > time.time() - DAY
-    assert due.authorities in guarded.trusted()  # for an hour, whoever may still serve what it signed
+    assert read(stored["data"]).ends > time.time() + LIFETIME_SECONDS - DAY
+    assert due.certificate in guarded.trusted()  # for an hour, whoever may still serve what it signed
     assert stored["metadata"]["ownerReferences"][0]["kind"] == "ValidatingWebhookConfiguration"
 
 

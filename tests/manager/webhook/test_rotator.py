@@ -11,10 +11,10 @@ from headroom.kube import ApiError, ApiUnavailable
 from headroom.kube.api import APPLY, JSON_PATCH
 from manager.metrics import ManagerMetrics
 from manager.settings import Settings, WebhookSettings
-from manager.webhook.certificates import Pair, UnusableError, facts, issue, own_authority, read
+from manager.webhook.certificates import LIFETIME_SECONDS, Pair, UnusableError, issue, read
 from manager.webhook.metrics import WebhookMetrics
-from manager.webhook.rotator import CertificateKeeper
-from manager.webhook.serving_certificate import Serving
+from manager.webhook.rotator import CertRotator
+from manager.webhook.serving_certificate import ServingCertificate
 from tests.support.api import FakeApi
 
 NOW = 1_800_000_000.0
@@ -67,31 +67,30 @@ class World:
             metadata = {"name": "headroom-colocation-config", "uid": "hook"}
             self.api.put(HOOK, {"metadata": metadata, "webhooks": [{"name": "w", "clientConfig": client}]})
 
-    def replica(self, *, leads: bool = True, certificates: str = "self") -> tuple[CertificateKeeper, Serving]:
+    def replica(self, *, leads: bool = True, certificates: str = "self") -> tuple[CertRotator, ServingCertificate]:
         """One replica."""
-        serving, metrics = Serving(), self.metrics.of(WebhookMetrics)
+        serving, metrics = ServingCertificate(), self.metrics.of(WebhookMetrics)
 
         async def sleep(seconds: float) -> None:
             self.slept.append((seconds, self.trusted(), self.api.objects.get(SECRET)))
 
         settings, api = Settings(webhook=WebhookSettings(certificates=certificates)), cast("Any", self.api)
-        keeper = CertificateKeeper(
+        keeper = CertRotator(
             api, settings, NAMES, serving, metrics, leads=lambda: leads, wall=lambda: self.now, sleep=sleep
         )
         return keeper, serving
 
-    def store(self, age_days: float, authorities: bytes = b"") -> Pair:
-        """A pair of this age is in the Secret, and trusted."""
+    def store(self, age_days: float, others: bytes = b"") -> Pair:
+        """A pair of this age is in the Secret, and trusted beside others."""
         pair = issue(NAMES, NOW - age_days * DAY)
-        pair = Pair(pair.authorities + authorities, pair.certificate, pair.key)
         self.api.put(SECRET, {"metadata": {"name": "headroom-manager-webhook-tls"}, "data": pair.data})
-        self.trust(pair.authorities)
+        self.trust(pair.certificate + others)
         return pair
 
-    def trust(self, authorities: bytes) -> None:
-        """Let the API servers trust authorities."""
+    def trust(self, certificates: bytes) -> None:
+        """Let the API servers trust certificates."""
         client = self.api.objects[HOOK]["webhooks"][0]["clientConfig"]
-        client["caBundle"] = base64.b64encode(authorities).decode()
+        client["caBundle"] = base64.b64encode(certificates).decode()
 
     def stored(self) -> Pair:
         """What the Secret holds."""
@@ -114,7 +113,7 @@ async def test_first_certificate() -> None:
     assert not following.ready.is_set()
     await leader.step()
     assert leading.pair == world.stored()
-    assert world.trusted() == world.stored().authorities
+    assert world.trusted() == world.stored().certificate
     body = world.api.objects[SECRET]
     assert (body["type"], body["metadata"]["ownerReferences"][0]["uid"]) == ("kubernetes.io/tls", "hook")
     await other.step()
@@ -145,23 +144,21 @@ async def test_rotation_never_breaks_trust() -> None:
     await leader.step()
     ((seconds, trusted, secret),) = world.slept
     assert seconds == WebhookSettings().settle_seconds
-    assert old.authorities in trusted
     assert secret is not None  # trust is widened before the Secret changes
     assert secret["data"] == old.data
     new = world.stored()
-    assert trusted.startswith(own_authority(new))
     assert (leading.pair, following.pair) == (new, old)
-    assert world.trusted() == new.authorities == trusted
+    assert world.trusted() == new.certificate + old.certificate == trusted
     await other.step()
     assert following.pair == new
     world.now += 3000
     await leader.step()
-    assert old.authorities in world.trusted()
+    assert world.trusted() == new.certificate + old.certificate
     world.now += 1000  # an hour is over
     await leader.step()
     await leader.step()
-    assert world.trusted() == world.stored().authorities == own_authority(new)
-    assert world.stored().certificate == new.certificate
+    assert world.trusted() == new.certificate
+    assert world.stored() == new
     assert len(world.slept) == 1
 
 
@@ -178,8 +175,7 @@ async def test_deleted_secret_keeps_old_trust(*, restarted: bool) -> None:
     assert leading.pair == world.stored() != old
     ((_, trusted, secret),) = world.slept
     assert secret is None
-    assert trusted == world.stored().authorities == world.trusted()
-    assert old.authorities in trusted
+    assert trusted == world.trusted() == world.stored().certificate + old.certificate
 
 
 @pytest.mark.parametrize("data", [{}, {"tls.crt": "eA==", "tls.key": "eA=="}, {"tls.crt": "%"}, None])
@@ -197,7 +193,7 @@ async def test_garbage_is_replaced(data: Json | None) -> None:
     await other.step()
     assert following.pair == world.stored() != old
     assert world.api.objects[SECRET]["type"] == "Opaque"  # a type cannot be changed
-    assert old.authorities in world.trusted()
+    assert old.certificate in world.trusted()
 
 
 async def test_without_configuration() -> None:
@@ -209,7 +205,7 @@ async def test_without_configuration() -> None:
     world.api.put(HOOK, {"metadata": {"uid": "h"}, "webhooks": [{"name": "a", "clientConfig": {}}]})
     await leader.step()
     assert leading.pair == world.stored()
-    assert world.trusted() == world.stored().authorities
+    assert world.trusted() == world.stored().certificate
 
 
 @pytest.mark.parametrize("due", ["gone", "old", "narrow", ""])
@@ -217,7 +213,7 @@ async def test_uninstalled_while_running(due: str, caplog: pytest.LogCaptureFixt
     """Whatever is due when the configuration goes first: nothing is written that would outlive the webhook."""
     caplog.set_level(logging.INFO)
     world = World()
-    world.store(70 if due == "old" else 1, issue(NAMES, NOW - DAY).authorities if due == "narrow" else b"")
+    world.store(70 if due == "old" else 1, issue(NAMES, NOW - DAY).certificate if due == "narrow" else b"")
     leader, leading = world.replica()
     if due == "gone":
         await leader.step()
@@ -233,12 +229,12 @@ async def test_uninstalled_while_running(due: str, caplog: pytest.LogCaptureFixt
 async def test_trust_is_put_right() -> None:
     """A bundle that was emptied or replaced is put right; one that cert-manager injects is left to it."""
     world = World()
-    pair = world.store(0)
+    pair = world.store(1)
     leader, _ = world.replica()
-    for wrong in (b"", issue(NAMES, NOW).authorities):
+    for wrong in (b"", issue(NAMES, NOW).certificate):
         world.trust(wrong)
         await leader.step()
-        assert world.trusted() == pair.authorities
+        assert world.trusted() == pair.certificate
     world.api.objects[HOOK]["metadata"]["annotations"] = {"cert-manager.io/inject-ca-from": "ns/name"}
     world.trust(b"")
     await leader.step()
@@ -253,8 +249,8 @@ async def test_garbage_bundle_is_survived(garbage: object) -> None:
     world.api.objects[HOOK]["webhooks"][0]["clientConfig"]["caBundle"] = garbage
     leader, _ = world.replica()
     await leader.step()
-    assert facts(world.stored()).issued == NOW
-    assert world.trusted() == world.stored().authorities
+    assert world.stored().ends == NOW + LIFETIME_SECONDS
+    assert world.trusted() == world.stored().certificate
 
 
 async def test_cert_manager_is_only_read(caplog: pytest.LogCaptureFixture) -> None:
@@ -284,8 +280,8 @@ async def test_lost_leadership_writes_no_secret() -> None:
     assert world.stored() == old
     successor, _ = world.replica()
     await successor.step()
-    assert facts(world.stored()).issued == NOW
-    assert old.authorities in world.trusted()
+    assert world.stored().ends == NOW + LIFETIME_SECONDS
+    assert old.certificate in world.trusted()
 
 
 async def test_another_write_wins() -> None:
@@ -303,7 +299,7 @@ async def test_another_write_wins() -> None:
     better = world.stored()
     await leader.step()
     assert leading.pair == world.stored() == better
-    assert world.trusted() == better.authorities
+    assert world.trusted() == better.certificate
 
 
 class _EnoughError(Exception):

@@ -124,7 +124,7 @@ async def test_strangers_are_survived() -> None:
     """Connections that speak no TLS, break off, or say nothing do not keep others from being answered."""
     async with serving() as served, connected(served, 2, tls=False) as plain, connected(served) as shaken:
         plain[0][1].write(b"GET / HTTP/1.0\r\n\r\n")
-        untrusting = ssl.create_default_context(cadata=made().authorities.decode())
+        untrusting = ssl.create_default_context(cadata=made().certificate.decode())
         with pytest.raises(ssl.SSLCertVerificationError):
             await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=untrusting)
         shaken[0][1].write(b"\x00\x01garbage\r\n\r\n")
@@ -186,7 +186,7 @@ async def test_certificate_changes_under_way() -> None:
         writer.write(sent[:100])
         served.pair = made()
         assert [served.serving.load(served.pair) for _ in range(2)] == [True, False]
-        assert (await served.ask(review("{")))["allowed"] is False  # trusts the new authority alone
+        assert (await served.ask(review("{")))["allowed"] is False  # trusts the new certificate alone
         with pytest.raises(ssl.SSLCertVerificationError):
             await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=old)
         writer.write(sent[100:])

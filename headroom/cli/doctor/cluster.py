@@ -1,145 +1,169 @@
-"""The cluster as the checks see it: each kind is read once, and what may not be read says so."""
+"""The cluster as the checks see it: objects are read before a check runs, and what may not be read says so."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from crds.names import LAST_GOOD_NAME
 from headroom import kube
-from headroom.cli.doctor.rights import Right
+from headroom.cli import manager_state
+from headroom.cli.doctor.node_metric import NodeMetricSummary
+from headroom.cli.doctor.objects import MANAGER, SCHEDULER, Pod, name
+from headroom.cli.doctor.permissions import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODE_METRICS, PODS, Permission
 
 Json = Mapping[str, Any]
 
 _FORBIDDEN: Final = 403
-_AT_ONCE: Final = 10
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1"
+_NOT_FOUND: Final = 404
+_CONCURRENT_REVIEWS: Final = 10
+_PARSE: Final = {PODS: Pod.of, NODE_METRICS: NodeMetricSummary.of}
 
 
-class NotAllowed(Exception):  # noqa: N818 - it is an answer
-    """This login may not read that.
-
-    Attributes:
-        right: what it lacks.
-    """
-
-    def __init__(self, right: Right) -> None:
-        super().__init__(str(right))
-        self.right = right
+class Forbidden(Exception):  # noqa: N818 - it is an answer
+    """This login lacks a permission, the first argument."""
 
 
-class NotDefined(Exception):  # noqa: N818 - it is an answer
-    """The cluster does not know the kind.
-
-    Attributes:
-        right: what was asked for.
-    """
-
-    def __init__(self, right: Right) -> None:
-        super().__init__(str(right))
-        self.right = right
+class UnknownKind(Exception):  # noqa: N818 - it is an answer
+    """The cluster does not define the kind of a permission, the first argument."""
 
 
-class Site:
-    """A cluster, and the namespace of Headroom in it.
+class Cluster:
+    """What was read of a cluster, and the namespace of Headroom in it.
 
     Args:
         api: the session.
         namespace: Headroom's.
-        config_name: name of the colocation ConfigMap.
+        config_name: name of the colocation ConfigMap where the manager names none.
         now: the API server's clock. [unix s]
+        preflight: whether the checks are those before an install.
     """
 
-    def __init__(self, api: kube.ApiServer, namespace: str, config_name: str, now: Callable[[], float]) -> None:
+    def __init__(
+        self, api: kube.ApiServer, namespace: str, config_name: str, now: Callable[[], float], *, preflight: bool
+    ) -> None:
         self.api = api
         self.namespace = namespace
-        self.config_name = config_name
         self.now = now
-        self._lists: dict[tuple[Right, Any], Any] = {}
-        self._objects: dict[tuple[Right, str], Json | None] = {}
+        self.preflight = preflight
+        self._given_config_name = config_name
+        self._answers: dict[tuple[Permission | None, str], Any] = {}
 
-    async def version(self) -> Json:
-        """What the API server says of itself; every login may ask."""
-        return await self.api.get("/version")
+    async def read(self, permissions: Iterable[Permission]) -> None:
+        """Read the API server's version and all objects of some permissions, each once.
 
-    async def every(self, right: Right, keep: Callable[[dict[str, Any]], Any] | None = None) -> Sequence[Any]:
-        """All objects of a kind, or what is kept of each; read once.
+        A refusal is raised when a check asks for the object; only an API server that is gone raises here.
+        """
+        await self._keep((None, ""), "/version")
+        for each in permissions:
+            if each.verb == "list":
+                await self._keep((each, ""), each.path(self.namespace))
+            elif each.verb == "get":
+                for called in self._names(each):
+                    await self._keep((each, called), f"{each.path(self.namespace)}/{called}")
+
+    def _names(self, permission: Permission) -> Sequence[str]:
+        if permission == NAMESPACES:
+            return [self.namespace]
+        if permission != CONFIG_MAPS:
+            return permission.names
+        deployments = self._answers.get((DEPLOYMENTS, ""))
+        own = [self.config_name] if isinstance(deployments, list) else []
+        return [*own, LAST_GOOD_NAME, SCHEDULER]
+
+    async def _keep(self, key: tuple[Permission | None, str], path: str) -> None:
+        if key in self._answers:
+            return
+        permission, called = key
+        try:
+            if permission is None or called:
+                self._answers[key] = await self.api.get(path)
+            else:
+                self._answers[key], _ = await self.api.list(path, keep=_PARSE.get(permission))
+        except kube.ApiUnavailable as failure:
+            if failure.status is None:
+                raise
+            self._answers[key] = failure
+        except kube.ApiError as failure:
+            self._answers[key] = failure
+
+    def _answer(self, key: tuple[Permission | None, str]) -> Any:  # noqa: ANN401 - what the key stands for
+        answer = self._answers[key]
+        if isinstance(answer, kube.ApiError) and answer.status == _FORBIDDEN:
+            raise Forbidden(key[0]) from answer
+        if isinstance(answer, kube.ApiError) and answer.status == _NOT_FOUND:
+            if not key[1]:
+                raise UnknownKind(key[0]) from answer
+            return None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    @property
+    def version(self) -> str:
+        """The API server's, such as "v1.33.5-gke.1"; every login may read it."""
+        return str(self._answer((None, "")).get("gitVersion", ""))
+
+    def list(self, permission: Permission) -> Sequence[Any]:
+        """All objects of a kind; of Pods and NodeMetrics what is kept of each.
 
         Raises:
-            NotAllowed: this login may not.
-            NotDefined: there is no such kind.
+            Forbidden: this login may not.
+            UnknownKind: there is no such kind.
         """
-        key = (right, keep)
-        if key not in self._lists:
-            try:
-                self._lists[key], _ = await self.api.list(right.path(self.namespace), keep=keep)
-            except kube.ApiError as error:
-                if error.status == _FORBIDDEN:
-                    raise NotAllowed(right) from error
-                if error.not_found:
-                    raise NotDefined(right) from error
-                raise
-        found: Sequence[Any] = self._lists[key]
+        found: Sequence[Any] = self._answer((permission, ""))
         return found
 
-    async def ours(self, right: Right) -> list[Json]:
-        """The objects of a kind that are in Headroom's namespace; raises as `every` does."""
-        return [each for each in await self.every(right) if each["metadata"].get("namespace") == self.namespace]
-
-    async def one(self, right: Right, name: str) -> Json | None:
-        """One object, None where there is none; read once.
+    def get(self, permission: Permission, called: str) -> Json | None:
+        """One object, None where there is none.
 
         Raises:
-            NotAllowed: this login may not.
+            Forbidden: this login may not.
         """
-        if right.names and name not in right.names:
-            raise ValueError(f"{name} is not among the names of the right to {right}")
-        key = (right, name)
-        if key not in self._objects:
-            try:
-                self._objects[key] = await self.api.get(f"{right.path(self.namespace)}/{name}")
-            except kube.ApiError as error:
-                if error.status == _FORBIDDEN:
-                    raise NotAllowed(right) from error
-                if not error.not_found:
-                    raise
-                self._objects[key] = None
-        return self._objects[key]
+        found: Json | None = self._answer((permission, called))
+        return found
+
+    def workload(self, permission: Permission, component: str) -> Json | None:
+        """The Deployment or DaemonSet of a component in Headroom's namespace; raises as `list` does."""
+        return next((each for each in self.list(permission) if self._is(each, component)), None)
+
+    def _is(self, obj: Json, called: str) -> bool:
+        return name(obj) == called and obj["metadata"].get("namespace") == self.namespace
+
+    def pods(self, component: str) -> Sequence[Pod]:
+        """The pods of a component that are not ending; raises as `list` does."""
+        return [each for each in self.list(PODS) if each.component == component and not each.ending]
+
+    @property
+    def config_name(self) -> str:
+        """Name of the colocation ConfigMap: the one that the manager reads, else the one that was given."""
+        return manager_state.flag(self.workload(DEPLOYMENTS, MANAGER), "--config-name") or self._given_config_name
 
     async def i_may(self, requests: Sequence[Json]) -> Sequence[bool]:
-        """Whether this login may do each of that; every login may ask.
+        """Whether this login may do each of that (`resourceAttributes`); every login may ask."""
+        return await self._reviewed("SelfSubjectAccessReview", [{"resourceAttributes": each} for each in requests])
 
-        Args:
-            requests: `resourceAttributes` of a SelfSubjectAccessReview.
-        """
-        return await self._reviewed("selfsubjectaccessreviews", [{"resourceAttributes": each} for each in requests])
-
-    async def may(self, right: Right, user: str, groups: Sequence[str], requests: Sequence[Json]) -> Sequence[bool]:
-        """Whether a user may do each of that.
-
-        Args:
-            right: the right to ask, for the message.
-            user: the user's name.
-            groups: the user's groups.
-            requests: `resourceAttributes` of a SubjectAccessReview.
+    async def may(self, permission: Permission, user: Json, requests: Sequence[Json]) -> Sequence[bool]:
+        """Whether a user, {"user": …, "groups": …}, may do each of that (`resourceAttributes`).
 
         Raises:
-            NotAllowed: this login may not ask.
+            Forbidden: this login lacks the permission to ask.
         """
-        specs = [{"user": user, "groups": list(groups), "resourceAttributes": each} for each in requests]
         try:
-            return await self._reviewed(right.resource, specs)
+            return await self._reviewed(
+                "SubjectAccessReview", [{**user, "resourceAttributes": each} for each in requests]
+            )
         except kube.ApiError as error:
             if error.status == _FORBIDDEN:
-                raise NotAllowed(right) from error
+                raise Forbidden(permission) from error
             raise
 
-    async def _reviewed(self, resource: str, specs: Sequence[Json]) -> Sequence[bool]:
-        kind = {"selfsubjectaccessreviews": "SelfSubjectAccessReview"}.get(resource, "SubjectAccessReview")
-        slots = asyncio.Semaphore(_AT_ONCE)
+    async def _reviewed(self, kind: str, specs: Sequence[Json]) -> Sequence[bool]:
+        slots = asyncio.Semaphore(_CONCURRENT_REVIEWS)
 
-        async def ask(spec: Json) -> bool:
+        async def review(spec: Json) -> bool:
             body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
             async with slots:
-                answer = await self.api.create(f"{_REVIEWS}/{resource}", body)
+                answer = await self.api.create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", body)
             return bool((answer.get("status") or {}).get("allowed"))
 
-        return await asyncio.gather(*(ask(spec) for spec in specs))
+        return await asyncio.gather(*(review(spec) for spec in specs))

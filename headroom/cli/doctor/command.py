@@ -1,20 +1,31 @@
-"""`kubectl headroom doctor`: runs the checks one after another, and says what each found."""
+"""`kubectl headroom doctor`: runs the checks one after another, and prints what each found."""
 
 import time
-from collections.abc import AsyncIterator
-from typing import Final
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from headroom import kube
-from headroom.cli.doctor import text
-from headroom.cli.doctor.cluster import NotAllowed, NotDefined, Site
+from headroom.cli import output as forms
+from headroom.cli import table
+from headroom.cli.doctor.cluster import Cluster, Forbidden, UnknownKind
 from headroom.cli.doctor.finding import Finding, Severity, error, info
-from headroom.cli.doctor.installed import nowhere
-from headroom.cli.doctor.registry import CHECKS, PREFLIGHT, Check, load
+from headroom.cli.doctor.installation import not_installed
+from headroom.cli.doctor.permissions import NAMESPACES
+from headroom.cli.doctor.registry import CHECKS, WORKLOADS, Check, Stage
 from headroom.cli.errors import FAILED
+from headroom.cli.table import Cell, Column, Row
 
-Told = tuple[str, Finding]  # name of the check, and what it says
+Result = tuple[str, Finding]  # name of the check, and what it found
 
-_RIGHTS_PAGE: Final = "kubectl.md#doctor"
+_COLUMNS: Final = (Column("SEVERITY"), Column("CHECK"), Column("FINDING"))
+_STYLES: Final = {
+    Severity.OK: "green",
+    Severity.INFO: "cyan",
+    Severity.WARNING: "yellow",
+    Severity.ERROR: "bold red",
+}
 
 
 async def run(api: kube.ApiServer, *, namespace: str, config_name: str, preflight: bool, output: str) -> int:
@@ -24,47 +35,101 @@ async def run(api: kube.ApiServer, *, namespace: str, config_name: str, prefligh
         api: the cluster.
         namespace: Headroom's.
         config_name: name of the colocation ConfigMap.
-        preflight: look at what an install needs, before there is anything.
-        output: "table", "wide", "json" or "yaml".
+        preflight: check what an install needs, before there is anything.
+        output: one of `headroom.cli.output.FORMATS`; wide adds the pages that say more.
 
     Returns:
         The exit code: 1 with errors, 0 with warnings or less.
     """
-    site = Site(api, namespace, config_name, lambda: time.time() - api.ahead_seconds)
-    told = [each async for each in examine(site, preflight=preflight)]
-    text.show(told, output, preflight=preflight)
-    return FAILED if any(found.severity is Severity.ERROR for _, found in told) else 0
+    cluster = Cluster(api, namespace, config_name, lambda: time.time() - api.ahead_seconds, preflight=preflight)
+    results = [each async for each in examine(cluster)]
+    if forms.is_for_people(output):
+        table.write(_COLUMNS, [row for each in results for row in _rows(*each, wide=output == forms.WIDE)])
+        forms.line(verdict(results))
+    else:
+        forms.show(as_json(results, preflight=preflight), output)
+    return FAILED if any(found.severity is Severity.ERROR for _, found in results) else 0
 
 
-async def examine(site: Site, *, preflight: bool) -> AsyncIterator[Told]:
-    """What all checks find, in their order; one thing alone where nothing of ours is there.
+async def examine(cluster: Cluster) -> AsyncIterator[Result]:
+    """What all checks find, in their order; one thing alone where nothing of ours is there."""
+    if not cluster.preflight:
+        await cluster.read([NAMESPACES, *WORKLOADS])
+        if (nothing := not_installed(cluster)) is not None:
+            yield "install", nothing
+            return
+    for check in CHECKS:
+        if (Stage.PREFLIGHT if cluster.preflight else Stage.INSTALLED) in check.stage:
+            await cluster.read(check.reads)
+            async for found in _guarded(check, cluster):
+                has_docs = found.docs is None and found.severity in {Severity.WARNING, Severity.ERROR}
+                yield check.name, replace(found, docs=check.docs if has_docs else found.docs or "")
 
-    Args:
-        site: the cluster.
-        preflight: those before an install.
-    """
-    if not preflight and (nothing := await nowhere(site)) is not None:
-        yield "install", nothing
-        return
-    for name, where in (PREFLIGHT if preflight else CHECKS).items():
-        async for found in _guarded(load(where), site):
-            yield name, found
 
-
-async def _guarded(check: Check, site: Site) -> AsyncIterator[Finding]:
+async def _guarded(check: Check, cluster: Cluster) -> AsyncIterator[Finding]:
     """What one check finds; what it may not read, and an API server that fails at it, is a finding, too."""
     try:
-        async for found in check(site):
-            yield found
-    except NotAllowed as refused:
-        right = refused.right
-        where = f" in namespace {site.namespace}" if right.namespaced else ""
-        message = f"Not looked at: this login lacks the right to {right}{where}."
+        findings = check.load()(cluster)
+        if isinstance(findings, Iterator):
+            for found in findings:
+                yield found
+        else:
+            async for found in findings:
+                yield found
+    except Forbidden as forbidden:
+        (permission,) = forbidden.args
+        where = f" in namespace {cluster.namespace}" if permission.namespaced else ""
+        message = f"Not looked at: this login lacks the right to {permission}{where}."
         fix = "ask for that right, or run this with another --context"
-        yield Finding(Severity.INFO, message, fix, _RIGHTS_PAGE, is_blind=True)
-    except NotDefined as unknown:
-        yield info(f"Not looked at: this cluster does not know {unknown.right.resource}.")
+        yield info(message, fix, docs="kubectl.md#doctor", is_unreadable=True)
+    except UnknownKind as unknown:
+        yield info(f"Not looked at: this cluster does not know {unknown.args[0].resource}.")
     except kube.ApiUnavailable as failure:
         if failure.status is None:
             raise
-        yield error(f"Not looked at: {failure}.", "kubectl get --raw /readyz?verbose")
+        yield error(f"Not looked at: {failure}.", "kubectl get --raw /readyz?verbose", docs="")
+
+
+def _rows(check: str, found: Finding, *, wide: bool) -> Iterator[Row]:
+    yield Cell(found.severity, _STYLES[found.severity]), Cell(check), Cell(found.message)
+    more = {"fix: ": found.fix}
+    if wide:
+        more |= {"docs: docs/": found.docs or "", "all: ": ", ".join(found.objects)}
+    for title, text in more.items():
+        if text:
+            yield Cell(""), Cell(""), Cell(f"  {title}{text}")
+
+
+def verdict(results: Sequence[Result]) -> str:
+    """The sum of the findings in one line."""
+    counts = Counter(found.severity for _, found in results)
+    worst = [
+        f"{counts[severity]} {severity}{'' if counts[severity] == 1 else 's'}"
+        for severity in (Severity.ERROR, Severity.WARNING)
+        if counts[severity]
+    ]
+    unreadable = sum(found.is_unreadable for _, found in results)
+    rest = f"; {unreadable} of {len(results)} findings say only that this login may not look" if unreadable else ""
+    return f"{' and '.join(worst) or 'No errors and no warnings'}{rest}."
+
+
+def as_json(results: Sequence[Result], *, preflight: bool) -> dict[str, Any]:
+    """The findings for programs."""
+    counts = Counter(found.severity for _, found in results)
+    return {
+        "kind": "Doctor",
+        "version": 1,
+        "preflight": preflight,
+        "summary": {str(severity): counts[severity] for severity in Severity},
+        "findings": [
+            {
+                "check": check,
+                "severity": str(found.severity),
+                "message": found.message,
+                "fix": found.fix,
+                "docs": found.docs or "",
+                "objects": list(found.objects),
+            }
+            for check, found in results
+        ],
+    }

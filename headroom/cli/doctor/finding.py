@@ -1,9 +1,10 @@
-"""What a check says: one sentence, how bad it is, and what mends it."""
+"""What a check reports: one sentence, how bad it is, and what corrects it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 _MOST_NAMES: Final = 5
 
@@ -12,60 +13,45 @@ class Severity(StrEnum):
     """How bad it is."""
 
     OK = "ok"  # all is well
-    INFO = "info"  # worth knowing, or could not be looked at
+    INFO = "info"  # worth knowing, or could not be read
     WARNING = "warning"  # something works less well than it could, or soon will
     ERROR = "error"  # something does not work
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a check has to say."""
+    """One result of a check."""
 
     severity: Severity  # how bad it is
     message: str  # what was found, in a sentence or two
-    fix: str = ""  # what mends it, one command where there is one; empty where nothing has to be done
-    docs: str = ""  # the page that says more, below docs/
-    objects: tuple[str, ...] = ()  # the names of all that it is about, where the message names only the first
-    is_blind: bool = False  # whether this says only that the check could not look
+    fix: str = ""  # what corrects it, one command where there is one; empty where nothing has to be done
+    objects: Sequence[str] = ()  # the names of all that it is about, where the message names only the first
+    docs: str | None = None  # the page below docs/ that says more; None: the check's, for warnings and errors
+    is_unreadable: bool = False  # whether this says only that the check lacks a permission
 
     def __post_init__(self) -> None:
-        """Fold the message into one line: what others said of it may have several."""
+        """Fold the message into one line: the text of a container or an API server may have several."""
         object.__setattr__(self, "message", " ".join(self.message.split()))
-
-    def as_json(self, check: str) -> dict[str, Any]:
-        """The finding for programs.
-
-        Args:
-            check: the check that says it.
-        """
-        return {
-            "check": check,
-            "severity": str(self.severity),
-            "message": self.message,
-            "fix": self.fix,
-            "docs": self.docs,
-            "objects": list(self.objects),
-        }
+        object.__setattr__(self, "objects", tuple(self.objects))
 
 
-def ok(message: str) -> Finding:
-    """All is well."""
-    return Finding(Severity.OK, message)
+ok = partial(Finding, Severity.OK)
+info = partial(Finding, Severity.INFO)
+warning = partial(Finding, Severity.WARNING)
+error = partial(Finding, Severity.ERROR)
 
 
-def info(message: str, fix: str = "", docs: str = "", objects: Sequence[str] = ()) -> Finding:
-    """Worth knowing."""
-    return Finding(Severity.INFO, message, fix, docs, tuple(objects))
+def about(
+    severity: Severity, names: Sequence[str], message: str, fix: str = "", docs: str | None = None, noun: str = "node"
+) -> Iterator[Finding]:
+    """One finding about several objects, none where there are none.
 
-
-def warning(message: str, fix: str, docs: str = "", objects: Sequence[str] = ()) -> Finding:
-    """Works less well than it could."""
-    return Finding(Severity.WARNING, message, fix, docs, tuple(objects))
-
-
-def error(message: str, fix: str, docs: str = "", objects: Sequence[str] = ()) -> Finding:
-    """Does not work."""
-    return Finding(Severity.ERROR, message, fix, docs, tuple(objects))
+    `{count}` and `{names}` in the message become "2 nodes" and "a, b"; `{first}` in the fix the first name. Neither may
+    hold text of others, which may have braces.
+    """
+    if names:
+        text = message.replace("{count}", count(len(names), noun)).replace("{names}", named(names))
+        yield Finding(severity, text, fix.replace("{first}", names[0]), names, docs)
 
 
 def named(names: Sequence[str]) -> str:
@@ -74,6 +60,6 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def count(number: int, what: str) -> str:
+def count(number: int, noun: str) -> str:
     """A number with its noun: "1 node", "2 nodes"."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,21 +1,19 @@
 """What the checks read out of objects: names, ages, replicas, and why a pod is not ready. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headroom.cluster.selector import matches
 from manager.mid.explanation.node_metric import age
 
 Json = Mapping[str, Any]
 
-PART: Final = "app.kubernetes.io/name"  # label of everything of ours: which part it belongs to
-VERSION: Final = "app.kubernetes.io/version"  # label of everything of ours: the version of the chart's services
+COMPONENT: Final = "app.kubernetes.io/name"  # label of everything of ours: which component it belongs to
 AGENT: Final = "headroom-agent"  # name of the agent's DaemonSet, its account and its label
-MANAGER: Final = "headroom-manager"  # the same of the manager
-SCHEDULER: Final = "headroom-scheduler"  # the same of the scheduler
+MANAGER: Final = "headroom-manager"  # the same of the manager's Deployment
+SCHEDULER: Final = "headroom-scheduler"  # the same of the scheduler's, and of the ConfigMap with its configurations
+COMPONENTS: Final = (AGENT, MANAGER, SCHEDULER)  # all components
 _YOUNG_SECONDS: Final = 60.0
-PARTS: Final = (AGENT, MANAGER, SCHEDULER)  # all parts
 
 
 def name(obj: Json) -> str:
@@ -29,7 +27,7 @@ def labels(obj: Json) -> Mapping[str, str]:
     return found
 
 
-def machine(node: Json) -> Mapping[str, str]:
+def node_info(node: Json) -> Mapping[str, str]:
     """What a Node says of its machine."""
     found: Mapping[str, str] = (node.get("status") or {}).get("nodeInfo") or {}
     return found
@@ -37,31 +35,19 @@ def machine(node: Json) -> Mapping[str, str]:
 
 def is_linux(node: Json) -> bool:
     """Whether the agent can run there."""
-    return (labels(node).get("kubernetes.io/os") or machine(node).get("operatingSystem") or "linux") == "linux"
+    return (labels(node).get("kubernetes.io/os") or node_info(node).get("operatingSystem") or "linux") == "linux"
 
 
-def replicas(workload: Json) -> tuple[int, int]:
-    """How many replicas of a Deployment are ready, and how many there should be; the API's own default is one."""
-    wanted = (workload.get("spec") or {}).get("replicas")
-    return int((workload.get("status") or {}).get("readyReplicas") or 0), 1 if wanted is None else int(wanted)
+def is_ready(node: Json) -> bool:
+    """Whether kubelet says that all is well with a Node."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
 
-def containers(workload: Json) -> Sequence[Json]:
-    """The containers of a workload's pods."""
-    template = (workload.get("spec") or {}).get("template") or {}
-    found: Sequence[Json] = (template.get("spec") or {}).get("containers") or ()
+def pod_template(workload: Json) -> Json:
+    """The pod template of a workload, empty where there is none."""
+    found: Json = (workload.get("spec") or {}).get("template") or {}
     return found
-
-
-def words(workload: Json) -> Iterator[str]:
-    """What the commands of a workload's pods say, word by word."""
-    for container in containers(workload):
-        yield from (str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ())))
-
-
-def selected(selector: Json | None, found: Mapping[str, str]) -> bool:
-    """Whether a label selector (`matchLabels` and `matchExpressions`) selects something with these labels."""
-    return not selector or matches(dict(selector), found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +55,28 @@ class ContainerState:
     """How a container is."""
 
     name: str  # its name
-    ready: bool  # whether it answers; of one that prepares a pod, whether it has done so
-    restarts: int  # how often it was started again
+    ready: bool  # whether it answers; of an init container, whether it has completed
+    restarts: int  # how often it was restarted
     why: str  # why it is not ready, in Kubernetes' words; empty when it is
+
+    @classmethod
+    def of(cls, status: Json, *, is_init: bool) -> "ContainerState":
+        """The state of an entry of `containerStatuses` or `initContainerStatuses`."""
+        state = status.get("state") or {}
+        ended, waiting = state.get("terminated"), state.get("waiting")
+        completed = ended is not None and ended.get("exitCode") == 0
+        ready = completed if is_init else bool(status.get("ready"))
+        last = (status.get("lastState") or {}).get("terminated") or {}
+        why = "" if ready else _reason(waiting or ended, last)
+        return cls(str(status.get("name")), ready, int(status.get("restartCount") or 0), why)
+
+
+def _reason(current: Json | None, last: Json) -> str:
+    """Why a container does not work, with the message of its last run where there is one."""
+    if current is None:
+        return ""
+    messages = [str(each["message"]).strip() for each in (current, last) if each.get("message")]
+    return ", ".join(dict.fromkeys([str(current.get("reason") or "waiting"), *messages]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +84,15 @@ class Pod:
     """What is kept of a pod of ours: of 5,000 nobody needs the JSON."""
 
     name: str  # its name
-    part: str  # which part it is of
+    component: str  # which component it is of
     version: str  # version by its label
     node: str  # where it runs; empty for nowhere yet
     ready: bool  # whether all of it answers
     ending: bool  # whether it is being deleted, or has ended
     started: str | None  # when kubelet took it on
-    images: tuple[str, ...]  # its images, without those that prepare it
-    states: tuple[ContainerState, ...]  # its containers, those that prepare it first
-    unplaced: str  # why it has no node yet; empty when it has, or nobody says
+    images: tuple[str, ...]  # its images, without those of init containers
+    states: tuple[ContainerState, ...]  # its containers, init containers first
+    unschedulable: str  # why it has no node yet; empty when it has, or nothing says
     ports: Mapping[str, int]  # its named ports
 
     @classmethod
@@ -95,82 +100,40 @@ class Pod:
         """What is kept of it."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         conditions = {each.get("type"): each for each in status.get("conditions") or ()}
-        placed = conditions.get("PodScheduled") or {}
-        started = list(spec.get("containers") or ())
-        prepared = [_state(each, prepares=True) for each in status.get("initContainerStatuses") or ()]
-        running = [_state(each, prepares=False) for each in status.get("containerStatuses") or ()]
-        ended = status.get("phase") in {"Succeeded", "Failed"}
+        scheduled = conditions.get("PodScheduled") or {}
+        containers = list(spec.get("containers") or ())
+        ports = [port for each in containers for port in each.get("ports") or () if port.get("name")]
+        inits, running = status.get("initContainerStatuses") or (), status.get("containerStatuses") or ()
         return cls(
             name=name(obj),
-            part=labels(obj).get(PART, ""),
-            version=labels(obj).get(VERSION, ""),
+            component=labels(obj).get(COMPONENT, ""),
+            version=labels(obj).get("app.kubernetes.io/version", ""),
             node=str(spec.get("nodeName") or ""),
             ready=(conditions.get("Ready") or {}).get("status") == "True",
-            ending=ended or bool(obj["metadata"].get("deletionTimestamp")),
+            ending=status.get("phase") in {"Succeeded", "Failed"} or bool(obj["metadata"].get("deletionTimestamp")),
             started=status.get("startTime"),
-            images=tuple(str(each.get("image")) for each in started),
-            states=(*prepared, *running),
-            unplaced=str(placed.get("message") or "") if placed.get("status") == "False" else "",
-            ports={
-                str(port["name"]): int(port["containerPort"])
-                for each in started
-                for port in each.get("ports") or ()
-                if port.get("name")
-            },
+            images=tuple(str(each.get("image")) for each in containers),
+            states=(
+                *(ContainerState.of(each, is_init=True) for each in inits),
+                *(ContainerState.of(each, is_init=False) for each in running),
+            ),
+            unschedulable=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
+            ports={str(port["name"]): int(port["containerPort"]) for port in ports},
         )
 
     @property
     def why(self) -> str:
-        """Why it is not ready, in Kubernetes' words; empty when it is, or nobody says."""
+        """Why it is not ready, in Kubernetes' words; empty when it is, or nothing says."""
         if self.ready:
             return ""
-        said = next((f"{each.name}: {each.why}" for each in self.states if not each.ready and each.why), "")
-        return said or self.unplaced
+        reasons = [f"{each.name}: {each.why}" for each in self.states if not each.ready and each.why]
+        return reasons[0] if reasons else self.unschedulable
 
-    def started_ago(self, now: float) -> float:
+    def age(self, now: float) -> float:
         """Time since kubelet took it on; 0 where that is not known. [s]"""
         return (age(self.started, now) or 0.0) if self.started else 0.0
 
 
 def just_started(pods: Sequence[Pod], now: float) -> bool:
-    """Whether the first of some pods has come up so lately that nothing can be said yet.
-
-    Args:
-        pods: of one part.
-        now: the time. [unix s]
-    """
-    return all(pod.started_ago(now) < _YOUNG_SECONDS for pod in pods)
-
-
-def _state(status: Json, *, prepares: bool) -> ContainerState:
-    state = status.get("state") or {}
-    ended, waiting = state.get("terminated"), state.get("waiting")
-    done = prepares and ended is not None and ended.get("exitCode") == 0
-    ready = done or (bool(status.get("ready")) and not prepares)
-    last = (status.get("lastState") or {}).get("terminated")
-    return ContainerState(
-        name=str(status.get("name")),
-        ready=ready,
-        restarts=int(status.get("restartCount") or 0),
-        why="" if ready else _reason(waiting, ended, last),
-    )
-
-
-def _reason(waiting: Json | None, ended: Json | None, last: Json | None) -> str:
-    """Why a container does not work, with the last words of its last run where there are some."""
-    now = waiting or ended
-    if now is None:
-        return ""
-    said = [str(each["message"]).strip() for each in (now, last or {}) if each.get("message")]
-    return ", ".join(dict.fromkeys([str(now.get("reason") or "waiting"), *said]))
-
-
-def pod(obj: dict[str, Any]) -> Pod:
-    """What is kept of a pod; as a function, so that all checks share one reading."""
-    return Pod.of(obj)
-
-
-def is_ready(node: Json) -> bool:
-    """Whether kubelet says that all is well with a Node."""
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    """Whether all of some pods are so young at a time that nothing can be said yet. [unix s]"""
+    return all(pod.age(now) < _YOUNG_SECONDS for pod in pods)

@@ -1,54 +1,104 @@
-"""The checks: one line each."""
+"""The checks: one row each."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from enum import Flag, auto
 from pkgutil import resolve_name
-from typing import Final, TypeAlias
+from typing import Final
 
-from headroom.cli.doctor.cluster import Site
+from headroom.cli.doctor import permissions as may
+from headroom.cli.doctor.cluster import Cluster
 from headroom.cli.doctor.finding import Finding
+from headroom.cli.doctor.permissions import Permission
 
-Check: TypeAlias = Callable[[Site], AsyncIterator[Finding]]
-"""Looks at one group of things; says at least one thing, and of what it finds in order the least that is true."""
-
-CHECKS: Final[Mapping[str, str]] = {
-    "kubernetes": "headroom.cli.doctor.checks.kubernetes:check",
-    "nodes": "headroom.cli.doctor.checks.nodes:check",
-    "crds": "headroom.cli.doctor.checks.definitions:check",
-    "pod-security": "headroom.cli.doctor.checks.pod_security:check",
-    "priority-classes": "headroom.cli.doctor.checks.priority_classes:check",
-    "rights": "headroom.cli.doctor.checks.rights:check",
-    "versions": "headroom.cli.doctor.checks.versions:check",
-    "manager": "headroom.cli.doctor.checks.manager:check",
-    "webhook": "headroom.cli.doctor.checks.webhook:check",
-    "config": "headroom.cli.doctor.checks.config:check",
-    "agents": "headroom.cli.doctor.checks.agents:check",
-    "clocks": "headroom.cli.doctor.checks.clocks:check",
-    "hosts": "headroom.cli.doctor.checks.hosts:check",
-    "scheduler": "headroom.cli.doctor.checks.scheduler:check",
-    "extender": "headroom.cli.doctor.checks.extender:check",
-    "network-policies": "headroom.cli.doctor.checks.network_policies:check",
-    "safeguards": "headroom.cli.doctor.checks.safeguards:check",
-    "koordinator": "headroom.cli.doctor.checks.koordinator:check",
-}
-"""What an installation needs, in the order in which it is told."""
-
-PREFLIGHT: Final[Mapping[str, str]] = {
-    "kubernetes": "headroom.cli.doctor.checks.kubernetes:check",
-    "install": "headroom.cli.doctor.checks.install:check",
-    "nodes": "headroom.cli.doctor.checks.nodes:check",
-    "crds": "headroom.cli.doctor.checks.definitions:before",
-    "pod-security": "headroom.cli.doctor.checks.pod_security:before",
-    "priority-classes": "headroom.cli.doctor.checks.priority_classes:before",
-    "koordinator": "headroom.cli.doctor.checks.koordinator:check",
-}
-"""What an install needs, before there is anything."""
+CheckFunction = Callable[[Cluster], Iterator[Finding] | AsyncIterator[Finding]]
+"""Returns at least one finding, and one that is ok where nothing is wrong; asynchronous only to try something out."""
 
 
-def load(name: str) -> Check:
-    """The check of an entry.
+class Stage(Flag):
+    """When a check runs."""
 
-    Args:
-        name: "package.module:function".
-    """
-    check: Check = resolve_name(name)
-    return check
+    INSTALLED = auto()  # when Headroom is installed
+    PREFLIGHT = auto()  # before an install
+    ALWAYS = INSTALLED | PREFLIGHT  # then and then
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One row."""
+
+    name: str  # what users see
+    where: str  # "module:function" in `headroom.cli.doctor.checks`
+    docs: str  # the page below docs/ of its warnings and errors
+    stage: Stage  # when it runs
+    reads: tuple[Permission, ...] = ()  # all that it may read, in this order; what is not listed here is not there
+
+    def load(self) -> CheckFunction:
+        """Import the function."""
+        function: CheckFunction = resolve_name(f"headroom.cli.doctor.checks.{self.where}")
+        return function
+
+
+WORKLOADS: Final = (may.DAEMON_SETS, may.DEPLOYMENTS)  # of our components; of all namespaces
+_CONFIG: Final = (may.DEPLOYMENTS, may.CONFIG_MAPS)  # the manager's flags say which ConfigMap counts
+_SAFEGUARDS: Final = (may.ADMISSION_POLICIES, may.ADMISSION_BINDINGS, may.FLOW_SCHEMAS, may.PRIORITY_LEVELS)
+
+CHECKS: Final = (
+    Check("kubernetes", "prerequisites:kubernetes", "compatibility.md", Stage.ALWAYS),
+    Check("install", "access:install", "install.md", Stage.PREFLIGHT),
+    Check("nodes", "prerequisites:nodes", "compatibility.md", Stage.ALWAYS, (may.NODES,)),
+    Check("crds", "crds:check", "upgrade.md", Stage.ALWAYS, (may.DEFINITIONS,)),
+    Check("pod-security", "prerequisites:pod_security", "security.md", Stage.ALWAYS, (may.NAMESPACES, *WORKLOADS)),
+    Check("priority-classes", "prerequisites:priority_classes", "install.md", Stage.ALWAYS, (may.PRIORITY_CLASSES,)),
+    Check("rights", "access:rights", "security.md", Stage.INSTALLED, (*WORKLOADS, may.CONFIG_MAPS, may.REVIEWS)),
+    Check("versions", "services:versions", "upgrade.md", Stage.INSTALLED, (may.PODS,)),
+    Check("manager", "services:manager", "troubleshooting.md", Stage.INSTALLED, (*WORKLOADS, may.PODS, may.LEASES)),
+    Check(
+        "webhook",
+        "webhook:check",
+        "troubleshooting.md",
+        Stage.INSTALLED,
+        (*_CONFIG, may.VALIDATING, may.ENDPOINT_SLICES),
+    ),
+    Check("config", "config:check", "configuration.md", Stage.INSTALLED, (*_CONFIG, may.NODES)),
+    Check(
+        "agents",
+        "agents:check",
+        "troubleshooting.md",
+        Stage.INSTALLED,
+        (*WORKLOADS, may.NODES, may.PODS, may.CONFIG_MAPS, may.NODE_METRICS),
+    ),
+    Check("clocks", "reports:clocks", "troubleshooting.md", Stage.INSTALLED, (may.NODE_METRICS, *_CONFIG)),
+    Check("hosts", "reports:hosts", "troubleshooting.md", Stage.INSTALLED, (may.NODE_METRICS, may.PODS)),
+    Check("scheduler", "services:scheduler", "scheduler.md", Stage.INSTALLED, (*_CONFIG, may.PODS, may.LEASES)),
+    Check("extender", "services:extender", "scheduler.md", Stage.INSTALLED, (*_CONFIG, may.PODS)),
+    Check(
+        "network-policies",
+        "network_policies:check",
+        "security.md",
+        Stage.INSTALLED,
+        (may.NETWORK_POLICIES, *WORKLOADS),
+    ),
+    Check(
+        "safeguards",
+        "safeguards:check",
+        "security.md",
+        Stage.INSTALLED,
+        (*WORKLOADS, *_SAFEGUARDS, may.NETWORK_POLICIES),
+    ),
+    Check(
+        "koordinator",
+        "koordinator:check",
+        "migration.md",
+        Stage.ALWAYS,
+        (*WORKLOADS, may.VALIDATING, may.MUTATING, may.NODE_METRICS),
+    ),
+)
+"""In the order in which they are printed."""
+
+READS: Final = tuple(dict.fromkeys(each for check in CHECKS for each in check.reads))
+"""All of it, but for what every login may do: `/version`, and reviews of oneself (`selfsubjectaccessreviews`).
+
+The ClusterRole of `helm test` grants just this, which a test compares. Whoever may read `pods/proxy` or patch the
+colocation ConfigMap, as a review says, has agents' metrics read and the webhook tried, too; `helm test` has neither.
+"""

@@ -1,7 +1,7 @@
 """What each service account must be allowed, beside kube-scheduler's own roles. A test compares the chart."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from crds import shadow_accounts
@@ -9,7 +9,7 @@ from crds.elastic_quota import GROUP as QUOTA_GROUP
 from crds.names import CONFIG_MAP_NAME, LAST_GOOD_NAME
 from crds.node_metric import GROUP, PLURAL
 from headroom.cli.doctor.objects import AGENT, MANAGER, SCHEDULER
-from headroom.cli.doctor.rights import WEBHOOK
+from headroom.cli.doctor.permissions import WEBHOOK
 
 _EVENTS: Final = "events.k8s.io"
 _LEASES: Final = "coordination.k8s.io"
@@ -17,19 +17,19 @@ _WEBHOOK_SECRET: Final = "headroom-manager-webhook-tls"  # noqa: S105 - a name
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class PolicyRule:
     """Verbs on a kind."""
 
     group: str  # API group; empty for the core
     resource: str  # plural name, with a subresource behind a slash
-    verbs: tuple[str, ...]  # what is done
+    verbs: str  # what is done, by spaces
     namespace: str = ""  # in this one alone; empty for everywhere
     name: str = ""  # this object alone; empty for any
 
-    def asked(self) -> Iterator[Mapping[str, Any]]:
+    def resource_attributes(self) -> Iterator[Mapping[str, Any]]:
         """As `resourceAttributes` of a SubjectAccessReview, one for each verb."""
         resource, _, subresource = self.resource.partition("/")
-        for verb in self.verbs:
+        for verb in self.verbs.split():
             yield {
                 "verb": verb,
                 "group": self.group,
@@ -42,76 +42,82 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """How it is installed, as far as that decides about rights."""
+    """How it is installed, as far as that decides about permissions."""
 
     namespace: str  # headroom's
     config_name: str = CONFIG_MAP_NAME  # name of the colocation ConfigMap
     pods_from: str = "api"  # where agents learn of their pods: api, kubelet or cgroups
     certificates: str = "self"  # who makes the webhook's certificates: self, cert-manager, or empty for no webhook
-    leases: tuple[str, ...] = field(default=(SCHEDULER,))  # leases of the schedulers
-    parts: tuple[str, ...] = (AGENT, MANAGER, SCHEDULER)  # what of it is there
+    lease: str = SCHEDULER  # the scheduler's
+    components: tuple[str, ...] = (AGENT, MANAGER, SCHEDULER)  # what of it is there
 
 
-def grants(how: Installed) -> Mapping[str, Sequence[Grant]]:
-    """What each service account must be allowed.
+_PODS_FROM: Final = {
+    "api": (PolicyRule("", "pods", "list watch"),),
+    "kubelet": (PolicyRule("", "nodes/pods", "get"),),
+}
+_AGENT: Final = (
+    PolicyRule("", "nodes", "list watch"),
+    PolicyRule(GROUP, PLURAL, "get"),
+    PolicyRule(GROUP, f"{PLURAL}/status", "patch"),
+    PolicyRule(_EVENTS, "events", "create patch", "default"),
+)
+_MANAGER: Final = (
+    PolicyRule("", "nodes", "list watch"),
+    PolicyRule("", "nodes/status", "patch"),
+    PolicyRule("", "pods", "get list watch"),
+    PolicyRule("", "pods/eviction", "create"),
+    PolicyRule(_EVENTS, "events", "create patch"),
+    PolicyRule(GROUP, PLURAL, "get list watch create patch delete"),
+    PolicyRule(GROUP, f"{PLURAL}/status", "patch"),
+)
+_SCHEDULER: Final = (
+    PolicyRule("", "nodes", "list watch"),
+    PolicyRule("", "pods", "get list watch delete"),
+    PolicyRule("", "pods/status", "patch"),
+    PolicyRule("", "pods/eviction", "create"),
+    PolicyRule("", "namespaces", "list watch"),
+    PolicyRule("", "resourcequotas", "list"),
+    PolicyRule(GROUP, PLURAL, "list watch"),
+    PolicyRule("metrics.k8s.io", "nodes", "list"),
+    PolicyRule(QUOTA_GROUP, "elasticquotas", "list watch"),
+    PolicyRule(QUOTA_GROUP, "elasticquotas/status", "patch"),
+    PolicyRule("policy", "poddisruptionbudgets", "list watch"),
+    PolicyRule(_EVENTS, "events", "create patch"),
+)
+KUBE_SCHEDULER: Final = (
+    PolicyRule("", "pods/binding", "create"),
+    PolicyRule("", "persistentvolumeclaims", "list watch"),
+)
+"""A sample of what the cluster's own roles grant the scheduler: whether they are bound to it."""
 
-    Args:
-        how: how it is installed.
-    """
-    every = {AGENT: _agent, MANAGER: _manager, SCHEDULER: _scheduler}
-    return {part: list(every[part](how)) for part in how.parts}
 
-
-def _agent(how: Installed) -> Iterator[Grant]:
-    if how.pods_from == "kubelet":
-        yield Grant("", "nodes/pods", ("get",))
-    elif how.pods_from == "api":
-        yield Grant("", "pods", ("list", "watch"))
-    yield Grant("", "nodes", ("list", "watch"))
-    yield Grant(GROUP, PLURAL, ("get",))
-    yield Grant(GROUP, f"{PLURAL}/status", ("patch",))
-    yield Grant(_EVENTS, "events", ("create", "patch"), "default")
-
-
-def _manager(how: Installed) -> Iterator[Grant]:
+def policy_rules(how: Installed) -> Mapping[str, Sequence[PolicyRule]]:
+    """What each service account must be allowed, by how it is installed."""
     own = how.namespace
-    yield Grant("", "nodes", ("list", "watch"))
-    yield Grant("", "nodes/status", ("patch",))
-    yield Grant("", "pods", ("get", "list", "watch"))
-    yield Grant("", "pods/eviction", ("create",))
-    yield Grant(_EVENTS, "events", ("create", "patch"))
-    yield Grant(GROUP, PLURAL, ("get", "list", "watch", "create", "patch", "delete"))
-    yield Grant(GROUP, f"{PLURAL}/status", ("patch",))
-    yield Grant("", "configmaps", ("get", "list", "watch", "patch"), own, how.config_name)
-    for name in (LAST_GOOD_NAME, *shadow_accounts.NAMES):
-        yield Grant("", "configmaps", ("get", "patch"), own, name)
-    yield Grant("", "configmaps", ("create",), own)
-    yield Grant(_LEASES, "leases", ("create",), own)
-    yield Grant(_LEASES, "leases", ("get", "patch"), own, MANAGER)
+    every = {
+        AGENT: (*_PODS_FROM.get(how.pods_from, ()), *_AGENT),
+        MANAGER: (
+            *_MANAGER,
+            PolicyRule("", "configmaps", "get list watch patch", own, how.config_name),
+            *(
+                PolicyRule("", "configmaps", "get patch", own, each)
+                for each in (LAST_GOOD_NAME, *shadow_accounts.NAMES)
+            ),
+            PolicyRule("", "configmaps", "create", own),
+            PolicyRule(_LEASES, "leases", "create", own),
+            PolicyRule(_LEASES, "leases", "get patch", own, MANAGER),
+            *_certificates(how),
+        ),
+        SCHEDULER: (*_SCHEDULER, PolicyRule(_LEASES, "leases", "get update", own, how.lease)),
+    }
+    return {component: every[component] for component in how.components}
+
+
+def _certificates(how: Installed) -> Iterator[PolicyRule]:
     if how.certificates == "self":
         kind = "validatingwebhookconfigurations"
-        yield Grant("admissionregistration.k8s.io", kind, ("get", "patch"), name=WEBHOOK)
-        yield Grant("", "secrets", ("get", "create", "patch", "delete"), own, _WEBHOOK_SECRET)
+        yield PolicyRule("admissionregistration.k8s.io", kind, "get patch", name=WEBHOOK)
+        yield PolicyRule("", "secrets", "get create patch delete", how.namespace, _WEBHOOK_SECRET)
     elif how.certificates:
-        yield Grant("", "secrets", ("get",), own, _WEBHOOK_SECRET)
-
-
-def _scheduler(how: Installed) -> Iterator[Grant]:
-    yield Grant("", "nodes", ("list", "watch"))
-    yield Grant("", "pods", ("get", "list", "watch", "delete"))
-    yield Grant("", "pods/status", ("patch",))
-    yield Grant("", "pods/eviction", ("create",))
-    yield Grant("", "namespaces", ("list", "watch"))
-    yield Grant("", "resourcequotas", ("list",))
-    yield Grant(GROUP, PLURAL, ("list", "watch"))
-    yield Grant("metrics.k8s.io", "nodes", ("list",))
-    yield Grant(QUOTA_GROUP, "elasticquotas", ("list", "watch"))
-    yield Grant(QUOTA_GROUP, "elasticquotas/status", ("patch",))
-    yield Grant("policy", "poddisruptionbudgets", ("list", "watch"))
-    yield Grant(_EVENTS, "events", ("create", "patch"))
-    for lease in how.leases:
-        yield Grant(_LEASES, "leases", ("get", "update"), how.namespace, lease)
-
-
-KUBE_SCHEDULER: Final = (Grant("", "pods/binding", ("create",)), Grant("", "persistentvolumeclaims", ("list", "watch")))
-"""A sample of what the cluster's own roles grant the scheduler: whether they are bound to it."""
+        yield PolicyRule("", "secrets", "get", how.namespace, _WEBHOOK_SECRET)

@@ -1,1 +1,1 @@
-"""One file a group of checks. Each asks the site and says what it finds; none prints, writes or changes anything."""
+"""One file a group of checks. Each returns what it finds in a cluster; none prints, writes or changes anything."""

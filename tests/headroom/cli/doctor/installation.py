@@ -3,7 +3,7 @@
 from typing import Final
 
 from crds.priority import DEFAULT_VALUE, VALUES
-from headroom.cli.doctor import rights
+from headroom.cli.doctor import permissions as rights
 from tests.headroom.cli.doctor.world import (
     NAMESPACE,
     World,

@@ -2,17 +2,16 @@
 
 import json
 import re
-from pkgutil import resolve_name
 from typing import Any, cast
 
 import pytest
 import yaml
 
 from headroom import kube
-from headroom.cli.doctor import command, rights, text
+from headroom.cli.doctor import command
+from headroom.cli.doctor import permissions as rights
 from headroom.cli.doctor.finding import Finding, Severity, named, ok
-from headroom.cli.doctor.registry import CHECKS, PREFLIGHT
-from headroom.cli.doctor.rights import READS
+from headroom.cli.doctor.registry import CHECKS, READS, Stage
 from tests.architecture.sources import ROOT
 from tests.headroom.cli.doctor.installation import healthy
 from tests.headroom.cli.doctor.world import NAMESPACE, NOW, World, found, told
@@ -21,15 +20,14 @@ from tests.headroom.cli.doctor.world import NAMESPACE, NOW, World, found, told
 def test_registry_names_every_check() -> None:
     """Each file of checks is registered, and each line leads to a function."""
     files = {path.stem for path in (ROOT / "headroom/cli/doctor/checks").glob("*.py")} - {"__init__"}
-    lines = [*CHECKS.values(), *PREFLIGHT.values()]
-    assert {line.partition(":")[0].rpartition(".")[2] for line in lines} == files
-    assert all(callable(resolve_name(line)) for line in lines)
+    assert {check.where.partition(":")[0] for check in CHECKS} == files
+    assert all(callable(check.load()) for check in CHECKS)
 
 
 async def test_healthy_has_nothing_to_say() -> None:
     """An installation that is all right: every check says ok, and nothing else."""
     said = await told(healthy())
-    assert {name for name, _ in said} == set(CHECKS)
+    assert {name for name, _ in said} == {each.name for each in CHECKS if Stage.INSTALLED in each.stage}
     assert [f"{name}: {each.message}" for name, each in said if each.severity is not Severity.OK] == []
 
 
@@ -65,7 +63,7 @@ async def test_nothing_readable() -> None:
     world.refused |= {str(right) for right in READS}
     said = await told(world)
     assert {each.severity for _, each in said} == {Severity.OK, Severity.INFO}
-    assert {name for name, _ in said} == set(CHECKS)
+    assert {name for name, _ in said} == {each.name for each in CHECKS if Stage.INSTALLED in each.stage}
 
 
 async def test_unknown_kind() -> None:
@@ -157,9 +155,9 @@ def test_many_names() -> None:
     """Of many names the first are told, and how many there are more."""
     assert named([str(number) for number in range(7)]) == "0, 1, 2, 3, 4 and 2 more"
     assert named(["a"]) == "a"
-    assert text.verdict([]) == "No errors and no warnings."
-    blind = Finding(Severity.INFO, "Not looked at.", is_blind=True)
-    assert text.verdict([("a", ok("Well.")), ("b", blind)]).endswith(
+    assert command.verdict([]) == "No errors and no warnings."
+    blind = Finding(Severity.INFO, "Not looked at.", is_unreadable=True)
+    assert command.verdict([("a", ok("Well.")), ("b", blind)]).endswith(
         "no warnings; 1 of 2 findings say only that this login may not look."
     )
 
@@ -174,4 +172,4 @@ def test_pages_exist() -> None:
     assert len(named_pages) >= 8
     assert sorted(page for page in named_pages if not (ROOT / "docs" / page).is_file()) == []
     told_in = (ROOT / "docs/kubectl.md").read_text()
-    assert [name for name in {*CHECKS, *PREFLIGHT} if f"\n| `{name}` | " not in told_in] == []
+    assert [name for name in {each.name for each in CHECKS} if f"\n| `{name}` | " not in told_in] == []

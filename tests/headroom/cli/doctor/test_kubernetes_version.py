@@ -2,7 +2,7 @@
 
 import pytest
 
-from headroom.cli.doctor.checks.kubernetes import minor
+from headroom.cli.doctor.checks.prerequisites import minor
 from headroom.cli.doctor.finding import Severity
 from tests.headroom.cli.doctor.installation import healthy
 from tests.headroom.cli.doctor.world import one

@@ -18,7 +18,8 @@ import pytest
 import yaml
 
 from headroom.cli.__main__ import main
-from headroom.cli.doctor.rights import READS, Right
+from headroom.cli.doctor.permissions import Permission
+from headroom.cli.doctor.registry import READS
 from tests.charts.rendered import CHART
 from tests.manager.stage import METRICS, Manager, Stage, refuses_privileges, rendered
 from tests.scheduler_plugins.extenders import until
@@ -347,7 +348,7 @@ def test_rights_of_helm_test(ward: Ward, tmp_path: Path) -> None:
     assert not [each for each in eyes.requests() if each.code == 403]
 
 
-def _may(ward: Ward, user: str, right: Right) -> bool:
+def _may(ward: Ward, user: str, right: Permission) -> bool:
     """Whether an account may do that."""
     attributes = {"verb": right.verb, "group": right.group, "resource": right.resource}
     attributes |= {"namespace": NAMESPACE} if right.namespaced else {}

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from headroom import kube
-from headroom.cli.doctor import rights
-from headroom.cli.doctor.checks.hosts import detected
+from headroom.cli.doctor import permissions as rights
 from headroom.cli.doctor.checks.network_policies import admits, selecting
+from headroom.cli.doctor.checks.reports import detected
 from headroom.cli.doctor.finding import Severity
-from headroom.cli.doctor.node_metric import report
+from headroom.cli.doctor.node_metric import NodeMetricSummary
 from tests.headroom.cli.doctor.installation import POLICIES, healthy
 from tests.headroom.cli.doctor.world import (
     NAMESPACE,
@@ -151,13 +151,13 @@ def test_clock_of_a_fast_report() -> None:
     """The later of full report and prediction belongs to the last write; without an account nothing is known."""
     metric = node_metric("node-1", ago=10.0)
     metric["status"]["updateTime"] = moment(NOW - 50)
-    assert report(metric).ahead == 0.0
-    assert report(metric).age(NOW) == 50.0
+    assert NodeMetricSummary.of(metric).ahead == 0.0
+    assert NodeMetricSummary.of(metric).age(NOW) == 50.0
     metric["metadata"]["managedFields"] = []
-    assert report(metric).ahead is None
-    assert report(metric).age(NOW) == 50.0
+    assert NodeMetricSummary.of(metric).ahead is None
+    assert NodeMetricSummary.of(metric).age(NOW) == 50.0
     metric["status"]["updateTime"] = "yesterday"
-    assert report(metric).age(NOW) is None
+    assert NodeMetricSummary.of(metric).age(NOW) is None
 
 
 async def test_no_reports_yet() -> None:

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from headroom.cli.doctor.objects import PARTS
-from headroom.cli.doctor.rights import AGENTS_QUEUE, NODE_STATUS_POLICY, OWN_NODE_POLICY, READS
-from headroom.cli.doctor.service_accounts import Grant, Installed, grants
+from headroom.cli.doctor.objects import COMPONENTS
+from headroom.cli.doctor.permissions import AGENTS_QUEUE, NODE_STATUS_POLICY, OWN_NODE_POLICY
+from headroom.cli.doctor.registry import READS
+from headroom.cli.doctor.service_accounts import Installed, PolicyRule, policy_rules
 from tests.charts.rendered import NAMESPACE, Helm, Rendered, render
 
 pytestmark = pytest.mark.cluster  # for helm alone
@@ -74,11 +75,11 @@ def test_safeguards_are_those_of_the_chart(helm: Helm, version: str) -> None:
     assert found == dict.fromkeys(kinds, names)
     for kind in ("FlowSchema", "PriorityLevelConfiguration"):
         assert {each["metadata"]["name"] for each in chart.of_kind(kind)} == {AGENTS_QUEUE}
-    assert {each["metadata"]["name"] for each in chart.of_kind("NetworkPolicy")} == {"headroom", *PARTS}
+    assert {each["metadata"]["name"] for each in chart.of_kind("NetworkPolicy")} == {"headroom", *COMPONENTS}
 
 
-def _wanted(grant: Grant) -> set[Row]:
-    return {(grant.namespace, grant.group, grant.resource, verb, grant.name) for verb in grant.verbs}
+def _wanted(grant: PolicyRule) -> set[Row]:
+    return {(grant.namespace, grant.group, grant.resource, verb, grant.name) for verb in grant.verbs.split()}
 
 
 @pytest.mark.helm
@@ -89,12 +90,12 @@ def _wanted(grant: Grant) -> set[Row]:
         (["agent.podsFrom=kubelet"], Installed(NAMESPACE, pods_from="kubelet")),
         (["manager.webhook.enabled=false"], Installed(NAMESPACE, certificates="")),
         (["manager.webhook.certificates=cert-manager"], Installed(NAMESPACE, certificates="cert-manager")),
-        (["configMap.name=mine", "scheduler.name=ours"], Installed(NAMESPACE, config_name="mine", leases=("ours",))),
+        (["configMap.name=mine", "scheduler.name=ours"], Installed(NAMESPACE, config_name="mine", lease="ours")),
     ],
 )
-def test_accounts_need_what_the_chart_grants(helm: Helm, settings: list[str], how: Installed) -> None:
+def test_accounts_need_what_the_chart_policy_rules(helm: Helm, settings: list[str], how: Installed) -> None:
     """What doctor expects each service account to be allowed is what the chart grants it, no less and no more."""
     chart = render(helm, *settings)
-    for account, expected in grants(how).items():
+    for account, expected in policy_rules(how).items():
         wanted = set[Row]().union(*map(_wanted, expected))
         assert _granted(_roles(chart, account), NAMESPACE) == wanted, account

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from headroom.cli.doctor import rights
+from headroom.cli.doctor import permissions as rights
 from headroom.cli.doctor.finding import Severity, warning
-from headroom.cli.doctor.rights import Right
+from headroom.cli.doctor.permissions import Permission
 from tests.headroom.cli.doctor.installation import POLICIES, healthy
 from tests.headroom.cli.doctor.world import NAMESPACE, World, found, lease, node_metric, one, told, workload
 
@@ -16,7 +16,7 @@ UPGRADE = f"helm upgrade headroom charts/headroom -n {NAMESPACE} --reset-then-re
 BY_HAND = f"{UPGRADE} --force-conflicts"
 
 
-def _without(*gone: Right) -> World:
+def _without(*gone: Permission) -> World:
     world = healthy()
     for right in gone:
         world.remove(world.at(right, right.names[0]))
@@ -54,7 +54,7 @@ def _without(*gone: Right) -> World:
         ),
     ],
 )
-async def test_safeguard_is_gone(gone: tuple[Right, ...], severity: Severity, said: str, value: str) -> None:
+async def test_safeguard_is_gone(gone: tuple[Permission, ...], severity: Severity, said: str, value: str) -> None:
     """What is gone is named, with the value that may have switched it off, and what brings it back."""
     finding = await one(_without(*gone), "safeguards", severity)
     assert said in finding.message
@@ -124,7 +124,7 @@ async def test_nothing_of_ours() -> None:
 
 
 @pytest.mark.parametrize("right", [rights.NAMESPACES, rights.DEPLOYMENTS, rights.DAEMON_SETS], ids=str)
-async def test_nothing_that_may_be_seen(right: Right) -> None:
+async def test_nothing_that_may_be_seen(right: Permission) -> None:
     """Who may not look does not learn that there is nothing."""
     world = World()
     world.refused.add(str(right))

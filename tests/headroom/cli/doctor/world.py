@@ -8,11 +8,12 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from headroom import kube
-from headroom.cli.doctor.checks import definitions
-from headroom.cli.doctor.cluster import Site
+from headroom.cli.doctor.checks import crds
+from headroom.cli.doctor.cluster import Cluster
 from headroom.cli.doctor.command import examine
 from headroom.cli.doctor.finding import Finding, Severity
-from headroom.cli.doctor.rights import READS, Right
+from headroom.cli.doctor.permissions import Permission
+from headroom.cli.doctor.registry import READS
 from tests.headroom.cli.doctor import authority
 
 Json = dict[str, Any]
@@ -101,11 +102,13 @@ class World:
                 return
         raise AssertionError(f"{verb} {path} is not among the rights")
 
-    def site(self, config_name: str = "slo-controller-config") -> Site:
+    def cluster(self, *, preflight: bool) -> Cluster:
         """The cluster as checks see it."""
-        return Site(cast("kube.ApiServer", self), NAMESPACE, config_name, lambda: NOW)
+        return Cluster(
+            cast("kube.ApiServer", self), NAMESPACE, "slo-controller-config", lambda: NOW, preflight=preflight
+        )
 
-    def add(self, right: Right, obj: Json) -> Json:
+    def add(self, right: Permission, obj: Json) -> Json:
         """Put an object where it is read, into its own namespace."""
         own = obj["metadata"].get("namespace", NAMESPACE)
         path = right.path(own)
@@ -115,7 +118,7 @@ class World:
         self.objects[f"{path}/{obj['metadata']['name']}"] = obj
         return obj
 
-    def at(self, right: Right, name: str, namespace: str = NAMESPACE) -> Json:
+    def at(self, right: Permission, name: str, namespace: str = NAMESPACE) -> Json:
         """An object, to be changed."""
         root, _, resource = right.path(namespace).rpartition("/")
         places = (f"{root}/{resource}/{name}", f"{root}/namespaces/{namespace}/{resource}/{name}")
@@ -128,7 +131,7 @@ class World:
 
 async def told(world: World, *, preflight: bool = False) -> list[tuple[str, Finding]]:
     """What doctor says of a world."""
-    return [each async for each in examine(world.site(), preflight=preflight)]
+    return [each async for each in examine(world.cluster(preflight=preflight))]
 
 
 async def found(world: World, check: str, *severities: Severity) -> list[Finding]:
@@ -235,7 +238,7 @@ def node_metric(name: str, ago: float = 20.0, ahead: float = 0.0) -> Json:
 def definition(name: str) -> Json:
     """A CRD of this version, in force."""
     return {
-        **copy.deepcopy(dict(definitions.shipped(name))),
+        **copy.deepcopy(dict(crds.shipped(name))),
         "status": {"conditions": [{"type": "Established", "status": "True"}]},
     }
 

@@ -1,0 +1,244 @@
+"""The Deployments: their versions, replicas and leaders, the scheduler's profile, rivals and extender."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from typing import Any, Final
+
+from headroom.cli.doctor.cluster import Cluster
+from headroom.cli.doctor.finding import Finding, Severity, count, error, info, named, ok, warning
+from headroom.cli.doctor.installation import (
+    config_data,
+    mappings,
+    missing_component,
+    scheduler_config,
+    scheduler_lease,
+    scheduler_names,
+    upgrade,
+)
+from headroom.cli.doctor.objects import (
+    AGENT,
+    COMPONENT,
+    COMPONENTS,
+    MANAGER,
+    SCHEDULER,
+    Pod,
+    just_started,
+    name,
+    pod_template,
+)
+from headroom.cli.doctor.permissions import CONFIG_MAPS, DEPLOYMENTS, LEASES
+from manager.mid.explanation.lease import lease_of
+
+Json = Mapping[str, Any]
+
+_STOCK_SCHEDULER: Final = "default-scheduler"
+_SCHEDULER_PAGE: Final = "scheduler.md"
+_EXTENDER: Final = "extender"  # the container
+_PROFILE_CHECK: Final = "check"  # the init container that reads flags and profile
+_MANY_RESTARTS: Final = 5
+
+
+def versions(cluster: Cluster) -> Iterator[Finding]:
+    """The version of each component by its pods' labels, the images that they run, and this command's version."""
+    pods = {component: cluster.pods(component) for component in COMPONENTS}
+    found = {component: sorted({pod.version for pod in its if pod.version}) for component, its in pods.items()}
+    every = {version for its in found.values() for version in its}
+    if not every:
+        yield info("No pod of ours says which version it is.")
+        return
+    rollout = f"kubectl -n {cluster.namespace} rollout status"
+    for component, its in pods.items():
+        images = sorted({_image(pod) for pod in its})
+        if len(images) > 1 and len(found[component]) <= 1:
+            message = f"Pods of {component} run different images: {named(images)}."
+            yield warning(message, f"{rollout} {_resource(component)}", images)
+    if len(every) > 1:
+        texts = ", ".join(f"{component} {' and '.join(its)}" for component, its in found.items() if its)
+        # The rollout to look at: one with two versions, else that of the lowest.
+        mixed = [component for component, its in found.items() if len(its) > 1]
+        behind = mixed[0] if mixed else min((its[0], component) for component, its in found.items() if its)[1]
+        yield warning(
+            f"Parts of different versions work together: {texts}. That is meant for the time of an upgrade.",
+            f"{rollout} {_resource(behind)}",
+        )
+        return
+    (version,) = every
+    own = metadata.version("headroom")
+    if own != version:
+        yield info(f"This command is version {own}, the installation is {version}.", docs="upgrade.md")
+    else:
+        yield ok(f"All parts and this command are version {version}.")
+
+
+def _image(pod: Pod) -> str:
+    """Our image of a pod; beside the extender there is kube-scheduler's."""
+    return pod.images[-1] if pod.component == SCHEDULER and pod.images else ", ".join(pod.images)
+
+
+def _resource(component: str) -> str:
+    """A workload as kubectl names it."""
+    return f"{'daemonset' if component == AGENT else 'deployment'}/{component}"
+
+
+def _replicas(deployment: Json) -> tuple[int, int]:
+    """How many replicas are ready, and how many there should be; the API's own default is one."""
+    wanted = (deployment.get("spec") or {}).get("replicas")
+    return int((deployment.get("status") or {}).get("readyReplicas") or 0), 1 if wanted is None else int(wanted)
+
+
+def _missing_replicas(cluster: Cluster, deployment: Json, pods: Sequence[Pod], consequence: str) -> Iterator[Finding]:
+    """A Deployment that is scaled to 0, and replicas that are not ready."""
+    ready, wanted = _replicas(deployment)
+    component = name(deployment)
+    if not wanted:
+        message = f"Deployment {cluster.namespace}/{component} is scaled to 0{consequence}."
+        yield error(message, upgrade(cluster, force=True))
+    elif ready < wanted:
+        waiting = [f"{pod.name} ({pod.why or 'starting'})" for pod in pods if not pod.ready]
+        yield Finding(
+            Severity.WARNING if ready else Severity.ERROR,
+            f"{ready} of {wanted} replicas of the {component.removeprefix('headroom-')} are ready; not ready: "
+            f"{named(waiting) or 'none is there'}.",
+            f"kubectl -n {cluster.namespace} describe pods -l {COMPONENT}={component}",
+        )
+
+
+def _no_leader(cluster: Cluster, component: str, pods: Sequence[Pod], message: str, container: str = "") -> Finding:
+    """The finding of a Lease that is not held: an error, but for the first minute of a component."""
+    return Finding(
+        Severity.WARNING if just_started(pods, cluster.now()) else Severity.ERROR,
+        message,
+        f"kubectl -n {cluster.namespace} logs -l {COMPONENT}={component}{container}",
+    )
+
+
+def manager(cluster: Cluster) -> Iterator[Finding]:
+    """Whether the manager runs, and whether one of its replicas leads."""
+    deployment = cluster.workload(DEPLOYMENTS, MANAGER)
+    if deployment is None:
+        yield missing_component(cluster, MANAGER, "nothing is published on Nodes, unless another manager does it")
+        return
+    ready, wanted = _replicas(deployment)
+    pods = cluster.pods(MANAGER)
+    yield from _missing_replicas(cluster, deployment, pods, ", so nothing is published on Nodes")
+    if not wanted:
+        return
+    lease = lease_of(next((each for each in cluster.list(LEASES) if name(each) == MANAGER), None), cluster.now())
+    if lease is None or not lease.held:
+        where = f"{cluster.namespace}/{MANAGER}"
+        message = f"No replica of the manager leads: nobody holds the Lease {where}, so nothing is written."
+        yield _no_leader(cluster, MANAGER, pods, message)
+    elif ready >= wanted:
+        yield ok(f"{ready} of {wanted} replicas of the manager are ready; {lease.holder} leads.")
+
+
+def scheduler(cluster: Cluster) -> Iterator[Finding]:
+    """Whether pods that ask for our scheduler get one, and only one."""
+    deployment = cluster.workload(DEPLOYMENTS, SCHEDULER)
+    if deployment is None:
+        message = "The scheduler is not installed: pods are placed as before, without a look at the load."
+        yield info(message, docs=_SCHEDULER_PAGE)
+        return
+    config = scheduler_config(cluster)
+    problems = [
+        *_missing_replicas(cluster, deployment, cluster.pods(SCHEDULER), ": pods that ask for it stay pending"),
+        *_profile(cluster),
+        *_rivals(cluster, scheduler_names(config)),
+        *_scheduler_leader(cluster, scheduler_lease(config)),
+    ]
+    yield from problems
+    if not problems:
+        ready, wanted = _replicas(deployment)
+        yield ok(f"{ready} of {wanted} replicas of {named(scheduler_names(config))} are ready, and one leads.")
+
+
+def _profile(cluster: Cluster) -> Iterator[Finding]:
+    """What is wrong with the extender's profile."""
+    place = f"ConfigMap {cluster.namespace}/{SCHEDULER}"
+    if cluster.get(CONFIG_MAPS, SCHEDULER) is None:
+        yield error(f"There is no {place}, without which no scheduler starts.", upgrade(cluster))
+        return
+    text = config_data(cluster, SCHEDULER, "profile.yaml")
+    if text is None:
+        return
+    try:
+        from scheduler_plugins.profile import ProfileError, parse_profile  # noqa: PLC0415 - only who needs it pays
+
+        try:
+            parse_profile(str(text), f"The profile of {place}")
+        except ProfileError as wrong:
+            yield error(f"{wrong} Correct scheduler.profile in the values.", f"{upgrade(cluster)} -f values.yaml")
+    except ModuleNotFoundError as absent:
+        yield info(f"The profile was not checked: it needs {absent.name}.", "pip install 'headroom[scheduler]'")
+
+
+def _rivals(cluster: Cluster, names: tuple[str, ...]) -> Iterator[Finding]:
+    """Other schedulers that take the same pods."""
+    if _STOCK_SCHEDULER in names:
+        yield warning(
+            f"Our scheduler takes the name {_STOCK_SCHEDULER}, as the cluster's own does: both place the same pods, "
+            "against each other, unless the cluster's own is off.",
+            upgrade(cluster, f"scheduler.name={SCHEDULER}"),
+        )
+    flags = ("scheduler-name", "leader-elect-resource-name")
+    for each in cluster.list(DEPLOYMENTS):
+        namespace, called = each["metadata"].get("namespace"), name(each)
+        containers = (pod_template(each).get("spec") or {}).get("containers") or ()
+        words = [word for one in containers for word in (*(one.get("command") or ()), *(one.get("args") or ()))]
+        command = " ".join(map(str, words))
+        same = [one for one in names if any(f"{flag}={one}" in command for flag in flags)]
+        if same and (namespace, called) != (cluster.namespace, SCHEDULER):
+            yield warning(
+                f"Deployment {namespace}/{called} runs a scheduler of the same name, {named(same)}: both place the "
+                "same pods, against each other. Stop it, or give scheduler.name another value.",
+                f"kubectl -n {namespace} scale deployment {called} --replicas=0",
+            )
+
+
+def _scheduler_leader(cluster: Cluster, called: str) -> Iterator[Finding]:
+    """Whether one of our replicas schedules."""
+    lease = lease_of(next((each for each in cluster.list(LEASES) if name(each) == called), None), cluster.now())
+    where = f"{cluster.namespace}/{called}"
+    pods = cluster.pods(SCHEDULER)
+    if lease is None or not lease.held:
+        message = f"No scheduler leads: nobody holds the Lease {where}, so pods that ask for it stay pending."
+        yield _no_leader(cluster, SCHEDULER, pods, message, " -c kube-scheduler")
+    elif not any(lease.holder.startswith(pod.name) for pod in pods):
+        yield warning(
+            f"The Lease {where} is held by {lease.holder}, which is none of our pods: another scheduler runs under "
+            "this name. Find it and stop it.",
+            f"kubectl get pods -A | grep {lease.holder.partition('_')[0]}",
+        )
+
+
+def extender(cluster: Cluster) -> Iterator[Finding]:
+    """Whether kube-scheduler can reach the extender beside it, which is what its readiness probe asks."""
+    if cluster.workload(DEPLOYMENTS, SCHEDULER) is None:
+        yield info("The scheduler is not installed, so there is no extender.", docs=_SCHEDULER_PAGE)
+        return
+    states = [(pod, state) for pod in cluster.pods(SCHEDULER) for state in pod.states]
+    extenders = [(pod, state) for pod, state in states if state.name == _EXTENDER]
+    refused = [(pod, state) for pod, state in states if state.name == _PROFILE_CHECK and not state.ready]
+    silent = [(pod, state) for pod, state in extenders if not state.ready]
+    logs = f"kubectl -n {cluster.namespace} logs"
+    for pod, state in refused:
+        yield error(
+            f"{pod.name}: its profile or flags are wrong, so neither kube-scheduler nor extender starts: "
+            f"{state.why or 'still checking'}.",
+            f"{logs} {pod.name} -c {_PROFILE_CHECK}",
+        )
+    ignorable = any(each.get("ignorable") for each in mappings(scheduler_config(cluster), "extenders"))
+    meanwhile = "pods are placed without it meanwhile" if ignorable else "pods that ask for the scheduler wait"
+    for pod, state in silent if not refused else ():
+        yield error(
+            f"{pod.name}: the extender does not answer on loopback ({state.why or 'not ready yet'}); {meanwhile}.",
+            f"{logs} {pod.name} -c {_EXTENDER}{' --previous' if state.restarts else ''}",
+        )
+    for pod, state in extenders:
+        if state.restarts >= _MANY_RESTARTS:
+            message = f"{pod.name}: the extender was started again {state.restarts} times."
+            yield warning(message, f"{logs} {pod.name} -c {_EXTENDER} --previous")
+    if extenders and not silent and not refused:
+        yield ok(f"{count(len(extenders), 'extender')} answering on loopback.")
+    elif not extenders and not refused:
+        yield info("No pod of the scheduler runs yet, so no extender answers.", docs=_SCHEDULER_PAGE)

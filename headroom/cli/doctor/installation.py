@@ -1,0 +1,142 @@
+"""How Headroom is installed, read from its workloads; all raise as `Cluster.list` and `Cluster.get` do."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from crds.colocation import DEFAULTS
+from crds.names import CONFIG_MAP_KEY
+from headroom import kube
+from headroom.cli import manager_state
+from headroom.cli.doctor.cluster import Cluster, Forbidden
+from headroom.cli.doctor.finding import Finding, error, info, named
+from headroom.cli.doctor.objects import AGENT, COMPONENTS, MANAGER, SCHEDULER, name
+from headroom.cli.doctor.permissions import CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES
+from headroom.cli.doctor.service_accounts import Installed
+from manager.config.parse import review
+
+Json = Mapping[str, Any]
+
+
+def workload(cluster: Cluster, component: str) -> Json | None:
+    """The Deployment or DaemonSet of a component; None where there is none."""
+    return cluster.workload(DAEMON_SETS if component == AGENT else DEPLOYMENTS, component)
+
+
+def components(cluster: Cluster) -> list[str]:
+    """The components that are installed."""
+    return [each for each in COMPONENTS if workload(cluster, each) is not None]
+
+
+def namespaces(cluster: Cluster) -> list[str]:
+    """The namespaces in which there are workloads of ours."""
+    every = [*cluster.list(DAEMON_SETS), *cluster.list(DEPLOYMENTS)]
+    return sorted({str(each["metadata"].get("namespace")) for each in every if name(each) in COMPONENTS})
+
+
+def missing_component(cluster: Cluster, component: str, consequence: str) -> Finding:
+    """The finding of a component that is not there: a choice where others are, else that nothing is installed."""
+    if components(cluster):
+        value = component.removeprefix("headroom-")
+        return info(f"Our {value} is not installed ({value}.enabled: false): {consequence}.", docs="install.md")
+    return installed_elsewhere(cluster, f"There is no {component} in namespace {cluster.namespace}: {consequence}.")
+
+
+def installed_elsewhere(cluster: Cluster, message: str) -> Finding:
+    """The error of something that is not there, with the namespace that Headroom is in, or what installs it."""
+    others = namespaces(cluster)
+    return error(
+        f"{message}{f' Headroom is in {named(others)}.' if others else ''}",
+        f"kubectl headroom doctor -n {others[0]}" if others else install(cluster),
+        docs="install.md",
+    )
+
+
+def not_installed(cluster: Cluster) -> Finding | None:
+    """The one finding of a cluster that has neither our namespace nor a workload of ours in any other.
+
+    Returns:
+        None where there is something, or where this login may not know.
+    """
+    try:
+        if cluster.get(NAMESPACES, cluster.namespace) is not None or namespaces(cluster):
+            return None
+    except (Forbidden, kube.ApiUnavailable):
+        return None
+    return error(
+        f"Headroom is not installed: there is no namespace {cluster.namespace}, and no other has a workload of it. "
+        "kubectl headroom doctor --preflight says whether anything is in the way of an install.",
+        install(cluster),
+        docs="install.md",
+    )
+
+
+def install(cluster: Cluster) -> str:
+    """The command that installs the chart."""
+    return f"helm install headroom charts/headroom -n {cluster.namespace} --create-namespace"
+
+
+def upgrade(cluster: Cluster, *settings: str, force: bool = False) -> str:
+    """The command that installs the release again, with the values that it was installed with.
+
+    Args:
+        cluster: the cluster.
+        settings: values that are to be others, such as "priorityClasses.create=true".
+        force: whether it is to undo what somebody changed past helm, which helm 4 refuses otherwise.
+    """
+    command = f"helm upgrade headroom charts/headroom -n {cluster.namespace} --reset-then-reuse-values"
+    return " ".join([command, *(["--force-conflicts"] if force else []), *(f"--set {each}" for each in settings)])
+
+
+def config_data(cluster: Cluster, config_map: str, key: str) -> str | None:
+    """The text of a key of a ConfigMap in Headroom's namespace; None where there is none."""
+    return ((cluster.get(CONFIG_MAPS, config_map) or {}).get("data") or {}).get(key)
+
+
+def scheduler_config(cluster: Cluster) -> Json:
+    """kube-scheduler's configuration in the cluster; empty where there is none that can be read as YAML."""
+    import yaml  # noqa: PLC0415 - only who reads YAML pays for it
+
+    try:
+        data = yaml.safe_load(config_data(cluster, SCHEDULER, "kube-scheduler.yaml") or "")
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, Mapping) else {}
+
+
+def scheduler_names(config: Json) -> tuple[str, ...]:
+    """The names under which kube-scheduler takes pods."""
+    profiles = mappings(config, "profiles")
+    return tuple(str(each["schedulerName"]) for each in profiles if each.get("schedulerName")) or (SCHEDULER,)
+
+
+def mappings(config: Json, key: str) -> list[Json]:
+    """The mappings of a list in a configuration; what is neither is left out."""
+    listed = config.get(key)
+    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+
+
+def scheduler_lease(config: Json) -> str:
+    """The Lease of kube-scheduler's leader election."""
+    election = config.get("leaderElection")
+    return str((election.get("resourceName") if isinstance(election, Mapping) else None) or SCHEDULER)
+
+
+def installed(cluster: Cluster) -> Installed:
+    """How it is installed, as far as that decides about the permissions of its service accounts."""
+    agent, manager = workload(cluster, AGENT), workload(cluster, MANAGER)
+    serves = manager_state.flag(manager, "--webhook-listen") is not None
+    return Installed(
+        namespace=cluster.namespace,
+        config_name=cluster.config_name,
+        pods_from=manager_state.flag(agent, "--pods-from") or "api",
+        certificates=(manager_state.flag(manager, "--webhook-certificates") or "self") if serves else "",
+        lease=scheduler_lease(scheduler_config(cluster)),
+        components=tuple(components(cluster)),
+    )
+
+
+def degrade_seconds(cluster: Cluster) -> float:
+    """How old a report may be before nothing is published any more, by the cluster's strategy. [s]"""
+    reviewed = review(config_data(cluster, cluster.config_name, CONFIG_MAP_KEY))
+    own = reviewed.config.degrade_time_minutes if reviewed.config else None
+    return 60.0 * float(own if own is not None else DEFAULTS.degrade_time_minutes or 0)

@@ -1,398 +1,388 @@
-"""Each check of the cluster and of the control plane's parts, on a made cluster with one thing wrong at a time."""
+"""What doctor finds when one thing is wrong, word for word.
 
-from collections.abc import Callable
-from typing import Any
+`recorded/doctor.txt` holds for each case the findings that a healthy installation does not have. To write it anew, and
+then read what changed: `python -m tests.headroom.cli.doctor.test_checks > tests/headroom/cli/recorded/doctor.txt`.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
 import pytest
 
 from headroom import kube
-from headroom.cli.doctor import permissions as rights
-from headroom.cli.doctor.checks.crds import missing
-from headroom.cli.doctor.finding import Severity
-from headroom.cli.doctor.service_accounts import Installed, policy_rules
-from tests.headroom.cli.doctor import authority
-from tests.headroom.cli.doctor.installation import CONFIG, healthy
+from headroom.cli.doctor import permissions as may
 from tests.headroom.cli.doctor.world import (
+    CONFIG,
     NAMESPACE,
-    NOW,
+    POLICIES,
+    VERSION,
+    Change,
     World,
-    found,
+    add,
+    attributes,
+    authority,
+    gone,
+    healthy,
     lease,
-    moment,
     node,
-    one,
-    pod,
-    told,
-    webhook,
+    node_metric,
+    ours,
+    put,
+    results,
     workload,
 )
+from tests.headroom.cli.recording import golden
+from tests.support.objects import at
 
-INFO, WARNING, ERROR, OK = Severity.INFO, Severity.WARNING, Severity.ERROR, Severity.OK
-Json = dict[str, Any]
-
-
-@pytest.mark.parametrize(("ahead", "word"), [(42.0, "ahead of"), (-42.0, "behind")])
-async def test_own_clock(ahead: float, word: str) -> None:
-    """A clock of ours that is off is told, because ages depend on it."""
-    world = healthy()
-    world.ahead_seconds = ahead
-    assert f"42 s {word} the API server's" in (await one(world, "kubernetes", INFO)).message
-
-
-def _no_linux(world: World) -> None:
-    for name in ("node-1", "node-2"):
-        world.at(rights.NODES, name)["metadata"]["labels"]["kubernetes.io/os"] = "windows"
+_CRD: Final = may.CRDS[0]
+_VERSION: Final = "metadata labels app.kubernetes.io/version"
+_TEMPLATE: Final = "spec template spec"
+_STATUS: Final = "spec versions 0 schema openAPIV3Schema properties status properties"
+_UNREADY: Final = [{"type": "Ready", "status": "False"}]
+_PODS: Final = [path.rpartition("/")[2] for path in healthy().objects if "/pods/" in path]
+_OVERLAP: Final = """{"nodeConfigs": [
+  {"name": "a", "nodeSelector": {"matchLabels": {"kubernetes.io/os": "linux"}}, "enable": true},
+  {"name": "b", "nodeSelector": {"matchExpressions": [{"key": "kubernetes.io/os", "operator": "Exists"}]}}]}"""
+_STOCK: Final = "leaderElection: {resourceName: headroom-scheduler}\nprofiles: [{schedulerName: default-scheduler}]"
 
 
-def _info(world: World, **facts: str) -> None:
-    world.at(rights.NODES, "node-1")["status"]["nodeInfo"] |= facts
+class Proxied(World):
+    """An API server that reaches the agents whose metrics it has."""
+
+    def __init__(self, metrics: Mapping[str, str]) -> None:
+        super().__init__()
+        self.objects = healthy().objects
+        self.mine = lambda each: each.get("subresource") == "proxy"
+        self.metrics = metrics
+
+    @asynccontextmanager
+    async def stream(self, path: str, params: Mapping[str, str], silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The metrics of a pod."""
+        assert (params, silence > 0) == ({}, True)
+        pod = path.removeprefix(f"/api/v1/namespaces/{NAMESPACE}/pods/").removesuffix(":9316/proxy/metrics")
+        if pod not in self.metrics:
+            raise kube.ApiUnavailable("no route", 503)
+        yield _chunks(self.metrics[pod])
 
 
-@pytest.mark.parametrize(
-    ("change", "severity", "text"),
-    [
-        (_no_linux, ERROR, "None of 2 nodes runs Linux"),
-        (lambda world: _info(world, architecture="s390x"), WARNING, "neither amd64 nor arm64"),
-        (lambda world: _info(world, kubeletVersion="v1.29.3"), WARNING, "older than 1.30"),
-        (lambda world: _info(world, kubeletVersion="v1.37.0"), WARNING, "newer than the API server"),
-        (lambda world: _info(world, kubeletVersion="v1.32.0"), WARNING, "more than three minor versions older"),
-    ],
-)
-async def test_nodes(change: Callable[[World], None], severity: Severity, text: str) -> None:
-    """Nodes where our images do not run, or whose kubelets are too old or too new."""
-    world = healthy()
-    change(world)
-    finding = await one(world, "nodes", severity)
-    assert text in finding.message
+async def _chunks(text: str) -> AsyncIterator[bytes]:
+    yield text.encode()
 
 
-async def test_windows_beside_linux() -> None:
-    """Windows nodes beside Linux ones are left alone, and lack no agent."""
-    world = healthy()
-    world.add(rights.NODES, node("win-1"))["metadata"]["labels"]["kubernetes.io/os"] = "windows"
-    assert "left alone: win-1" in (await one(world, "nodes", INFO)).message
-    assert await found(world, "agents") == []
+def _metrics(**labels: str) -> str:
+    texts = ",".join(f'{name}="{value}"' for name, value in labels.items())
+    return f"# HELP x y\nheadroom_agent_detected{{{texts}}} 1.0\nheadroom_agent_pods 3.0\n"
 
 
-def _crd(world: World) -> Json:
-    return world.at(rights.DEFINITIONS, rights.CRDS[0])
+_ANSWERS: Final = {
+    "agent-0": _metrics(cgroup="v2", driver="systemd", memory="v2", pods_in="kubepods.slice"),
+    "agent-1": _metrics(cgroup="v1", driver="cgroupfs", memory="none", pods_in=""),
+}
 
 
-def _schema(world: World) -> Json:
-    found: Json = _crd(world)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
-    return found
+def _machine(field: str, value: str) -> Change:
+    return put(may.NODES, "node-1", f"status nodeInfo {field}", value)
 
 
-@pytest.mark.parametrize(
-    ("change", "severity", "text"),
-    [
-        (lambda world: world.remove(_crd(world)), ERROR, "is not there, so nothing can be reported"),
-        (lambda world: _crd(world)["metadata"].update(deletionTimestamp=moment(NOW)), ERROR, "is being deleted"),
-        (lambda world: _crd(world)["status"].update(conditions=[]), ERROR, "not established yet"),
-        (lambda world: _crd(world)["spec"]["versions"][0].update(name="v1"), ERROR, "does not serve version v1alpha1"),
-        (lambda world: _crd(world)["spec"]["versions"][0].pop("subresources"), ERROR, "has no status subresource"),
-        (
-            lambda world: _schema(world)["status"]["properties"].pop("prediction"),
-            WARNING,
-            "the API server drops status.prediction.",
-        ),
-    ],
-)
-async def test_definitions(change: Callable[[World], None], severity: Severity, text: str) -> None:
-    """A CRD that is gone, going, not in force, of another version, or another product's."""
-    world = healthy()
-    change(world)
-    finding = await one(world, "crds", severity)
-    assert text in finding.message
-    assert "kubectl apply --server-side --force-conflicts -f charts/headroom/crds" in finding.fix
+def _windows(name: str) -> Change:
+    return put(may.NODES, name, "metadata labels kubernetes.io/os", "windows")
 
 
-def test_missing_fields() -> None:
-    """Fields are looked for in objects, lists and maps; a part that keeps everything lacks nothing."""
-    text = {"type": "string"}
-    wanted = {
-        "properties": {
-            "a": {"properties": {"b": text, "c": text}},
-            "l": {"items": {"properties": {"x": text}}},
-            "m": {"additionalProperties": {"properties": {"y": text}}},
-            "kind": text,
-        }
-    }
-    found_there = {
-        "properties": {
-            "a": {"properties": {"b": text}},
-            "l": {"items": {"properties": {}}},
-            "m": {"additionalProperties": {"properties": {}}},
-        }
-    }
-    assert list(missing(wanted, found_there)) == ["a.c", "l[].x", "m.*.y"]
-    assert list(missing(wanted, {"x-kubernetes-preserve-unknown-fields": True})) == []
-    assert list(missing(wanted, wanted)) == []
-    assert list(missing(wanted, {"properties": {**wanted["properties"], "m": {}}})) == ["m.*"]
-    assert list(missing(wanted, {"properties": {**wanted["properties"], "m": {"additionalProperties": True}}})) == []
+def _namespace(field: str, value: str) -> Change:
+    return put(may.NAMESPACES, NAMESPACE, f"metadata {field}", value)
 
 
-@pytest.mark.parametrize(
-    ("level", "severity", "text"),
-    [
-        ("restricted", ERROR, "refuses the agent's pods"),
-        ("baseline", ERROR, "refuses the agent's pods"),
-        ("privileged", OK, "admits"),
-        ("strict", WARNING, "is no level"),
-    ],
-)
-async def test_pod_security(level: str, severity: Severity, text: str) -> None:
-    """Levels that refuse hostPath volumes keep the agent out."""
-    world = healthy()
-    world.at(rights.NAMESPACES, NAMESPACE)["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": level}
-    assert text in (await one(world, "pod-security", severity)).message
+def _level(level: str) -> Change:
+    return _namespace("labels pod-security.kubernetes.io/enforce", level)
 
 
-async def test_no_namespace() -> None:
-    """Without the namespace there is no installation in it; before one that is all right."""
-    world = World()
-    world.add(rights.DEPLOYMENTS, workload("headroom-manager", 2))["metadata"]["namespace"] = "elsewhere"
-    finding = await one(world, "pod-security", ERROR)
-    assert finding.message == f"There is no namespace {NAMESPACE}. Headroom is in elsewhere."
-    assert finding.fix == "kubectl headroom doctor -n elsewhere"
-    said = [each for name, each in await told(world, preflight=True) if name == "pod-security"]
-    assert [each.severity for each in said] == [OK]
+def _class(name: str, field: str, *value: object) -> Change:
+    return put(may.PRIORITY_CLASSES, name, field, *value)
 
 
-async def test_priority_classes() -> None:
-    """A class that is missing is a warning, one of another band an error, a default that is one of ours is told."""
-    world = healthy()
-    world.at(rights.PRIORITY_CLASSES, "koord-mid")["value"] = 9100
-    world.at(rights.PRIORITY_CLASSES, "koord-prod")["globalDefault"] = True
-    world.remove(world.at(rights.PRIORITY_CLASSES, "koord-free"))
-    assert "PriorityClass koord-free" in (await one(world, "priority-classes", WARNING)).message
-    assert "7000 to 7999" in (await one(world, "priority-classes", ERROR)).message
-    assert "all of them count to koord-prod" in (await one(world, "priority-classes", INFO)).message
-    before = [each for name, each in await told(world, preflight=True) if name == "priority-classes"]
-    assert [each.severity for each in before] == [ERROR, INFO]
+def _crd(path: str, *value: object) -> Change:
+    return put(may.DEFINITIONS, _CRD, path, *value)
 
 
-async def test_classes_that_preempt() -> None:
-    """Classes below Prod whose pods have others evicted are named with the one way out; Prod's own may."""
-    world = healthy()
-    world.at(rights.PRIORITY_CLASSES, "koord-prod")["preemptionPolicy"] = "PreemptLowerPriority"
-    assert (await one(world, "priority-classes", OK)).severity == OK
-    world.at(rights.PRIORITY_CLASSES, "koord-free")["preemptionPolicy"] = "PreemptLowerPriority"
-    del world.at(rights.PRIORITY_CLASSES, "koord-mid")["preemptionPolicy"]
-    finding = await one(world, "priority-classes", WARNING)
-    assert finding.objects == ("koord-mid", "koord-free")
-    assert finding.fix.startswith("kubectl delete priorityclass koord-mid koord-free && helm upgrade")
+def _ready(component: str, replicas: int) -> Change:
+    return put(may.DEPLOYMENTS, component, "status readyReplicas", replicas)
 
 
-async def test_rights() -> None:
-    """A right that a service account lacks is named, with its object."""
-    world = healthy()
-    world.denied |= {("headroom-manager", "patch", "nodes/status"), ("headroom-manager", "get", "secrets")}
-    finding = await one(world, "rights", ERROR)
-    assert finding.message == (
-        f"Service account {NAMESPACE}/headroom-manager may not patch nodes/status, get secrets "
-        f"headroom-manager-webhook-tls in {NAMESPACE}."
+def _unready(component: str, restarts: int, **state: Any) -> Sequence[Change]:  # noqa: ANN401 - a container's state
+    container = {"name": component, "ready": False, "restartCount": restarts, "state": state}
+    if restarts:
+        container["lastState"] = {"terminated": {"reason": "Error", "message": "flag --lisen\nis {not} known"}}
+    return (
+        put(may.PODS, f"{component}-0", "status conditions", _UNREADY),
+        put(may.PODS, f"{component}-0", "status containerStatuses", [container]),
     )
 
 
-async def test_rights_follow_the_installation() -> None:
-    """What an account needs depends on how it is installed."""
-    everything = {
-        part: {(each.resource, each.name) for each in its} for part, its in policy_rules(Installed("n")).items()
-    }
-    other = Installed("n", config_name="mine", pods_from="kubelet", certificates="", lease="a")
-    less = {part: {(each.resource, each.name) for each in its} for part, its in policy_rules(other).items()}
-    assert everything["headroom-agent"] ^ less["headroom-agent"] == {("pods", ""), ("nodes/pods", "")}
-    assert ("configmaps", "mine") in less["headroom-manager"]
-    assert not [name for name, _ in less["headroom-manager"] if name == "secrets"]
-    assert ("leases", "a") in less["headroom-scheduler"]
-    assert set(policy_rules(Installed("n", components=("headroom-agent",)))) == {"headroom-agent"}
+def _started(pod: str) -> Change:
+    return put(may.PODS, pod, "status startTime", at(-30))
 
 
-async def test_version_skew() -> None:
-    """Parts of different versions are a warning that names each; another version of this command is told."""
-    world = healthy()
-    world.at(rights.PODS, "agent-0")["metadata"]["labels"]["app.kubernetes.io/version"] = "0.0.9"
-    finding = await one(world, "versions", WARNING)
-    assert "headroom-agent 0.0.9 and " in finding.message
-    assert "daemonset/headroom-agent" in finding.fix
-    for name in [path.rpartition("/")[2] for path in world.objects if "/pods/" in path]:
-        world.at(rights.PODS, name)["metadata"]["labels"]["app.kubernetes.io/version"] = "7.0.0"
-    assert "the installation is 7.0.0" in (await one(world, "versions", INFO)).message
+def _extender(**status: Any) -> Change:  # noqa: ANN401 - fields of a container's status
+    container = {"name": "extender", "ready": True, **status}
+    return put(may.PODS, "scheduler-0", "status containerStatuses 1", container)
 
 
-async def test_image_skew() -> None:
-    """Pods of one part with different images are a rollout that hangs."""
-    world = healthy()
-    world.at(rights.PODS, "manager-1")["spec"]["containers"][0]["image"] = "manager:other"
-    assert "headroom-manager run different images" in (await one(world, "versions", WARNING)).message
+def _webhook(path: str, value: object) -> Change:
+    return put(may.VALIDATING, may.WEBHOOK, f"webhooks 0 {path}", value)
 
 
-async def test_manager() -> None:
-    """A manager that is not ready, scaled away, or without a leader."""
-    world = healthy()
-    deployment = world.at(rights.DEPLOYMENTS, "headroom-manager")
-    deployment["status"]["readyReplicas"] = 1
-    sick = world.at(rights.PODS, "manager-1")
-    sick["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
-    crash = {"waiting": {"reason": "CrashLoopBackOff"}}
-    last = {"terminated": {"reason": "Error", "message": "flag --lisen is not known"}}
-    sick["status"]["containerStatuses"] = [
-        {"name": "manager", "ready": False, "restartCount": 7, "state": crash, "lastState": last}
-    ]
-    finding = await one(world, "manager", WARNING)
-    assert "manager-1 (manager: CrashLoopBackOff, flag --lisen is not known)" in finding.message
-    deployment["status"]["readyReplicas"] = 0
-    assert "0 of 2" in (await one(world, "manager", ERROR)).message
-    deployment["spec"]["replicas"] = 0
-    assert "is scaled to 0" in (await one(world, "manager", ERROR)).message
+def _editor(answer: kube.ApiError | None) -> Change:
+    return attributes(mine=lambda each: each["resource"] == "configmaps", edit_refusal=answer)
 
 
-async def test_no_leader() -> None:
-    """A Lease that nobody renews is an error, but for the first minute of a manager."""
-    world = healthy()
-    world.add(rights.LEASES, lease("headroom-manager", "manager-0", ago=60.0))
-    assert "No replica of the manager leads" in (await one(world, "manager", ERROR)).message
-    for name in ("manager-0", "manager-1"):
-        world.at(rights.PODS, name)["status"]["startTime"] = moment(NOW - 10)
-    assert "No replica of the manager leads" in (await one(world, "manager", WARNING)).message
+def _config(text: str, key: str = "colocation-config") -> Change:
+    return put(may.CONFIG_MAPS, CONFIG, "data", {key: text})
 
 
-async def test_parts_switched_off() -> None:
-    """A part that is not there is a choice where another is, and an error where none is."""
-    world = healthy()
-    world.remove(world.at(rights.DEPLOYMENTS, "headroom-manager"))
-    world.remove(world.at(rights.DAEMON_SETS, "headroom-agent"))
-    assert "manager.enabled: false" in (await one(world, "manager", INFO)).message
-    assert "agent.enabled: false" in (await one(world, "agents", INFO)).message
-    world.remove(world.at(rights.DEPLOYMENTS, "headroom-scheduler"))
-    assert "There is no headroom-agent in namespace" in (await one(world, "agents", ERROR)).message
-    assert "is not installed" in (await one(world, "scheduler", INFO)).message
-    assert "there is no extender" in (await one(world, "extender", INFO)).message
+def _scheduler(text: str, key: str = "kube-scheduler.yaml") -> Change:
+    return put(may.CONFIG_MAPS, "headroom-scheduler", f"data {key}", text)
 
 
-def _bundle(world: World, bundle: str) -> None:
-    world.add(rights.VALIDATING, webhook(bundle))
+def _taint(key: str) -> Sequence[Change]:
+    return (
+        put(may.NODES, "node-1", "spec", {"taints": [{"key": key, "effect": "NoSchedule"}]}),
+        put(may.DAEMON_SETS, "headroom-agent", f"{_TEMPLATE} tolerations", []),
+    )
 
 
-def _expression(world: World, text: str) -> None:
-    world.at(rights.VALIDATING, rights.WEBHOOK)["webhooks"][0]["matchConditions"] = [{"expression": text}]
+def _reported(ago: float = 20.0, ahead: float = 0.0) -> Change:
+    return add(may.NODE_METRICS, node_metric("node-1", ago=ago, ahead=ahead))
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        (lambda world: world.remove(world.at(rights.VALIDATING, rights.WEBHOOK)), "There is no Validating"),
-        (lambda world: _bundle(world, ""), "has no authority to trust"),
-        (lambda world: _bundle(world, "bm90aGluZw=="), "is no certificate"),
-        (lambda world: _bundle(world, "%%"), "is no certificate"),
-        (lambda world: _bundle(world, authority.bundle(NOW, -3.0)), "ended 3 days ago"),
-        (lambda world: _expression(world, 'name == "other"'), "not asked about ConfigMap"),
-        (
-            lambda world: world.at(rights.ENDPOINT_SLICES, "webhook-1").update(endpoints=None),
-            "No manager stands behind",
-        ),
+def _condition(kind: str, reason: str) -> Change:
+    condition = {"type": kind, "status": "False", "reason": reason, "message": "So it is."}
+    return put(may.NODE_METRICS, "node-1", "status conditions 0", condition)
+
+
+def _policies(*specs: Mapping[str, object]) -> Sequence[Change]:
+    """The namespace's policies in place of the chart's."""
+    made = [ours(f"policy-{number}", spec={"podSelector": {}, **spec}) for number, spec in enumerate(specs)]
+    return (gone(may.NETWORK_POLICIES, *POLICIES), *(add(may.NETWORK_POLICIES, each) for each in made))
+
+
+def _theirs(name: str, *arguments: str) -> Change:
+    permission = may.DAEMON_SETS if name == "koordlet" else may.DEPLOYMENTS
+    return add(permission, workload(name, *arguments, namespace="theirs"))
+
+
+_NO_MANAGER: Final = gone(may.DEPLOYMENTS, "headroom-manager")
+_NO_AGENT: Final = gone(may.DAEMON_SETS, "headroom-agent")
+_NO_SCHEDULER: Final = gone(may.DEPLOYMENTS, "headroom-scheduler")
+_NO_LEADER: Final = add(may.LEASES, lease("headroom-manager", "manager-0", ago=60.0))
+_EMPTY_METRIC: Final = add(may.NODE_METRICS, {"metadata": {"name": "node-1"}, "spec": {}})
+_OLD_TOKENS: Final = attributes(version={"gitVersion": "v1.31.4"})
+_NEVER_SCHEDULED: Final = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available."}
+_WRONG_PROFILE: Final = {"terminated": {"exitCode": 2, "reason": "Error", "message": "plugins[0].name: unknown"}}
+_LAST_GOOD: Final = ours("headroom-last-good-config")
+_LAST_GOOD["metadata"]["annotations"] = {"headroom.sh/in-force-since": "2027-01-01T00:00:00Z"}
+
+CASES: Final[Mapping[str, Sequence[Change]]] = {
+    "old API server": [attributes(version={"gitVersion": "v1.29.14"})],
+    "API server of unknown version": [attributes(version={"gitVersion": "unknown"})],
+    "our clock is ahead": [attributes(ahead_seconds=42.0)],
+    "our clock is behind": [attributes(ahead_seconds=-42.0)],
+    "no Linux": [_windows("node-1"), _windows("node-2")],
+    "Windows beside Linux": [add(may.NODES, node("win-1")), _windows("win-1")],
+    "other architecture": [_machine("architecture", "s390x")],
+    "old kubelet": [_machine("kubeletVersion", "v1.29.3")],
+    "kubelet newer than the API server": [_machine("kubeletVersion", "v1.37.0")],
+    "kubelet four versions older": [_machine("kubeletVersion", "v1.32.0")],
+    "kubelet three versions older": [_machine("kubeletVersion", "v1.33.0")],
+    "CRD is missing": [gone(may.DEFINITIONS, _CRD)],
+    "CRD is being deleted": [_crd("metadata deletionTimestamp", "now")],
+    "CRD is not established": [_crd("status conditions", [])],
+    "CRD has another version": [_crd("spec versions 0 name", "v1")],
+    "CRD without status": [_crd("spec versions 0 subresources")],
+    "CRD lacks a field": [_crd(f"{_STATUS} prediction")],
+    "pod security restricted": [_level("restricted")],
+    "pod security baseline": [_level("baseline")],
+    "pod security privileged": [_level("privileged")],
+    "pod security unknown": [_level("strict")],
+    "namespace is being deleted": [_namespace("deletionTimestamp", "now")],
+    "class is missing": [gone(may.PRIORITY_CLASSES, "koord-free")],
+    "class of another band": [_class("koord-mid", "value", 9100)],
+    "class is the default": [_class("koord-prod", "globalDefault", True)],
+    "Prod preempts": [_class("koord-prod", "preemptionPolicy")],
+    "Mid and Free preempt": [_class("koord-mid", "preemptionPolicy"), _class("koord-free", "preemptionPolicy", "Any")],
+    "denied permissions": [
+        attributes(denied={("headroom-manager", "patch", "nodes/status"), ("headroom-manager", "get", "secrets")})
     ],
-)
-async def test_webhook(change: Callable[[World], None], text: str) -> None:
-    """A webhook that cannot be trusted, is asked about something else, or has nobody behind it."""
-    world = healthy()
-    change(world)
-    assert text in (await one(world, "webhook", WARNING)).message
-
-
-async def test_webhook_is_tried() -> None:
-    """Who may edit the config tries it, as a dry run; who may not is told that it was not tried."""
-    world = healthy()
-    assert "not tried, because this login may not edit" in (await one(world, "webhook", OK)).message
-    world.mine = lambda asked: asked["resource"] == "configmaps"
-    assert "does not reach the manager's webhook" in (await one(world, "webhook", WARNING)).message
-    denied = 'admission webhook "colocation-config.headroom.sh" denied the request'
-    world.edit_refusal = kube.ApiError(403, "Forbidden", denied)
-    assert "was refused" in (await one(world, "webhook", OK)).message
-    world.edit_refusal = kube.ApiError(409, "Conflict", "the object has been modified")
-    assert "could not be tried" in (await one(world, "webhook", WARNING)).message
-
-
-async def test_webhook_off() -> None:
-    """A manager without the webhook is told, and nothing else is looked for."""
-    world = healthy()
-    world.at(rights.DEPLOYMENTS, "headroom-manager")["spec"]["template"]["spec"]["containers"][0]["args"] = []
-    world.remove(world.at(rights.VALIDATING, rights.WEBHOOK))
-    assert "webhook is off" in (await one(world, "webhook", INFO)).message
-
-
-def _config(world: World, text: str | None) -> None:
-    data = {} if text is None else {"colocation-config": text}
-    world.at(rights.CONFIG_MAPS, CONFIG)["data"] = data
-
-
-_OVERLAP = """{"nodeConfigs": [
-  {"name": "a", "nodeSelector": {"matchLabels": {"kubernetes.io/os": "linux"}}, "enable": true},
-  {"name": "b", "nodeSelector": {"matchExpressions": [{"key": "kubernetes.io/os", "operator": "Exists"}]}}]}"""
-
-
-@pytest.mark.parametrize(
-    ("text", "severity", "said"),
-    [
-        ("{", ERROR, "is not in force"),
-        ('{"enable": true, "degradeTimeMinutes": -1}', ERROR, "degradeTimeMinutes"),
-        ('{"nodeConfigs": [{"name": "a", "nodeSelector": {}, "midUnallocatedPercent": "x"}]}', ERROR, "disabled"),
-        ('{"enable": true, "somethingElse": 1}', WARNING, "somethingElse"),
-        (_OVERLAP, WARNING, "matches 2 nodes (node-1, node-2) too, but"),
-        ('{"enable": false}', INFO, "publishes nothing: enable is false"),
-        (None, WARNING, "no such key"),
+    "another version of a pod": [put(may.PODS, "agent-0", _VERSION, "0.0.9")],
+    "another version of all pods": [put(may.PODS, pod, _VERSION, "7.0.0") for pod in _PODS],
+    "another image": [put(may.PODS, "manager-1", "spec containers 0 image", "manager:other")],
+    "manager crashes": [*_unready("manager", 7, waiting={"reason": "CrashLoopBackOff"}), _ready("headroom-manager", 1)],
+    "manager is unschedulable": [
+        put(may.PODS, "manager-1", "status", {"phase": "Pending", "conditions": [_NEVER_SCHEDULED]}),
+        _ready("headroom-manager", 1),
     ],
-)
-async def test_config(text: str | None, severity: Severity, said: str) -> None:
-    """The config is judged as the manager judges it."""
-    world = healthy()
-    _config(world, text)
-    findings = await found(world, "config", severity)
-    assert any(said in each.message for each in findings), findings
-    assert all("edit configmap" in each.fix for each in findings)
+    "no manager is ready": [_ready("headroom-manager", 0)],
+    "manager scaled to 0": [put(may.DEPLOYMENTS, "headroom-manager", "spec replicas", 0)],
+    "manager without a leader": [_NO_LEADER],
+    "manager just started": [_NO_LEADER, _started("manager-0"), _started("manager-1")],
+    "manager and agent switched off": [_NO_MANAGER, _NO_AGENT],
+    "no component": [_NO_MANAGER, _NO_AGENT, _NO_SCHEDULER],
+    "webhook is missing": [gone(may.VALIDATING, may.WEBHOOK)],
+    "webhook without authority": [_webhook("clientConfig caBundle", "")],
+    "webhook with something else": [_webhook("clientConfig caBundle", "bm90aGluZw==")],
+    "webhook without base64": [_webhook("clientConfig caBundle", "%%")],
+    "authority ended": [_webhook("clientConfig caBundle", authority(-3.0))],
+    "webhook for another ConfigMap": [_webhook("matchConditions 0 expression", 'name == "other"')],
+    "webhook without endpoints": [put(may.ENDPOINT_SLICES, "webhook-1", "endpoints", None)],
+    "wrong config passes": [_editor(None)],
+    "wrong config is refused": [_editor(kube.ApiError(403, "Forbidden", 'admission webhook "x" denied the request'))],
+    "wrong config is in conflict": [_editor(kube.ApiError(409, "Conflict", "the object has been modified"))],
+    "webhook is off": [
+        put(may.DEPLOYMENTS, "headroom-manager", f"{_TEMPLATE} containers 0 args", []),
+        gone(may.VALIDATING, may.WEBHOOK),
+    ],
+    "config is no JSON": [_config("{")],
+    "config is no JSON, one was good": [_config("{"), add(may.CONFIG_MAPS, _LAST_GOOD)],
+    "config with a wrong value": [_config('{"enable": true, "degradeTimeMinutes": -1}')],
+    "config with a wrong entry": [
+        _config('{"nodeConfigs": [{"name": "a", "nodeSelector": {}, "midUnallocatedPercent": "x"}]}')
+    ],
+    "config with an unknown key": [_config('{"enable": true, "somethingElse": 1}')],
+    "config with entries that overlap": [_config(_OVERLAP)],
+    "config that publishes nothing": [_config('{"enable": false}')],
+    "config without its key": [_config("{}", key="other")],
+    "config of another name": [
+        put(may.DEPLOYMENTS, "headroom-manager", f"{_TEMPLATE} containers 0 args 1", "--config-name=mine")
+    ],
+    "no pod of an agent": [gone(may.PODS, "agent-0")],
+    "agent cannot pull": _unready("agent", 0, waiting={"reason": "ImagePullBackOff", "message": "no such {image}"}),
+    "agent crashes": _unready("agent", 3, waiting={"reason": "CrashLoopBackOff"}),
+    "agent's probe fails": _unready("agent", 0, running={}),
+    "agent just started": [_started("agent-0"), _EMPTY_METRIC, *_unready("agent", 0, running={})],
+    "node is not ready": [put(may.NODES, "node-1", "status conditions")],
+    "no NodeMetric": [gone(may.NODE_METRICS, "node-1")],
+    "no NodeMetric yet": [gone(may.NODE_METRICS, "node-1"), _started("agent-0")],
+    "agent never reported": [_EMPTY_METRIC],
+    "no agent ever reported": [_EMPTY_METRIC, add(may.NODE_METRICS, {"metadata": {"name": "node-2"}})],
+    "report is too old": [_reported(ago=1000)],
+    "report is late": [_reported(ago=200)],
+    "report within the config's limit": [
+        _config('{"enable": true, "degradeTimeMinutes": 60}'),
+        _reported(ago=1000),
+    ],
+    "taint keeps agents away": _taint("gpu"),
+    "taint of a node in trouble": _taint("node.kubernetes.io/unschedulable"),
+    "agents are kept away from all nodes": [
+        put(may.DAEMON_SETS, "headroom-agent", f"{_TEMPLATE} nodeSelector", {"no": "where"})
+    ],
+    "excluded node": [add(may.NODES, node("virtual-1", type="virtual-kubelet"))],
+    "node's clock is behind": [_reported(ago=100.0, ahead=-45.0)],
+    "node's clock is ahead": [_reported(ago=100.0, ahead=45.0)],
+    "node's clock is far behind": [_reported(ago=100.0, ahead=-2000.0)],
+    "machine cannot be measured": [_condition("Collecting", "MemoryControllerMissing")],
+    "agent still learns": [_condition("PredictionReady", "CollectingHistory")],
+    "scheduler of the same Lease": [_theirs("other", "--leader-elect-resource-name=headroom-scheduler")],
+    "scheduler of the stock name": [_scheduler(_STOCK)],
+    "scheduler config is no YAML": [_scheduler("{")],
+    "profile with an unknown plugin": [_scheduler("plugins: [{name: LoadAwear}]", "profile.yaml")],
+    "profile is no YAML": [_scheduler("plugins:\n  - {: ]", "profile.yaml")],
+    "no scheduler config": [gone(may.CONFIG_MAPS, "headroom-scheduler")],
+    "scheduler without a leader": [add(may.LEASES, lease("headroom-scheduler", "x", 99))],
+    "scheduler with a strange leader": [add(may.LEASES, lease("headroom-scheduler", "strange_1"))],
+    "scheduler scaled to 0": [put(may.DEPLOYMENTS, "headroom-scheduler", "spec replicas", 0)],
+    "one scheduler is ready": [_ready("headroom-scheduler", 1)],
+    "extender is silent": [_extender(ready=False)],
+    "extender is silent after a restart": [_extender(ready=False, restartCount=1)],
+    "extender restarts again and again": [_extender(restartCount=9)],
+    "wrong profile": [
+        put(may.PODS, "scheduler-0", "status initContainerStatuses 0", {"name": "check", "state": _WRONG_PROFILE})
+    ],
+    "no traffic in": _policies({"policyTypes": ["Ingress"]}),
+    "no traffic out": _policies({"policyTypes": ["Egress"]}),
+    "traffic in to a named port": _policies({"ingress": [{"ports": [{"port": "webhook"}]}]}),
+    "traffic in to a range": _policies({"ingress": [{"ports": [{"port": 9000, "endPort": 9999}]}]}),
+    "traffic in by UDP alone": _policies({"ingress": [{"ports": [{"port": 9443, "protocol": "UDP"}]}]}),
+    "traffic out to the API server": _policies({"egress": [{"ports": [{"port": 6443}]}], "policyTypes": ["Egress"]}),
+    "traffic of other pods": _policies({"podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Egress"]}),
+    "no policy of agents": [gone(may.ADMISSION_POLICIES, may.OWN_NODE_POLICY)],
+    "no policy of agents before 1.32": [gone(may.ADMISSION_POLICIES, may.OWN_NODE_POLICY), _OLD_TOKENS],
+    "no binding of agents": [gone(may.ADMISSION_BINDINGS, may.OWN_NODE_POLICY)],
+    "neither policy nor binding of agents": [
+        gone(may.ADMISSION_POLICIES, may.OWN_NODE_POLICY),
+        gone(may.ADMISSION_BINDINGS, may.OWN_NODE_POLICY),
+    ],
+    "no binding of the manager": [gone(may.ADMISSION_BINDINGS, may.NODE_STATUS_POLICY)],
+    "no FlowSchema": [gone(may.FLOW_SCHEMAS, may.AGENTS_QUEUE)],
+    "no PriorityLevelConfiguration": [gone(may.PRIORITY_LEVELS, may.AGENTS_QUEUE)],
+    "no queue": [gone(may.FLOW_SCHEMAS, may.AGENTS_QUEUE), gone(may.PRIORITY_LEVELS, may.AGENTS_QUEUE)],
+    "neither agent nor its safeguards": [
+        *(_NO_AGENT, gone(may.NETWORK_POLICIES, "headroom-agent"), gone(may.FLOW_SCHEMAS, may.AGENTS_QUEUE)),
+        gone(may.ADMISSION_POLICIES, may.OWN_NODE_POLICY),
+    ],
+    "neither manager nor its safeguards": [
+        *(_NO_MANAGER, gone(may.NETWORK_POLICIES, "headroom-manager")),
+        gone(may.ADMISSION_BINDINGS, may.NODE_STATUS_POLICY),
+    ],
+    "less to read of the safeguards": [
+        attributes(refused={str(may.ADMISSION_POLICIES)}),
+        gone(may.FLOW_SCHEMAS, may.AGENTS_QUEUE),
+        gone(may.NETWORK_POLICIES, "headroom"),
+    ],
+    "no NetworkPolicy of the manager": [gone(may.NETWORK_POLICIES, "headroom-manager")],
+    "koordlet": [_theirs("koordlet")],
+    "koordlet in place of our agent": [_theirs("koordlet"), _NO_AGENT],
+    "koord-manager": [_theirs("koord-manager")],
+    "koord-scheduler": [_theirs("koord-scheduler")],
+    "Koordinator's webhook": [add(may.MUTATING, {"metadata": {"name": may.KOORDINATOR_WEBHOOKS[1]}, "webhooks": [{}]})],
+    "another writer": [
+        put(may.NODE_METRICS, "node-2", "metadata managedFields 0 manager", "somebody"),
+    ],
+    "NodeMetrics are not defined": [attributes(undefined={"nodemetrics"})],
+    "API server fails at Nodes": [attributes(failing={"nodes": 500})],
+}
+BEFORE: Final[Mapping[str, Sequence[Change]]] = {
+    "before: healthy": [],
+    "before: may create, not escalate": [attributes(mine=lambda each: each["verb"] == "create")],
+    "before: may do all": [attributes(mine=lambda _: True)],
+    "before: neither namespace nor CRD": [gone(may.NAMESPACES, NAMESPACE), gone(may.DEFINITIONS, _CRD)],
+    "before: class of another band": [_class("koord-mid", "value", 9100), gone(may.PRIORITY_CLASSES, "koord-free")],
+    "before: class is the default": [_class("koord-prod", "globalDefault", True)],
+}
+WORLDS: Final[Mapping[str, World]] = {
+    "healthy": healthy(),
+    "agents do not answer": Proxied({}),
+    "agents answer": Proxied(_ANSWERS),
+}
 
 
-async def test_last_good_config() -> None:
-    """What applies in place of a wrong config is told."""
-    world = healthy()
-    _config(world, "{")
-    assert "The defaults apply" in (await one(world, "config", ERROR)).message
-    annotations = {"headroom.sh/in-force-since": "2027-01-01T00:00:00Z"}
-    last = {"metadata": {"name": "headroom-last-good-config", "namespace": NAMESPACE, "annotations": annotations}}
-    world.add(rights.CONFIG_MAPS, last)
-    assert "since 2027-01-01T00:00:00Z" in (await one(world, "config", ERROR)).message
+async def _text(name: str) -> str:
+    """What is found in a case, and not in a healthy installation."""
+    preflight = name in BEFORE
+    changes = {**CASES, **BEFORE}.get(name, ())
+    healthy_too = [] if name in {"healthy", "before: healthy"} else await results(preflight=preflight)
+    lines = []
+    for check, found in await results(*changes, world=WORLDS.get(name), preflight=preflight):
+        if (check, found) not in healthy_too:
+            lines.append(f"{found.severity} {check}: {found.message}")
+            more = {"fix": found.fix, "docs": found.docs, "all": ", ".join(found.objects)}
+            lines += [f"  {title}: {text}" for title, text in more.items() if text]
+    return "\n".join(lines).replace(VERSION, "VERSION")
 
 
-async def test_config_of_another_name() -> None:
-    """The ConfigMap that the manager reads counts, whatever was asked for."""
-    world = healthy()
-    container = world.at(rights.DEPLOYMENTS, "headroom-manager")["spec"]["template"]["spec"]["containers"][0]
-    container["args"].append("--config-name=mine")
-    assert f"There is no ConfigMap {NAMESPACE}/mine" in (await one(world, "config", INFO)).message
+def _recorded() -> dict[str, str]:
+    """The text of each case."""
+    sections = golden("doctor.txt").removeprefix("## ").split("\n## ")
+    return {name: text.rstrip("\n") for name, _, text in (section.partition("\n") for section in sections)}
 
 
-async def test_install_rights() -> None:
-    """Before an install: what this login may not create, and rights that it cannot hand on."""
-    world = World()
-    said = [each for name, each in await told(world, preflight=True) if name == "install"]
-    assert "create serviceaccounts in headroom-system" in said[0].message
-    world.mine = lambda asked: asked["verb"] == "create"
-    said = [each for name, each in await told(world, preflight=True) if name == "install"]
-    assert "not with rights that it lacks itself" in said[0].message
-    world.mine = lambda _: True
-    said = [each for name, each in await told(world, preflight=True) if name == "install"]
-    assert [each.severity for each in said] == [OK]
+@pytest.mark.parametrize("name", [*WORLDS, *CASES, *BEFORE])
+async def test_findings(name: str) -> None:
+    """Each case, word for word."""
+    assert await _text(name) == _recorded()[name]
 
 
-async def test_unplaced_pod() -> None:
-    """A pod that no node takes says so in kube-scheduler's words."""
-    world = healthy()
-    waiting = pod("headroom-manager", "manager-1", "", "manager")
-    waiting["status"] = {
-        "phase": "Pending",
-        "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available."}],
-    }
-    world.add(rights.PODS, waiting)
-    world.at(rights.DEPLOYMENTS, "headroom-manager")["status"]["readyReplicas"] = 1
-    assert "manager-1 (0/2 nodes are available.)" in (await one(world, "manager", WARNING)).message
+if __name__ == "__main__":
+    texts = {case: asyncio.run(_text(case)) for case in (*WORLDS, *CASES, *BEFORE)}
+    sys.stdout.write("\n".join(f"## {case}\n{text}\n" if text else f"## {case}\n" for case, text in texts.items()))

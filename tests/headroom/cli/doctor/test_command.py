@@ -1,175 +1,166 @@
-"""The command as a whole: registry, exit codes, forms of output, and few rights."""
+"""The command as a whole: exit codes, forms of output, few permissions, and clusters without Headroom."""
 
 import json
-import re
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import yaml
 
 from headroom import kube
 from headroom.cli.doctor import command
-from headroom.cli.doctor import permissions as rights
-from headroom.cli.doctor.finding import Finding, Severity, named, ok
+from headroom.cli.doctor import permissions as may
+from headroom.cli.doctor.finding import info, ok
+from headroom.cli.doctor.permissions import Permission
 from headroom.cli.doctor.registry import CHECKS, READS, Stage
-from tests.architecture.sources import ROOT
-from tests.headroom.cli.doctor.installation import healthy
-from tests.headroom.cli.doctor.world import NAMESPACE, NOW, World, found, told
+from tests.headroom.cli.doctor.world import (
+    CONFIG,
+    ERROR,
+    INFO,
+    NAMESPACE,
+    OK,
+    WARNING,
+    World,
+    attributes,
+    findings,
+    gone,
+    healthy,
+    put,
+    results,
+    workload,
+)
+from tests.support.objects import NOW
 
-
-def test_registry_names_every_check() -> None:
-    """Each file of checks is registered, and each line leads to a function."""
-    files = {path.stem for path in (ROOT / "headroom/cli/doctor/checks").glob("*.py")} - {"__init__"}
-    assert {check.where.partition(":")[0] for check in CHECKS} == files
-    assert all(callable(check.load()) for check in CHECKS)
+_NAMES = {check.name for check in CHECKS if Stage.INSTALLED in check.stage}
 
 
 async def test_healthy_has_nothing_to_say() -> None:
     """An installation that is all right: every check says ok, and nothing else."""
-    said = await told(healthy())
-    assert {name for name, _ in said} == {each.name for each in CHECKS if Stage.INSTALLED in each.stage}
-    assert [f"{name}: {each.message}" for name, each in said if each.severity is not Severity.OK] == []
+    found = await results()
+    assert {name for name, _ in found} == _NAMES
+    assert [f"{name}: {each.message}" for name, each in found if each.severity is not OK] == []
 
 
 async def test_findings_name_a_way_out() -> None:
-    """Whatever is wrong comes with what mends it, and the page that says more exists."""
+    """Whatever is wrong comes with what corrects it, and the page that says more."""
     world = World()
-    world.add(rights.NAMESPACES, {"metadata": {"name": NAMESPACE, "labels": {}}})
-    said = await told(world)
-    bad = [each for _, each in said if each.severity in {Severity.WARNING, Severity.ERROR}]
-    assert bad
-    assert all(each.fix for each in bad)
+    world.add(may.NAMESPACES, {"metadata": {"name": NAMESPACE, "labels": {}}})
+    wrong = [each for _, each in await results(world=world) if each.severity in {WARNING, ERROR}]
+    assert all(each.fix and each.docs for each in wrong)
     # With --reuse-values alone a newer chart lacks the values that it has added, and its schema refuses that.
-    upgrades = [each.fix for each in bad if "helm upgrade headroom" in each.fix]
+    upgrades = [" --reset-then-reuse-values" in each.fix for each in wrong if "helm upgrade headroom" in each.fix]
     assert upgrades
-    assert all(" --reset-then-reuse-values" in each for each in upgrades)
+    assert all(upgrades)
 
 
-@pytest.mark.parametrize("right", READS, ids=str)
-async def test_missing_right_is_named(right: Any) -> None:  # noqa: ANN401
-    """What may not be read is one word of advice that names the right, and no error."""
-    world = healthy()
-    world.refused.add(str(right))
-    said = await told(world)
-    lacking = [each for _, each in said if str(right) in each.message]
-    assert lacking
-    assert {each.severity for each in lacking} == {Severity.INFO}
-    assert not [each.message for _, each in said if each.severity is Severity.ERROR]
+@pytest.mark.parametrize("permission", READS, ids=str)
+async def test_missing_permission_is_named(permission: Permission) -> None:
+    """What may not be read is one word of advice that names the permission, and no error."""
+    found = [each for _, each in await results(attributes(refused={str(permission)}))]
+    lacking = [each for each in found if str(permission) in each.message]
+    assert {each.severity for each in lacking} == {INFO}
+    assert {each.docs for each in lacking} == {"kubectl.md#doctor"}
+    assert [each.message for each in found if each.severity is ERROR] == []
 
 
 async def test_nothing_readable() -> None:
-    """A login without any right learns which it lacks, check by check, and that nothing was found wrong."""
-    world = healthy()
-    world.refused |= {str(right) for right in READS}
-    said = await told(world)
-    assert {each.severity for _, each in said} == {Severity.OK, Severity.INFO}
-    assert {name for name, _ in said} == {each.name for each in CHECKS if Stage.INSTALLED in each.stage}
+    """A login without any permission learns which it lacks, check by check, and that nothing was found wrong."""
+    found = await results(attributes(refused={str(each) for each in READS}))
+    assert {each.severity for _, each in found} == {OK, INFO}
+    assert {name for name, _ in found} == _NAMES
 
 
 async def test_unknown_kind() -> None:
-    """Where NodeMetrics are not defined, checks of reports say so, and the CRD's absence is the error."""
-    world = healthy()
-    world.undefined.add("nodemetrics")
-    assert "does not know nodemetrics" in (await found(world, "clocks"))[0].message
-
-
-class Failing(World):
-    """An API server that cannot list Nodes."""
-
-    status: int | None = 500
-
-    async def list(self, path: str, *arguments: Any, **named_arguments: Any) -> Any:  # noqa: ANN401
-        """Fails for Nodes."""
-        if path.endswith("/nodes"):
-            raise kube.ApiUnavailable("The API server answers 500: oh", self.status)
-        return await super().list(path, *arguments, **named_arguments)
+    """Where NodeMetrics are not defined, checks of reports say so."""
+    (found,) = await findings("clocks", attributes(undefined={"nodemetrics"}))
+    assert found.message == "Not looked at: this cluster does not know nodemetrics."
 
 
 async def test_failing_server() -> None:
     """An API server that fails at one thing is an error of that check alone; one that is gone ends the command."""
-    world = Failing()
-    world.objects = healthy().objects
-    (failed,) = [each for name, each in await told(world) if name == "nodes"]
-    assert failed.severity is Severity.ERROR
-    assert "answers 500" in failed.message
-    world.status = None
+    (failed,) = await findings("nodes", attributes(failing={"nodes": 500}))
+    assert (failed.severity, failed.message) == (ERROR, "Not looked at: The API server answers 500: oh.")
     with pytest.raises(kube.ApiUnavailable):
-        await told(world)
+        await results(attributes(failing={"nodes": None}))
+
+
+async def test_nothing_of_ours() -> None:
+    """A cluster without Headroom gets one error: what installs it, and what to ask before."""
+    ((check, found),) = await results(world=World())
+    assert (check, found.severity) == ("install", ERROR)
+    assert "Headroom is not installed" in found.message
+    assert "kubectl headroom doctor --preflight" in found.message
+    assert found.fix == f"helm install headroom charts/headroom -n {NAMESPACE} --create-namespace"
+    before = {name for name, _ in await results(world=World(), preflight=True)}
+    assert before == {check.name for check in CHECKS if Stage.PREFLIGHT in check.stage}
+
+
+@pytest.mark.parametrize("permission", [may.NAMESPACES, may.DEPLOYMENTS, may.DAEMON_SETS], ids=str)
+async def test_nothing_that_may_be_seen(permission: Permission) -> None:
+    """Who may not read does not learn that there is nothing."""
+    found = await results(attributes(refused={str(permission)}), world=World())
+    assert "install" not in {name for name, _ in found}
+
+
+async def test_elsewhere() -> None:
+    """Where it is in another namespace, the fix is to look there."""
+    world = World()
+    world.add(may.DAEMON_SETS, workload("headroom-agent", namespace="elsewhere"))
+    (found,) = await findings("manager", world=world)
+    assert found.message.endswith("Headroom is in elsewhere.")
+    assert found.fix == "kubectl headroom doctor -n elsewhere"
+
+
+async def _run(world: World, output: str) -> int:
+    api = cast("kube.ApiServer", world)
+    return await command.run(api, namespace=NAMESPACE, config_name=CONFIG, preflight=False, output=output)
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The made cluster's time."""
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headroom.cli.doctor.command.time.time", lambda: NOW)
 
 
-async def run(world: World, output: str) -> int:
-    """Run the command."""
-    api = cast("kube.ApiServer", world)
-    return await command.run(
-        api, namespace=NAMESPACE, config_name="slo-controller-config", preflight=False, output=output
-    )
-
-
-@pytest.mark.usefixtures("clock")
+@pytest.mark.usefixtures("_clock")
 async def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     """Warnings do not fail; errors do."""
     world = healthy()
-    assert await run(world, "table") == 0
+    assert await _run(world, "table") == 0
     assert capsys.readouterr().out.endswith("No errors and no warnings.\n")
-    koord = next(path for path in world.objects if path.endswith("/koord-batch"))
-    del world.objects[koord]
-    assert await run(world, "table") == 0
+    gone(may.PRIORITY_CLASSES, "koord-batch")(world)
+    assert await _run(world, "table") == 0
     assert capsys.readouterr().out.endswith("1 warning.\n")
-    world.objects[f"/api/v1/namespaces/{NAMESPACE}"]["metadata"]["labels"] = {
-        "pod-security.kubernetes.io/enforce": "restricted"
-    }
-    assert await run(world, "table") == 1
+    level = "pod-security.kubernetes.io/enforce"
+    put(may.NAMESPACES, NAMESPACE, f"metadata labels {level}", "restricted")(world)
+    assert await _run(world, "table") == 1
     out = capsys.readouterr().out
     assert out.endswith("1 error and 1 warning.\n")
-    assert f"fix: kubectl label namespace {NAMESPACE} pod-security.kubernetes.io/enforce=privileged" in out
+    assert f"fix: kubectl label namespace {NAMESPACE} {level}=privileged" in out
 
 
-@pytest.mark.usefixtures("clock")
+@pytest.mark.usefixtures("_clock")
 async def test_forms(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON and YAML hold the same; wide names pages and all objects."""
     world = healthy()
     world.denied.add(("headroom-agent", "patch", "nodemetrics/status"))
-    await run(world, "json")
+    await _run(world, "json")
     data = json.loads(capsys.readouterr().out)
-    await run(world, "yaml")
+    await _run(world, "yaml")
     assert yaml.safe_load(capsys.readouterr().out) == data
+    assert (data["kind"], data["version"], data["preflight"], data["summary"]["error"]) == ("Doctor", 1, False, 1)
     (wrong,) = [each for each in data["findings"] if each["severity"] == "error"]
-    assert wrong["check"] == "rights"
+    assert (wrong["check"], wrong["docs"]) == ("rights", "security.md")
     assert wrong["objects"] == ["patch nodemetrics/status.slo.koordinator.sh"]
-    assert data["summary"]["error"] == 1
-    await run(world, "wide")
+    await _run(world, "wide")
     wide = capsys.readouterr().out
     assert "docs: docs/security.md" in wide
     assert "all: patch nodemetrics/status.slo.koordinator.sh" in wide
-    await run(world, "table")
+    await _run(world, "table")
     assert "docs/" not in capsys.readouterr().out
 
 
-def test_many_names() -> None:
-    """Of many names the first are told, and how many there are more."""
-    assert named([str(number) for number in range(7)]) == "0, 1, 2, 3, 4 and 2 more"
-    assert named(["a"]) == "a"
+def test_verdict() -> None:
+    """Findings that say only that this login may not look are counted."""
     assert command.verdict([]) == "No errors and no warnings."
-    blind = Finding(Severity.INFO, "Not looked at.", is_unreadable=True)
-    assert command.verdict([("a", ok("Well.")), ("b", blind)]).endswith(
-        "no warnings; 1 of 2 findings say only that this login may not look."
+    assert command.verdict([("a", ok("Well.")), ("b", info("Not looked at.", is_unreadable=True))]) == (
+        "No errors and no warnings; 1 of 2 findings say only that this login may not look."
     )
-
-
-def test_pages_exist() -> None:
-    """Every page that a finding names is in docs, and every check is explained there."""
-    named_pages = {
-        page
-        for path in (ROOT / "headroom/cli/doctor").rglob("*.py")
-        for page in re.findall(r'"([\w-]+\.md)[#"]', path.read_text())
-    }
-    assert len(named_pages) >= 8
-    assert sorted(page for page in named_pages if not (ROOT / "docs" / page).is_file()) == []
-    told_in = (ROOT / "docs/kubectl.md").read_text()
-    assert [name for name in {each.name for each in CHECKS} if f"\n| `{name}` | " not in told_in] == []

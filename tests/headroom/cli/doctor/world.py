@@ -1,58 +1,62 @@
-"""A made cluster for the checks: objects by path, and rights that can be taken away."""
+"""A made cluster for the checks: an installation that is all right, and changes that break one thing of it."""
 
+import base64
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from importlib import metadata
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from crds.priority import DEFAULT_VALUE, VALUES
 from headroom import kube
+from headroom.cli.doctor import permissions as may
 from headroom.cli.doctor.checks import crds
 from headroom.cli.doctor.cluster import Cluster
 from headroom.cli.doctor.command import examine
 from headroom.cli.doctor.finding import Finding, Severity
 from headroom.cli.doctor.permissions import Permission
 from headroom.cli.doctor.registry import READS
-from tests.headroom.cli.doctor import authority
+from tests.support.objects import NOW, at
 
 Json = dict[str, Any]
 
 NAMESPACE: Final = "headroom-system"
-NOW: Final = 1_800_000_000.0
+CONFIG: Final = "slo-controller-config"
+POLICIES: Final = ("headroom", "headroom-agent", "headroom-manager", "headroom-scheduler")
+OK, INFO, WARNING, ERROR = Severity.OK, Severity.INFO, Severity.WARNING, Severity.ERROR
 VERSION: Final = metadata.version("headroom")
-
-
-def moment(seconds: float) -> str:
-    """A time as the API writes it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+_KUBE_SCHEDULER: Final = """
+leaderElection: {resourceName: headroom-scheduler}
+profiles: [{schedulerName: headroom-scheduler}]
+extenders: [{urlPrefix: "http://127.0.0.1:9820", ignorable: true}]
+"""
 
 
 class World:
-    """An API server in memory.
-
-    Attributes:
-        objects: path of an object -> the object.
-        refused: what may not be read, as rights say it ("list nodes").
-        denied: reviews that are answered with no: (account, verb, resource with its subresource).
-        mine: whether reviews about oneself are answered with yes.
-    """
+    """An API server in memory; its attributes are what tests change."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, Json] = {}
-        self.refused: set[str] = set()
-        self.undefined: set[str] = set()
-        self.denied: set[tuple[str, str, str]] = set()
-        self.mine: Callable[[Mapping[str, Any]], bool] = lambda _: False
+        self.objects: dict[str, Json] = {}  # path -> object
+        self.refused: set[str] = set()  # what may not be read, such as "list nodes"
+        self.undefined: set[str] = set()  # plural names of kinds that are not defined
+        self.failing: dict[str, int | None] = {}  # plural name of a kind -> status with which its lists fail
+        self.denied: set[tuple[str, str, str]] = set()  # (account, verb, resource) that reviews deny
+        self.mine: Callable[[Mapping[str, Any]], bool] = lambda _: False  # reviews of oneself
         self.version: Json = {"gitVersion": "v1.36.2"}
         self.edit_refusal: kube.ApiError | None = None
-        self.pages: dict[str, str] = {}
         self.ahead_seconds = 0.0
         self.connection = SimpleNamespace(server="https://10.0.0.1:6443")
 
-    async def get(self, path: str, params: object = None) -> Json:
+    async def get(self, path: str) -> Json:
         """One object."""
-        del params
         if path == "/version":
             return self.version
         self._judge("get", path.rpartition("/")[0])
@@ -60,12 +64,10 @@ class World:
             raise kube.ApiError(404, "NotFound", f"{path} not found")
         return copy.deepcopy(self.objects[path])
 
-    async def list(self, path: str, params: object = None, keep: Callable[[Json], Any] | None = None) -> Any:  # noqa: ANN401
+    async def list(self, path: str, keep: Callable[[Json], Any] | None) -> Any:  # noqa: ANN401 - what keep returns
         """All objects of a kind: in a namespace, or in all."""
-        del params
         self._judge("list", path)
-        resource = path.rpartition("/")[2]
-        root = path.removesuffix(f"/{resource}")
+        root, _, resource = path.rpartition("/")
         found = [
             copy.deepcopy(obj)
             for where, obj in self.objects.items()
@@ -77,13 +79,13 @@ class World:
     async def create(self, path: str, body: Json) -> Json:
         """A review."""
         spec = body["spec"]
-        asked = spec["resourceAttributes"]
-        if path.endswith("selfsubjectaccessreviews"):
-            return {"status": {"allowed": self.mine(asked)}}
+        attributes = spec["resourceAttributes"]
+        if path.endswith("/selfsubjectaccessreviews"):
+            return {"status": {"allowed": self.mine(attributes)}}
         self._judge("create", path)
-        account = spec["user"].rpartition(":")[2]
-        resource = "/".join(part for part in (asked["resource"], asked["subresource"]) if part)
-        return {"status": {"allowed": (account, asked["verb"], resource) not in self.denied}}
+        resource = "/".join(part for part in (attributes["resource"], attributes["subresource"]) if part)
+        denied = (spec["user"].rpartition(":")[2], attributes["verb"], resource) in self.denied
+        return {"status": {"allowed": not denied}}
 
     async def patch(self, path: str, body: Json, params: Mapping[str, Any]) -> Json:
         """An edit, which must be a dry run."""
@@ -93,72 +95,109 @@ class World:
         return {**self.objects[path], **body}
 
     def _judge(self, verb: str, path: str) -> None:
-        for right in READS:
-            if right.verb == verb and right.path(NAMESPACE) == path:
-                if str(right) in self.refused:
-                    raise kube.ApiError(403, "Forbidden", f"may not {right}")
-                if right.resource in self.undefined:
-                    raise kube.ApiError(404, "", "the server could not find the requested resource")
-                return
-        raise AssertionError(f"{verb} {path} is not among the rights")
+        (read,) = (each for each in READS if each.verb == verb and each.path(NAMESPACE) == path)
+        if read.resource in self.failing:
+            status = self.failing[read.resource]
+            raise kube.ApiUnavailable(f"The API server answers {status}: oh", status)
+        if str(read) in self.refused:
+            raise kube.ApiError(403, "Forbidden", f"may not {read}")
+        if read.resource in self.undefined:
+            raise kube.ApiError(404, "", "the server could not find the requested resource")
 
-    def cluster(self, *, preflight: bool) -> Cluster:
-        """The cluster as checks see it."""
-        return Cluster(
-            cast("kube.ApiServer", self), NAMESPACE, "slo-controller-config", lambda: NOW, preflight=preflight
-        )
+    def _path(self, permission: Permission, name: str, namespace: str | None) -> str:
+        root, _, resource = permission.path(NAMESPACE).rpartition("/")
+        where = root if namespace is None else f"{root.partition('/namespaces/')[0]}/namespaces/{namespace}"
+        return f"{where}/{resource}/{name}"
 
-    def add(self, right: Permission, obj: Json) -> Json:
+    def add(self, permission: Permission, obj: Json) -> None:
         """Put an object where it is read, into its own namespace."""
-        own = obj["metadata"].get("namespace", NAMESPACE)
-        path = right.path(own)
-        if "namespace" in obj["metadata"] and f"/namespaces/{own}/" not in path:
-            root, _, resource = path.rpartition("/")
-            path = f"{root}/namespaces/{own}/{resource}"
-        self.objects[f"{path}/{obj['metadata']['name']}"] = obj
-        return obj
+        self.objects[self._path(permission, obj["metadata"]["name"], obj["metadata"].get("namespace"))] = obj
 
-    def at(self, right: Permission, name: str, namespace: str = NAMESPACE) -> Json:
+    def at(self, permission: Permission, name: str) -> Json:
         """An object, to be changed."""
-        root, _, resource = right.path(namespace).rpartition("/")
-        places = (f"{root}/{resource}/{name}", f"{root}/namespaces/{namespace}/{resource}/{name}")
-        return next(self.objects[place] for place in places if place in self.objects)
-
-    def remove(self, obj: Json) -> None:
-        """Take an object away."""
-        self.objects = {path: each for path, each in self.objects.items() if each is not obj}
+        paths = (self._path(permission, name, namespace) for namespace in (None, NAMESPACE))
+        return next(self.objects[path] for path in paths if path in self.objects)
 
 
-async def told(world: World, *, preflight: bool = False) -> list[tuple[str, Finding]]:
-    """What doctor says of a world."""
-    return [each async for each in examine(world.cluster(preflight=preflight))]
+Change = Callable[[World], object]
 
 
-async def found(world: World, check: str, *severities: Severity) -> list[Finding]:
-    """What one check says; of these severities, or what is not ok."""
-    wanted = severities or (Severity.INFO, Severity.WARNING, Severity.ERROR)
-    return [each for name, each in await told(world) if name == check and each.severity in wanted]
+def add(permission: Permission, obj: Json) -> Change:
+    """Add or replace an object."""
+    return lambda world: world.add(permission, copy.deepcopy(obj))
 
 
-async def one(world: World, check: str, severity: Severity) -> Finding:
-    """The one finding of a check that has this severity."""
-    (finding,) = await found(world, check, severity)
-    return finding
+def gone(permission: Permission, *names: str) -> Change:
+    """Remove objects."""
+
+    def change(world: World) -> None:
+        objects = [world.at(permission, name) for name in names]
+        world.objects = {path: each for path, each in world.objects.items() if not any(each is obj for obj in objects)}
+
+    return change
 
 
-def labels(part: str) -> dict[str, str]:
-    """Labels of the pods of a part."""
+_REMOVE: Final = object()
+
+
+def put(permission: Permission, name: str, path: str, value: object = _REMOVE) -> Change:
+    """Set a field of an object, "spec template 0 name", or remove it."""
+
+    def change(world: World) -> None:
+        target: Any = world.at(permission, name)
+        *parents, last = path.split()
+        for each in parents:
+            target = target[int(each)] if isinstance(target, list) else target.setdefault(each, {})
+        key: Any = int(last) if isinstance(target, list) else last
+        if value is _REMOVE:
+            del target[key]
+        else:
+            target[key] = value
+
+    return change
+
+
+def attributes(**values: object) -> Change:
+    """Set attributes of the world."""
+    return lambda world: vars(world).update(values)
+
+
+async def results(*changes: Change, world: World | None = None, preflight: bool = False) -> list[tuple[str, Finding]]:
+    """All that doctor finds in an installation after some changes, or in another world."""
+    world = healthy() if world is None else world
+    for change in changes:
+        change(world)
+    api = cast("kube.ApiServer", world)
+    return [each async for each in examine(Cluster(api, NAMESPACE, CONFIG, lambda: NOW, preflight=preflight))]
+
+
+async def findings(check: str, *changes: Change, world: World | None = None, preflight: bool = False) -> list[Finding]:
+    """What one check finds."""
+    return [each for name, each in await results(*changes, world=world, preflight=preflight) if name == check]
+
+
+@cache
+def authority(days: float) -> str:
+    """A bundle with one certificate authority that ends so many days from now."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "headroom")])
+    end = datetime.fromtimestamp(NOW, UTC) + timedelta(days=days)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(end - timedelta(days=3650)).not_valid_after(end)
+    made = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    return base64.b64encode(made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)).decode()
+
+
+def labels(component: str) -> dict[str, str]:
+    """Labels of the pods of a component."""
+    own = {"name": component, "version": VERSION, "part-of": "headroom"}
+    return {f"app.kubernetes.io/{key}": value for key, value in own.items()}
+
+
+def node(name: str, **more: str) -> Json:
+    """A Node in good health, with more labels."""
     return {
-        "app.kubernetes.io/name": part,
-        "app.kubernetes.io/version": VERSION,
-        "app.kubernetes.io/part-of": "headroom",
-    }
-
-
-def node(name: str) -> Json:
-    """A Node in good health."""
-    return {
-        "metadata": {"name": name, "labels": {"kubernetes.io/os": "linux"}},
+        "metadata": {"name": name, "labels": {"kubernetes.io/os": "linux", **more}},
         "status": {
             "conditions": [{"type": "Ready", "status": "True"}],
             "nodeInfo": {"kubeletVersion": "v1.36.1", "architecture": "amd64", "operatingSystem": "linux"},
@@ -166,93 +205,105 @@ def node(name: str) -> Json:
     }
 
 
-def pod(part: str, name: str, where: str, *containers: str, prepared_by: str = "") -> Json:
+def pod(component: str, name: str, where: str, *containers: str, init: str = "") -> Json:
     """A pod of ours that is ready for an hour."""
-    running: Sequence[Json] = [
-        {"name": each, "ready": True, "restartCount": 0, "state": {"running": {}}} for each in containers
-    ]
-    done = {"name": prepared_by, "ready": True, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
-    ports = [{"name": "metrics", "containerPort": 9316}] if part == "headroom-agent" else []
+    running = [{"name": each, "ready": True, "restartCount": 0, "state": {"running": {}}} for each in containers]
+    done = {"name": init, "ready": True, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+    ports = [{"name": "metrics", "containerPort": 9316}] if component == "headroom-agent" else []
+    images = [{"name": each, "image": f"{each}:{VERSION}", "ports": ports} for each in containers]
     return {
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels(part)},
-        "spec": {
-            "nodeName": where,
-            "containers": [{"name": each, "image": f"{each}:{VERSION}", "ports": ports} for each in containers],
-        },
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels(component)},
+        "spec": {"nodeName": where, "containers": images},
         "status": {
             "phase": "Running",
-            "startTime": moment(NOW - 3600),
+            "startTime": at(-3600),
             "conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}],
             "containerStatuses": running,
-            "initContainerStatuses": [done] if prepared_by else [],
+            "initContainerStatuses": [done] if init else [],
         },
     }
 
 
-def workload(part: str, replicas: int, *arguments: str) -> Json:
-    """A Deployment (or DaemonSet) of ours with all replicas ready."""
-    spec: Json = {"containers": [{"name": part, "args": [*arguments]}]}
-    if part == "headroom-agent":
-        spec |= {"nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": [{"operator": "Exists"}]}
-    template = {"metadata": {"labels": labels(part)}, "spec": spec}
+def workload(name: str, *arguments: str, namespace: str = NAMESPACE, **spec: object) -> Json:
+    """A Deployment (or DaemonSet) with both replicas ready."""
+    containers: object = [{"args": [*arguments]}]
+    template = {"metadata": {"labels": labels(name)}, "spec": {"containers": containers, **spec}}
     return {
-        "metadata": {"name": part, "namespace": NAMESPACE},
-        "spec": {"replicas": replicas, "template": template},
-        "status": {"readyReplicas": replicas},
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"replicas": 2, "template": template},
+        "status": {"readyReplicas": 2},
     }
 
 
 def lease(name: str, holder: str, ago: float = 2.0) -> Json:
-    """A Lease that somebody holds."""
-    return {
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {"holderIdentity": holder, "renewTime": moment(NOW - ago), "leaseDurationSeconds": 15},
-    }
+    """A Lease that was renewed so long ago. [s]"""
+    spec = {"holderIdentity": holder, "renewTime": at(-ago), "leaseDurationSeconds": 15}
+    return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
 
 
 def node_metric(name: str, ago: float = 20.0, ahead: float = 0.0) -> Json:
-    """A NodeMetric that was reported so long ago, by a clock that is ahead so much."""
-    conditions = [
-        {"type": "Collecting", "status": "True", "reason": "Measuring", "message": "All is measured."},
-        {"type": "PredictionReady", "status": "True", "reason": "Ready", "message": "Ready."},
-        {"type": "MidPublished", "status": "False", "reason": "Disabled", "message": "enable is false."},
-    ]
+    """A NodeMetric that was reported so long ago, by a clock that is ahead so much. [s]"""
+    conditions = [("Collecting", "True"), ("PredictionReady", "True"), ("MidPublished", "False")]
     entry = {
         "manager": "headroom-agent",
         "operation": "Update",
         "subresource": "status",
-        "time": moment(NOW - ago),
+        "time": at(-ago),
         "fieldsV1": {"f:status": {"f:updateTime": {}}},
     }
     return {
         "metadata": {"name": name, "managedFields": [entry]},
         "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}},
         "status": {
-            "updateTime": moment(NOW - ago + ahead),
-            "prediction": {"time": moment(NOW - ago + ahead)},
-            "conditions": conditions,
+            "updateTime": at(ahead - ago),
+            "prediction": {"time": at(ahead - ago)},
+            "conditions": [{"type": kind, "status": status, "reason": "Any"} for kind, status in conditions],
         },
     }
 
 
-def definition(name: str) -> Json:
-    """A CRD of this version, in force."""
-    return {
-        **copy.deepcopy(dict(crds.shipped(name))),
-        "status": {"conditions": [{"type": "Established", "status": "True"}]},
-    }
+def ours(name: str, **more: object) -> Json:
+    """An object in our namespace."""
+    return {"metadata": {"name": name, "namespace": NAMESPACE}, **more}
 
 
-def webhook(bundle: str | None = None) -> Json:
-    """Our ValidatingWebhookConfiguration."""
-    client: Json = {"service": {"name": "headroom-manager-webhook", "namespace": NAMESPACE}}
-    return {
-        "metadata": {"name": "headroom-colocation-config"},
-        "webhooks": [
-            {
-                "name": "colocation-config.headroom.sh",
-                "clientConfig": {**client, "caBundle": bundle if bundle is not None else authority.bundle(NOW)},
-                "matchConditions": [{"expression": 'object.metadata.name == "slo-controller-config"'}],
-            }
-        ],
-    }
+def healthy() -> World:
+    """Two nodes, two managers, two schedulers, and all that the chart puts around them."""
+    world = World()
+    world.add(may.NAMESPACES, {"metadata": {"name": NAMESPACE, "labels": {}}})
+    for name in may.CRDS:
+        established = {"conditions": [{"type": "Established", "status": "True"}]}
+        world.add(may.DEFINITIONS, {**copy.deepcopy(dict(crds.shipped(name))), "status": established})
+    for band in VALUES:
+        body = {"metadata": {"name": str(band)}, "value": DEFAULT_VALUE[band], "preemptionPolicy": "Never"}
+        world.add(may.PRIORITY_CLASSES, body)
+    linux = {"kubernetes.io/os": "linux"}
+    world.add(may.DAEMON_SETS, workload("headroom-agent", nodeSelector=linux, tolerations=[{"operator": "Exists"}]))
+    flags = ("--webhook-listen=:9443", "--webhook-certificates=self")
+    world.add(may.DEPLOYMENTS, workload("headroom-manager", *flags))
+    world.add(may.DEPLOYMENTS, workload("headroom-scheduler"))
+    for number, name in enumerate(("node-1", "node-2")):
+        world.add(may.NODES, node(name))
+        world.add(may.NODE_METRICS, node_metric(name))
+        world.add(may.PODS, pod("headroom-agent", f"agent-{number}", name, "agent"))
+        world.add(may.PODS, pod("headroom-manager", f"manager-{number}", name, "manager"))
+        both = ("kube-scheduler", "extender")
+        world.add(may.PODS, pod("headroom-scheduler", f"scheduler-{number}", name, *both, init="check"))
+    world.add(may.LEASES, lease("headroom-manager", "manager-0"))
+    world.add(may.LEASES, lease("headroom-scheduler", "scheduler-1_3c1b"))
+    condition = {"expression": f'object.metadata.name == "{CONFIG}"'}
+    webhook = {"clientConfig": {"caBundle": authority(365.0)}, "matchConditions": [condition]}
+    world.add(may.VALIDATING, {"metadata": {"name": may.WEBHOOK}, "webhooks": [webhook]})
+    endpoints = ours("webhook-1", endpoints=[{"conditions": {"ready": True}}])
+    endpoints["metadata"]["labels"] = {"kubernetes.io/service-name": "headroom-manager-webhook"}
+    world.add(may.ENDPOINT_SLICES, endpoints)
+    for permission in (may.ADMISSION_POLICIES, may.ADMISSION_BINDINGS, may.FLOW_SCHEMAS, may.PRIORITY_LEVELS):
+        for name in permission.names:
+            world.add(permission, {"metadata": {"name": name}})
+    for name in POLICIES:
+        own = {"app.kubernetes.io/part-of" if name == "headroom" else "app.kubernetes.io/name": name}
+        spec = {"podSelector": {"matchLabels": own}, "policyTypes": ["Ingress"], "ingress": [{}]}
+        world.add(may.NETWORK_POLICIES, ours(name, spec=spec))
+    world.add(may.CONFIG_MAPS, ours(CONFIG, data={"colocation-config": '{"enable": true}'}))
+    world.add(may.CONFIG_MAPS, ours("headroom-scheduler", data={"kube-scheduler.yaml": _KUBE_SCHEDULER}))
+    return world

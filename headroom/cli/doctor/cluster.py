@@ -8,8 +8,16 @@ from crds.names import LAST_GOOD_NAME
 from headroom import kube
 from headroom.cli import manager_state
 from headroom.cli.doctor.node_metric import NodeMetricSummary
-from headroom.cli.doctor.objects import MANAGER, SCHEDULER, Pod, name
-from headroom.cli.doctor.permissions import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODE_METRICS, PODS, Permission
+from headroom.cli.doctor.objects import AGENT, MANAGER, SCHEDULER, Pod, name
+from headroom.cli.doctor.permissions import (
+    CONFIG_MAPS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODE_METRICS,
+    PODS,
+    Permission,
+)
 
 Json = Mapping[str, Any]
 
@@ -122,12 +130,11 @@ class Cluster:
         found: Json | None = self._answer((permission, called))
         return found
 
-    def workload(self, permission: Permission, component: str) -> Json | None:
-        """The Deployment or DaemonSet of a component in Headroom's namespace; raises as `list` does."""
-        return next((each for each in self.list(permission) if self._is(each, component)), None)
-
-    def _is(self, obj: Json, called: str) -> bool:
-        return name(obj) == called and obj["metadata"].get("namespace") == self.namespace
+    def workload(self, component: str) -> Json | None:
+        """The Deployment or DaemonSet of a component, None where there is none; raises as `list` does."""
+        found = self.list(DAEMON_SETS if component == AGENT else DEPLOYMENTS)
+        own = (each for each in found if each["metadata"].get("namespace") == self.namespace)
+        return next((each for each in own if name(each) == component), None)
 
     def pods(self, component: str) -> Sequence[Pod]:
         """The pods of a component that are not ending; raises as `list` does."""
@@ -136,7 +143,7 @@ class Cluster:
     @property
     def config_name(self) -> str:
         """Name of the colocation ConfigMap: the one that the manager reads, else the one that was given."""
-        return manager_state.flag(self.workload(DEPLOYMENTS, MANAGER), "--config-name") or self._given_config_name
+        return manager_state.flag(self.workload(MANAGER), "--config-name") or self._given_config_name
 
     async def i_may(self, requests: Sequence[Json]) -> Sequence[bool]:
         """Whether this login may do each of that (`resourceAttributes`); every login may ask."""

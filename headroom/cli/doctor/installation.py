@@ -17,14 +17,9 @@ from manager.config.parse import review
 Json = Mapping[str, Any]
 
 
-def workload(cluster: Cluster, component: str) -> Json | None:
-    """The Deployment or DaemonSet of a component; None where there is none."""
-    return cluster.workload(DAEMON_SETS if component == AGENT else DEPLOYMENTS, component)
-
-
 def components(cluster: Cluster) -> list[str]:
     """The components that are installed."""
-    return [each for each in COMPONENTS if workload(cluster, each) is not None]
+    return [each for each in COMPONENTS if cluster.workload(each) is not None]
 
 
 def namespaces(cluster: Cluster) -> list[str]:
@@ -123,7 +118,7 @@ def scheduler_lease(config: Json) -> str:
 
 def installed(cluster: Cluster) -> Installed:
     """How it is installed, as far as that decides about the permissions of its service accounts."""
-    agent, manager = workload(cluster, AGENT), workload(cluster, MANAGER)
+    agent, manager = cluster.workload(AGENT), cluster.workload(MANAGER)
     serves = manager_state.flag(manager, "--webhook-listen") is not None
     return Installed(
         namespace=cluster.namespace,

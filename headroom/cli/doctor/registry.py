@@ -30,8 +30,8 @@ class Check:
     name: str  # what users see
     where: str  # "module:function" in `headroom.cli.doctor.checks`
     docs: str  # the page below docs/ of its warnings and errors
-    stage: Stage  # when it runs
     reads: tuple[Permission, ...] = ()  # all that it may read, in this order; what is not listed here is not there
+    stage: Stage = Stage.INSTALLED  # when it runs
 
     def load(self) -> CheckFunction:
         """Import the function."""
@@ -44,54 +44,35 @@ _CONFIG: Final = (may.DEPLOYMENTS, may.CONFIG_MAPS)  # the manager's flags say w
 _SAFEGUARDS: Final = (may.ADMISSION_POLICIES, may.ADMISSION_BINDINGS, may.FLOW_SCHEMAS, may.PRIORITY_LEVELS)
 
 CHECKS: Final = (
-    Check("kubernetes", "prerequisites:kubernetes", "compatibility.md", Stage.ALWAYS),
-    Check("install", "access:install", "install.md", Stage.PREFLIGHT),
-    Check("nodes", "prerequisites:nodes", "compatibility.md", Stage.ALWAYS, (may.NODES,)),
-    Check("crds", "crds:check", "upgrade.md", Stage.ALWAYS, (may.DEFINITIONS,)),
-    Check("pod-security", "prerequisites:pod_security", "security.md", Stage.ALWAYS, (may.NAMESPACES, *WORKLOADS)),
-    Check("priority-classes", "prerequisites:priority_classes", "install.md", Stage.ALWAYS, (may.PRIORITY_CLASSES,)),
-    Check("rights", "access:rights", "security.md", Stage.INSTALLED, (*WORKLOADS, may.CONFIG_MAPS, may.REVIEWS)),
-    Check("versions", "services:versions", "upgrade.md", Stage.INSTALLED, (may.PODS,)),
-    Check("manager", "services:manager", "troubleshooting.md", Stage.INSTALLED, (*WORKLOADS, may.PODS, may.LEASES)),
-    Check(
-        "webhook",
-        "webhook:check",
-        "troubleshooting.md",
-        Stage.INSTALLED,
-        (*_CONFIG, may.VALIDATING, may.ENDPOINT_SLICES),
-    ),
-    Check("config", "config:check", "configuration.md", Stage.INSTALLED, (*_CONFIG, may.NODES)),
+    Check("kubernetes", "prerequisites:kubernetes", "compatibility.md", stage=Stage.ALWAYS),
+    Check("install", "access:install", "install.md", stage=Stage.PREFLIGHT),
+    Check("nodes", "prerequisites:nodes", "compatibility.md", (may.NODES,), Stage.ALWAYS),
+    Check("crds", "crds:check", "upgrade.md", (may.DEFINITIONS,), Stage.ALWAYS),
+    Check("pod-security", "prerequisites:pod_security", "security.md", (may.NAMESPACES, *WORKLOADS), Stage.ALWAYS),
+    Check("priority-classes", "prerequisites:priority_classes", "install.md", (may.PRIORITY_CLASSES,), Stage.ALWAYS),
+    Check("rights", "access:rights", "security.md", (*WORKLOADS, may.CONFIG_MAPS, may.REVIEWS)),
+    Check("versions", "services:versions", "upgrade.md", (may.PODS,)),
+    Check("manager", "services:manager", "troubleshooting.md", (*WORKLOADS, may.PODS, may.LEASES)),
+    Check("webhook", "webhook:check", "troubleshooting.md", (*_CONFIG, may.VALIDATING, may.ENDPOINT_SLICES)),
+    Check("config", "config:check", "configuration.md", (*_CONFIG, may.NODES)),
     Check(
         "agents",
         "agents:check",
         "troubleshooting.md",
-        Stage.INSTALLED,
         (*WORKLOADS, may.NODES, may.PODS, may.CONFIG_MAPS, may.NODE_METRICS),
     ),
-    Check("clocks", "reports:clocks", "troubleshooting.md", Stage.INSTALLED, (may.NODE_METRICS, *_CONFIG)),
-    Check("hosts", "reports:hosts", "troubleshooting.md", Stage.INSTALLED, (may.NODE_METRICS, may.PODS)),
-    Check("scheduler", "services:scheduler", "scheduler.md", Stage.INSTALLED, (*_CONFIG, may.PODS, may.LEASES)),
-    Check("extender", "services:extender", "scheduler.md", Stage.INSTALLED, (*_CONFIG, may.PODS)),
-    Check(
-        "network-policies",
-        "network_policies:check",
-        "security.md",
-        Stage.INSTALLED,
-        (may.NETWORK_POLICIES, *WORKLOADS),
-    ),
-    Check(
-        "safeguards",
-        "safeguards:check",
-        "security.md",
-        Stage.INSTALLED,
-        (*WORKLOADS, *_SAFEGUARDS, may.NETWORK_POLICIES),
-    ),
+    Check("clocks", "reports:clocks", "troubleshooting.md", (may.NODE_METRICS, *_CONFIG)),
+    Check("hosts", "reports:hosts", "troubleshooting.md", (may.NODE_METRICS, may.PODS)),
+    Check("scheduler", "services:scheduler", "scheduler.md", (*_CONFIG, may.PODS, may.LEASES)),
+    Check("extender", "services:extender", "scheduler.md", (*_CONFIG, may.PODS)),
+    Check("network-policies", "network_policies:check", "security.md", (may.NETWORK_POLICIES, *WORKLOADS)),
+    Check("safeguards", "safeguards:check", "security.md", (*WORKLOADS, *_SAFEGUARDS, may.NETWORK_POLICIES)),
     Check(
         "koordinator",
         "koordinator:check",
         "migration.md",
-        Stage.ALWAYS,
         (*WORKLOADS, may.VALIDATING, may.MUTATING, may.NODE_METRICS),
+        Stage.ALWAYS,
     ),
 )
 """In the order in which they are printed."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 from headroom.cli import manager_state
 from headroom.cli.doctor.cluster import Cluster
 from headroom.cli.doctor.finding import Finding, Severity, about, count, error, named, ok
-from headroom.cli.doctor.installation import degrade_seconds, missing_component, workload
+from headroom.cli.doctor.installation import degrade_seconds, missing_component
 from headroom.cli.doctor.node_metric import NodeMetricSummary
 from headroom.cli.doctor.objects import (
     AGENT,
@@ -30,11 +30,11 @@ Json = Mapping[str, Any]
 
 def check(cluster: Cluster) -> Iterator[Finding]:
     """Which nodes have no agent, none that works, or none that reports."""
-    daemon_set = workload(cluster, AGENT)
+    daemon_set = cluster.workload(AGENT)
     if daemon_set is None:
         yield missing_component(cluster, AGENT, "nothing is measured, unless another agent does it")
         return
-    excluded = manager_state.exclusion(workload(cluster, MANAGER))
+    excluded = manager_state.exclusion(cluster.workload(MANAGER))
     nodes = [node for node in cluster.list(NODES) if is_linux(node) and not excluded.excludes(labels(node))]
     wanted = [node for node in nodes if _is_scheduled_to(daemon_set, node)]
     yield from _left_out(cluster, sorted({name(node) for node in nodes} - {name(node) for node in wanted}), wanted)

@@ -3,18 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from headroom.cli.doctor import permissions as may
 from headroom.cli.doctor.cluster import Cluster, Forbidden, UnknownKind
 from headroom.cli.doctor.finding import Finding, Severity, about, info, named, ok, warning
-from headroom.cli.doctor.installation import workload
 from headroom.cli.doctor.objects import AGENT, MANAGER, name
-from headroom.cli.doctor.permissions import (
-    DAEMON_SETS,
-    DEPLOYMENTS,
-    KOORDINATOR_WEBHOOKS,
-    MUTATING,
-    NODE_METRICS,
-    VALIDATING,
-)
 
 _PAGE: Final = "migration.md"
 _KOORDLET: Final = "koordlet"
@@ -34,21 +26,21 @@ Json = Mapping[str, Any]
 
 def check(cluster: Cluster) -> Iterator[Finding]:
     """Koordinator's workloads and webhooks, by their names."""
-    every = [*cluster.list(DAEMON_SETS), *cluster.list(DEPLOYMENTS)]
+    every = [*cluster.list(may.DAEMON_SETS), *cluster.list(may.DEPLOYMENTS)]
     namespaces = {
         name(each): each["metadata"].get("namespace") for each in every if name(each) in {*_SAME_WORK, *_OTHERS}
     }
     for theirs, (ours, work, stop) in _SAME_WORK.items():
         if theirs in namespaces:
             place = f"{namespaces[theirs]}/{theirs}"
-            if workload(cluster, ours) is None:
+            if cluster.workload(ours) is None:
                 yield info(f"Koordinator's {place} {work} as our {ours} would.", docs=_PAGE)
             else:
                 message = f"{place} is alive and {work} as our {ours}: whoever writes last wins. Run one of the two."
                 yield warning(f"Koordinator's {message}", f"kubectl -n {namespaces[theirs]} {stop}", [place])
     others = sorted(f"{namespaces[each]}/{each}" for each in _OTHERS if each in namespaces)
     yield from about(Severity.INFO, others, "Koordinator's {names} runs beside Headroom, and may.", docs=_PAGE)
-    for permission, webhook in zip((VALIDATING, MUTATING), KOORDINATOR_WEBHOOKS, strict=True):
+    for permission, webhook in zip((may.VALIDATING, may.MUTATING), may.KOORDINATOR_WEBHOOKS, strict=True):
         if (cluster.get(permission, webhook) or {}).get("webhooks"):
             message = f"{webhook} is registered: it judges pods, quotas and the same config by its own rules."
             yield info(f"Koordinator's webhook {message}", docs=_PAGE)
@@ -66,7 +58,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
 def _other_writers(cluster: Cluster) -> list[str]:
     """Who else writes reports, by the API server's account; none where that may not be read."""
     try:
-        writers = {writer for each in cluster.list(NODE_METRICS) for writer in each.writers}
+        writers = {writer for each in cluster.list(may.NODE_METRICS) for writer in each.writers}
     except (Forbidden, UnknownKind):
         return []
     return sorted(writers - {AGENT}) if AGENT in writers else []

@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 from headroom.cli import manager_state
 from headroom.cli.doctor.cluster import Cluster
 from headroom.cli.doctor.finding import Finding, Severity, about, ok
-from headroom.cli.doctor.installation import workload
 from headroom.cli.doctor.objects import COMPONENTS, MANAGER, name, pod_template
 from headroom.cli.doctor.permissions import NETWORK_POLICIES
 from headroom.cluster.selector import matches
@@ -31,7 +30,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
 
 def _blocked(cluster: Cluster, component: str, policies: Sequence[Json]) -> Iterator[Finding]:
     """Traffic that the pods of a component need and that no policy lets through."""
-    found = workload(cluster, component)
+    found = cluster.workload(component)
     if found is None:
         return
     own = (pod_template(found).get("metadata") or {}).get("labels") or {}

@@ -7,22 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from headroom.cli.doctor import permissions as may
 from headroom.cli.doctor.checks.prerequisites import minor
 from headroom.cli.doctor.cluster import Cluster, Forbidden
 from headroom.cli.doctor.finding import Finding, Severity, info, named, ok, warning
 from headroom.cli.doctor.installation import components, upgrade
 from headroom.cli.doctor.objects import AGENT, MANAGER, name
-from headroom.cli.doctor.permissions import (
-    ADMISSION_BINDINGS,
-    ADMISSION_POLICIES,
-    AGENTS_QUEUE,
-    FLOW_SCHEMAS,
-    NETWORK_POLICIES,
-    NODE_STATUS_POLICY,
-    OWN_NODE_POLICY,
-    PRIORITY_LEVELS,
-    Permission,
-)
 
 _BOUND_TOKENS: Final = (1, 32)
 """Since when tokens say on which node their pod runs; before, the chart makes no policy of that."""
@@ -34,7 +24,7 @@ class Safeguard:
 
     component: str  # which it guards
     called: str  # name of both objects
-    kinds: tuple[tuple[Permission, str], ...]  # their kinds
+    kinds: tuple[tuple[may.Permission, str], ...]  # their kinds
     value: str  # the value of the chart that switches them off
     with_it: str  # what holds with them
     without: str  # what happens when one of them is gone
@@ -43,13 +33,13 @@ class Safeguard:
 
 
 _POLICY: Final = (
-    (ADMISSION_POLICIES, "ValidatingAdmissionPolicy"),
-    (ADMISSION_BINDINGS, "ValidatingAdmissionPolicyBinding"),
+    (may.ADMISSION_POLICIES, "ValidatingAdmissionPolicy"),
+    (may.ADMISSION_BINDINGS, "ValidatingAdmissionPolicyBinding"),
 )
 _SAFEGUARDS: Final = (
     Safeguard(
         AGENT,
-        OWN_NODE_POLICY,
+        may.OWN_NODE_POLICY,
         _POLICY,
         "admissionPolicy.enabled",
         "Each agent may write the NodeMetric of its own node alone.",
@@ -57,8 +47,8 @@ _SAFEGUARDS: Final = (
     ),
     Safeguard(
         AGENT,
-        AGENTS_QUEUE,
-        ((FLOW_SCHEMAS, "FlowSchema"), (PRIORITY_LEVELS, "PriorityLevelConfiguration")),
+        may.AGENTS_QUEUE,
+        ((may.FLOW_SCHEMAS, "FlowSchema"), (may.PRIORITY_LEVELS, "PriorityLevelConfiguration")),
         "flowSchema.enabled",
         "The agents have a queue of their own at the API servers.",
         "so agents wait in one queue with all other service accounts.",
@@ -68,7 +58,7 @@ _SAFEGUARDS: Final = (
     ),
     Safeguard(
         MANAGER,
-        NODE_STATUS_POLICY,
+        may.NODE_STATUS_POLICY,
         _POLICY,
         "admissionPolicy.enabled",
         "The manager may write Mid resources of Nodes, and nothing else of them.",
@@ -97,7 +87,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
 
 def _judge(cluster: Cluster, safeguard: Safeguard) -> Finding:
     """Whether both objects of a safeguard are there."""
-    if safeguard.called == OWN_NODE_POLICY and (minor(cluster.version) or _BOUND_TOKENS) < _BOUND_TOKENS:
+    if safeguard.called == may.OWN_NODE_POLICY and (minor(cluster.version) or _BOUND_TOKENS) < _BOUND_TOKENS:
         return info(
             "Before Kubernetes 1.32 tokens do not name their node, so nothing holds an agent to its own NodeMetric.",
             docs="security.md",
@@ -117,7 +107,7 @@ def _judge(cluster: Cluster, safeguard: Safeguard) -> Finding:
 
 def _network_policies(cluster: Cluster, wanted: list[str]) -> Finding:
     """The NetworkPolicies of the chart: one of all its pods, and one of each component."""
-    there = {name(each) for each in cluster.list(NETWORK_POLICIES)}
+    there = {name(each) for each in cluster.list(may.NETWORK_POLICIES)}
     absent = [each for each in wanted if each not in there]
     if not absent:
         return ok(f"The chart's {len(wanted)} NetworkPolicies are there.")

@@ -114,7 +114,7 @@ def _no_leader(cluster: Cluster, component: str, pods: Sequence[Pod], message: s
 
 def manager(cluster: Cluster) -> Iterator[Finding]:
     """Whether the manager runs, and whether one of its replicas leads."""
-    deployment = cluster.workload(DEPLOYMENTS, MANAGER)
+    deployment = cluster.workload(MANAGER)
     if deployment is None:
         yield missing_component(cluster, MANAGER, "nothing is published on Nodes, unless another manager does it")
         return
@@ -134,7 +134,7 @@ def manager(cluster: Cluster) -> Iterator[Finding]:
 
 def scheduler(cluster: Cluster) -> Iterator[Finding]:
     """Whether pods that ask for our scheduler get one, and only one."""
-    deployment = cluster.workload(DEPLOYMENTS, SCHEDULER)
+    deployment = cluster.workload(SCHEDULER)
     if deployment is None:
         message = "The scheduler is not installed: pods are placed as before, without a look at the load."
         yield info(message, docs=_SCHEDULER_PAGE)
@@ -213,7 +213,7 @@ def _scheduler_leader(cluster: Cluster, called: str) -> Iterator[Finding]:
 
 def extender(cluster: Cluster) -> Iterator[Finding]:
     """Whether kube-scheduler can reach the extender beside it, which is what its readiness probe asks."""
-    if cluster.workload(DEPLOYMENTS, SCHEDULER) is None:
+    if cluster.workload(SCHEDULER) is None:
         yield info("The scheduler is not installed, so there is no extender.", docs=_SCHEDULER_PAGE)
         return
     states = [(pod, state) for pod in cluster.pods(SCHEDULER) for state in pod.states]

@@ -13,7 +13,7 @@ from headroom.cli.doctor.cluster import Cluster
 from headroom.cli.doctor.finding import Finding, info, ok, warning
 from headroom.cli.doctor.installation import upgrade
 from headroom.cli.doctor.objects import COMPONENT, MANAGER, labels
-from headroom.cli.doctor.permissions import CONFIG_MAPS, DEPLOYMENTS, ENDPOINT_SLICES, VALIDATING, WEBHOOK
+from headroom.cli.doctor.permissions import CONFIG_MAPS, ENDPOINT_SLICES, VALIDATING, WEBHOOK
 
 _SERVICE: Final = "headroom-manager-webhook"
 _SERVICE_LABEL: Final = "kubernetes.io/service-name"
@@ -25,7 +25,7 @@ Json = Mapping[str, Any]
 
 async def check(cluster: Cluster) -> AsyncIterator[Finding]:
     """Whether an edit of the config is judged before it is stored."""
-    if manager_state.flag(cluster.workload(DEPLOYMENTS, MANAGER), "--webhook-listen") is None:
+    if manager_state.flag(cluster.workload(MANAGER), "--webhook-listen") is None:
         yield info(
             "The admission webhook is off: a wrong colocation config is stored, and then told about in events.",
             docs="configuration.md",

@@ -146,10 +146,10 @@ def _scheduler(text: str, key: str = "kube-scheduler.yaml") -> Change:
     return put(may.CONFIG_MAPS, "headroom-scheduler", f"data {key}", text)
 
 
-def _taint(key: str) -> Sequence[Change]:
+def _taint(taint: str, **toleration: str) -> Sequence[Change]:
     return (
-        put(may.NODES, "node-1", "spec", {"taints": [{"key": key, "effect": "NoSchedule"}]}),
-        put(may.DAEMON_SETS, "headroom-agent", f"{_TEMPLATE} tolerations", []),
+        put(may.NODES, "node-1", "spec", {"taints": [{"key": taint, "effect": "NoSchedule"}]}),
+        put(may.DAEMON_SETS, "headroom-agent", f"{_TEMPLATE} tolerations", [toleration] if toleration else []),
     )
 
 
@@ -273,6 +273,10 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
         _reported(ago=1000),
     ],
     "taint keeps agents away": _taint("gpu"),
+    "taint is tolerated": _taint("gpu", key="gpu", operator="Exists"),
+    "taint of another key is tolerated": _taint("gpu", key="disk", operator="Exists"),
+    "taint of another value is tolerated": _taint("gpu", key="gpu", value="a"),
+    "taint of another effect is tolerated": _taint("gpu", operator="Exists", effect="NoExecute"),
     "taint of a node in trouble": _taint("node.kubernetes.io/unschedulable"),
     "agents are kept away from all nodes": [
         put(may.DAEMON_SETS, "headroom-agent", f"{_TEMPLATE} nodeSelector", {"no": "where"})
@@ -292,6 +296,7 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
     "scheduler without a leader": [add(may.LEASES, lease("headroom-scheduler", "x", 99))],
     "scheduler with a strange leader": [add(may.LEASES, lease("headroom-scheduler", "strange_1"))],
     "scheduler scaled to 0": [put(may.DEPLOYMENTS, "headroom-scheduler", "spec replicas", 0)],
+    "no pod of the scheduler": [gone(may.PODS, "scheduler-0", "scheduler-1")],
     "one scheduler is ready": [_ready("headroom-scheduler", 1)],
     "extender is silent": [_extender(ready=False)],
     "extender is silent after a restart": [_extender(ready=False, restartCount=1)],

@@ -93,7 +93,7 @@ def _wanted(grant: PolicyRule) -> set[Row]:
         (["configMap.name=mine", "scheduler.name=ours"], Installed(NAMESPACE, config_name="mine", lease="ours")),
     ],
 )
-def test_accounts_need_what_the_chart_policy_rules(helm: Helm, settings: list[str], how: Installed) -> None:
+def test_accounts_need_what_the_chart_grants(helm: Helm, settings: list[str], how: Installed) -> None:
     """What doctor expects each service account to be allowed is what the chart grants it, no less and no more."""
     chart = render(helm, *settings)
     for account, expected in policy_rules(how).items():

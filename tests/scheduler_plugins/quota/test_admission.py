@@ -52,49 +52,63 @@ def _gpus(count: int) -> dict[str, str]:
 # What is refused, and what it says
 
 
-def test_max_is_reached_not_passed() -> None:
-    """As much as max is fine, more is not; the refusal has all amounts."""
-    cluster = _cluster(A, B, pod("x", "a", _gpus(5), node="n1"))
-    assert _told(cluster, pod("p", "a", _gpus(1))) == ""
-    told = _told(cluster, pod("p", "a", _gpus(2)))
-    assert told == f"ElasticQuota a/q: {GPU} used 5 + requested 2 > max 6 (min 4, sum of min 10)"
-
-
-def test_sum_of_min_is_reached_not_passed() -> None:
-    """All quotas together use as much as all min guarantee, and no more."""
-    cluster = _cluster(A, B, pod("x", "a", {"cpu": "3500m"}, node="n1"), pod("y", "b", {"cpu": "5"}, node="n1"))
-    assert _told(cluster, pod("p", "a", {"cpu": "1500m"})) == ""
-    assert _told(cluster, pod("p", "a", {"cpu": "2"})) == (
-        "ElasticQuota a/q: cpu used by all quotas 8500m + requested 2 > sum of min 10 (used 3500m, min 4, max 6)"
-    )
-
-
-def test_resource_in_no_min() -> None:
-    """What no quota guarantees nobody with a quota gets, and that is said."""
-    cluster = _cluster(quota("a", {"cpu": 4}))
-    assert _told(cluster, pod("p", "a", {"memory": "2Gi"})) == (
-        "ElasticQuota a/q: memory used by all quotas 0 + requested 2Gi > sum of min 0 (used 0, min 0, max unlimited; "
-        "no quota has memory in its min)"
-    )
-
-
 @pytest.mark.parametrize(
-    ("missing", "told"),
+    ("items", "fits", "refused", "says"),
     [
-        (
-            MaxMissing.ZERO,
-            "memory used 0 + requested 1Gi > max 0 (min 8Gi, sum of min 8Gi; memory is not in its max)",
+        pytest.param(
+            [A, B, pod("x", "a", _gpus(5), node="n1")],
+            _gpus(1),
+            _gpus(2),
+            f"{GPU} used 5 + requested 2 > max 6 (min 4, sum of min 10)",
+            id="max",
         ),
-        (MaxMissing.INFINITE, ""),
+        pytest.param(
+            [A, B, pod("x", "a", {"cpu": "3500m"}, node="n1"), pod("y", "b", {"cpu": "5"}, node="n1")],
+            {"cpu": "1500m"},
+            {"cpu": "1501m"},
+            "cpu used by all quotas 8500m + requested 1501m > sum of min 10 (used 3500m, min 4, max 6)",
+            id="sum of min",
+        ),
+        pytest.param(
+            [quota("a", {"cpu": 4})],
+            {"cpu": "4"},
+            {"memory": "2Gi"},
+            "memory used by all quotas 0 + requested 2Gi > sum of min 0 (used 0, min 0, max unlimited; "
+            "no quota has memory in its min)",
+            id="resource in no min",
+        ),
+        pytest.param(
+            [quota("a", {"cpu": 4, "memory": "8Gi"}, {"cpu": 4})],
+            {"cpu": "4"},
+            {"memory": "1Gi"},
+            "memory used 0 + requested 1Gi > max 0 (min 8Gi, sum of min 8Gi; memory is not in its max)",
+            id="resource that max leaves out",
+        ),
+        pytest.param(
+            [quota("a", {"memory": "8Gi"}, {})],
+            {"memory": "0"},
+            {"memory": "1Gi"},
+            "memory used 0 + requested 1Gi > max 0 (min 8Gi, sum of min 8Gi; memory is not in its max)",
+            id="empty max",
+        ),
     ],
 )
-def test_max_that_leaves_a_resource_out(missing: MaxMissing, told: str) -> None:
-    """It means none of it, or as much as one likes, as the argument says."""
-    item = quota("a", {"cpu": 4, "memory": "8Gi"}, {"cpu": 4})
-    found = _told(_cluster(item, max_missing=missing), pod("p", "a", {"memory": "1Gi"}))
-    assert found.removeprefix("ElasticQuota a/q: ") == told
-    empty = quota("a", {"memory": "8Gi"}, {})
-    assert bool(_told(_cluster(empty, max_missing=missing), pod("p", "a", {"memory": "1Gi"}))) == bool(told)
+def test_bound_is_reached_not_passed(items: list[Json], fits: Json, refused: Json, says: str) -> None:
+    """As much as a bound is fine, more is not; the refusal has all amounts."""
+    cluster = _cluster(*items)
+    assert _told(cluster, pod("p", "a", fits)) == ""
+    assert _told(cluster, pod("p", "a", refused)) == f"ElasticQuota a/q: {says}"
+
+
+@pytest.mark.parametrize("maximum", [{"cpu": 4}, {}])
+def test_missing_max_may_be_unlimited(maximum: Json) -> None:
+    """With `infinite`, a resource that max leaves out is bounded by the sum of min alone."""
+    cluster = _cluster(quota("a", {"cpu": 4, "memory": "8Gi"}, maximum), max_missing=MaxMissing.INFINITE)
+    assert _told(cluster, pod("p", "a", {"memory": "8Gi"})) == ""
+    assert _told(cluster, pod("p", "a", {"memory": "9Gi"})) == (
+        "ElasticQuota a/q: memory used by all quotas 0 + requested 9Gi > sum of min 8Gi "
+        "(used 0, min 8Gi, max unlimited)"
+    )
 
 
 def test_namespace_without_quota() -> None:
@@ -107,7 +121,10 @@ def test_quota_lowered_below_used() -> None:
     """Nobody is let in until usage has fallen, not even who asks for nothing."""
     cluster = _cluster(A, B, *(pod(f"x{number}", "a", {"cpu": "1"}, node="n1") for number in range(4)))
     cluster.put_quota(quota("a", {"cpu": 1}, {"cpu": 2, GPU: 6}))
-    assert _over(cluster, pod("p", "a", {"cpu": "0"})) is not None
+    # the pod names no cpu
+    assert _told(cluster, pod("p", "a", {"memory": "0"})) == (
+        "ElasticQuota a/q: cpu used 4 + requested 0 > max 2 (min 1, sum of min 7)"
+    )
     for number in range(2):
         cluster.delete_pod(f"uid-a-x{number}")
     assert _over(cluster, pod("p", "a", {"cpu": "0"})) is None
@@ -120,7 +137,9 @@ def test_own_charge_is_not_in_the_way() -> None:
     asked = pod("p", "a", _gpus(6))
     cluster.ledger.admit(QuotaPod.from_json(asked))
     assert _over(cluster, asked) is None
-    assert _over(cluster, pod("other", "a", _gpus(1))) is not None
+    assert _told(cluster, pod("other", "a", _gpus(1))) == (
+        f"ElasticQuota a/q: {GPU} used 6 + requested 1 > max 6 (min 4, sum of min 10)"
+    )
 
 
 # Claims
@@ -135,8 +154,11 @@ def test_claims_count_by_namespace_and_priority() -> None:
     )
     assert _over(cluster, pod("p", "a", _gpus(1), priority=6)) is None
     assert _over(cluster, claimant) is None
-    # used 4 + claimed 2 + requested 5 are more than 10, though the claim is of a lower priority
-    assert _over(cluster, pod("p", "b", _gpus(5), priority=9)) is not None
+    # though the claim is of a lower priority
+    assert _told(cluster, pod("p", "b", _gpus(5), priority=9)) == (
+        f"ElasticQuota b/q: {GPU} used by all quotas 4 + claimed by pods before it 2 + requested 5 > sum of min 10 "
+        "(used 0, min 6, max 8)"
+    )
     assert _over(cluster, pod("p", "b", _gpus(4), priority=9)) is None
     cluster.put_pod(pod("y", "a", _gpus(1), node="n1"))
     assert _over(cluster, pod("p", "b", _gpus(5))) is None  # a is over min now: its claims count no longer
@@ -163,11 +185,13 @@ def test_counted_once_over_charge_hold_and_nomination() -> None:
     claimant = pod("c", "a", _gpus(2), nominated="n1", hold=Hold("n1", NOW + 60))
     cluster = _cluster(A, B, pod("x", "a", _gpus(3), node="n1"), claimant)
     cluster.ledger.admit(QuotaPod.from_json(claimant))
-    assert _over(cluster, pod("p", "a", _gpus(1))) is None
-    assert _over(cluster, pod("p", "a", _gpus(2))) is not None
-    cluster.put_pod({**claimant, "spec": {**claimant["spec"], "nodeName": "n1"}})
-    assert _over(cluster, pod("p", "a", _gpus(1))) is None
-    assert _over(cluster, pod("p", "a", _gpus(2))) is not None
+    for now_bound in (False, True):
+        if now_bound:
+            cluster.put_pod({**claimant, "spec": {**claimant["spec"], "nodeName": "n1"}})
+        assert _told(cluster, pod("p", "a", _gpus(1))) == ""
+        assert _told(cluster, pod("p", "a", _gpus(2))) == (
+            f"ElasticQuota a/q: {GPU} used 5 + requested 2 > max 6 (min 4, sum of min 10)"
+        )
 
 
 def test_hold_counts_from_when_to_when() -> None:
@@ -183,7 +207,9 @@ def test_claim_of_pods_that_leave_takes_their_place() -> None:
     holds = [pod(f"h{number}", "b", _gpus(2), hold=Hold("n1", NOW + 60, (f"uid-a-v{number}",))) for number in range(2)]
     running = [pod("x", "a", _gpus(2), node="n1"), pod("y", "b", _gpus(4), node="n1")]
     cluster = _cluster(A, quota("b", {"cpu": 6, GPU: 6}), *victims, *running, *holds)
-    assert _over(cluster, holds[0]) is not None  # 10 of 10 are used
+    assert _told(cluster, holds[0]) == (
+        f"ElasticQuota b/q: {GPU} used by all quotas 10 + requested 2 > sum of min 10 (used 4, min 6, max unlimited)"
+    )
     cluster.delete_pod("uid-a-v0")
     assert _over(cluster, holds[0]) is None  # though the other victim is still there, and its holder claims 2
     stranger = _told(cluster, pod("p", "b", _gpus(1)))
@@ -191,6 +217,37 @@ def test_claim_of_pods_that_leave_takes_their_place() -> None:
         f"ElasticQuota b/q: {GPU} used by all quotas 8 - leaving 2 + claimed by pods before it 4 + requested 1 > "
         "sum of min 10 (used 4, min 6, max unlimited)"
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "holder", "victim", "own", "everything"),
+    [
+        pytest.param("a", "a", "a", 2, 2, id="all of one namespace"),
+        pytest.param("b", "b", "a", 0, 2, id="for one's own, of another"),
+        pytest.param("a", "b", "a", 0, 2, id="for another, of one's own"),
+        pytest.param("a", "b", "free", 0, 0, id="of a namespace without a quota"),
+        pytest.param("a", "free", "a", 0, 0, id="for a namespace without a quota"),
+    ],
+)
+def test_what_leaves(asked: str, holder: str, victim: str, own: int, everything: int) -> None:
+    """GPUs of a victim leave for a claim that counts for the pod; for its own namespace only where both are of it."""
+    hold = Hold("n1", NOW + 60, (f"uid-{victim}-v",))
+    holding = pod("h", holder, _gpus(2), priority=5, hold=hold)
+    cluster = _cluster(A, B, pod("v", victim, _gpus(2), node="n1"), holding)
+
+    def leave(item: Json) -> list[int]:
+        return [
+            each.get(GPU, 0) for each in leaving(QuotaPod.from_json(item), cluster.ledger, cluster.nominations(NOW))
+        ]
+
+    assert leave(pod("p", asked, priority=5)) == [own, everything]
+    assert leave(pod("p", asked, priority=6)) == ([0, 0] if asked == holder else [own, everything])
+    assert leave(holding) == [0, 0]  # its own claim is not beside it
+    cluster.put_pod(pod("more", "b", _gpus(7), node="n1"))
+    over_min = holder == "b" and asked != "b"  # claims of another namespace that is over min do not count
+    assert leave(pod("p", asked, priority=5)) == ([0, 0] if over_min else [own, everything])
+    cluster.ledger.admit(QuotaPod.from_json(holding))
+    assert leave(pod("p", asked, priority=5)) == [0, 0]  # charged already
 
 
 def test_doubts_count_beside_what_is_used() -> None:

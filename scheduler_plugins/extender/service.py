@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from headroom.runtime.bounded_cache import BoundedCache, of_json
+from scheduler_plugins.extender.shortlist import Shortlist
 from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption, node_object
 from scheduler_plugins.framework.cycle import Cycle, PluginError, alone_at_top, best, rounded
 from scheduler_plugins.framework.plugin import Victims
@@ -23,6 +24,7 @@ from scheduler_plugins.snapshot.watch import refusal_of_pod
 
 _REMEMBERED_BYTES: Final = 32 * 2**20
 _MOST_POD_BYTES: Final = 2**20  # a larger pod is refused everywhere: reading it would keep all others waiting. [bytes]
+_AVOIDED: Final = 2**20  # weighs more than all preferred terms that a pod may have
 _UNREADABLE: Final = "the pod cannot be read"
 _JSON: Final = msgspec.json.Encoder()
 
@@ -51,10 +53,8 @@ class Answering:
 
     mode: Mode = Mode.SHORTLIST
     """shortlist: filter answers with the best few. weighted: filter lets all that pass through, prioritize scores."""
-    shortlist_size: int = 8
-    """How many nodes a shortlist names. [nodes]"""
-    shortlist_size_for_preferences: int = 64
-    """The same for pods with soft constraints of their own. [nodes]"""
+    shortlist: Shortlist = field(default_factory=Shortlist)
+    """How long it is."""
 
 
 class Extender:
@@ -111,8 +111,10 @@ class Extender:
             self._cache.charge(pod, names if len(names) == 1 else [], nodes.now)
             return FilterResult(names)
         candidates = nodes if len(passing) == len(nodes) else nodes.take(passing)
-        names = self._best(pod, candidates, unknown)
-        self._cache.charge(pod, names, nodes.now)
+        names, likely = self._best(pod, candidates)
+        # A node that is not known yet has no load that we know of: it comes last.
+        names += unknown[: max(self._answering.shortlist.size - len(names), 0)]
+        self._cache.charge(pod, likely or names, nodes.now)
         return FilterResult(names)
 
     def prioritize(self, asked: Arguments) -> IntArray:
@@ -226,26 +228,19 @@ class Extender:
         except Exception as error:
             raise UnreadablePod(f"{_UNREADABLE}: {refusal_of_pod(pod, error)}") from error
 
-    def _best(self, pod: PodRequest, nodes: Nodes, unknown: Sequence[str]) -> list[str]:
-        """The best nodes, best first. A node that is not known yet has no load that we know of: it comes last."""
-        size = self._size(pod, [*nodes.names, *unknown])
-        rows = best(self._cycle.score(pod, nodes), size, self._generator).tolist()
-        return [nodes.names[row] for row in rows] + list(unknown[: size - len(rows)])
+    def _best(self, pod: PodRequest, nodes: Nodes) -> tuple[list[str], list[str]]:
+        """The nodes to name, best first, and those of them where the pod is likely to land.
 
-    def _size(self, pod: PodRequest, names: Sequence[str]) -> int:
-        """How many of these nodes to name.
-
-        A pod in flight is charged to every node that is named, though it lands on one. In a burst long lists would
-        soon charge every node with most of the burst, and refuse pods for load that never comes: so the more pods are
-        in flight to these nodes, the shorter the list, to about one charge per node; a list of one is charged exactly.
+        It is charged to these in equal shares: in full to each would refuse pods of a burst for load that never comes.
         """
-        answering = self._answering
-        most, least = answering.shortlist_size, 1
-        if pod.has_preferences:
-            most, least = answering.shortlist_size_for_preferences, answering.shortlist_size
-        there = set(names)
-        charged = sum(not there.isdisjoint(charge.names) for charge in self._cache.in_flight.values())
-        return max(least, min(most, len(names) // (1 + charged)))
+        groups, scores = self._cache.groups.of(pod.preferences, nodes.ids), self._cycle.score(pod, nodes)
+        if pod.preferences.per_node:
+            rows = best(scores, len(nodes), self._generator)
+        else:
+            rows = self._answering.shortlist.choose(scores, groups, self._generator)
+        names, merits = [nodes.names[row] for row in rows.tolist()], (groups.weights - groups.avoided * _AVOIDED)[rows]
+        likely = merits == merits.max(initial=-_AVOIDED)
+        return names, names if likely.all() else [names[place] for place in np.flatnonzero(likely).tolist()]
 
 
 def _refused(names: Sequence[str], verdict: Verdict) -> FilterResult:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from headroom.cluster.node_selection import required_nodes
 from scheduler_plugins.preemption.constraints import (
     CORDONED,
     OTHER_NODES,
@@ -19,7 +20,6 @@ from scheduler_plugins.preemption.constraints import (
     keeps_away,
     pod_constraints,
     ports_conflict,
-    required_nodes,
     tolerates_cordon,
 )
 from scheduler_plugins.quota.amounts import CORE, NOTHING, Amounts, plus

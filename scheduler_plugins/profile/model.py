@@ -50,6 +50,6 @@ def summary(profile: Profile) -> list[str]:
         arguments = json.dumps(encode(part.plugin, secrets=False))
         lines.append(f"Plugin {part.name}, weight {part.weight:g}{points}, {arguments}")
     answering = profile.answering
-    sizes = f"{answering.shortlist_size} nodes, {answering.shortlist_size_for_preferences} with preferences"
+    sizes = f"the better {answering.shortlist.share:.0%} of the nodes, at least {answering.shortlist.size}"
     lines.append(f"Mode {answering.mode}" + (f", {sizes}" if answering.mode is Mode.SHORTLIST else ""))
     return lines

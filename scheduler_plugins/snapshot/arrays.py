@@ -63,6 +63,7 @@ class Nodes:
     in_flight_prod: IntArray  # the part of it that is Prod, shape (N, R)
     sums: IntArray  # sums over the bound pods that plugins want, shape (N, W): see `bound`
     in_flight_sums: IntArray  # the same over the pods in flight, shape (N, W)
+    ids: IntArray  # by which `NodeGroups` knows them, shape (N,)
     accounts: Mapping[str, slice]  # which columns of the sums belong to a plugin, by its name
     plugin_states: Mapping[str, PluginState]
     """What plugins keep of the whole cluster, by their names: as it is now, not as it was."""
@@ -84,6 +85,7 @@ class Nodes:
             in_flight_prod=self.in_flight_prod.take(rows, 0),
             sums=self.sums.take(rows, 0),
             in_flight_sums=self.in_flight_sums.take(rows, 0),
+            ids=self.ids.take(rows),
             accounts=self.accounts,
             plugin_states=self.plugin_states,
             now=self.now,

@@ -18,6 +18,7 @@ from scheduler_plugins.snapshot.in_flight import Charge, InFlight, Reservations,
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
 from scheduler_plugins.snapshot.pod import NO_FACTS, PodRequest
+from scheduler_plugins.snapshot.preferences import NodeGroups
 from scheduler_plugins.snapshot.report import NodeReport
 from scheduler_plugins.snapshot.rows import Rows
 from scheduler_plugins.snapshot.units import INT64_MAX, Vector, units
@@ -70,6 +71,7 @@ class ClusterCache:
         self._sums: dict[str, Vector] = {}
         self._readings: dict[str, dict[str, Any]] = {}
         self._nodes: dict[str, _NodeFacts] = {}
+        self.groups = NodeGroups()  # the nodes as pods' soft constraints see them
         self._ledgers: dict[str, NodeLedger] = {}
         self._no_load = NodeLedger(rules)
         self._placed: dict[str, str] = {}
@@ -184,10 +186,14 @@ class ClusterCache:
             facts = _NodeFacts(annotations, _in_units(allocatable), _in_units(own, INT64_MAX), problems)
         except QuantityError as error:
             raise QuantityError(f"status.allocatable: {error}") from None
+        number = self.groups.put(node)
         if name not in self._rows:
-            self._rows.add(name)
-            for charge in self._in_flight.on(name):
-                self._rows.charge([name], charge.pod)
+            charges = self._in_flight.on(name)
+            for charge in charges:
+                self._rows.charge(charge.names, charge.pod, -1)
+            self._rows.add(name, number)
+            for charge in charges:
+                self._rows.charge(charge.names, charge.pod)
         elif self._nodes[name] == facts:
             return
         self._nodes[name] = facts
@@ -199,6 +205,7 @@ class ClusterCache:
             state.delete_node(name)
         if self._nodes.pop(name, None) is not None:
             self._rows.remove(name)
+            self.groups.delete(name)
             self._failures.pop(name, None)
 
     # What plugins' own sources say

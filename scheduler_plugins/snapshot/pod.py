@@ -20,6 +20,7 @@ from scheduler_plugins.snapshot.estimate import (
     estimate_vector,
     estimation_window,
 )
+from scheduler_plugins.snapshot.preferences import NO_PREFERENCES, Preferences
 from scheduler_plugins.snapshot.units import Vector, unix_time
 
 _CONDITION: Final = 'k:{"type":"PodScheduled"}'
@@ -66,8 +67,7 @@ class PodRequest:
     fingerprint: bytes  # changes with spec and conditions; only of a placed pod that does not say when it was scheduled
     of_daemon_set: bool  # whether a DaemonSet owns it
     requests_mid: bool  # whether it requests, or is limited to, a Mid resource
-    has_preferences: bool
-    """Whether it states soft constraints (preferred affinity, ScheduleAnyway spread) that kube-scheduler weighs."""
+    preferences: Preferences  # its soft constraints while it is pending, and the taints that it tolerates
     present: bool
     """Whether it uses anything where it is, or may: it has not ended. No annotation of its own makes it absent."""
     amounts: Mapping[str, Vector] = field(default_factory=lambda: _NO_AMOUNTS)
@@ -114,7 +114,7 @@ class PodRequest:
             fingerprint=_fingerprint(pod) if node_name and scheduled_at is None else b"",
             of_daemon_set=any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ()),
             requests_mid=requests_mid(pod),
-            has_preferences=_has_preferences(spec),
+            preferences=NO_PREFERENCES if node_name else Preferences.of(pod),
             present=not is_terminal(pod),
             amounts=accounts.read(pod) if accounts else _NO_AMOUNTS,
             facts=facts,
@@ -194,12 +194,3 @@ def _written(pod: Mapping[str, Any]) -> float | None:
         if _CONDITION in (status.get("f:conditions") or {}):
             return unix_time(entry.get("time"))
     return None
-
-
-def _has_preferences(spec: Mapping[str, Any]) -> bool:
-    affinity = spec.get("affinity") or {}
-    affinities = [affinity.get(name) for name in ("nodeAffinity", "podAffinity", "podAntiAffinity")]
-    return any((each or {}).get("preferredDuringSchedulingIgnoredDuringExecution") for each in affinities) or any(
-        constraint.get("whenUnsatisfiable") == "ScheduleAnyway"
-        for constraint in spec.get("topologySpreadConstraints") or ()
-    )

@@ -16,6 +16,7 @@ _IN_FLIGHT = "in_flight"
 _IN_FLIGHT_PROD = "in_flight_prod"
 _IN_FLIGHT_SUMS = "in_flight_sums"
 _SUMS = "sums"
+_IDS = "ids"
 _LARGEST_SUM: Final = 2**61  # two of them, and what pods in flight add, stay in 64 bits
 
 
@@ -42,6 +43,7 @@ class Rows:
             _SUMS: accounts.width,
         }
         self._arrays |= {name: np.zeros((0, width), np.int64) for name, width in widths.items()}
+        self._arrays[_IDS] = np.zeros(0, np.int64)
         self._frozen: dict[str, Table] = {}
         self._frozen_names: tuple[str, ...] | None = None
         self._frozen_index: Mapping[str, int] = {}
@@ -54,8 +56,8 @@ class Rows:
         """The nodes, in the order of their rows."""
         return self._names
 
-    def add(self, name: str) -> None:
-        """Give a new node a row of zeros."""
+    def add(self, name: str, number: int) -> None:
+        """Give a new node a row of zeros, but for its id."""
         row = len(self._names)
         self._index[name] = row
         self._names.append(name)
@@ -65,6 +67,7 @@ class Rows:
                 grown[:row] = array[:row]
                 self._arrays[key] = grown
             self._arrays[key][row] = np.zeros((), array.dtype)
+        self._arrays[_IDS][row] = number
         self._members_changed()
 
     def remove(self, name: str) -> None:
@@ -92,16 +95,21 @@ class Rows:
         self._frozen.pop(_SUMS, None)
 
     def charge(self, names: Sequence[str], pod: PodRequest, times: int = 1) -> None:
-        """Add a pod in flight to some nodes (or take it off: -1); nodes that are not there are passed over."""
-        rows = [self._index[name] for name in names if name in self._index]
-        if not rows:
+        """Add a pod in flight to some nodes (or take it off: -1), to each an equal share of it.
+
+        Shares are whole numbers: what is left over goes to the first names. That of a node that is not there is lost.
+        """
+        there = [(place, self._index[name]) for place, name in enumerate(names) if name in self._index]
+        if not there:
             return
+        places, rows = np.array(there, np.int64).T
         changes = {_IN_FLIGHT: pod.estimate, _IN_FLIGHT_SUMS: self._accounts.flat(pod.amounts)}
         if pod.prod:
             changes[_IN_FLIGHT_PROD] = pod.estimate
         for key, amounts in changes.items():
             if any(amounts):
-                self._arrays[key][rows] += times * np.array(amounts, np.int64)
+                each, left = np.divmod(np.array(amounts, np.int64), len(names))
+                self._arrays[key][rows] += times * (each + (places[:, None] < left))
                 self._frozen.pop(key, None)
 
     def select(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
@@ -133,6 +141,7 @@ class Rows:
             sums=arrays[_SUMS],
             in_flight_sums=arrays[_IN_FLIGHT_SUMS],
             accounts=self._accounts.slices,
+            ids=arrays[_IDS],
             plugin_states=self._plugin_states,
             now=now,
             index=index,

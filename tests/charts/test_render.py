@@ -224,7 +224,7 @@ def test_weighted_mode_scores(helm: Helm, tmp_path: Path) -> None:
         10,
     )
     answering = profile_of(helm, tmp_path, *settings).answering
-    assert (answering.mode, answering.shortlist_size) == ("weighted", 4)
+    assert (answering.mode, answering.shortlist.size) == ("weighted", 4)
 
 
 def test_arguments_are_understood(helm: Helm, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Answering, Extender, Mode
+from scheduler_plugins.extender.shortlist import Shortlist
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.metrics import Telemetry
 from scheduler_plugins.plugins.load_aware import NAME, LoadAware
@@ -57,7 +58,7 @@ def send(mode: Mode, verb: str, body: bytes) -> tuple[int, Json]:
     cache.put_node_metric(named({}, "a", cpu="1", memory="1Gi"))
     cache.put_node_metric(named({}, "hot", cpu="7", memory="1Gi"))
     cycle = Cycle([Enabled(NAME, 1.0, plugin)], telemetry.observe_plugin)
-    extender = Extender(cache, cycle, Answering(mode, 2, 4), lambda: NOW, np.random.default_rng(1))
+    extender = Extender(cache, cycle, Answering(mode, Shortlist(2)), lambda: NOW, np.random.default_rng(1))
     pages = Server(extender, Health(), telemetry, NodePage(cache, lambda: NOW)).pages()
 
     def post(path: str, sent: bytes) -> Reply:

@@ -1,6 +1,6 @@
 """A stage for tests on the dev cluster: kwok nodes with NodeMetrics written by hand, extenders, kube-schedulers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -72,11 +72,20 @@ class Stage:
                 cluster.api.request("DELETE", f"{METRICS}/{node}")
 
     def add_nodes(
-        self, count: int, cpu: str = f"{CORES}", memory: str = f"{MEMORY}Gi", *, pool: str = "", prefix: str = ""
+        self,
+        count: int,
+        cpu: str = f"{CORES}",
+        memory: str = f"{MEMORY}Gi",
+        *,
+        pool: str = "",
+        prefix: str = "",
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
     ) -> list[str]:
         """Make nodes with empty NodeMetrics, and wait until every running extender knows them."""
         taint = {"key": "pool", "value": self.name, "effect": "NoSchedule"}  # keeps the pods of other tests away
-        template = NodeTemplate(cpu=cpu, memory=memory, labels={"pool": pool or self.name}, taints=[taint])
+        named = {"pool": pool or self.name, **(labels or {})}
+        template = NodeTemplate(cpu=cpu, memory=memory, labels=named, taints=[taint, *taints])
         names = self.cluster.kwok.add(count, template, prefix=prefix or self.name)
         metric = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
         self.cluster.api.create_all((METRICS, {**metric, "metadata": {"name": node}}) for node in names)

@@ -161,9 +161,9 @@ def _answered() -> World:
 
 
 def test_binding_moves_the_charge() -> None:
-    """A pod is charged to all nodes of the answer until it is bound, then to its node alone."""
+    """A pod is charged to all nodes of the answer, in equal shares, until it is bound, then to its node alone."""
     world = _answered()
-    assert _charged(world) == {"a": 2000, "b": 2000}
+    assert _charged(world) == {"a": 1000, "b": 1000}
     world.put(pod("p", {"cpu": "2"}, node="b"))
     assert _charged(world) == {"a": 0, "b": 0}
     assert (_delta(world, "a"), _delta(world, "b")) == (0, 2000)
@@ -176,7 +176,7 @@ def test_deletion_drops_the_charge() -> None:
     assert _charged(world) == {"a": 0, "b": 0}
 
 
-@pytest.mark.parametrize(("since", "charged"), [(0, 0), (-5, 2000)])
+@pytest.mark.parametrize(("since", "charged"), [(0, 0), (-5, 1000)])
 def test_refusal_drops_the_charge(since: float, charged: int) -> None:
     """A pod that could not be scheduled after all is charged no longer; an older refusal says nothing."""
     world = _answered()
@@ -298,10 +298,14 @@ def test_deleted_pods_are_remembered_for_a_while() -> None:
 
 
 def test_late_node_is_charged() -> None:
-    """A node that was answered with before the watch brought it carries the charge as soon as it is known."""
+    """A node that was answered with before the watch brought it carries its share as soon as it is known.
+
+    Shares are whole numbers; what is left over goes to the first nodes of the answer.
+    """
     world = World().put(node("a"))
-    world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a", "new"], NOW)
-    assert _charged(world.put(node("new"))) == {"a": 2000, "new": 2000}
+    world.cache.charge(world.request(pod("p", {"cpu": "1999m"})), ["a", "new"], NOW)
+    assert _charged(world) == {"a": 1000}
+    assert _charged(world.put(node("new"))) == {"a": 1000, "new": 999}
     world.cache.release("uid-p")
     assert _charged(world) == {"a": 0, "new": 0}
 
@@ -339,7 +343,7 @@ def test_snapshots_follow_all_changes(seed: int) -> None:
     snapshot = world.cache.freeze(NOW)
     anew = ClusterCache(world.rules, {"LoadAwareScheduling": world.plugin})
     for name, facts in world.cache._nodes.items():
-        anew._rows.add(name)
+        anew._rows.add(name, 0)
         anew._nodes[name] = facts
         anew._stale.add(name)
     anew._ledgers = world.cache._ledgers

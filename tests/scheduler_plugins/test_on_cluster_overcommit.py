@@ -14,7 +14,7 @@ from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 
-FIRST = {"size": 1, "sizeForPreferences": 1}
+FIRST = {"size": 1, "share": 0}
 """A shortlist of just the best node, so that nothing but our scores decides."""
 RISK, LIMITS_ONLY, LEAST, MOST = "overcommit-risk", "overcommit-limits", "overcommit-least", "overcommit-most"
 RATIO = "overcommit-ratio"  # kube-scheduler by itself, with the plugin that prefers the least allocated nodes alone

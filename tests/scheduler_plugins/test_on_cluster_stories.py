@@ -17,7 +17,7 @@ from tools.devcluster import Cluster
 pytestmark = pytest.mark.cluster
 
 SHIPPED, NO_ESTIMATES, DOMINANT, EVEN = "story-shipped", "story-no-estimates", "story-dominant", "story-even"
-FIRST = {"size": 1, "sizeForPreferences": 1}
+FIRST = {"size": 1, "share": 0}
 """A shortlist of just the best node, so that nothing but our scores decides."""
 THRESHOLD = 65  # the shipped CPU threshold. [percent]
 

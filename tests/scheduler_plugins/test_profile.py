@@ -9,6 +9,7 @@ import yaml
 
 from scheduler_plugins.arguments import encode, read
 from scheduler_plugins.extender.service import Answering, Mode
+from scheduler_plugins.extender.shortlist import Shortlist
 from scheduler_plugins.framework.cycle import Enabled
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.plugins.load_aware import LoadAware
@@ -63,11 +64,11 @@ def test_profile_is_read(tmp_path: Path) -> None:
     """Names, weights, arguments, mode and sizes come from the file."""
     path = _written(
         tmp_path,
-        "mode: weighted\nshortlist: {size: 4, sizeForPreferences: 100}\ninFlightSeconds: 5\n"
+        "mode: weighted\nshortlist: {size: 4, share: 0.25}\ninFlightSeconds: 5\n"
         "plugins: [{name: LoadAwareScheduling, weight: 2.5, args: {usageThresholds: {cpu: 50}}}]\n",
     )
     profile = load_profile(path)
-    assert profile.answering == Answering(Mode.WEIGHTED, 4, 100)
+    assert profile.answering == Answering(Mode.WEIGHTED, Shortlist(4, 0.25))
     assert profile.in_flight_seconds == 5
     assert profile.enabled == (
         Enabled("LoadAwareScheduling", 2.5, LoadAware(usage_thresholds={"cpu": 50}).defaulted()),

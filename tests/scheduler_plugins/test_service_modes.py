@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugins.extender.service import Answering, Extender, Mode, Refused
+from scheduler_plugins.extender.shortlist import Shortlist
 from scheduler_plugins.extender.wire import Arguments, Preemption, parse
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import Victims
@@ -47,7 +48,9 @@ def _extender(
 ) -> Extender:
     enabled = [Enabled(NAME, 1.0, world.plugin), *(Enabled(f"more{at}", 1.0, one) for at, one in enumerate(more))]
     generator = np.random.default_rng(1)
-    return Extender(world.cache, Cycle(enabled), Answering(mode, size, 64), lambda: NOW, generator, on_refused)
+    return Extender(
+        world.cache, Cycle(enabled), Answering(mode, Shortlist(size, 0)), lambda: NOW, generator, on_refused
+    )
 
 
 def _cluster(**used: str) -> World:
@@ -106,7 +109,7 @@ def test_shortlist_with_prioritize_is_charged_once() -> None:
     assert list(extender.filter(_ask(item, "a", "b", "c")).names) == ["a", "b"]
     assert extender.prioritize(_ask(item, "a", "b")).tolist() == untouched.tolist()
     assert _charged(world) == ("a", "b")
-    assert [row[0] for row in world.nodes("a", "b", "c").in_flight.tolist()] == [5000, 5000, 0]
+    assert [row[0] for row in world.nodes("a", "b", "c").in_flight.tolist()] == [2500, 2500, 0]
     extender.prioritize(_ask(item, "b"))
     assert [row[0] for row in world.nodes("a", "b", "c").in_flight.tolist()] == [0, 5000, 0]
 
@@ -255,7 +258,8 @@ def test_modes_agree(used: list[int], cpu: int, in_flight: list[int], seed: int)
         world.cache.charge(world.request(other), [names[at % len(names)]], NOW)
     cycle = Cycle([Enabled(NAME, 1.0, world.plugin)])
     shortlist, weighted = (
-        Extender(world.cache, cycle, Answering(mode, 1, 1), lambda: NOW, np.random.default_rng(seed)) for mode in Mode
+        Extender(world.cache, cycle, Answering(mode, Shortlist(1, 0)), lambda: NOW, np.random.default_rng(seed))
+        for mode in Mode
     )
     asked = _ask(pod("p", {"cpu": str(cpu)}), *names)
     answered = weighted.filter(asked)

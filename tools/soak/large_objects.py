@@ -66,6 +66,7 @@ def scheduler() -> Feed:
     import numpy as np  # noqa: PLC0415 - each service is measured alone
 
     from scheduler_plugins.extender.service import Answering, Extender, Mode  # noqa: PLC0415
+    from scheduler_plugins.extender.shortlist import Shortlist  # noqa: PLC0415
     from scheduler_plugins.extender.wire import Arguments  # noqa: PLC0415
     from scheduler_plugins.framework.cycle import Cycle, Enabled  # noqa: PLC0415
     from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling  # noqa: PLC0415
@@ -76,7 +77,7 @@ def scheduler() -> Feed:
     plugins = {"LoadAwareScheduling": load_aware, "CapacityScheduling": CapacityScheduling().defaulted()}
     cache = ClusterCache(load_aware.load_rules(), plugins)
     cycle = Cycle([Enabled(name, 1.0, plugin) for name, plugin in plugins.items()])
-    extender = Extender(cache, cycle, Answering(Mode.SHORTLIST, 1, 1), lambda: 0.0, np.random.default_rng(1))
+    extender = Extender(cache, cycle, Answering(Mode.SHORTLIST, Shortlist(1, 0)), lambda: 0.0, np.random.default_rng(1))
 
     def feed(node: Json, node_metric: Json, pod: Json) -> None:
         cache.put_node(node)

@@ -1,0 +1,156 @@
+"""A pod's soft constraints, and the groups of nodes that kube-scheduler's own scores tell apart by them."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headroom.cluster.node_selection import node_selector_term, tolerates
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+
+_SOFT: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_SOFT_TAINT: Final = "PreferNoSchedule"
+_REMEMBERED: Final = 256  # pods with so many different preferences are answered from memory
+_UNKNOWN: Final = -1
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """What kube-scheduler weighs of a pod beside resources and images. Plain values, so that equal ones are one key."""
+
+    terms: tuple[tuple[int, str], ...] = ()  # weight and JSON of the preferred node selector terms
+    topology_keys: tuple[str, ...] = ()  # labels whose values part nodes for its soft constraints; not the hostname
+    per_node: bool = False  # whether a soft constraint parts every node from every other, as by hostname
+    tolerations: tuple[str, ...] = ()  # JSON of the tolerations that may cover a taint of PreferNoSchedule
+
+    @classmethod
+    def of(cls, pod: Json) -> "Preferences":
+        """Read a pod. Zones part nodes for each that has an owner: kube-scheduler spreads those pods by default."""
+        metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+        affinity = spec.get("affinity") or {}
+        terms = (affinity.get("nodeAffinity") or {}).get(_SOFT) or ()
+        pods = [
+            each for kind in ("podAffinity", "podAntiAffinity") for each in (affinity.get(kind) or {}).get(_SOFT) or ()
+        ]
+        spread = [
+            each
+            for each in spec.get("topologySpreadConstraints") or ()
+            if each.get("whenUnsatisfiable") == "ScheduleAnyway"
+        ]
+        keys = {
+            str(each.get("topologyKey")) for each in (*spread, *(each.get("podAffinityTerm") or {} for each in pods))
+        }
+        by_zone = {ZONE} if keys or terms or metadata.get("ownerReferences") else set()
+        return cls(
+            terms=tuple((int(each.get("weight") or 0), _text(each.get("preference") or {})) for each in terms),
+            topology_keys=tuple(sorted((keys | by_zone) - {HOSTNAME})),
+            per_node=HOSTNAME in keys,
+            tolerations=tuple(
+                _text(each) for each in spec.get("tolerations") or () if each.get("effect") in (None, "", _SOFT_TAINT)
+            ),
+        )
+
+
+NO_PREFERENCES: Final = Preferences()
+
+
+class Groups(NamedTuple):
+    """Some nodes as a pod's preferences see them."""
+
+    numbers: NDArray[np.int32]  # nodes of one number are alike for the pod's soft constraints, shape (N,)
+    weights: NDArray[np.int32]  # sum of the weights of the preferred terms that a node matches, shape (N,)
+    avoided: NDArray[np.bool_]  # whether it has a taint of PreferNoSchedule that the pod does not tolerate, shape (N,)
+
+
+class _Node(NamedTuple):
+    name: str
+    labels: Mapping[str, str]
+    soft_taints: Sequence[Json]
+
+
+class _Table:
+    """How nodes look to one kind of preferences, by the nodes' ids; each is read when it is first asked about."""
+
+    def __init__(self, preferences: Preferences) -> None:
+        self._keys = preferences.topology_keys
+        self._terms = [(weight, node_selector_term(json.loads(text))) for weight, text in preferences.terms]
+        self._tolerations = [json.loads(text) for text in preferences.tolerations]
+        self._numbers: dict[Hashable, int] = {}
+        self._rows = np.zeros((0, 3), np.int32)
+
+    def forget(self, number: int) -> None:
+        self._rows[number : number + 1] = _UNKNOWN
+
+    def take(self, ids: NDArray[np.int64], nodes: Sequence[_Node]) -> Groups:
+        if len(self._rows) < len(nodes):
+            more = np.full((2 * len(nodes) - len(self._rows), 3), _UNKNOWN, np.int32)
+            self._rows = np.concatenate((self._rows, more))
+        rows = self._rows[ids]
+        if (unread := ids[rows[:, 0] == _UNKNOWN]).size:
+            for number in unread.tolist():
+                self._rows[number] = self._read(nodes[number])
+            rows = self._rows[ids]
+        return Groups(rows[:, 0], rows[:, 1], rows[:, 2] != 0)
+
+    def _read(self, node: _Node) -> tuple[int, int, bool]:
+        matched = tuple(test is not None and test(node) for _, test in self._terms)
+        key = (matched, *(node.labels.get(each) for each in self._keys))
+        return (
+            self._numbers.setdefault(key, len(self._numbers)),
+            sum(weight for (weight, _), found in zip(self._terms, matched, strict=True) if found),
+            not all(any(tolerates(each, taint) for each in self._tolerations) for taint in node.soft_taints),
+        )
+
+
+class NodeGroups:
+    """The labels and soft taints of all nodes, and how pods' preferences of late have grouped them."""
+
+    def __init__(self) -> None:
+        self._nodes: list[_Node] = []
+        self._ids: dict[str, int] = {}
+        self._free: list[int] = []
+        self._tables: OrderedDict[Preferences, _Table] = OrderedDict()
+
+    def put(self, node: Json) -> int:
+        """Note a Node; its id, which it keeps until it is deleted."""
+        metadata, taints = node["metadata"], (node.get("spec") or {}).get("taints") or ()
+        soft = [each for each in taints if each.get("effect") == _SOFT_TAINT]
+        noted = _Node(str(metadata["name"]), metadata.get("labels") or {}, soft)
+        number = self._ids.get(noted.name)
+        if number is None:
+            number = self._free.pop() if self._free else len(self._nodes)
+            self._ids[noted.name] = number
+            self._nodes[number : number + 1] = [noted]
+        elif self._nodes[number] == noted:
+            return number
+        else:
+            self._nodes[number] = noted
+        for table in self._tables.values():
+            table.forget(number)
+        return number
+
+    def delete(self, name: str) -> None:
+        """Forget a Node that is there."""
+        self._free.append(self._ids.pop(name))
+
+    def of(self, preferences: Preferences, ids: NDArray[np.int64]) -> Groups:
+        """The nodes of these ids, shape (N,), as the preferences see them."""
+        table = self._tables.get(preferences)
+        if table is None:
+            table = self._tables[preferences] = _Table(preferences)
+            if len(self._tables) > _REMEMBERED:
+                self._tables.popitem(last=False)
+        self._tables.move_to_end(preferences)
+        return table.take(ids, self._nodes)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - JSON
+    return json.dumps(value, sort_keys=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler_plugins.framework.cycle import MAX_SCORE, best
+from scheduler_plugins.framework.cycle import MAX_SCORE
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray
 from scheduler_plugins.snapshot.preferences import Groups
 
@@ -33,13 +33,17 @@ class Shortlist:
             groups: the nodes as the pod sees them.
             generator: draws the lots.
         """
+        count, numbers = len(scores), groups.numbers
         # Avoided nodes get a worse score than all others, so that one order serves both.
-        ranked = best(np.where(groups.avoided, scores - _AVOIDED, scores), len(scores), generator)
-        numbers = groups.numbers[ranked]
-        by_group = np.argsort(numbers, kind="stable")
-        _, starts, counts = np.unique(numbers[by_group], return_index=True, return_counts=True)
-        places = np.empty(len(ranked), np.int64)
-        places[by_group] = np.arange(len(ranked)) - np.repeat(starts, counts)
-        quotas = np.empty(len(ranked), np.int64)
-        quotas[by_group] = np.repeat(np.maximum(np.ceil(counts * self.share), self.size), counts)
-        return ranked[places < quotas]
+        merits = np.where(groups.avoided, scores - _AVOIDED, scores) if groups.avoided.any() else scores
+        ranked: IntArray = np.lexsort((generator.permutation(count), -merits))
+        sizes = np.bincount(numbers, minlength=1)
+        quotas = np.maximum(np.ceil(sizes * self.share), self.size)
+        if sizes.max() == count:
+            return ranked[: int(quotas[sizes.argmax()])]
+        ordered = numbers[ranked]
+        by_group = np.argsort(ordered, kind="stable")
+        places = np.empty(count, np.int64)
+        places[by_group] = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        chosen: IntArray = ranked[places < quotas[ordered]]
+        return chosen

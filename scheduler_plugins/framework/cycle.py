@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,19 +83,14 @@ class Cycle:
     def refuses(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
         """Why no node may have the pod, whatever the node; None: that depends on the node."""
         for name, plugin in self._pre_filters:
-            with self._guarded(name, "pre_filter"):
-                refusal = plugin.pre_filter(pod, nodes)
+            refusal: Refusal | None = self._call(name, plugin, "pre_filter", pod, nodes)
             if refusal is not None:
                 return refusal
         return None
 
     def recognises(self, text: str) -> bool:
         """Whether a text quotes a reason of a plugin whose reasons hold numbers."""
-        for name, plugin in self._recognising:
-            with self._guarded(name, "recognise"):
-                if plugin.recognises(text):
-                    return True
-        return False
+        return any(self._call(name, plugin, "recognises", text) for name, plugin in self._recognising)
 
     def verdicts(
         self, pod: PodRequest, nodes: Nodes, passed_over: AbstractSet[str] = frozenset()
@@ -105,16 +99,12 @@ class Cycle:
         for name, plugin in self._pre_filters:
             if name in passed_over:
                 continue
-            with self._guarded(name, "pre_filter"):
-                refusal = plugin.pre_filter(pod, nodes)
-            if refusal is not None:
+            if (refusal := self._call(name, plugin, "pre_filter", pod, nodes)) is not None:
                 yield name, Verdict.all_refused(len(nodes), refusal)
         for name, judge in self._filters:
             if name in passed_over:
                 continue
-            with self._guarded(name, "filter"):
-                verdict = judge.filter(pod, nodes)
-            yield name, verdict
+            yield name, self._call(name, judge, "filter", pod, nodes)
 
     def score(self, pod: PodRequest, nodes: Nodes) -> FloatArray:
         """The weighted mean of the plugins' scores, within 0 and 100, shape (N,). Without any, all are 0."""
@@ -127,37 +117,43 @@ class Cycle:
     def scores(self, pod: PodRequest, nodes: Nodes) -> Iterator[tuple[str, float, FloatArray]]:
         """Each plugin's name, weight and scores, within 0 and 100, shape (N,), not weighted."""
         for name, plugin, weight in self._scores:
-            with self._guarded(name, "score"):
-                score = np.asarray(plugin.score(pod, nodes), np.float64)
-                if np.isnan(score).any():
-                    raise ValueError(f"the score of node {nodes.names[int(np.isnan(score).argmax())]} is not a number")
-            yield name, weight, np.clip(score, 0.0, MAX_SCORE)
+            yield name, weight, _checked(name, self._call(name, plugin, "score", pod, nodes), nodes)
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """Which victims may go, by node, after every plugin had its say."""
         for name, plugin in self._post_filters:
-            with self._guarded(name, "post_filter"):
-                victims = plugin.post_filter(pod, nodes, victims)
+            victims = self._call(name, plugin, "post_filter", pod, nodes, victims)
         return victims
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """The numbers behind verdicts and scores: per plugin, one JSON object per node."""
         found = {}
         for name, plugin in self._explaining:
-            with self._guarded(name, "explain"):
-                found[name] = plugin.explain(pod, nodes)
+            found[name] = self._call(name, plugin, "explain", pod, nodes)
         return found
 
-    @contextmanager
-    def _guarded(self, name: str, step: str) -> Iterator[None]:
-        started, failed = time.perf_counter(), True
+    def _call(self, name: str, plugin: object, method: str, *arguments: object) -> Any:  # noqa: ANN401 - as it answers
+        """What a plugin answers; it is observed. Raises PluginError: it fails."""
+        started, failed, point = time.perf_counter(), True, method.removesuffix("s")
         try:
-            yield
+            result = getattr(plugin, method)(*arguments)
             failed = False
         except Exception as error:
-            raise PluginError(f"{name} could not {step}: {type(error).__name__}: {error}") from error
+            raise PluginError(f"{name} could not {point}: {type(error).__name__}: {error}") from error
         finally:
-            self._observe(name, step, time.perf_counter() - started, failed)
+            self._observe(name, point, time.perf_counter() - started, failed)
+        return result
+
+
+def _checked(name: str, scores: IntArray | FloatArray, nodes: Nodes) -> FloatArray:
+    """A plugin's scores within 0 and 100. Raises PluginError: one is not a number."""
+    found = np.asarray(scores, np.float64)
+    if len(found) and not (found.min() >= 0.0 and found.max() <= MAX_SCORE):
+        if np.isnan(found).any():
+            node = nodes.names[int(np.isnan(found).argmax())]
+            raise PluginError(f"{name} could not score: the score of node {node} is not a number")
+        found = np.clip(found, 0.0, MAX_SCORE)
+    return found
 
 
 def rounded(scores: FloatArray) -> IntArray:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from crds import names
 from headroom.cluster.pod import is_mirror_pod, is_terminal
@@ -14,9 +14,11 @@ from scheduler_plugins.quota.affinity import AffinityTerm, required_anti_affinit
 from scheduler_plugins.quota.amounts import Amounts, larger
 from scheduler_plugins.quota.charge import Charging, charge_of, reserved_requests
 from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.snapshot.pod_template import template_key
 from scheduler_plugins.snapshot.units import unix_time
 
 _REMEMBERED_BYTES: Final = 16 * 2**20  # what equal labels, and equal amounts, of pods may take each, kept once. [bytes]
+_TEMPLATE_BYTES: Final = 2 * 2**20  # what pods have in common, by 16 bytes each: that of some thousand workloads
 _IDLE: Final = frozenset(
     {
         "args",
@@ -93,11 +95,8 @@ class QuotaPod:
             ValueError: a time is not RFC 3339.
         """
         metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
-        counted = {**in_effect(pod, Resize.SET_ASIDE), "status": {}}  # once for both: there may be many containers
-        charge, requests = charge_of(counted), reserved_requests(counted)
-        if charging is Charging.SCHEDULER:
-            charge = larger(charge, {name: amount for name, amount in requests.items() if name != "pods"})
-        node, priority = str(spec.get("nodeName") or ""), spec.get("priority")
+        common = _templates((template_key(pod), charging), pod, charging)
+        node = str(spec.get("nodeName") or "")
         return cls(
             uid=sys.intern(str(metadata.get("uid") or "")),
             namespace=sys.intern(str(metadata.get("namespace") or "")),
@@ -105,21 +104,49 @@ class QuotaPod:
             node=sys.intern(node),
             live=not is_terminal(pod),
             terminating=bool(metadata.get("deletionTimestamp")),
-            priority=priority if type(priority) is int else 0,
+            priority=common.priority,
             never_preempts=spec.get("preemptionPolicy") == "Never",
             started=unix_time(status.get("startTime")),
             created=unix_time(metadata.get("creationTimestamp")) or 0.0,
-            charge=_shared(tuple(charge.items())),
-            requests=_shared(tuple(requests.items())),
-            labels=_shared_labels(tuple((metadata.get("labels") or {}).items())),
+            charge=common.charge,
+            requests=common.requests,
+            labels=common.labels,
             nominated=str(status.get("nominatedNodeName") or ""),
             hold=Hold.of_pod(pod),
-            host_ports=tuple(_host_ports(spec)),
-            anti_affinity=required_anti_affinity(pod),
+            host_ports=common.host_ports,
+            anti_affinity=common.anti_affinity,
             lost=status.get("phase") == "Unknown",
             static=is_mirror_pod(pod),
             json=None if node else _decisive(pod),
         )
+
+
+class _Template(NamedTuple):
+    """What is read of pods that `template_key` takes for the same."""
+
+    priority: int
+    charge: Amounts
+    requests: Amounts
+    labels: Mapping[str, str]
+    host_ports: tuple[tuple[str, str, int], ...]
+    anti_affinity: tuple[AffinityTerm, ...]
+
+
+def _read_template(pod: Mapping[str, Any], charging: Charging) -> _Template:
+    spec = pod.get("spec") or {}
+    priority = spec.get("priority")
+    counted = {**in_effect(pod, Resize.SET_ASIDE), "status": {}}  # once for both: there may be many containers
+    charge, requests = charge_of(counted), reserved_requests(counted)
+    if charging is Charging.SCHEDULER:
+        charge = larger(charge, {name: amount for name, amount in requests.items() if name != "pods"})
+    return _Template(
+        priority=priority if type(priority) is int else 0,
+        charge=_shared(tuple(charge.items())),
+        requests=_shared(tuple(requests.items())),
+        labels=_shared_labels(tuple(((pod.get("metadata") or {}).get("labels") or {}).items())),
+        host_ports=tuple(_host_ports(spec)),
+        anti_affinity=required_anti_affinity(pod),
+    )
 
 
 def _decisive(pod: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -152,6 +179,7 @@ def _labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return MappingProxyType(dict(items))
 
 
+_templates: Final[BoundedCache[tuple[bytes, Charging], _Template]] = BoundedCache(_read_template, _TEMPLATE_BYTES)
 _shared: Final[BoundedCache[tuple[tuple[str, int], ...], Amounts]] = BoundedCache(_amounts, _REMEMBERED_BYTES)
 _shared_labels: Final[BoundedCache[tuple[tuple[str, str], ...], Mapping[str, str]]] = BoundedCache(
     _labels, _REMEMBERED_BYTES

@@ -11,19 +11,22 @@ from typing import Any, Final
 from crds.quantity import QuantityError
 from headroom.cluster.pod import is_terminal
 from headroom.kube.time_slices import SLICE
+from headroom.runtime.bounded_cache import BoundedCache
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import AnnotationReader, Nodes, NodeState, NodeTable, Snapshot
 from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node
 from scheduler_plugins.snapshot.in_flight import Charge, InFlight, Reservations, Reserving, Tombstones
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
-from scheduler_plugins.snapshot.pod import NO_FACTS, PodRequest
+from scheduler_plugins.snapshot.pod import NO_FACTS, PodRequest, PodTemplate
+from scheduler_plugins.snapshot.pod_template import template_key
 from scheduler_plugins.snapshot.preferences import NodeGroups
 from scheduler_plugins.snapshot.report import NodeReport
 from scheduler_plugins.snapshot.rows import Rows
 from scheduler_plugins.snapshot.units import INT64_MAX, Vector, units
 
 _LOG: Final = logging.getLogger(__name__)
+_TEMPLATE_BYTES: Final = 2 * 2**20  # what pods have in common, by 16 bytes each: that of some thousand workloads
 _NO_READINGS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -67,6 +70,7 @@ class ClusterCache:
         self._reservations = Reservations([each for each in everybody if isinstance(each, Reserving)], steady)
         dtypes = {name: table.dtype() for name, table in self._tables.items()}
         self._rows = Rows(len(rules.resources), dtypes, self._accounts, self.plugin_states)
+        self._templates: BoundedCache[bytes, PodTemplate] = BoundedCache(self._read_template, _TEMPLATE_BYTES)
         self._no_sums: Vector = (0,) * self._accounts.width
         self._sums: dict[str, Vector] = {}
         self._readings: dict[str, dict[str, Any]] = {}
@@ -249,7 +253,13 @@ class ClusterCache:
 
         Raises ValueError: a request or limit is not a quantity, or a time cannot be read.
         """
-        return PodRequest.from_json(pod, self.rules, self._accounts)
+        return PodRequest.from_json(pod, self.rules, self._accounts, self._template)
+
+    def _template(self, pod: Mapping[str, Any]) -> PodTemplate:
+        return self._templates(template_key.make(pod), pod)
+
+    def _read_template(self, pod: Mapping[str, Any]) -> PodTemplate:
+        return PodTemplate.of(pod, self.rules, self._accounts)
 
     def put_pod(self, pod: Mapping[str, Any], now: float) -> None:
         """Add or update a Pod: assign it where it is bound, or take it away when it has ended.

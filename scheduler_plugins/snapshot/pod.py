@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
@@ -49,6 +49,34 @@ class Refusal(NamedTuple):
     """When the API server last took a change of the condition; None: the pod does not say. [unix s]"""
 
 
+class PodTemplate(NamedTuple):
+    """What is read of pods that `template_key` takes for the same."""
+
+    band: PriorityBand
+    priority: int
+    estimate: Vector
+    of_daemon_set: bool
+    requests_mid: bool
+    preferences: Preferences
+    present: bool
+    amounts: Mapping[str, Vector]
+
+    @classmethod
+    def of(cls, pod: Mapping[str, Any], rules: LoadRules, accounts: Accounts | None) -> "PodTemplate":
+        """Read a pod. Raises as `PodRequest.from_json`."""
+        metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+        return cls(
+            band=priority_class(pod),
+            priority=_priority(spec),
+            estimate=estimate_vector(pod, rules),
+            of_daemon_set=any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ()),
+            requests_mid=requests_mid(pod),
+            preferences=NO_PREFERENCES if spec.get("nodeName") else Preferences.of(pod),
+            present=not is_terminal(pod),
+            amounts=accounts.read(pod) if accounts else _NO_AMOUNTS,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class PodRequest:
     """One pod, pending or placed."""
@@ -82,8 +110,20 @@ class PodRequest:
         return self.band is PriorityBand.PROD
 
     @classmethod
-    def from_json(cls, pod: Mapping[str, Any], rules: LoadRules, accounts: Accounts | None = None) -> "PodRequest":
+    def from_json(
+        cls,
+        pod: Mapping[str, Any],
+        rules: LoadRules,
+        accounts: Accounts | None = None,
+        template: Callable[[Mapping[str, Any]], PodTemplate] | None = None,
+    ) -> "PodRequest":
         """Read a pod. What is the same for many pods is kept once: there may be 150,000 of them.
+
+        Args:
+            pod: Kubernetes JSON.
+            rules: how load is counted.
+            accounts: what plugins want to know.
+            template: reads what it has in common with others, maybe from memory.
 
         Raises:
             QuantityError: a request or limit is not a quantity.
@@ -95,28 +135,30 @@ class PodRequest:
             what = f"{containers} with the init containers"
             raise TooLarge(f"spec.containers: {what}, {MOST_CONTAINERS} are the most")
         pod = bounded(pod)
-        facts = accounts.facts(pod) if accounts else NO_FACTS
+        whole = pod
         if containers > MOST_CONTAINERS:
             pod, spec = _shorter(pod)
+        common = template(pod) if template else PodTemplate.of(pod, rules, accounts)
+        facts = accounts.facts(whole) if accounts else NO_FACTS
         node_name, scheduled_at = str(spec.get("nodeName") or ""), condition_time(pod, "PodScheduled")
         return cls(
             uid=sys.intern(str(metadata.get("uid") or "")),
             key=sys.intern(pod_key(pod)),
             node_name=sys.intern(node_name),
-            band=priority_class(pod),
-            priority=_priority(spec),
+            band=common.band,
+            priority=common.priority,
             created=unix_time(metadata.get("creationTimestamp")) or 0.0,
-            estimate=estimate_vector(pod, rules),
+            estimate=common.estimate,
             window=estimation_window(pod, rules),
             scheduled_at=scheduled_at,
             refused_at=condition_time(pod, "PodScheduled", "False"),
             refusal=None if node_name else _refusal(pod),
             fingerprint=_fingerprint(pod) if node_name and scheduled_at is None else b"",
-            of_daemon_set=any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ()),
-            requests_mid=requests_mid(pod),
-            preferences=NO_PREFERENCES if node_name else Preferences.of(pod),
-            present=not is_terminal(pod),
-            amounts=accounts.read(pod) if accounts else _NO_AMOUNTS,
+            of_daemon_set=common.of_daemon_set,
+            requests_mid=common.requests_mid,
+            preferences=common.preferences,
+            present=common.present,
+            amounts=common.amounts,
             facts=facts,
             alike=accounts.alike(facts) if accounts and facts and not node_name else (),
         )

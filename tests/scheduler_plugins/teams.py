@@ -15,7 +15,7 @@ from tests.audited import audited
 from tests.scheduler_plugins import priorities
 from tests.scheduler_plugins.extenders import ROOT, Extender, Json, profile, until
 from tests.scheduler_plugins.requeue.quiet import metric
-from tests.scheduler_plugins.stage import Stage
+from tests.scheduler_plugins.stage import CORES, Stage
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
 
@@ -76,7 +76,7 @@ class Teams:
         made = []
         for amount in amounts:
             (node,) = stage.add_nodes(
-                1, pool=self.pool, prefix=self.pool, **({"cpu": str(amount)} if self.resource == "cpu" else {})
+                1, pool=self.pool, prefix=self.pool, cpu=str(amount) if self.resource == "cpu" else f"{CORES}"
             )
             if self.resource != "cpu":
                 status = {"capacity": {self.resource: str(amount)}, "allocatable": {self.resource: str(amount)}}

@@ -223,7 +223,7 @@ def test_lists_stay_long_in_a_burst() -> None:
 
 
 def test_burst_fills_to_the_threshold() -> None:
-    """A burst is charged once over: it fills nodes to the threshold, but for what is less than a pod on each of them."""
+    """A burst is charged once over: it fills nodes to the threshold, but for less than a pod on each."""
     extender = _extender(_cluster(a="40", b="40", c="40", d="40"), size=4)
     asked = [_ask(pod(f"p{number}", {"cpu": "5"}), "a", "b", "c", "d") for number in range(40)]
     assert sum(bool(extender.filter(each).names) for each in asked) == 17  # of 20: a quarter of each on each of four

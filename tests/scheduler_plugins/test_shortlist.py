@@ -11,7 +11,8 @@ SCORES = np.array([50.0, 90.0, 10.0, 70.0, 30.0, 80.0])
 
 def _choose(numbers: list[int], avoided: list[int] = [], **length: float) -> list[int]:  # noqa: B006 - not changed
     groups = Groups(np.array(numbers, np.int32), np.zeros(6, np.int32), np.isin(np.arange(6), avoided))
-    return Shortlist(**length).choose(SCORES, groups, np.random.default_rng(1)).tolist()  # type: ignore[arg-type]
+    chosen: list[int] = Shortlist(**length).choose(SCORES, groups, np.random.default_rng(1)).tolist()  # type: ignore[arg-type]
+    return chosen
 
 
 @pytest.mark.parametrize(

@@ -59,10 +59,11 @@ class Nodes:
 
     names: Sequence[str]  # their names
     tables: Mapping[str, Table]  # by plugin name: the records that the plugin asked for, shape (N,)
-    in_flight: IntArray  # expected usage of pods whose binding has not been seen yet, shape (N, R)
-    in_flight_prod: IntArray  # the part of it that is Prod, shape (N, R)
+    charges: IntArray
+    """Of pods whose binding has not been seen yet: expected usage, the Prod part of it, and the sums that plugins want,
+    shape (N, 2 R + W)."""
+    resources: int  # R: how many resources load is counted in
     sums: IntArray  # sums over the bound pods that plugins want, shape (N, W): see `bound`
-    in_flight_sums: IntArray  # the same over the pods in flight, shape (N, W)
     ids: IntArray  # by which `NodeGroups` knows them, shape (N,)
     accounts: Mapping[str, slice]  # which columns of the sums belong to a plugin, by its name
     plugin_states: Mapping[str, PluginState]
@@ -71,6 +72,21 @@ class Nodes:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def in_flight(self) -> IntArray:
+        """Expected usage of pods whose binding has not been seen yet, shape (N, R)."""
+        return self.charges[:, : self.resources]
+
+    @property
+    def in_flight_prod(self) -> IntArray:
+        """The part of it that is Prod, shape (N, R)."""
+        return self.charges[:, self.resources : 2 * self.resources]
+
+    @property
+    def in_flight_sums(self) -> IntArray:
+        """Sums over these pods that plugins want, shape (N, W)."""
+        return self.charges[:, 2 * self.resources :]
 
     def take(self, rows: NDArray[np.intp], names: Sequence[str] | None = None) -> "Nodes":
         """Only the nodes of these rows, in this order; `names` saves looking theirs up."""
@@ -81,10 +97,9 @@ class Nodes:
         return Nodes(
             names=names,
             tables=tables,
-            in_flight=self.in_flight.take(rows, 0),
-            in_flight_prod=self.in_flight_prod.take(rows, 0),
+            charges=self.charges.take(rows, 0),
+            resources=self.resources,
             sums=self.sums.take(rows, 0),
-            in_flight_sums=self.in_flight_sums.take(rows, 0),
             ids=self.ids.take(rows),
             accounts=self.accounts,
             plugin_states=self.plugin_states,

@@ -12,7 +12,7 @@ from scheduler_plugins.snapshot.plugin_state import PluginState
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
 
-_IN_FLIGHT = "in_flight"  # in one matrix: expected usage, the Prod part of it, and what plugins sum up
+_CHARGES = "charges"
 _SUMS = "sums"
 _IDS = "ids"
 _LARGEST_SUM: Final = 2**61  # two of them, and what pods in flight add, stay in 64 bits
@@ -35,7 +35,7 @@ class Rows:
         self._index: dict[str, int] = {}
         self._arrays: dict[str, Table] = {name: np.zeros(0, dtype) for name, dtype in dtypes.items()}
         self._nothing: Vector = (0,) * resources
-        widths = {_IN_FLIGHT: 2 * resources + accounts.width, _SUMS: accounts.width}
+        widths = {_CHARGES: 2 * resources + accounts.width, _SUMS: accounts.width}
         self._arrays |= {name: np.zeros((0, width), np.int64) for name, width in widths.items()}
         self._arrays[_IDS] = np.zeros(0, np.int64)
         self._frozen: dict[str, Table] = {}
@@ -94,17 +94,21 @@ class Rows:
         Shares are whole numbers: what is left over goes to the first names. That of a node that is not there is lost.
         """
         count, index = len(names), self._index
-        places, rows = np.arange(count), np.fromiter((index.get(name, -1) for name in names), np.intp, count)
-        if count and rows.min() < 0:
+        amounts = (*pod.estimate, *(pod.estimate if pod.prod else self._nothing), *self._accounts.flat(pod.amounts))
+        if not count or not any(amounts):
+            return
+        places = np.arange(count)
+        try:
+            rows = np.fromiter(map(index.__getitem__, names), np.intp, count)
+        except KeyError:
+            rows = np.array([index.get(name, -1) for name in names], np.intp)
             places = np.flatnonzero(rows >= 0)
             rows = rows[places]
-        amounts = (*pod.estimate, *(pod.estimate if pod.prod else self._nothing), *self._accounts.flat(pod.amounts))
-        if not len(rows) or not any(amounts):
-            return
-        each, left = np.divmod(np.array(amounts, np.int64), count)
+        each = np.array([amount // count for amount in amounts], np.int64)
+        left = np.array([amount % count for amount in amounts], np.int64)
         shares = each + (places[:, None] < left)
-        self._arrays[_IN_FLIGHT][rows] += shares if times == 1 else times * shares
-        self._frozen.pop(_IN_FLIGHT, None)
+        self._arrays[_CHARGES][rows] += shares if times == 1 else times * shares
+        self._frozen.pop(_CHARGES, None)
 
     def select(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
         """Some nodes as they are, as arrays that no later change touches, and the names that are not known.
@@ -127,14 +131,12 @@ class Rows:
     def _snapshot(
         self, arrays: Mapping[str, Table], names: Sequence[str], index: Mapping[str, int], now: float
     ) -> Snapshot:
-        in_flight, width = arrays[_IN_FLIGHT], len(self._nothing)
         return Snapshot(
             names=names,
             tables=MappingProxyType({name: arrays[name] for name in self._tables}),
-            in_flight=in_flight[:, :width],
-            in_flight_prod=in_flight[:, width : 2 * width],
+            charges=arrays[_CHARGES],
+            resources=len(self._nothing),
             sums=arrays[_SUMS],
-            in_flight_sums=in_flight[:, 2 * width :],
             accounts=self._accounts.slices,
             ids=arrays[_IDS],
             plugin_states=self._plugin_states,

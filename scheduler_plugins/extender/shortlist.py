@@ -23,7 +23,9 @@ class Shortlist:
     size: int = 8
     """How many nodes of a group are named at least, if it has them. [nodes]"""
     share: float = 0.5
-    """Which part of a group's nodes is named at least. [0..1]"""
+    """Which part of a group's nodes is named, if that is more than `size` and not more than `most`. [0..1]"""
+    most: int = 32
+    """How many nodes of a group are named at most, but for `size`. [nodes]"""
 
     def choose(self, scores: FloatArray, groups: Groups, generator: np.random.Generator) -> IntArray:
         """Rows of the nodes to name, best first; equal ones by lot.
@@ -38,7 +40,7 @@ class Shortlist:
         merits = np.where(groups.avoided, scores - _AVOIDED, scores) if groups.avoided.any() else scores
         ranked: IntArray = np.lexsort((generator.permutation(count), -merits))
         sizes = np.bincount(numbers, minlength=1)
-        quotas = np.maximum(np.ceil(sizes * self.share), self.size)
+        quotas = np.maximum(np.minimum(np.ceil(sizes * self.share), self.most), self.size)
         if sizes.max() == count:
             return ranked[: int(quotas[sizes.argmax()])]
         ordered = numbers[ranked]

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 
 from headroom.runtime.bounded_cache import BoundedCache, of_json
-from scheduler_plugins.extender.shortlist import Shortlist
 from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption, node_object
 from scheduler_plugins.framework.cycle import Cycle, PluginError, alone_at_top, best, rounded
 from scheduler_plugins.framework.plugin import Victims
+from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from scheduler_plugins.arguments import nearest, read, shown
 from scheduler_plugins.extender.service import Answering, Mode
-from scheduler_plugins.extender.shortlist import Shortlist
 from scheduler_plugins.framework.cycle import Enabled
+from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.profile import registry, text
 from scheduler_plugins.profile.fields import Complaints
 from scheduler_plugins.profile.model import API_VERSION, DEFAULT_PROFILE, Profile
@@ -14,6 +14,7 @@ from scheduler_plugins.requeue.settings import RequeueSettings
 
 _TOP: Final = {"apiVersion", "kind", "mode", "shortlist", "inFlightSeconds", "plugins", "arguments", "waking"}
 _LONGEST_SHORTLIST: Final = 64
+_MOST_OF_A_GROUP: Final = 1000
 _FORMER_SIZE: Final = "sizeForPreferences"
 _LONGEST_IN_FLIGHT: Final = 3600
 
@@ -38,13 +39,14 @@ def _answering(data: Mapping[str, Any], complaints: Complaints) -> Answering:
         complaints.mistakes.append(f"mode: {shown(mode)}: must be {' or '.join(Mode)}")
         mode = Mode.SHORTLIST
     sizes, path = complaints.as_object(data.get("shortlist"), "shortlist"), "shortlist."
-    complaints.unknown(sizes, {"size", "share", _FORMER_SIZE}, path)
+    complaints.unknown(sizes, {"size", "share", "most", _FORMER_SIZE}, path)
     if _FORMER_SIZE in sizes:
         complaints.notes.append(f"{path}{_FORMER_SIZE}: has no effect, a list has nodes of all that a pod may prefer")
     given = Shortlist()
     size = complaints.number(sizes, "size", given.size, (1, _LONGEST_SHORTLIST), path, whole=True)
     share = complaints.number(sizes, "share", given.share, (0, 1), path)
-    return Answering(Mode(mode), Shortlist(int(size), share))
+    most = complaints.number(sizes, "most", given.most, (1, _MOST_OF_A_GROUP), path, whole=True)
+    return Answering(Mode(mode), Shortlist(int(size), share, int(most)))
 
 
 def _waking(data: object, complaints: Complaints) -> RequeueSettings:

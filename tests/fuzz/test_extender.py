@@ -12,8 +12,8 @@ from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Answering, Extender, Mode
-from scheduler_plugins.extender.shortlist import Shortlist
 from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.metrics import Telemetry
 from scheduler_plugins.plugins.load_aware import NAME, LoadAware
 from scheduler_plugins.snapshot.cache import ClusterCache

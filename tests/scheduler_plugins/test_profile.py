@@ -9,8 +9,8 @@ import yaml
 
 from scheduler_plugins.arguments import encode, read
 from scheduler_plugins.extender.service import Answering, Mode
-from scheduler_plugins.extender.shortlist import Shortlist
 from scheduler_plugins.framework.cycle import Enabled
+from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.plugins.load_aware import LoadAware
 from scheduler_plugins.plugins.low_risk_over_commitment import LowRiskOverCommitment

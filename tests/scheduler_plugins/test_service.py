@@ -6,9 +6,9 @@ import pytest
 from crds import priority, quantity
 from headroom.cluster import pod as crds_pod
 from scheduler_plugins.extender.service import Answering, Extender, Mode
-from scheduler_plugins.extender.shortlist import Shortlist
 from scheduler_plugins.extender.wire import Arguments
 from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.plugins.load_aware import EXPIRED, NAME
 from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod
 

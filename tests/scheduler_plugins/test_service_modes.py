@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugins.extender.service import Answering, Extender, Mode, Refused
-from scheduler_plugins.extender.shortlist import Shortlist
 from scheduler_plugins.extender.wire import Arguments, Preemption, parse
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import Victims
+from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.plugins.load_aware import NAME
 from scheduler_plugins.snapshot.arrays import Nodes

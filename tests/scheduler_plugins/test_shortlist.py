@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler_plugins.extender.shortlist import Shortlist
+from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.snapshot.preferences import Groups
 
 SCORES = np.array([50.0, 90.0, 10.0, 70.0, 30.0, 80.0])

@@ -13,6 +13,7 @@ from statistics import mean, stdev
 
 import numpy as np
 
+from scheduler_plugins.framework.shortlist import Shortlist
 from tools.bench.measurement import Grid, Item, Measurement
 from tools.bench.placement_agents import STEP_SECONDS, SYSTEM_CORES, Agent
 from tools.bench.placement_pods import CORES, DAILY, DAY_STEPS, STEPS, FloatArray, Pod, population
@@ -28,9 +29,9 @@ HOT = 0.65  # LoadAware's default threshold
 DEFAULT = Policy("default scheduler (model)")
 POLICIES = (
     DEFAULT,
-    Policy("LoadAware, `shortlist`, K = 8", load_aware=True, size=8),
+    Policy("LoadAware, `shortlist`", load_aware=True, shortlist=Shortlist()),
     Policy("LoadAware, `weighted`", load_aware=True),
-    Policy("LoadAware with prediction, `shortlist`, K = 8", load_aware=True, prediction=True, size=8),
+    Policy("LoadAware with prediction, `shortlist`", load_aware=True, prediction=True, shortlist=Shortlist()),
     Policy("LoadAware with prediction, `weighted`", load_aware=True, prediction=True),
 )
 HEADER = (
@@ -163,7 +164,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if min(options.nodes, options.seeds, steps) < 1 or steps > STEPS or not 0 <= options.daily <= 1:
         parser.error("there have to be nodes, seeds, up to seven days, and a share from 0 to 1")
     sizes = [int(part) for part in options.sizes.split(",") if part]
-    more = [Policy(f"LoadAware, `shortlist`, K = {size}", load_aware=True, size=size) for size in sizes]
+    more = [
+        Policy(f"LoadAware, the best {size}", load_aware=True, shortlist=Shortlist(size, share=0.0)) for size in sizes
+    ]
     policies = [*POLICIES, *(policy for policy in more if policy not in POLICIES)]
     asked = [
         (policy, options.nodes, seed, steps, options.daily) for policy in policies for seed in range(options.seeds)

@@ -7,6 +7,7 @@ import numpy as np
 
 from scheduler_plugins.arguments import decode
 from scheduler_plugins.framework.cycle import Cycle, Enabled, best
+from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.plugins.load_aware import NAME, LoadAware
 from scheduler_plugins.snapshot.cache import ClusterCache
 from tools.bench.manager_report import moment
@@ -24,8 +25,8 @@ class Policy:
     title: str  # for people
     load_aware: bool = False  # whether our plugin takes part
     prediction: bool = False  # whether it goes by predicted peaks
-    size: int = 0
-    """How many of the best nodes the default scores pick from; 0: all that pass, and our score counts beside theirs."""
+    shortlist: Shortlist | None = None
+    """Among which nodes the default scores pick; None: among all that pass, and our score counts beside theirs."""
 
 
 def default_scores(requested: FloatArray, pod: Pod) -> FloatArray:
@@ -81,9 +82,11 @@ class Scheduler:
             passes = self._cycle.filter(request, nodes).passes
             rows, nodes = rows[passes], nodes.take(np.flatnonzero(passes))
             ours = self._cycle.score(request, nodes)
-            scores[rows] = ours if not self.policy.size else 0.0
-            if self.policy.size:
-                rows = rows[best(ours, self.policy.size, self._lots)]
+            if self.policy.shortlist is None:
+                scores[rows] = ours
+            else:
+                groups = self.cache.groups.of(request.preferences, nodes.ids)
+                rows = rows[self.policy.shortlist.choose(ours, groups, self._lots)]
         if not len(rows):
             return None
         row = int(rows[best(defaults[rows] + scores[rows], 1, self._lots)[0]])

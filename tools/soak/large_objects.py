@@ -66,9 +66,9 @@ def scheduler() -> Feed:
     import numpy as np  # noqa: PLC0415 - each service is measured alone
 
     from scheduler_plugins.extender.service import Answering, Extender, Mode  # noqa: PLC0415
-    from scheduler_plugins.extender.shortlist import Shortlist  # noqa: PLC0415
     from scheduler_plugins.extender.wire import Arguments  # noqa: PLC0415
     from scheduler_plugins.framework.cycle import Cycle, Enabled  # noqa: PLC0415
+    from scheduler_plugins.framework.shortlist import Shortlist  # noqa: PLC0415
     from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling  # noqa: PLC0415
     from scheduler_plugins.plugins.load_aware import LoadAware  # noqa: PLC0415
     from scheduler_plugins.snapshot.cache import ClusterCache  # noqa: PLC0415

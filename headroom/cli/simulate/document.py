@@ -47,7 +47,7 @@ def as_json(chosen: Chosen, simulations: Sequence[Simulation], notes: Sequence[s
         "profile": {
             "origin": chosen.origin,
             "mode": str(answering.mode),
-            "shortlistSize": answering.shortlist_size,
+            "shortlistSize": answering.shortlist.size,
             "plugins": [{"name": part.name, "weight": part.weight} for part in chosen.profile.enabled],
         },
         "notes": list(notes),

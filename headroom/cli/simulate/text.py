@@ -56,9 +56,10 @@ def _mode(chosen: Chosen, simulation: Simulation) -> str:
     answering = chosen.profile.answering
     if answering.mode is Mode.WEIGHTED:
         return "mode weighted: kube-scheduler gets every score, and adds ten times each to its own"
-    preferring = simulation.request.has_preferences
-    size = answering.shortlist_size_for_preferences if preferring else answering.shortlist_size
-    return f"mode shortlist: kube-scheduler chooses among the best {size}"
+    if simulation.request.preferences.per_node:
+        return "mode shortlist: kube-scheduler chooses among all that pass, as the pod's soft constraints count by node"
+    share, size = answering.shortlist.share, answering.shortlist.size
+    return f"mode shortlist: kube-scheduler chooses among the better {share:.0%}, at least {size} of each zone"
 
 
 def _amount(resource: str, value: int) -> str:

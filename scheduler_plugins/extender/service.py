@@ -93,7 +93,7 @@ class Extender:
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
         nodes, unknown = self._look_up(asked)
         self._relieve(pod, nodes)
-        verdict = self._cycle.filter(pod, nodes)
+        verdict = self._cycle.filter(pod, nodes.cautious())
         passing = np.flatnonzero(verdict.passes)
         if not len(passing) and not unknown:
             if len(nodes):
@@ -204,7 +204,9 @@ class Extender:
             ledger = self._cache.ledger(found.node) if found is not None else None
             if found is not None and ledger is not None and found.node in nodes.names:
                 row = nodes.names.index(found.node)
-                nodes.in_flight[row] -= np.array(ledger.left_behind(found.victims, found.relief), np.int64)
+                relief = np.array(ledger.left_behind(found.victims, found.relief), np.int64)
+                nodes.charges[row, : len(relief)] -= relief
+                nodes.at_most[row, : len(relief)] -= relief
 
     def _put(self, asked: Arguments, name: str) -> bool:
         """Take a Node as it was sent, if it can be understood."""
@@ -231,13 +233,15 @@ class Extender:
     def _best(self, pod: PodRequest, nodes: Nodes) -> tuple[list[str], list[str]]:
         """The nodes to name, best first, and those of them where the pod is likely to land.
 
-        It is charged to these in equal shares: in full to each would refuse pods of a burst for load that never comes.
+        It is charged to these in equal shares.
         """
         groups, scores = self._cache.groups.of(pod.preferences, nodes.ids), self._cycle.score(pod, nodes)
         if pod.preferences.per_node:
             rows = best(scores, len(nodes), self._generator)
         else:
-            rows = self._answering.shortlist.choose(scores, groups, self._generator)
+            there = set(nodes.names)
+            in_flight = sum(not there.isdisjoint(charge.names) for charge in self._cache.in_flight.values())
+            rows = self._answering.shortlist.choose(scores, groups, self._generator, in_flight)
         names, merits = [nodes.names[row] for row in rows.tolist()], (groups.weights - groups.avoided * _AVOIDED)[rows]
         likely = merits == merits.max(initial=-_AVOIDED)
         return names, names if likely.all() else [names[place] for place in np.flatnonzero(likely).tolist()]

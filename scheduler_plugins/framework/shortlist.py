@@ -27,13 +27,19 @@ class Shortlist:
     most: int = 32
     """How many nodes of a group are named at most, but for `size`. [nodes]"""
 
-    def choose(self, scores: FloatArray, groups: Groups, generator: np.random.Generator) -> IntArray:
+    def choose(
+        self, scores: FloatArray, groups: Groups, generator: np.random.Generator, in_flight: int = 0
+    ) -> IntArray:
         """Rows of the nodes to name, best first; equal ones by lot.
+
+        The more pods are in flight, the fewer of each group, and the best of it at least: it is better known then where
+        they land, and no group is lost.
 
         Args:
             scores: by which a node is better, shape (N,).
             groups: the nodes as the pod sees them.
             generator: draws the lots.
+            in_flight: how many pods may still land on these nodes. [pods]
         """
         count, numbers = len(scores), groups.numbers
         # Avoided nodes get a worse score than all others, so that one order serves both.
@@ -41,6 +47,7 @@ class Shortlist:
         ranked: IntArray = np.lexsort((generator.permutation(count), -merits))
         sizes = np.bincount(numbers, minlength=1)
         quotas = np.maximum(np.minimum(np.ceil(sizes * self.share), self.most), self.size)
+        quotas = np.maximum(np.minimum(quotas, sizes) // (1 + in_flight), 1)
         if sizes.max() == count:
             return ranked[: int(quotas[sizes.argmax()])]
         ordered = numbers[ranked]

@@ -1,7 +1,7 @@
 """Nodes as arrays: what filters and scores see. Frozen: a change makes a new snapshot."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -61,7 +61,8 @@ class Nodes:
     tables: Mapping[str, Table]  # by plugin name: the records that the plugin asked for, shape (N,)
     charges: IntArray
     """Of pods whose binding has not been seen yet: expected usage, the Prod part of it, and the sums that plugins want,
-    shape (N, 2 R + W)."""
+    shape (N, 2 R + W). Of a pod that may land on k nodes, each has a k-th."""
+    at_most: IntArray  # the same, as much as may well land here of them, shape (N, 2 R + W)
     resources: int  # R: how many resources load is counted in
     sums: IntArray  # sums over the bound pods that plugins want, shape (N, W): see `bound`
     ids: IntArray  # by which `NodeGroups` knows them, shape (N,)
@@ -88,6 +89,10 @@ class Nodes:
         """Sums over these pods that plugins want, shape (N, W)."""
         return self.charges[:, 2 * self.resources :]
 
+    def cautious(self) -> "Nodes":
+        """The same nodes as if as many pods in flight had landed on each as may well be."""
+        return Nodes(**{part.name: getattr(self, part.name) for part in fields(Nodes)} | {"charges": self.at_most})
+
     def take(self, rows: NDArray[np.intp], names: Sequence[str] | None = None) -> "Nodes":
         """Only the nodes of these rows, in this order; `names` saves looking theirs up."""
         if names is None:
@@ -98,6 +103,7 @@ class Nodes:
             names=names,
             tables=tables,
             charges=self.charges.take(rows, 0),
+            at_most=self.at_most.take(rows, 0),
             resources=self.resources,
             sums=self.sums.take(rows, 0),
             ids=self.ids.take(rows),

@@ -34,6 +34,12 @@ def test_chooses(numbers: list[int], avoided: list[int], size: int, share: float
     assert _choose(numbers, avoided, size=size, share=share) == chosen
 
 
+@pytest.mark.parametrize(("in_flight", "chosen"), [(0, [1, 5, 0, 4]), (1, [1, 0]), (2, [1, 0]), (99, [1, 0])])
+def test_bursts_shorten_groups(in_flight: int, chosen: list[int]) -> None:
+    groups = Groups(np.array([7, 0, 7, 0, 7, 0], np.int32), np.zeros(6, np.int32), np.zeros(6, np.bool_))
+    assert Shortlist(1, 0.5).choose(SCORES, groups, np.random.default_rng(1), in_flight).tolist() == chosen
+
+
 def test_equal_nodes_are_drawn() -> None:
     groups = Groups(np.zeros(40, np.int32), np.zeros(40, np.int32), np.zeros(40, np.bool_))
     lots = np.random.default_rng(1)

@@ -76,8 +76,8 @@ async def test_table_ranks_nodes(written: str, capsys: pytest.CaptureFixture[str
     assert lines[0] == "Pod default/web: 2 of 3 nodes pass"
     assert "expected to use cpu 10000m, memory 10Gi" in lines[1]
     assert lines[2] == (
-        "profile: ConfigMap headroom-system/headroom-scheduler; mode shortlist: kube-scheduler chooses among the better "
-        "50%, at least 8 of each zone"
+        "profile: ConfigMap headroom-system/headroom-scheduler; mode shortlist: kube-scheduler chooses among the "
+        "better 50%, at least 8 of each zone"
     )
     # cold is left 80 % of both resources; it is the smaller of the two that pass: (80 + 3 * 100) / 4.
     # warm is left 70 % of the cores and 80 % of the memory: (75 + 0) / 4.

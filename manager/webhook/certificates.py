@@ -1,6 +1,6 @@
 """Certificates of the webhook: making them, reading what others may have made, and what is due. No I/O.
 
-A certificate of ours signs itself, so an API server that is to trust it is given the certificate: there is no authority
+A certificate of ours is its own authority, so an API server that is to trust it is given the certificate: there is none
 whose key could be lost.
 """
 
@@ -26,6 +26,12 @@ _SLACK_SECONDS: Final = 86400.0
 _BACKDATED: Final = timedelta(days=3650)
 _MOST_TRUSTED: Final = 4
 _LONGEST_PEM: Final = 256 * 1024
+_NO_USAGE: Final = ("key_encipherment", "content_commitment", "data_encipherment", "key_agreement", "crl_sign")
+_USAGE: Final = x509.KeyUsage(
+    digital_signature=True,
+    key_cert_sign=True,
+    **dict.fromkeys((*_NO_USAGE, "encipher_only", "decipher_only"), False),
+)
 _FAULTS: Final = (
     *(ValueError, TypeError, UnsupportedAlgorithm),
     *(x509.InvalidVersion, x509.DuplicateExtension, x509.UnsupportedGeneralNameType),
@@ -60,6 +66,12 @@ class Pair:
         return _certificates(self.certificate)[0].not_valid_after_utc.timestamp()
 
     @property
+    def self_signed(self) -> bool:
+        """Whether no other authority has signed it, by its names."""
+        certificate = _certificates(self.certificate)[0]
+        return certificate.issuer == certificate.subject
+
+    @property
     def names(self) -> frozenset[str]:
         """DNS names and IP addresses that it is for."""
         return _names(_certificates(self.certificate)[0])
@@ -91,7 +103,10 @@ def issue(names: Sequence[str], now: float) -> Pair:
     start, end = moment - _BACKDATED, moment + timedelta(seconds=LIFETIME_SECONDS)
     certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), serial, start, end)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        # Its own authority: so it is shown, and found, among what is trusted.
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_USAGE, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName([_general(each) for each in names]), critical=False)
         .sign(key, hashes.SHA256())
@@ -120,6 +135,7 @@ def due(pair: Pair, names: Collection[str], now: float) -> str:
     rest = pair.ends - now
     missing = sorted(set(names) - pair.names)
     reasons = {
+        "an authority has signed it, which is not ours": not pair.self_signed,
         f"it is not for {', '.join(missing)}": bool(missing),
         "it is not valid yet": pair.starts > now,
         "it has expired": rest <= 0,
@@ -150,6 +166,7 @@ def _certificates(text: bytes) -> list[x509.Certificate]:
         for each in found:  # some faults of a certificate show when one asks it
             _names(each)
             each.public_key()
+            _ = each.issuer, each.subject
     except _FAULTS:
         raise UnusableError("tls.crt is not a certificate in PEM form") from None
     return found

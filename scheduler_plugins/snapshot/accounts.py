@@ -21,7 +21,9 @@ class PodAccount(Protocol):
         """How many numbers there are of a pod."""
 
     def amounts(self, pod: Mapping[str, Any]) -> Vector:
-        """The numbers of one pod, from its Kubernetes JSON; integers that can be added. Called once per pod and change.
+        """The numbers of one pod, from its Kubernetes JSON; integers that can be added.
+
+        Called once for pods that differ in nothing but name, uid, node, times and status (see `TemplateKeys`).
 
         None is beyond 2^53 on either side, so that sums over hundreds of pods stay in 64 bits.
 

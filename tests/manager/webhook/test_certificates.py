@@ -2,10 +2,13 @@
 
 import base64
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,12 +50,12 @@ def test_made_can_be_read() -> None:
 
 
 def test_may_only_serve() -> None:
-    """It signs itself, and nothing that it signs is trusted."""
+    """It is its own authority, and of no other one."""
     (certificate,) = x509.load_pem_x509_certificates(PAIR.certificate)
     certificate.verify_directly_issued_by(certificate)
     usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert [each.dotted_string for each in usage] == ["1.3.6.1.5.5.7.3.1"]
-    assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    assert certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.path_length == 0
 
 
 @pytest.mark.parametrize(
@@ -120,12 +123,25 @@ def test_damage_never_surprises(data: st.DataObject) -> None:
     PAIR.trust([pair.trust([], NOW)], NOW)
 
 
+def signed_by_an_authority() -> Pair:
+    """A certificate for our names that does not sign itself."""
+    key, moment = ec.generate_private_key(ec.SECP256R1()), datetime.fromtimestamp(NOW, UTC)
+    subject, issuer = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, each)]) for each in ("leaf", "authority"))
+    certificate = (
+        x509.CertificateBuilder(issuer, subject, key.public_key(), 1, moment, moment + timedelta(days=60))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(NAMES[0])]), critical=False)
+        .sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    )
+    return Pair(certificate.public_bytes(serialization.Encoding.PEM), PAIR.key)
+
+
 @pytest.mark.parametrize(
     ("pair", "after", "reason"),
     [
         (PAIR, LIFETIME_SECONDS - RENEW_BEFORE_SECONDS, ""),
         (PAIR, LIFETIME_SECONDS - RENEW_BEFORE_SECONDS + 1, "it ends in 30 days"),
         (PAIR, 91 * DAY, "it has expired"),
+        (signed_by_an_authority(), 0, "an authority has signed it"),  # as earlier versions made it, and cert-manager
         (issue(NAMES[:1], NOW), 0, "it is not for 127.0.0.1"),  # the address to listen on is another one
         (issue((*NAMES, "more.example"), NOW), 20 * DAY, ""),  # what cert-manager left behind serves until it is due
         (PAIR, -400 * DAY, "it was made for 490 days by a clock that ran ahead"),

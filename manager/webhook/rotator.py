@@ -170,7 +170,8 @@ class CertRotator:
             return False
         self._failure = reason
         served = "the one before is served" if self.serving.pair else "edits of the config are not checked"
-        _LOG.warning("The webhook's certificate cannot be kept, trying again (%s): %s", served, reason)
+        name = self.settings.webhook.secret_name
+        _LOG.warning("The webhook's certificate (Secret %s) cannot be kept, trying again; %s: %s", name, served, reason)
         return True
 
 

@@ -1,6 +1,7 @@
 """What service accounts of the chart asked for, by the API server's audit log, beside what the chart grants them."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tests.audited import audited
@@ -12,6 +13,9 @@ from tools.devcluster import Cluster
 ACCOUNTS: Final = ("headroom-agent", "headroom-manager", "headroom-scheduler", "headroom-uninstall", "headroom-doctor")
 """The service accounts; the objects that give them rights begin with the same name."""
 _REFUSED: Final = (401, 403)
+_GRANTING: Final = ("clusterrolebindings", "clusterroles", "rolebindings", "roles", "serviceaccounts")
+_BETWEEN_DELETIONS: Final = timedelta(seconds=10)  # helm takes far less from one of these to the next
+_AT_THE_SAME_TIME: Final = timedelta(seconds=1)  # a request may come in before the deletion, and be judged after it
 _CREATED: Final = 201
 _OF_EVERYBODY: Final = ("selfsubjectaccessreviews", "selfsubjectreviews")
 """What every login may ask: about itself."""
@@ -20,14 +24,33 @@ _OF_THE_CLUSTER: Final = "kube-scheduler"
 
 
 def requests(cluster: Cluster, namespace: str) -> dict[str, list[Request]]:
-    """What each account has asked so far."""
+    """What each account has asked so far.
+
+    Helm deletes the rights of a pod while it ends, so what it is refused from then on is no right that it lacks.
+    """
     found: dict[str, list[Request]] = {account: [] for account in ACCOUNTS}
-    prefix = f"system:serviceaccount:{namespace}:"
+    prefix, deleted = f"system:serviceaccount:{namespace}:", withdrawn(cluster)
     for event in audited(cluster, prefix):
         request = Request.from_event(event)
-        if request.user.startswith(prefix):
-            found.setdefault(request.user.removeprefix(prefix), []).append(request)
+        account = request.user.removeprefix(prefix)
+        ended = account in deleted and request.at > deleted[account] - _AT_THE_SAME_TIME
+        if account != request.user and not (ended and request.code in _REFUSED):
+            found.setdefault(account, []).append(request)
     return found
+
+
+def withdrawn(cluster: Cluster) -> dict[str, datetime]:
+    """When helm last began to delete what gives each account its rights: one object after another."""
+    begun: dict[str, datetime] = {}
+    last: dict[str, datetime] = {}
+    for event in audited(cluster, '"verb":"delete"', '"headroom-'):
+        request = Request.from_event(event)
+        account = request.name.removesuffix("-events")
+        if request.resource in _GRANTING and request.code not in _REFUSED:
+            if account not in last or request.at - last[account] > _BETWEEN_DELETIONS:
+                begun[account] = request.at
+            last[account] = request.at
+    return begun
 
 
 def granted(chart: Rendered) -> dict[str, list[Right]]:

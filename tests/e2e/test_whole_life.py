@@ -149,6 +149,7 @@ def test_rights_are_needed_and_enough(life: Life) -> None:
     asked = rights.requests(life.cluster, NAMESPACE)
     assert all(asked[account] for account in rights.ACCOUNTS), "the life was not lived"
     assert set(asked) == set(rights.ACCOUNTS)
+    assert set(rights.ACCOUNTS) <= set(rights.withdrawn(life.cluster))
     # Today's images under the previous chart's roles: what this chart grants them is compared below.
     assert [each for each in rights.refused(asked) if "headroom-shadow-" not in each] == []
     granted = rights.granted(render(life.cluster.helm))

@@ -10,6 +10,7 @@ import ipaddress
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, Final
 
 from cryptography import x509
@@ -42,7 +43,7 @@ class UnusableError(ValueError):
     """What a Secret holds cannot be served; one line that says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pair:
     """What a Secret of type kubernetes.io/tls holds, as PEM."""
 
@@ -55,26 +56,30 @@ class Pair:
         parts = {"tls.crt": self.certificate, "tls.key": self.key}
         return {name: base64.b64encode(part).decode() for name, part in parts.items()}
 
+    @cached_property
+    def leaf(self) -> x509.Certificate:
+        """The serving certificate itself. Raises UnusableError: it cannot be read."""
+        return _certificates(self.certificate)[0]
+
     @property
     def starts(self) -> float:
         """From when on it is valid. [unix s]"""
-        return _certificates(self.certificate)[0].not_valid_before_utc.timestamp()
+        return self.leaf.not_valid_before_utc.timestamp()
 
     @property
     def ends(self) -> float:
         """Until when it is valid. [unix s]"""
-        return _certificates(self.certificate)[0].not_valid_after_utc.timestamp()
+        return self.leaf.not_valid_after_utc.timestamp()
 
     @property
     def self_signed(self) -> bool:
         """Whether no other authority has signed it, by its names."""
-        certificate = _certificates(self.certificate)[0]
-        return certificate.issuer == certificate.subject
+        return self.leaf.issuer == self.leaf.subject
 
     @property
     def names(self) -> frozenset[str]:
         """DNS names and IP addresses that it is for."""
-        return _names(_certificates(self.certificate)[0])
+        return _names(self.leaf)
 
     def trust(self, trusted: Iterable[bytes], now: float) -> bytes:
         """What API servers have to trust, as PEM: this one first and, for an hour after it was made, what they do.
@@ -83,7 +88,7 @@ class Pair:
             trusted: what they trust so far, as PEM; what has expired or cannot be read is left out.
             now: the time. [unix s]
         """
-        own = _pem(_certificates(self.certificate)[0])
+        own = _pem(self.leaf)
         if now - (self.ends - LIFETIME_SECONDS) > OVERLAP_SECONDS:  # of ours it is known when it was made
             return own
         found = (each for text in trusted for each in _readable(text))
@@ -118,7 +123,7 @@ def issue(names: Sequence[str], now: float) -> Pair:
 def read(data: Mapping[str, Any] | None) -> Pair:
     """The pair in the data of a Secret. Raises UnusableError: there is none that could be served."""
     pair = Pair(*(_decoded(data or {}, name) for name in ("tls.crt", "tls.key")))
-    certificate = _certificates(pair.certificate)[0]
+    certificate = pair.leaf
     try:
         key = serialization.load_pem_private_key(pair.key, password=None)
     except TypeError:

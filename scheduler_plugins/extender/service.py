@@ -24,7 +24,6 @@ from scheduler_plugins.snapshot.watch import refusal_of_pod
 
 _REMEMBERED_BYTES: Final = 32 * 2**20
 _MOST_POD_BYTES: Final = 2**20  # a larger pod is refused everywhere: reading it would keep all others waiting. [bytes]
-_AVOIDED: Final = 2**20  # weighs more than all preferred terms that a pod may have
 _UNREADABLE: Final = "the pod cannot be read"
 _JSON: Final = msgspec.json.Encoder()
 
@@ -52,7 +51,7 @@ class Answering:
     """How requests are answered."""
 
     mode: Mode = Mode.SHORTLIST
-    """shortlist: filter answers with the best few. weighted: filter lets all that pass through, prioritize scores."""
+    """shortlist: filter answers with the better part. weighted: filter lets all pass that may, prioritize scores."""
     shortlist: Shortlist = field(default_factory=Shortlist)
     """How long it is."""
 
@@ -242,9 +241,8 @@ class Extender:
             there = set(nodes.names)
             in_flight = sum(not there.isdisjoint(charge.names) for charge in self._cache.in_flight.values())
             rows = self._answering.shortlist.choose(scores, groups, self._generator, in_flight)
-        names, merits = [nodes.names[row] for row in rows.tolist()], (groups.weights - groups.avoided * _AVOIDED)[rows]
-        likely = merits == merits.max(initial=-_AVOIDED)
-        return names, names if likely.all() else [names[place] for place in np.flatnonzero(likely).tolist()]
+        named, likely = ([nodes.names[row] for row in found.tolist()] for found in (rows, groups.likely(rows)))
+        return named, likely
 
 
 def _refused(names: Sequence[str], verdict: Verdict) -> FilterResult:

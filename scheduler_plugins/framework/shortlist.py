@@ -5,15 +5,11 @@ may be left out for load alone, and nodes that a taint of PreferNoSchedule wants
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
-from scheduler_plugins.framework.cycle import MAX_SCORE
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray
 from scheduler_plugins.snapshot.preferences import Groups
-
-_AVOIDED: Final = 2 * MAX_SCORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +38,7 @@ class Shortlist:
             in_flight: how many pods may still land on these nodes. [pods]
         """
         count, numbers = len(scores), groups.numbers
-        # Avoided nodes get a worse score than all others, so that one order serves both.
-        merits = np.where(groups.avoided, scores - _AVOIDED, scores) if groups.avoided.any() else scores
-        ranked: IntArray = np.lexsort((generator.permutation(count), -merits))
+        ranked: IntArray = np.lexsort((generator.permutation(count), -scores, groups.avoided))
         sizes = np.bincount(numbers, minlength=1)
         quotas = np.maximum(np.minimum(np.ceil(sizes * self.share), self.most), self.size)
         quotas = np.maximum(np.minimum(quotas, sizes) // (1 + in_flight), 1)

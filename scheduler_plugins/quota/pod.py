@@ -14,11 +14,10 @@ from scheduler_plugins.quota.affinity import AffinityTerm, required_anti_affinit
 from scheduler_plugins.quota.amounts import Amounts, larger
 from scheduler_plugins.quota.charge import Charging, charge_of, reserved_requests
 from scheduler_plugins.quota.hold import Hold
-from scheduler_plugins.snapshot.pod_template import template_key
+from scheduler_plugins.snapshot.pod_template import TEMPLATE_BYTES, template_key
 from scheduler_plugins.snapshot.units import unix_time
 
 _REMEMBERED_BYTES: Final = 16 * 2**20  # what equal labels, and equal amounts, of pods may take each, kept once. [bytes]
-_TEMPLATE_BYTES: Final = 2 * 2**20  # what pods have in common, by 16 bytes each: that of some thousand workloads
 _IDLE: Final = frozenset(
     {
         "args",
@@ -179,7 +178,7 @@ def _labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return MappingProxyType(dict(items))
 
 
-_templates: Final[BoundedCache[tuple[bytes, Charging], _Template]] = BoundedCache(_read_template, _TEMPLATE_BYTES)
+_templates: Final[BoundedCache[tuple[bytes, Charging], _Template]] = BoundedCache(_read_template, TEMPLATE_BYTES)
 _shared: Final[BoundedCache[tuple[tuple[str, int], ...], Amounts]] = BoundedCache(_amounts, _REMEMBERED_BYTES)
 _shared_labels: Final[BoundedCache[tuple[tuple[str, str], ...], Mapping[str, str]]] = BoundedCache(
     _labels, _REMEMBERED_BYTES

@@ -1,7 +1,7 @@
 """Nodes as arrays: what filters and scores see. Frozen: a change makes a new snapshot."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -91,7 +91,7 @@ class Nodes:
 
     def cautious(self) -> "Nodes":
         """The same nodes as if as many pods in flight had landed on each as may well be."""
-        return Nodes(**{part.name: getattr(self, part.name) for part in fields(Nodes)} | {"charges": self.at_most})
+        return replace(self, charges=self.at_most)
 
     def take(self, rows: NDArray[np.intp], names: Sequence[str] | None = None) -> "Nodes":
         """Only the nodes of these rows, in this order; `names` saves looking theirs up."""

@@ -19,14 +19,13 @@ from scheduler_plugins.snapshot.in_flight import Charge, InFlight, Reservations,
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
 from scheduler_plugins.snapshot.pod import NO_FACTS, PodRequest, PodTemplate
-from scheduler_plugins.snapshot.pod_template import template_key
+from scheduler_plugins.snapshot.pod_template import TEMPLATE_BYTES, template_key
 from scheduler_plugins.snapshot.preferences import NodeGroups
 from scheduler_plugins.snapshot.report import NodeReport
 from scheduler_plugins.snapshot.rows import Rows
 from scheduler_plugins.snapshot.units import INT64_MAX, Vector, units
 
 _LOG: Final = logging.getLogger(__name__)
-_TEMPLATE_BYTES: Final = 2 * 2**20  # what pods have in common, by 16 bytes each: that of some thousand workloads
 _NO_READINGS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -70,7 +69,7 @@ class ClusterCache:
         self._reservations = Reservations([each for each in everybody if isinstance(each, Reserving)], steady)
         dtypes = {name: table.dtype() for name, table in self._tables.items()}
         self._rows = Rows(len(rules.resources), dtypes, self._accounts, self.plugin_states)
-        self._templates: BoundedCache[bytes, PodTemplate] = BoundedCache(self._read_template, _TEMPLATE_BYTES)
+        self._templates: BoundedCache[bytes, PodTemplate] = BoundedCache(self._read_template, TEMPLATE_BYTES)
         self._no_sums: Vector = (0,) * self._accounts.width
         self._sums: dict[str, Vector] = {}
         self._readings: dict[str, dict[str, Any]] = {}

@@ -6,6 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
+TEMPLATE_BYTES: Final = 2 * 2**20
+"""What is remembered of pods by these keys, in each place: that of some thousand workloads. [bytes]"""
+
 _OWN: Final = frozenset({"nodeName", "hostname", "volumes", "containers", "initContainers"})
 _TOKEN: Final = "kube-api-access-"  # noqa: S105 - how the volume with a pod's token is named, with letters of its own
 _RESIZED: Final = ("name", "resources", "allocatedResources")

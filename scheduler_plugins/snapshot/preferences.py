@@ -69,6 +69,14 @@ class Groups(NamedTuple):
     weights: NDArray[np.int32]  # sum of the weights of the preferred terms that a node matches, shape (N,)
     avoided: NDArray[np.bool_]  # whether it has a taint of PreferNoSchedule that the pod does not tolerate, shape (N,)
 
+    def likely(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of some rows that kube-scheduler prefers: not to avoid, if there are any, and of the largest weight."""
+        others = rows[~self.avoided[rows]]
+        found = others if len(others) else rows
+        weights = self.weights[found]
+        preferred: NDArray[np.int64] = found[weights == weights.max(initial=0)]
+        return preferred
+
 
 class _Node(NamedTuple):
     name: str

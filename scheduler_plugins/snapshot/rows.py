@@ -101,17 +101,13 @@ class Rows:
         variance of a^2 (1/k) (1 - 1/k). Which node it will be is kube-scheduler's choice, so many may land on one: at
         most all, and hardly more than four standard deviations above the mean.
         """
-        count, index = len(names), self._index
+        count = len(names)
         amounts = (*pod.estimate, *(pod.estimate if pod.prod else self._nothing), *self._accounts.flat(pod.amounts))
         if not count or not any(amounts):
             return
-        places = np.arange(count)
-        try:
-            rows = np.fromiter(map(index.__getitem__, names), np.intp, count)
-        except KeyError:
-            rows = np.array([index.get(name, -1) for name in names], np.intp)
-            places = np.flatnonzero(rows >= 0)
-            rows = rows[places]
+        rows = np.array([self._index.get(name, -1) for name in names], np.intp)
+        places = np.flatnonzero(rows >= 0)
+        rows = rows[places]
         whole = np.array(amounts, np.int64)
         arrays, variance = self._arrays, np.square(whole.astype(np.float64)) * ((count - 1) / count**2)
         mean = arrays[_CHARGES][rows] + times * (whole // count + (places[:, None] < whole % count))

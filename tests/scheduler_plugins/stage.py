@@ -201,8 +201,9 @@ class Stage:
             until(partial(self._knows, extender, name), f"{extender.name} seeing the last NodeMetric and pod")
 
     def _knows(self, extender: Extender, name: str) -> bool:
-        metric, pod = (extender.known(node) for node in self.sentinels)
-        return metric.get("load", {}).get("cpu") == self._told * 1000 and f"{self.name}/{name}" in pod.get("pods", ())
+        by_metric, by_pod = self.sentinels
+        told = extender.known(by_metric).get("load", {}).get("cpu") == self._told * 1000
+        return told and self._has_pod(extender, by_pod, name)
 
     # Pods
 

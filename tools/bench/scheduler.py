@@ -36,7 +36,7 @@ from tools.devcluster.process import wait_until
 
 NODES = (1000, 5000)
 ROUNDS, PODS, MINUTES = 5, 500, 25.0
-SHORT = 8  # as many names as the shipped shortlist has, from an extender that does nothing
+SHORT = 8  # as many names as the shipped shortlist has of a group at least, from an extender that does nothing
 PATIENCE_SECONDS = 180
 WORKERS = 16
 

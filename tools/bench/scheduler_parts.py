@@ -90,7 +90,7 @@ def profile(mode: Mode) -> Json:
         part["args"] = {**(part.get("args") or {}), **dict.fromkeys(ages, LONG_SECONDS)}
     found["mode"] = mode.kind
     if mode.kind == SHORTLIST and mode.size:
-        found["shortlist"] = {**found.get("shortlist", {}), "size": mode.size}
+        found["shortlist"] = {**found.get("shortlist", {}), "size": mode.size, "share": 0}
     return found
 
 

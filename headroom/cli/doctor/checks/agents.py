@@ -21,6 +21,7 @@ from headroom.cli.doctor.objects import (
     pod_template,
 )
 from headroom.cli.doctor.permissions import NODE_METRICS, NODES
+from headroom.cluster.node_selection import tolerates
 
 _FIRST_REPORT_SECONDS: Final = 150.0
 _LATE_REPORTS: Final = 3
@@ -69,21 +70,13 @@ def _is_scheduled_to(daemon_set: Json, node: Json) -> bool:
         return False
     tolerations: Sequence[Json] = spec.get("tolerations") or ()
     taints = [each for each in (node.get("spec") or {}).get("taints") or () if _repels(each)]
-    return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
+    return all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
 
 
 def _repels(taint: Json) -> bool:
     """Whether a taint keeps pods away; those of nodes in trouble are tolerated by every DaemonSet."""
     by_kubernetes = str(taint.get("key")).startswith("node.kubernetes.io/")
     return taint.get("effect") in {"NoSchedule", "NoExecute"} and not by_kubernetes
-
-
-def _tolerates(toleration: Json, taint: Json) -> bool:
-    if toleration.get("effect") not in (None, "", taint.get("effect")):
-        return False
-    if toleration.get("operator") == "Exists":
-        return toleration.get("key") in (None, "", taint.get("key"))
-    return (toleration.get("key"), toleration.get("value") or "") == (taint.get("key"), taint.get("value") or "")
 
 
 def _pods(cluster: Cluster, wanted: Sequence[Json], pods: Mapping[str, Pod]) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from functools import cache
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
@@ -46,7 +47,9 @@ class Telemetry:
             registry=self.registry,
         )
         self._reasons: set[str] = set()
-        self._plugin_series: dict[tuple[str, str], Histogram] = {}
+        # Looking a series up costs more than noting a value, and this is done for every pod.
+        self._request_series = cache(self._requests.labels)
+        self._plugin_series = cache(self._plugins.labels)
         self._parts: dict[Any, Any] = {}
 
     def part(self, kind: Callable[[CollectorRegistry], _Part]) -> _Part:
@@ -69,10 +72,7 @@ class Telemetry:
 
     def observe_plugin(self, plugin: str, step: str, seconds: float, failed: bool) -> None:  # noqa: FBT001 - an Observer
         """Note a call of a plugin."""
-        series = self._plugin_series.get((plugin, step))
-        if series is None:  # looking a series up costs more than noting a value, and this is once per pod and plugin
-            series = self._plugin_series[plugin, step] = self._plugins.labels(plugin, step)
-        series.observe(seconds)
+        self._plugin_series(plugin, step).observe(seconds)
         if failed:
             self._plugin_errors.labels(plugin, step).inc()
 
@@ -93,7 +93,7 @@ class Telemetry:
         try:
             yield outcome
         finally:
-            self._requests.labels(verb, outcome[-1]).observe(perf_counter() - started)
+            self._request_series(verb, outcome[-1]).observe(perf_counter() - started)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -25,6 +26,7 @@ from scheduler_plugins.snapshot.watch import refusal_of_pod
 _REMEMBERED_BYTES: Final = 32 * 2**20
 _MOST_POD_BYTES: Final = 2**20  # a larger pod is refused everywhere: reading it would keep all others waiting. [bytes]
 _UNREADABLE: Final = "the pod cannot be read"
+_CROWD: Final = 100  # so many pods in flight make a list as short as any more of them
 _JSON: Final = msgspec.json.Encoder()
 
 Refused: TypeAlias = Callable[[PodRequest, Mapping[str, Any], Sequence[str], Verdict], None]
@@ -204,8 +206,7 @@ class Extender:
             if found is not None and ledger is not None and found.node in nodes.names:
                 row = nodes.names.index(found.node)
                 relief = np.array(ledger.left_behind(found.victims, found.relief), np.int64)
-                nodes.charges[row, : len(relief)] -= relief
-                nodes.at_most[row, : len(relief)] -= relief
+                nodes.landing[row, :, : len(relief)] -= relief
 
     def _put(self, asked: Arguments, name: str) -> bool:
         """Take a Node as it was sent, if it can be understood."""
@@ -217,7 +218,9 @@ class Extender:
         return True
 
     def _read(self, pod: Mapping[str, Any]) -> PodRequest:
-        """The pod as numbers; filter and prioritize of one attempt get the same JSON, so it is remembered."""
+        """The pod as numbers: as the watch brought it, or as it is asked about, alike by filter and by prioritize."""
+        if (known := self._cache.pending(pod)) is not None:
+            return known
         written = _JSON.encode(pod)
         if len(written) > _MOST_POD_BYTES:
             raise UnreadablePod(f"{_UNREADABLE}: {len(written)} bytes of JSON, {_MOST_POD_BYTES} are the most")
@@ -239,7 +242,8 @@ class Extender:
             rows = best(scores, len(nodes), self._generator)
         else:
             there = set(nodes.names)
-            in_flight = sum(not there.isdisjoint(charge.names) for charge in self._cache.in_flight.values())
+            near = (charge for charge in self._cache.in_flight.values() if not there.isdisjoint(charge.names))
+            in_flight = sum(1 for _ in islice(near, _CROWD))
             rows = self._answering.shortlist.choose(scores, groups, self._generator, in_flight)
         named, likely = ([nodes.names[row] for row in found.tolist()] for found in (rows, groups.likely(rows)))
         return named, likely

@@ -76,7 +76,7 @@ class Cycle:
         verdict = Verdict.all_pass(len(nodes))
         for _, found in self.verdicts(pod, nodes, passed_over):
             verdict = verdict.then(found)
-            if len(nodes) and not verdict.passes.any():
+            if verdict.refusals and len(nodes) and not verdict.passes.any():
                 break  # nothing further would count
         return verdict
 

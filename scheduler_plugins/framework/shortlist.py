@@ -38,7 +38,8 @@ class Shortlist:
             in_flight: how many pods may still land on these nodes. [pods]
         """
         count, numbers = len(scores), groups.numbers
-        ranked: IntArray = np.lexsort((generator.permutation(count), -scores, groups.avoided))
+        order = (generator.permutation(count), -scores)
+        ranked: IntArray = np.lexsort((*order, groups.avoided) if groups.avoided.any() else order)
         sizes = np.bincount(numbers, minlength=1)
         quotas = np.maximum(np.minimum(np.ceil(sizes * self.share), self.most), self.size)
         quotas = np.maximum(np.minimum(quotas, sizes) // (1 + in_flight), 1)

@@ -32,12 +32,12 @@ class Verdict:
     """One refusal or none per node."""
 
     refused: IntArray  # index into `refusals`, or `PASSES`, shape (N,)
-    refusals: Sequence[Refusal]  # the refusals that occur
+    refusals: Sequence[Refusal]  # the refusals that may occur
 
     @classmethod
-    def all_pass(cls, count: int) -> "Verdict":
-        """No node is refused."""
-        return cls(np.full(count, PASSES, np.int64), ())
+    def all_pass(cls, count: int, refusals: Sequence[Refusal] = ()) -> "Verdict":
+        """No node is refused, though any might have been for these reasons."""
+        return cls(np.full(count, PASSES, np.int64), refusals)
 
     @classmethod
     def all_refused(cls, count: int, refusal: Refusal) -> "Verdict":

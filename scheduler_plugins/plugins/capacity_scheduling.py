@@ -27,6 +27,7 @@ from scheduler_plugins.snapshot.pod import PodRequest
 
 NAME: Final = "CapacityScheduling"  # how profiles and tables call it
 ROOM_HELD: Final = "node(s) room held for a pod that others were evicted for"
+_ROOM_HELD: Final = (Refusal(ROOM_HELD),)
 """Reason for refusing a node whose free room belongs to another pod."""
 _SHOWN: Final = 3
 _QUOTED: Final = "ElasticQuota "  # every refusal by quota begins with it
@@ -80,12 +81,14 @@ class CapacityScheduling:
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         """Refuse nodes whose room is held for other pods, of no less priority, if it would not fit beside them."""
         cluster, asked = quota_cluster(nodes), asked_as(pod)
+        before = holders_before(asked, cluster, nodes.now)
+        if not before:
+            return Verdict.all_pass(len(nodes), _ROOM_HELD)
         refused: IntArray = np.full(len(nodes), PASSES, np.int64)
-        if before := holders_before(asked, cluster, nodes.now):
-            rows = [row for row, name in enumerate(nodes.names) if name in before]
-            full = crowded(asked, cluster, {nodes.names[row]: before[nodes.names[row]] for row in rows})
-            refused[[row for row in rows if nodes.names[row] in full]] = 0
-        return Verdict(refused, (Refusal(ROOM_HELD),))
+        rows = [row for row, name in enumerate(nodes.names) if name in before]
+        full = crowded(asked, cluster, {nodes.names[row]: before[nodes.names[row]] for row in rows})
+        refused[[row for row in rows if nodes.names[row] in full]] = 0
+        return Verdict(refused, _ROOM_HELD)
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The victims that the rules of quotas allow kube-scheduler's own preemption, by node."""

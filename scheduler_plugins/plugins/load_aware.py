@@ -5,7 +5,7 @@ A counterpart of Koordinator's plugin of that name: same arguments, annotations 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import or_
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ _DOUBLE_SLACK: Final = 42
 """A percentage of doubles is off by less than 2^-44 in three roundings; this much of the allocatable is 2^-35 %."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LoadAware(LoadAwareArguments):
     """The plugin; its fields are its arguments."""
 
@@ -96,11 +96,16 @@ class LoadAware(LoadAwareArguments):
             *(self._peak(ledger) if self.use_prediction else ()),
         )
 
-    @property
+    @cached_property
     def _weightless(self) -> tuple[bool, ...]:
         """Which resources do not count in the score."""
         weights = self.resource_weights or {}
         return tuple([not weights.get(name) and not self.dominant_resource_weight for name in self.resources])
+
+    @cached_property
+    def _weights(self) -> IntArray:
+        """The resources' weights in the score, shape (R,)."""
+        return np.array(_vector(self.resources, self.resource_weights), np.int64)
 
     def annotation_problems(self, annotations: Mapping[str, str]) -> Sequence[str]:
         """Why a node's own thresholds do not count."""
@@ -128,12 +133,10 @@ class LoadAware(LoadAwareArguments):
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         """Refuse nodes whose usage, with this pod, would exceed a threshold, and nodes whose report is too old."""
-        if pod.of_daemon_set:
-            return Verdict.all_pass(len(nodes))
+        if pod.of_daemon_set or not len(rows := np.flatnonzero(self._in_doubt(pod, nodes))):
+            return Verdict.all_pass(len(nodes), refusals(self.resources))
         refused = np.full(len(nodes), PASSES, np.int64)
-        rows = np.flatnonzero(self._in_doubt(pod, nodes))
-        if len(rows):
-            refused[rows] = self._judge(self._account(pod, nodes if len(rows) == len(nodes) else nodes.take(rows)))
+        refused[rows] = self._judge(self._account(pod, nodes if len(rows) == len(nodes) else nodes.take(rows)))
         return Verdict(refused, refusals(self.resources))
 
     def _in_doubt(self, pod: PodRequest, nodes: Nodes) -> BoolArray:
@@ -236,10 +239,13 @@ class LoadAware(LoadAwareArguments):
         else:
             load = table["score_load"] + nodes.in_flight
         free = _free_percent(load + np.array(pod.estimate, np.int64), table["allocatable"])
-        weights = np.array(_vector(self.resources, self.resource_weights), np.int64)
-        dominant = np.minimum(free.min(axis=1), _PERCENT) * self.dominant_resource_weight
-        score: IntArray = (free @ weights + dominant) // (weights.sum() + self.dominant_resource_weight)
-        return np.where(known & table["reported"] & ~self.expired(table, nodes.now), score, 0)
+        weights, dominant = self._weights, self.dominant_resource_weight
+        weighted: IntArray = free @ weights
+        if dominant:
+            weighted += np.minimum(free.min(axis=1), _PERCENT) * dominant
+        scored = known & table["reported"] & ~self.expired(table, nodes.now)
+        score: IntArray = weighted // (int(weights.sum()) + dominant) * scored
+        return score
 
 
 def _vector(resources: Sequence[str], amounts: Mapping[str, int] | None) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -56,7 +57,7 @@ class Thresholds:
     aggregated: Aggregated  # of an aggregate of what the node uses
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LoadAwareArguments:
     """The arguments; None is "not given"."""
 
@@ -118,7 +119,7 @@ class LoadAwareArguments:
         """Everything wrong with the arguments."""
         return tuple(_problems(self))
 
-    @property
+    @cached_property
     def resources(self) -> tuple[str, ...]:
         """The resources that are looked at: cpu, memory, and all that any argument names, sorted by their bytes."""
         aggregated = self.aggregated.usage_thresholds if self.aggregated else None

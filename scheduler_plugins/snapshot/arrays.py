@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 Table: TypeAlias = NDArray[Any]  # a structured array: one record per node
+
+_DEVIATIONS: Final = 4.0  # how many standard deviations more than their mean pods in flight may be on a node
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,10 @@ class Nodes:
 
     names: Sequence[str]  # their names
     tables: Mapping[str, Table]  # by plugin name: the records that the plugin asked for, shape (N,)
-    charges: IntArray
+    landing: IntArray
     """Of pods whose binding has not been seen yet: expected usage, the Prod part of it, and the sums that plugins want,
-    shape (N, 2 R + W). Of a pod that may land on k nodes, each has a k-th."""
-    at_most: IntArray  # the same, as much as may well land here of them, shape (N, 2 R + W)
+    shape (N, 2, 2 R + W). First the mean: of a pod that may land on k nodes, each has a k-th; then all of each."""
+    variances: FloatArray  # the variance of what lands, shape (N, 2 R + W)
     resources: int  # R: how many resources load is counted in
     sums: IntArray  # sums over the bound pods that plugins want, shape (N, W): see `bound`
     ids: IntArray  # by which `NodeGroups` knows them, shape (N,)
@@ -77,21 +79,31 @@ class Nodes:
     @property
     def in_flight(self) -> IntArray:
         """Expected usage of pods whose binding has not been seen yet, shape (N, R)."""
-        return self.charges[:, : self.resources]
+        return self.landing[:, 0, : self.resources]
 
     @property
     def in_flight_prod(self) -> IntArray:
         """The part of it that is Prod, shape (N, R)."""
-        return self.charges[:, self.resources : 2 * self.resources]
+        return self.landing[:, 0, self.resources : 2 * self.resources]
 
     @property
     def in_flight_sums(self) -> IntArray:
         """Sums over these pods that plugins want, shape (N, W)."""
-        return self.charges[:, 2 * self.resources :]
+        return self.landing[:, 0, 2 * self.resources :]
 
     def cautious(self) -> "Nodes":
-        """The same nodes as if as many pods in flight had landed on each as may well be."""
-        return replace(self, charges=self.at_most)
+        """The same nodes as if as many pods in flight had landed on each as may well be.
+
+        Which of its nodes a pod lands on is kube-scheduler's choice, so many may land on one: at most all, and hardly
+        more than four standard deviations above the mean.
+        """
+        whole = self.landing[:, 1]
+        if not whole.any():
+            return self
+        landing = self.landing.copy()
+        further = np.ceil(_DEVIATIONS * np.sqrt(np.maximum(self.variances, 0.0))).astype(np.int64)
+        landing[:, 0] = np.minimum(whole, landing[:, 0] + further)
+        return replace(self, landing=landing)
 
     def take(self, rows: NDArray[np.intp], names: Sequence[str] | None = None) -> "Nodes":
         """Only the nodes of these rows, in this order; `names` saves looking theirs up."""
@@ -102,8 +114,8 @@ class Nodes:
         return Nodes(
             names=names,
             tables=tables,
-            charges=self.charges.take(rows, 0),
-            at_most=self.at_most.take(rows, 0),
+            landing=self.landing.take(rows, 0),
+            variances=self.variances.take(rows, 0),
             resources=self.resources,
             sums=self.sums.take(rows, 0),
             ids=self.ids.take(rows),

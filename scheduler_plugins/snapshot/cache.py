@@ -78,6 +78,7 @@ class ClusterCache:
         self._ledgers: dict[str, NodeLedger] = {}
         self._no_load = NodeLedger(rules)
         self._placed: dict[str, str] = {}
+        self._pending: dict[str, tuple[str, PodRequest]] = {}
         self._in_flight = InFlight(in_flight_seconds, steady)
         self._tombstones = Tombstones()
         self._stale: set[str] = set()
@@ -254,6 +255,12 @@ class ClusterCache:
         """
         return PodRequest.from_json(pod, self.rules, self._accounts, self._template)
 
+    def pending(self, pod: Mapping[str, Any]) -> PodRequest | None:
+        """A pending pod as it was read when the watch brought it; None: the watch has brought another version of it."""
+        metadata = pod["metadata"]
+        known = self._pending.get(metadata.get("uid"))
+        return known[1] if known is not None and known[0] == metadata.get("resourceVersion") else None
+
     def _template(self, pod: Mapping[str, Any]) -> PodTemplate:
         return self._templates(template_key.make(pod), pod)
 
@@ -266,6 +273,11 @@ class ClusterCache:
         Raises ValueError: a request or limit is not a quantity, or a time cannot be read.
         """
         request = self.read(pod)
+        version = pod["metadata"].get("resourceVersion")
+        if version and request.present and not request.node_name:
+            self._pending[request.uid] = version, request
+        else:
+            self._pending.pop(request.uid, None)
         for state in self.plugin_states.values():
             state.pod_changed(request)
         # What plugins read of a bound pod is theirs to keep: there may be 150,000.
@@ -301,6 +313,7 @@ class ClusterCache:
         for state in self.plugin_states.values():
             state.delete_pod(uid)
         self._tombstones.add(uid)
+        self._pending.pop(uid, None)
         self.release(uid)
         self.displace(uid)
 

@@ -12,11 +12,7 @@ from scheduler_plugins.snapshot.plugin_state import PluginState
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
 
-_CHARGES = "charges"
-_AT_MOST = "at most"
-_WHOLE, _VARIANCES = "whole", "variances"
-_OWN: Final = frozenset({_WHOLE, _VARIANCES})
-_DEVIATIONS: Final = 4.0  # how many standard deviations more than their mean pods in flight may be on a node
+_IN_FLIGHT, _VARIANCES = "in flight", "variances"
 _SUMS = "sums"
 _IDS = "ids"
 _LARGEST_SUM: Final = 2**61  # two of them, and what pods in flight add, stay in 64 bits
@@ -40,9 +36,9 @@ class Rows:
         self._arrays: dict[str, Table] = {name: np.zeros(0, dtype) for name, dtype in dtypes.items()}
         self._nothing: Vector = (0,) * resources
         wide = 2 * resources + accounts.width
-        widths = {_CHARGES: wide, _AT_MOST: wide, _WHOLE: wide, _SUMS: accounts.width}
-        self._arrays |= {name: np.zeros((0, width), np.int64) for name, width in widths.items()}
+        self._arrays[_IN_FLIGHT] = np.zeros((0, 2, wide), np.int64)  # the mean of what lands on a node, and all of it
         self._arrays[_VARIANCES] = np.zeros((0, wide))
+        self._arrays[_SUMS] = np.zeros((0, accounts.width), np.int64)
         self._arrays[_IDS] = np.zeros(0, np.int64)
         self._frozen: dict[str, Table] = {}
         self._frozen_names: tuple[str, ...] | None = None
@@ -98,27 +94,24 @@ class Rows:
         """Add a pod in flight to some nodes (or take it off: -1), of which it will be bound to one.
 
         Each of k nodes carries a k-th: a/k in whole numbers, of which what is left over goes to the first names, with a
-        variance of a^2 (1/k) (1 - 1/k). Which node it will be is kube-scheduler's choice, so many may land on one: at
-        most all, and hardly more than four standard deviations above the mean.
+        variance of a^2 (1/k) (1 - 1/k).
         """
         count = len(names)
         amounts = (*pod.estimate, *(pod.estimate if pod.prod else self._nothing), *self._accounts.flat(pod.amounts))
         if not count or not any(amounts):
             return
-        rows = np.array([self._index.get(name, -1) for name in names], np.intp)
-        places = np.flatnonzero(rows >= 0)
-        rows = rows[places]
-        whole = np.array(amounts, np.int64)
-        arrays, variance = self._arrays, np.square(whole.astype(np.float64)) * ((count - 1) / count**2)
-        mean = arrays[_CHARGES][rows] + times * (whole // count + (places[:, None] < whole % count))
-        all_of_them = arrays[_WHOLE][rows] + times * whole
-        # Where no pod is left, what floating point leaves of the sum is nothing.
-        spread = np.where(all_of_them != 0, np.maximum(arrays[_VARIANCES][rows] + times * variance, 0.0), 0.0)
-        arrays[_CHARGES][rows], arrays[_WHOLE][rows], arrays[_VARIANCES][rows] = mean, all_of_them, spread
-        further = np.ceil(_DEVIATIONS * np.sqrt(spread)).astype(np.int64)
-        arrays[_AT_MOST][rows] = np.minimum(all_of_them, mean + further)
-        self._frozen.pop(_CHARGES, None)
-        self._frozen.pop(_AT_MOST, None)
+        rows, whole = np.array([self._index.get(name, -1) for name in names], np.intp), np.array(amounts, np.int64)
+        share = whole // count
+        more = np.empty((count, 2, len(whole)), np.int64)
+        more[:, 0] = share + (np.arange(count)[:, None] < whole - share * count)
+        more[:, 1] = whole
+        if rows.min() < 0:
+            known = rows >= 0
+            rows, more = rows[known], more[known]
+        self._arrays[_IN_FLIGHT][rows] += times * more
+        self._arrays[_VARIANCES][rows] += np.square(whole.astype(np.float64)) * (times * (count - 1) / count**2)
+        for key in (_IN_FLIGHT, _VARIANCES):
+            self._frozen.pop(key, None)
 
     def select(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
         """Some nodes as they are, as arrays that no later change touches, and the names that are not known.
@@ -133,7 +126,7 @@ class Rows:
         if self._frozen_names is None:
             self._frozen_names = tuple(self._names)
             self._frozen_index = dict(self._index)
-        for key in self._arrays.keys() - self._frozen.keys() - _OWN:
+        for key in self._arrays.keys() - self._frozen.keys():
             self._frozen[key] = self._arrays[key][: len(self._names)].copy()
             self._frozen[key].flags.writeable = False
         return self._snapshot(self._frozen, self._frozen_names, self._frozen_index, now)
@@ -144,8 +137,8 @@ class Rows:
         return Snapshot(
             names=names,
             tables=MappingProxyType({name: arrays[name] for name in self._tables}),
-            charges=arrays[_CHARGES],
-            at_most=arrays[_AT_MOST],
+            landing=arrays[_IN_FLIGHT],
+            variances=arrays[_VARIANCES],
             resources=len(self._nothing),
             sums=arrays[_SUMS],
             accounts=self._accounts.slices,

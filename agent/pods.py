@@ -8,16 +8,14 @@ from typing import Any, Final
 
 from agent.host.cgroup import PodCgroup
 from agent.host.cgroup_names import BEST_EFFORT, BURSTABLE
-from crds.codec import CodecError
 from crds.priority import PriorityBand, QoS, priority_class, qos, tier
 from crds.quantity import milli_value, value
-from headroom.cluster.pod import cgroup_uid, is_terminal, pod_key, pod_limits, pod_requests, workload_key
+from headroom.cluster.pod import cgroup_uid, is_terminal, pod_limits, pod_requests, workload_key
 from headroom.cluster.resize import Resize
-from headroom.cluster.shape import check_pod
+from headroom.cluster.typed_pod import check_amounts
 
 _LARGEST: Final = 2**63 - 1  # Kubernetes counts no further
 _COUNTED: Final = ("cpu", "memory")
-_LONGEST_NAME: Final = 160  # of a pod in a message
 
 Resources = Mapping[str, int]
 """Amounts by resource name: ``cpu`` in milli-cores, ``memory`` in bytes. What is not requested is absent."""
@@ -53,19 +51,12 @@ class PodRef:
 
 
 def pod_ref(pod: Mapping[str, Any]) -> PodRef:
-    """A pod as the API server has it.
-
-    Raises ValueError: it has no uid, or a field of another type, an amount that is no quantity among them; the message
-    names pod and field.
-    """
-    try:
-        check_pod(pod)
-    except CodecError as error:
-        raise ValueError(f"pod {_shown(pod)}: {error}") from None
+    """A typed pod as the other stages need it. Raises ValueError: it has no uid, or an amount that is no quantity."""
     metadata = pod.get("metadata") or {}
     uid = metadata.get("uid")
     if not uid:
-        raise ValueError(f"pod {pod_key(pod)} has no metadata.uid")
+        raise ValueError("metadata.uid is missing")
+    check_amounts(pod)
     return PodRef(
         uid=uid,
         namespace=metadata.get("namespace") or "",
@@ -118,11 +109,6 @@ def _amounts(resources: Mapping[str, Fraction]) -> dict[str, int]:
     if "memory" in resources:
         amounts["memory"] = value(resources["memory"])
     return {name: min(max(amount, 0), _LARGEST) for name, amount in amounts.items()}
-
-
-def _shown(pod: Any) -> str:  # noqa: ANN401 - it is no pod
-    metadata = pod.get("metadata") if isinstance(pod, dict) else None
-    return pod_key(pod)[:_LONGEST_NAME] if isinstance(metadata, dict) else "of unknown name"
 
 
 def _unix(timestamp: str | None) -> float:

@@ -23,6 +23,7 @@ from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.plugins.load_aware import LoadAware
 from scheduler_plugins.preemption.component import PreemptionComponent
 from scheduler_plugins.preemption.metrics import PreemptionMetrics
+from scheduler_plugins.profile.model import Profile
 from scheduler_plugins.providers.provider import Cluster
 from scheduler_plugins.providers.runner import ProviderMetrics, Runner, make
 from scheduler_plugins.quota.cluster import QuotaCluster
@@ -50,14 +51,14 @@ class Parts:
 
 def assemble(settings: Settings, api: ApiServer) -> Parts:
     """Put the parts together; nothing runs yet."""
-    profile, telemetry = settings.profile, Telemetry()
+    profile, telemetry = _with_schedulers(settings), Telemetry()
     plugins = {part.name: part.plugin for part in profile.enabled}
     cache = ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds, time.monotonic)
     now = api.server_time  # reports and pods are stamped by clocks of others
     metrics = telemetry.part(RequeueMetrics)
     requeue_component = RequeueComponent(profile.waking, cache, Cycle(profile.enabled), api, metrics, now)
     leader = LeaseFollower(api, settings.leader_lease, settings.leader_identity)
-    reclaiming = list(_reclaiming(settings, cache, api, leader, telemetry))
+    reclaiming = list(_reclaiming(profile.enabled, cache, api, leader, telemetry))
     unschedulable = requeue_component.unschedulable
     followers: list[PodFollower] = [*(each.pending for each in reclaiming), unschedulable]
     watch = ClusterWatch(api, cache, now, followers, unschedulable.pods_listed)
@@ -130,18 +131,28 @@ def _all_expired(plugin: LoadAware, cache: ClusterCache, api: ApiServer) -> str:
     return f"{complaint}{own}" if complaint else ""
 
 
+def _with_schedulers(settings: Settings) -> Profile:
+    """The profile, whose quotas know the schedulers for whose pods they give borrowed resources back."""
+
+    def told(part: Enabled) -> Enabled:
+        plugin = part.plugin
+        if not isinstance(plugin, CapacityScheduling) or plugin.reclaim.scheduler_names:
+            return part
+        reclaim = replace(plugin.reclaim, scheduler_names=settings.reclaim_for)
+        return replace(part, plugin=replace(plugin, reclaim=reclaim))
+
+    return replace(settings.profile, enabled=tuple(map(told, settings.profile.enabled)))
+
+
 def _reclaiming(
-    settings: Settings, cache: ClusterCache, api: ApiServer, leader: LeaseFollower, telemetry: Telemetry
+    enabled: Sequence[Enabled], cache: ClusterCache, api: ApiServer, leader: LeaseFollower, telemetry: Telemetry
 ) -> Iterator[PreemptionComponent]:
     """What gives borrowed resources back, where the profile has quotas."""
-    enabled = settings.profile.enabled
     for part in enabled:
         kept = cache.plugin_states.get(part.name)
         if isinstance(part.plugin, CapacityScheduling) and isinstance(kept, QuotaCluster):
-            given = part.plugin.reclaim
-            chosen = replace(given, scheduler_names=given.scheduler_names or settings.reclaim_for)
             yield PreemptionComponent(
-                chosen, part.name, enabled, cache, kept, api, leader, telemetry.part(PreemptionMetrics)
+                part.plugin.reclaim, part.name, enabled, cache, kept, api, leader, telemetry.part(PreemptionMetrics)
             )
 
 

@@ -17,6 +17,8 @@ from agent.settings import KubeletSettings
 from crds.names import ANNOTATION_CONFIG_SOURCE
 from crds.priority import DEFAULT_VALUE, VALUES
 from headroom import kube
+from headroom.cluster.pod import pod_key
+from headroom.cluster.typed_pod import typed_pod
 from headroom.kube.connection import tls_context
 from headroom.runtime.backoff import Backoff
 
@@ -27,6 +29,7 @@ Address = tuple[str, int]  # host and port
 PODS_PATH: Final = "/pods"
 _BANDS: Final = {str(band): band for band in VALUES}
 _FROM_API: Final = "api"
+_LONGEST_NAME: Final = 160  # of a pod in a message
 _SOURCES: Final[Mapping[str, str]] = {_FROM_API: "the API server", "file": "its manifests", "http": "its manifest URL"}
 _NOT_ALL: Final = "The kubelet lists no pods of the API server, and fewer than have a cgroup, as after its start"
 _PARTIAL: Final = "The kubelet lists no pods of {}, as after its start; those that have a cgroup are kept"
@@ -215,8 +218,17 @@ class KubeletPods:
 
 def _listed(pod: Any) -> _Listed:  # noqa: ANN401 - whatever the answer holds
     """A pod of the answer. Raises ValueError: it cannot be read; names the pod."""
-    ref = pod_ref(_with_priority(pod))
-    return _Listed(ref, str((pod["metadata"].get("annotations") or {}).get(ANNOTATION_CONFIG_SOURCE) or _FROM_API))
+    try:
+        typed = typed_pod(_with_priority(pod))
+        annotations = (typed.get("metadata") or {}).get("annotations") or {}
+        return _Listed(pod_ref(typed), str(annotations.get(ANNOTATION_CONFIG_SOURCE) or _FROM_API))
+    except ValueError as error:
+        raise ValueError(f"pod {_shown(pod)}: {error}") from None
+
+
+def _shown(pod: Any) -> str:  # noqa: ANN401 - whatever the answer holds
+    metadata = pod.get("metadata") if isinstance(pod, dict) else None
+    return pod_key(pod)[:_LONGEST_NAME] if isinstance(metadata, dict) else "of unknown name"
 
 
 def _with_priority(pod: Any) -> Any:  # noqa: ANN401 - whatever the answer holds

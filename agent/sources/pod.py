@@ -9,6 +9,10 @@ from agent.host.cgroup import CgroupTree
 from agent.host.reopening_files import Unreadable
 from agent.pods import PodRef, pod_of_cgroup, pod_ref, unlisted_pod
 from headroom import kube
+from headroom.cluster.pod import pod_key
+from headroom.cluster.typed_pod import decode_pod, undecoded
+
+_LONGEST_NAME = 160
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +64,13 @@ class ApiPods:
     async def run(self) -> None:
         """Follow the watch for ever; it takes care of outages itself."""
         changes = kube.list_and_watch(
-            self._api, kube.paths.PODS, field_selector=self._selector, health=self.health, timing=self._timing
+            self._api,
+            kube.paths.PODS,
+            field_selector=self._selector,
+            health=self.health,
+            timing=self._timing,
+            keep=self._ref,
+            decode=undecoded,
         )
         async for change in changes:
             self.apply(change)
@@ -68,8 +78,7 @@ class ApiPods:
     def apply(self, change: kube.Relisted | kube.Changed) -> None:
         """Take over one message of the watch."""
         if isinstance(change, kube.Relisted):
-            refs = [ref for ref in map(self._ref, change.items) if ref is not None]
-            self._pods = {ref.uid: ref for ref in refs}
+            self._pods = {ref.uid: ref for ref in change.items if ref is not None}
             return
         uid = str((change.object.get("metadata") or {}).get("uid"))
         ref = None if change.type == "DELETED" else self._ref(change.object)
@@ -80,9 +89,9 @@ class ApiPods:
 
     def _ref(self, pod: dict[str, Any]) -> PodRef | None:
         try:
-            return pod_ref(pod)
+            return pod_ref(decode_pod(pod["raw"]))
         except ValueError as error:
-            log.warning("a pod on this node is left out: %s", error)
+            log.warning("Pod %s is left out: %s", pod_key(pod)[:_LONGEST_NAME], error)
             self.on_rejected("pod")
             return None
 

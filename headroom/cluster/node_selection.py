@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias
 
 Json = Mapping[str, Any]
@@ -87,6 +88,7 @@ def _of_fields(expression: Json) -> NodeTest | None:
     return (lambda node: node.name != wanted) if operator == "NotIn" else None
 
 
+@lru_cache(maxsize=4096)
 def _integer(text: str) -> int | None:
     """A number as Go's ParseInt reads it."""
     if not _INTEGER.fullmatch(text):

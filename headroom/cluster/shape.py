@@ -13,7 +13,7 @@ from functools import partial
 from types import GenericAlias
 from typing import Any, Final
 
-from crds.codec import CodecError, Part, QuantityText, from_json
+from crds.codec import CodecError, Part, from_json
 from crds.elastic_quota import ElasticQuota
 from crds.node_metric import NodeMetric
 
@@ -33,11 +33,8 @@ def _shape(
 
 
 _LABELS: Final = Mapping[str, str]
-_AMOUNTS: Final = Mapping[str, QuantityText]
 _OBJECT: Final = Mapping[str, Any]
 
-# Of a pod: what it is, asks for and got.
-_OWNER = _shape("Owner", kind=str, name=str, controller=bool)
 _METADATA = _shape(
     "Metadata",
     name=str,
@@ -47,81 +44,16 @@ _METADATA = _shape(
     deletion_timestamp=str,
     labels=_LABELS,
     annotations=_LABELS,
-    owner_references=[_OWNER],
 )
-_RESOURCES = _shape("Resources", requests=_AMOUNTS, limits=_AMOUNTS)
-_CONTAINER = _shape("Container", name=str, resources=_RESOURCES, restart_policy=str)
-_POD_SPEC = _shape(
-    "PodSpec",
-    priority=int,
-    containers=[_CONTAINER],
-    init_containers=[_CONTAINER],
-    resources=_RESOURCES,
-    overhead=_AMOUNTS,
-)
-_CONTAINER_STATUS = _shape("ContainerStatus", name=str, resources=_RESOURCES, allocated_resources=_AMOUNTS)
-_CONDITION = _shape("Condition", type=str, reason=str)
-_POD_STATUS = _shape(
-    "PodStatus",
-    phase=str,
-    qos_class=str,
-    conditions=[_CONDITION],
-    container_statuses=[_CONTAINER_STATUS],
-    init_container_statuses=[_CONTAINER_STATUS],
-    resources=_RESOURCES,
-    allocated_resources=_AMOUNTS,
-)
-_POD = _shape("Pod", metadata=_METADATA, spec=_POD_SPEC, status=_POD_STATUS)
 
-# Of a pod, further: where it is and may be.
+# Required terms of affinity to pods.
 _EXPRESSION = _shape("Expression", required=("key", "operator"), key=str, operator=str, values=[str])
 _SELECTOR = _shape("Selector", match_labels=_LABELS, match_expressions=[_EXPRESSION])
 _POD_TERM = _shape(
     "PodTerm", topology_key=str, namespaces=[str], namespace_selector=_SELECTOR, label_selector=_SELECTOR
 )
 _POD_AFFINITY = _shape("PodAffinity", required_during_scheduling_ignored_during_execution=[_POD_TERM])
-_NODE_TERM = _shape("NodeTerm", match_expressions=[_EXPRESSION], match_fields=[_EXPRESSION])
-_NODE_TERMS = _shape("NodeTerms", node_selector_terms=[_NODE_TERM])
-_NODE_AFFINITY = _shape("NodeAffinity", required_during_scheduling_ignored_during_execution=_NODE_TERMS)
-_AFFINITY = _shape(
-    "Affinity", node_affinity=_NODE_AFFINITY, pod_affinity=_POD_AFFINITY, pod_anti_affinity=_POD_AFFINITY
-)
 _TAINT = _shape("Taint", key=str, value=str, effect=str)
-_TOLERATION = _shape("Toleration", key=str, operator=str, value=str, effect=str)
-_SPREAD = _shape(
-    "Spread",
-    max_skew=int,
-    topology_key=str,
-    when_unsatisfiable=str,
-    label_selector=_SELECTOR,
-    min_domains=int,
-    match_label_keys=[str],
-)
-_PORT = _shape("Port", host_port=int, protocol=str, host_ip=str)
-_PLACED_CONTAINER = _shape("PlacedContainer", base=_CONTAINER, ports=[_PORT])
-_PLACED_SPEC = _shape(
-    "PlacedPodSpec",
-    base=_POD_SPEC,
-    node_name=str,
-    scheduler_name=str,
-    preemption_policy=str,
-    node_selector=_LABELS,
-    affinity=_AFFINITY,
-    tolerations=[_TOLERATION],
-    topology_spread_constraints=[_SPREAD],
-    scheduling_gates=[_OBJECT],
-    resource_claims=[_OBJECT],
-    volumes=[_OBJECT],
-    containers=[_PLACED_CONTAINER],
-    init_containers=[_PLACED_CONTAINER],
-)
-_FIELDS = _shape("Fields", time=str, fields_v1=_OBJECT)
-_PLACED_METADATA = _shape("PlacedMetadata", base=_METADATA, generation=int, managed_fields=[_FIELDS])
-_PLACED_CONDITION = _shape("PlacedCondition", base=_CONDITION, status=str, message=str, last_transition_time=str)
-_PLACED_STATUS = _shape(
-    "PlacedPodStatus", base=_POD_STATUS, start_time=str, nominated_node_name=str, conditions=[_PLACED_CONDITION]
-)
-_PLACED_POD = _shape("PlacedPod", metadata=_PLACED_METADATA, spec=_PLACED_SPEC, status=_PLACED_STATUS)
 
 # Of other kinds.
 _ADDRESS = _shape("Address", type=str, address=str)
@@ -141,9 +73,6 @@ _BUDGET = _shape(
 _NAMESPACE = _shape("Namespace", required=("metadata",), metadata=_METADATA)
 
 
-check_pod: Final[Callable[[Any], object]] = partial(from_json, _POD)  # of a pod, what it is, asks for and got
-check_placed_pod: Final[Callable[[Any], object]] = partial(from_json, _PLACED_POD)
-"""The same, and where it is and may be."""
 check_node: Final[Callable[[Any], object]] = partial(from_json, _NODE)
 """Of a Node; its amounts are judged one by one where they are used."""
 check_namespace: Final[Callable[[Any], object]] = partial(from_json, _NAMESPACE)  # of a Namespace

@@ -3,6 +3,7 @@
 from headroom.kube import events, paths
 from headroom.kube.api import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiServer
 from headroom.kube.connection import Connection, acts_as
+from headroom.kube.decoding import Decode
 from headroom.kube.errors import ApiError, ApiUnavailable, LoginError
 from headroom.kube.login import connect
 from headroom.kube.watch import DEFAULT_TIMING, Changed, Relisted, WatchHealth, WatchTiming, list_and_watch
@@ -18,6 +19,7 @@ __all__ = [
     "ApiUnavailable",
     "Changed",
     "Connection",
+    "Decode",
     "LoginError",
     "Relisted",
     "WatchHealth",

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -19,6 +19,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from headroom.kube.connection import ActsAs, Connection
+from headroom.kube.decoding import Decode, undecoded_page
 from headroom.kube.errors import ApiError, ApiUnavailable, LoginError
 from headroom.kube.paging import PAGE_SIZE, Paging
 from headroom.kube.server_clock import ServerClock
@@ -145,7 +146,11 @@ class ApiServer:
         return dict(found.get("metadata") or {})
 
     async def list(
-        self, path: str, params: Params | None = None, keep: Callable[[Json], Any] | None = None
+        self,
+        path: str,
+        params: Params | None = None,
+        keep: Callable[[Any], Any] | None = None,
+        decode: Decode | None = None,
     ) -> tuple[list[Any], str]:
         """Read all objects under a path, page by page, as of one moment.
 
@@ -153,6 +158,7 @@ class ApiServer:
             path: path of the collection.
             params: query parameters, such as `fieldSelector`; `limit` is the most objects of a page.
             keep: what to keep of each object, called as its page arrives: of 150,000 pods nobody can hold the JSON.
+            decode: makes each object from its JSON; None: all of it becomes plain objects.
 
         Returns:
             The objects (or what was kept of each), and the version of that moment for a watch to start from.
@@ -168,11 +174,8 @@ class ApiServer:
                 paging.expired()
                 items, query = [], {**(params or {})}
                 continue
-            page = self._parsed(text)
-            found, metadata = page.get("items") or [], page.get("metadata") or {}
-            if not (isinstance(found, list) and isinstance(metadata, dict)):
-                raise ApiUnavailable(f"{self.connection.server} answers {path} with something that is not a list")
-            paging.came(len(found), len(text))
+            found, count, metadata = self._page(text, path, decode)
+            paging.came(count, len(text))
             if keep is None:
                 items += found
             else:
@@ -338,6 +341,16 @@ class ApiServer:
                 retry_after=_seconds(response.headers.get("Retry-After")),
             )
         return ApiError(response.status, reason, message)
+
+    def _page(self, text: bytes, path: str, decode: Decode | None) -> tuple[Iterable[Any], int, Json]:
+        """The objects of one page of a list, how many they are, and the list's metadata."""
+        if decode is not None and (raws := undecoded_page(text)) is not None:
+            return map(decode, raws.items or ()), len(raws.items or ()), raws.metadata or {}
+        page = self._parsed(text)
+        found, metadata = page.get("items") or [], page.get("metadata") or {}
+        if decode is not None or not (isinstance(found, list) and isinstance(metadata, dict)):
+            raise ApiUnavailable(f"{self.connection.server} answers {path} with something that is not a list")
+        return found, len(found), metadata
 
     def _parsed(self, text: bytes) -> Json:
         try:

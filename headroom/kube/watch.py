@@ -1,7 +1,6 @@
 """List and watch: everything there is, then every change, for ever, whatever happens to the API server meanwhile."""
 
 import asyncio
-import json
 import logging
 import random
 import time
@@ -9,7 +8,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headroom.kube.api import ApiServer, Json
+import msgspec
+
+from headroom.kube.api import ApiServer
+from headroom.kube.decoding import Decode, plain
 from headroom.kube.errors import ApiError, ApiUnavailable
 from headroom.runtime.backoff import Backoff
 
@@ -32,7 +34,7 @@ class Changed:
     """One change."""
 
     type: str  # ADDED, MODIFIED or DELETED
-    object: Json  # the object after the change; for DELETED, as it was last
+    object: Any  # the object after the change, as `decode` made it; for DELETED, as it was last
 
 
 @dataclass(slots=True)
@@ -108,15 +110,16 @@ class _Outage:
 _State = tuple[str, int | None, bool]
 
 
-async def list_and_watch(
+async def list_and_watch(  # noqa: PLR0913, PLR0917 - a request has that many parts; most calls name two or three
     api: ApiServer,
     path: str,
     field_selector: str = "",
     label_selector: str = "",
     health: WatchHealth | None = None,
     timing: WatchTiming = DEFAULT_TIMING,
-    keep: Callable[[Json], Any] | None = None,
+    keep: Callable[[Any], Any] | None = None,
     since: str = "",
+    decode: Decode | None = None,
 ) -> AsyncGenerator[Relisted | Changed, None]:
     """All objects under a path, then each change, without end; it only ends when it is closed or cancelled.
 
@@ -132,6 +135,7 @@ async def list_and_watch(
         timing: patience.
         keep: what `Relisted` keeps of each listed object; changes come whole.
         since: the version of a list that the caller has read, which is then not read again.
+        decode: makes each object from its JSON; None: all of it becomes plain objects.
 
     Yields:
         `Relisted` first (but for `since`) and after each gap, `Changed` in between.
@@ -139,7 +143,7 @@ async def list_and_watch(
     given = {"fieldSelector": field_selector, "labelSelector": label_selector}
     query = {name: selector for name, selector in given.items() if selector}
     watch = _Watch(api, path, query, health or WatchHealth(), timing)
-    watch.keep, watch.version = keep, since
+    watch.keep, watch.version, watch.decode = keep, since, decode
     while True:
         retry_after: float | None = None
         try:
@@ -170,14 +174,15 @@ class _Watch:
     ) -> None:
         self._api, self._path, self._query, self._health, self._timing = api, path, query, health, timing
         self.outage = _Outage(timing, path, health)
-        self.keep: Callable[[Json], Any] | None = None  # what to keep of each listed object
+        self.keep: Callable[[Any], Any] | None = None  # what to keep of each listed object
+        self.decode: Decode | None = None  # makes an object from its JSON
         self.version = ""  # resource version up to which everything is known; empty: list first
         self.lasted = False  # whether the last stream lived long enough to be followed by the next at once
         self._not_found = 0
 
     async def relist(self) -> Relisted:
         """Read everything."""
-        items, self.version = await self._api.list(self._path, self._query, self.keep)
+        items, self.version = await self._api.list(self._path, self._query, self.keep, self.decode)
         self._health.synced, self._health.not_found = True, False
         self._health.heard()
         self._not_found = 0
@@ -202,9 +207,9 @@ class _Watch:
         async for event in _events(self._api, self._path, query, self._timing, self._health):
             silent = False
             self.outage.recovered()
-            self.version = event["object"]["metadata"]["resourceVersion"]
-            if event["type"] != "BOOKMARK":
-                yield Changed(event["type"], event["object"])
+            self.version = event.version
+            if event.type != "BOOKMARK":
+                yield Changed(event.type, (self.decode or plain)(event.object))
         seconds = time.monotonic() - started
         if silent and seconds >= self._timing.bookmark_seconds:
             # So looks a watch that waits for a version which a restored etcd will only reach much later.
@@ -216,7 +221,7 @@ class _Watch:
 
 async def _events(
     api: ApiServer, path: str, query: dict[str, str], timing: WatchTiming, health: WatchHealth
-) -> AsyncIterator[dict[str, Any]]:
+) -> AsyncIterator["_Event"]:
     """The events of one watch, until the server ends it. A stream that breaks after it began just ends, too."""
     seconds = round(random.uniform(1.0, 2.0) * timing.shortest_watch_seconds)  # noqa: S311 - it spreads clients
     params = {**query, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(max(seconds, 1))}
@@ -252,7 +257,33 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             raise ApiUnavailable(f"a change of more than {_LONGEST_LINE_BYTES} bytes was sent")
 
 
-def _event(line: bytes) -> dict[str, Any]:
+class _Line(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """One event of a watch."""
+
+    type: str
+    version: str  # the resource version of the object
+    object: msgspec.Raw  # its JSON
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class _Head(msgspec.Struct):
+    metadata: _Metadata
+
+
+_LINE: Final = msgspec.json.Decoder(_Line)
+_HEAD: Final = msgspec.json.Decoder(_Head)
+
+
+def _event(line: bytes) -> _Event:
     """One event out of a line of JSON.
 
     Raises:
@@ -260,12 +291,11 @@ def _event(line: bytes) -> dict[str, Any]:
         _Gone: the event says that the watch cannot go on.
     """
     try:
-        event = json.loads(line)
-        kind, changed = event["type"], event["object"]
-        if kind == "ERROR":
-            _LOG.debug("The watch ended with %s", changed)
+        event = _LINE.decode(line)
+        if event.type == "ERROR":
+            _LOG.debug("The watch ended with %s", bytes(event.object))
             raise _Gone
-        _ = changed["metadata"]["resourceVersion"]  # without it there is nowhere to resume
-    except (ValueError, KeyError, TypeError, RecursionError):
+        # Without a version there is nowhere to resume.
+        return _Event(event.type, _HEAD.decode(event.object).metadata.resource_version, event.object)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise ApiUnavailable(f"a watch sent something that is not an event: {line[:80]!r}") from None
-    return {"type": kind, "object": changed}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from headroom.cluster.shape import check_placed_pod
+from headroom.cluster.typed_pod import decode_pod, undecoded
 from headroom.kube import Relisted, list_and_watch, paths
 from headroom.kube.time_slices import in_slices
 from headroom.kube.unreadable_objects import Unreadable
@@ -23,10 +23,10 @@ SELECTOR: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 async def follow(run: Run) -> None:
     """Follow the pods forever."""
-    unreadable = Unreadable("Pod", check_placed_pod)
+    unreadable = Unreadable("Pod")
     take = partial(_take, run, unreadable)
     async for change in list_and_watch(
-        run.api, paths.PODS, field_selector=SELECTOR, health=run.context.progress.pods, keep=take
+        run.api, paths.PODS, field_selector=SELECTOR, health=run.context.progress.pods, keep=take, decode=undecoded
     ):
         if isinstance(change, Relisted):
             unreadable.retain(set(change.items))
@@ -40,7 +40,7 @@ async def follow(run: Run) -> None:
 def _take(run: Run, unreadable: Unreadable, obj: Json) -> str:
     """Cache a pod, if it can be read; the list itself keeps its uid alone."""
     uid = str(get_path(obj, "metadata", "uid") or "")
-    pod = unreadable.attempt(uid, obj, PodInputs.from_object)
+    pod = unreadable.attempt(uid, obj, lambda item: PodInputs.from_object(decode_pod(item["raw"])))
     touched = set() if pod is None else run.context.cluster.put_pod(pod)
     if run.context.cluster.pods_synced:  # before that nothing can be calculated
         run.queue.add_all(touched)

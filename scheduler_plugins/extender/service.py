@@ -7,10 +7,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
-import msgspec
 import numpy as np
 
-from headroom.runtime.bounded_cache import BoundedCache, of_json
 from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption, node_object
 from scheduler_plugins.framework.cycle import Cycle, PluginError, alone_at_top, best, rounded
 from scheduler_plugins.framework.plugin import Victims
@@ -21,13 +19,9 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import shortened
 from scheduler_plugins.snapshot.plugin_state import RelievablePlugin
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.watch import refusal_of_pod
 
-_REMEMBERED_BYTES: Final = 32 * 2**20
-_MOST_POD_BYTES: Final = 2**20  # a larger pod is refused everywhere: reading it would keep all others waiting. [bytes]
 _UNREADABLE: Final = "the pod cannot be read"
 _CROWD: Final = 100  # so many pods in flight make a list as short as any more of them
-_JSON: Final = msgspec.json.Encoder()
 
 Refused: TypeAlias = Callable[[PodRequest, Mapping[str, Any], Sequence[str], Verdict], None]
 """Is told of a pod for which every node was refused: the pod, its JSON, the nodes, and per node why."""
@@ -76,7 +70,6 @@ class Extender:
         self._clock = clock
         self._generator = generator
         self._on_refused = on_refused
-        self._requests: BoundedCache[bytes, PodRequest] = BoundedCache(self._parse, _REMEMBERED_BYTES, of_json)
         self._relieving = [kept for kept in cache.plugin_states.values() if isinstance(kept, RelievablePlugin)]
 
     def filter(self, asked: Arguments) -> FilterResult:
@@ -87,7 +80,7 @@ class Extender:
         Raises PluginError: a plugin failed.
         """
         try:
-            pod = self._read(asked.pod)
+            pod = self._read(asked)
         except UnreadablePod as error:
             reason = shortened(error)
             return FilterResult(unresolvable=dict.fromkeys(asked.names, reason), families=frozenset({_UNREADABLE}))
@@ -125,7 +118,7 @@ class Extender:
 
         Raises PluginError: a plugin failed; UnreadablePod: the pod cannot be read.
         """
-        pod = self._read(asked.pod)
+        pod = self._read(asked)
         charge = self._cache.in_flight.get(pod.uid)
         self._cache.release(pod.uid)
         nodes, unknown = self._look_up(asked)
@@ -155,7 +148,7 @@ class Extender:
 
         Raises PluginError: a plugin failed; UnreadablePod: the pod cannot be read.
         """
-        pod = self._read(asked.pod)
+        pod = self._read(asked)
         self._cache.release(pod.uid)
         with self._without(asked.victims):
             nodes, _ = self._cache.select(list(asked.victims), self._clock())
@@ -217,20 +210,17 @@ class Extender:
             return False
         return True
 
-    def _read(self, pod: Mapping[str, Any]) -> PodRequest:
-        """The pod as numbers: as the watch brought it, or as it is asked about, alike by filter and by prioritize."""
-        if (known := self._cache.pending(pod)) is not None:
+    def _read(self, asked: Arguments | Preemption) -> PodRequest:
+        """The pod as numbers: as the watch brought it, or as kube-scheduler sent it."""
+        if asked.unreadable:
+            raise UnreadablePod(f"{_UNREADABLE}: {asked.unreadable}")
+        if (known := self._cache.pending(asked.pod)) is not None:
             return known
-        written = _JSON.encode(pod)
-        if len(written) > _MOST_POD_BYTES:
-            raise UnreadablePod(f"{_UNREADABLE}: {len(written)} bytes of JSON, {_MOST_POD_BYTES} are the most")
-        return self._requests(written, pod)
-
-    def _parse(self, pod: Mapping[str, Any]) -> PodRequest:
         try:
-            return self._cache.read(pod)
+            return self._cache.read(asked.pod)
         except Exception as error:
-            raise UnreadablePod(f"{_UNREADABLE}: {refusal_of_pod(pod, error)}") from error
+            what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            raise UnreadablePod(f"{_UNREADABLE}: {what}") from error
 
     def _best(self, pod: PodRequest, nodes: Nodes) -> tuple[list[str], list[str]]:
         """The nodes to name, best first, and those of them where the pod is likely to land.

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from headroom.cluster.typed_pod import decode_pod, undecoded
 from scheduler_plugins.framework.cycle import MAX_SCORE
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.snapshot.arrays import IntArray
@@ -24,10 +25,11 @@ class BadRequest(ValueError):  # noqa: N818 - it is what HTTP calls it
 class Arguments:
     """What kube-scheduler asks about (ExtenderArgs)."""
 
-    pod: Mapping[str, Any]  # the pod, as Kubernetes JSON
+    pod: Mapping[str, Any]  # the pod, as `decode_pod` returns it; its metadata alone where it cannot be read
     names: Sequence[str]  # the nodes in question, each once
     nodes: Mapping[str, msgspec.Raw] | None
     """The JSON of the Nodes by name, when they were sent in full (nodeCacheCapable: false): so is the answer."""
+    unreadable: str = ""  # why the pod cannot be read, by the path of the field
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,9 @@ class FilterResult:
 class Preemption:
     """What kube-scheduler asks before it evicts pods (ExtenderPreemptionArgs)."""
 
-    pod: Mapping[str, Any]  # the pod that found no node, as Kubernetes JSON
+    pod: Mapping[str, Any]  # the pod that found no node, as `Arguments.pod`
     victims: Mapping[str, Victims]  # the pods that would have to go, by node; maybe none
+    unreadable: str = ""  # why the pod cannot be read, by the path of the field
 
 
 # The bodies
@@ -57,8 +60,20 @@ class _NodeList(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
+_NOTHING: Final = msgspec.Raw(b"null")
+
+
+class _Part(msgspec.Struct):
+    """An object of which only the presence counts."""
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Part | None = None
+    spec: _Part | None = None
+
+
 class _Asked(msgspec.Struct, rename="pascal"):
-    pod: dict[str, Any] | None = None
+    pod: msgspec.Raw = _NOTHING
     nodes: _NodeList | None = None
     node_names: list[str] | None = None
 
@@ -100,12 +115,13 @@ class _MetaVictims(msgspec.Struct):
 
 
 class _Preempting(msgspec.Struct, rename="pascal"):
-    pod: dict[str, Any] | None = None
+    pod: msgspec.Raw = _NOTHING
     node_name_to_victims: dict[str, _Victims | None] | None = None
     node_name_to_meta_victims: dict[str, _MetaVictims | None] | None = None
 
 
 _Body = TypeVar("_Body")
+_POD: Final = msgspec.json.Decoder(_Pod | None)
 _ASKED: Final = msgspec.json.Decoder(_Asked)
 _PREEMPTING: Final = msgspec.json.Decoder(_Preempting)
 _OBJECT: Final = msgspec.json.Decoder(_Object)
@@ -117,24 +133,25 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 def parse(body: bytes) -> Arguments:
     """Read a request to filter or prioritize. Raises BadRequest: it is not one."""
     asked = _read(_ASKED.decode, body, "Pod and NodeNames")
-    if asked.pod is None or (asked.node_names is None and asked.nodes is None):
+    if asked.pod == _NOTHING or (asked.node_names is None and asked.nodes is None):
         asked = _read(_ASKED.decode, _in_go_case(body, _Asked), "Pod and NodeNames")
-    pod = _pod(asked.pod)
+    pod, unreadable = _pod(asked.pod)
     if asked.node_names is not None:
         names = asked.node_names
-        return Arguments(pod, names if len(set(names)) == len(names) else list(dict.fromkeys(names)), None)
+        names = names if len(set(names)) == len(names) else list(dict.fromkeys(names))
+        return Arguments(pod, names, None, unreadable)
     if asked.nodes is not None:
         nodes = {_name(raw, index): raw for index, raw in enumerate(asked.nodes.items or ())}
-        return Arguments(pod, list(nodes), nodes)
+        return Arguments(pod, list(nodes), nodes, unreadable)
     raise BadRequest("NodeNames and Nodes: both are missing, one has to be there")
 
 
 def parse_preemption(body: bytes) -> Preemption:
     """Read a request to preempt. Raises BadRequest: it is not one."""
     asked = _read(_PREEMPTING.decode, body, "Pod and NodeNameToMetaVictims")
-    if asked.pod is None or (asked.node_name_to_meta_victims is None and asked.node_name_to_victims is None):
+    if asked.pod == _NOTHING or (asked.node_name_to_meta_victims is None and asked.node_name_to_victims is None):
         asked = _read(_PREEMPTING.decode, _in_go_case(body, _Preempting), "Pod and NodeNameToMetaVictims")
-    pod = _pod(asked.pod)
+    pod, unreadable = _pod(asked.pod)
     found: Mapping[str, _MetaVictims | _Victims | None]
     if asked.node_name_to_meta_victims is not None:
         found, key, what, uid = asked.node_name_to_meta_victims, "NodeNameToMetaVictims", "UID", attrgetter("uid")
@@ -149,7 +166,7 @@ def parse_preemption(body: bytes) -> Preemption:
         if not all(uids):
             raise BadRequest(f"{key}[{node}].Pods[{uids.index('')}]: has no {what}")
         victims[node] = Victims(uids, (given and given.violations) or 0)
-    return Preemption(pod, victims)
+    return Preemption(pod, victims, unreadable)
 
 
 def node_object(asked: Arguments, name: str) -> Mapping[str, Any]:
@@ -157,12 +174,14 @@ def node_object(asked: Arguments, name: str) -> Mapping[str, Any]:
     return _read(_ANY.decode, (asked.nodes or {})[name], "metadata")
 
 
-def _read(decode: Callable[[bytes | msgspec.Raw], _Body], body: bytes | msgspec.Raw, expected: str) -> _Body:
+def _read(
+    decode: Callable[[bytes | msgspec.Raw], _Body], body: bytes | msgspec.Raw, expected: str, within: str = ""
+) -> _Body:
     try:
         return decode(body)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
-        field = where.rstrip("`").removeprefix(".")
+        field = f"{within}{where}".rstrip("`").removeprefix(".")
         raise BadRequest(f"{field}: {what}" if field else f"the body is not an object with {expected}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"the body is not JSON: {error}") from error
@@ -180,12 +199,17 @@ def _in_go_case(body: bytes, kind: type[msgspec.Struct]) -> bytes:
     return _ENCODE({keys.get(name.lower(), name): part for name, part in parts.items()})
 
 
-def _pod(pod: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    if pod is None:
+def _pod(raw: msgspec.Raw) -> tuple[Mapping[str, Any], str]:
+    """The pod, and why it cannot be read. Raises BadRequest: it has not the parts of a pod."""
+    parts = _read(_POD.decode, raw, "Pod", "Pod")
+    if parts is None:
         raise BadRequest("Pod: is missing")
-    if not isinstance(pod.get("metadata"), dict) or not isinstance(pod.get("spec"), dict):
+    if parts.metadata is None or parts.spec is None:
         raise BadRequest("Pod: is missing its metadata or its spec")
-    return pod
+    try:
+        return decode_pod(raw), ""
+    except ValueError as error:
+        return undecoded(raw), str(error)
 
 
 def _name(node: msgspec.Raw, index: int) -> str:

@@ -62,7 +62,7 @@ class CapacityScheduling:
 
     def facts(self, pod: Mapping[str, Any]) -> QuotaPod:
         """A pending pod as quotas see it."""
-        return QuotaPod.from_json(pod, self.charge)
+        return QuotaPod.from_json(pod, self.charge, self.reclaim.scheduler_names)
 
     def alike(self, facts: QuotaPod) -> Hashable:
         """What of it decides how it is judged. Whoever has a claim is alike to nobody: it is in all others' way."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from headroom.cluster.node_selection import tolerates
+from headroom.cluster.typed_pod import VOLUMES
 from scheduler_plugins.quota.objects import Namespaces
 from scheduler_plugins.quota.pod import QuotaPod
 
@@ -48,26 +49,10 @@ def ports_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool
     return False
 
 
-_VOLUMES: Final[Mapping[str, str]] = {
-    "persistentVolumeClaim": "a PersistentVolumeClaim",
-    "ephemeral": "an ephemeral volume",
-    "gcePersistentDisk": "a GCE disk",
-    "awsElasticBlockStore": "an EBS volume",
-    "azureDisk": "an Azure disk",
-    "azureFile": "an Azure file",
-    "cinder": "a Cinder volume",
-    "vsphereVolume": "a vSphere volume",
-    "portworxVolume": "a Portworx volume",
-    "rbd": "an RBD image",
-    "iscsi": "an iSCSI volume",
-}
-"""Volumes that kube-scheduler has filters for: where they can be reached, how many a node takes, who else uses them."""
-
-
 def beyond_model(spec: Json) -> Iterator[str]:
     """Names what the model cannot judge."""
     for volume in spec.get("volumes") or ():
-        for kind, words in _VOLUMES.items():
+        for kind, words in VOLUMES.items():
             if volume.get(kind) is not None:
                 yield f"volume {volume.get('name')} ({words})"
     if spec.get("resourceClaims"):

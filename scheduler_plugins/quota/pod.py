@@ -1,12 +1,13 @@
 """A pod as quotas see it: whose it is, what is charged for it, and what decides whether it may be evicted."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from crds import names
+import msgspec
+
 from headroom.cluster.pod import is_mirror_pod, is_terminal
 from headroom.cluster.resize import Resize, in_effect
 from headroom.runtime.bounded_cache import BoundedCache
@@ -14,32 +15,12 @@ from scheduler_plugins.quota.affinity import AffinityTerm, required_anti_affinit
 from scheduler_plugins.quota.amounts import Amounts, larger
 from scheduler_plugins.quota.charge import Charging, charge_of, reserved_requests
 from scheduler_plugins.quota.hold import Hold
-from scheduler_plugins.snapshot.pod_template import TEMPLATE_BYTES, template_key
+from scheduler_plugins.snapshot.pod_template import TEMPLATE_BYTES, shared_spec, template_key
 from scheduler_plugins.snapshot.units import unix_time
 
 _REMEMBERED_BYTES: Final = 16 * 2**20  # what equal labels, and equal amounts, of pods may take each, kept once. [bytes]
-_IDLE: Final = frozenset(
-    {
-        "args",
-        "command",
-        "env",
-        "envFrom",
-        "lifecycle",
-        "livenessProbe",
-        "readinessProbe",
-        "startupProbe",
-        "volumeMounts",
-    }
-)
-"""What of a container decides nothing about where its pod goes."""
-_READ: Final = (
-    names.ANNOTATION_ESTIMATED_SCALING_FACTORS,
-    names.ANNOTATION_ESTIMATED_SECONDS_AFTER_INITIALIZED,
-    names.ANNOTATION_ESTIMATED_SECONDS_AFTER_SCHEDULED,
-    names.ANNOTATION_RECLAIM_HOLD,
-    names.DEPLOYMENT_CONFIG,
-)
-"""The annotations of a pending pod that are looked at; all may have 256 KiB."""
+_SEPARATE: Final = frozenset({"labels", "managedFields"})  # metadata that is kept elsewhere, or not at all
+_ENCODE: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +48,24 @@ class QuotaPod:
     lost: bool = False
     """Whether its phase is Unknown: its node is not heard of, and its quota is not charged, as upstream has it."""
     static: bool = False  # whether kubelet runs it from a file: deleted, it is there again at once
-    json: Mapping[str, Any] | None = field(default=None, compare=False)
-    """What may decide where it goes, while it is pending."""
+    gated: bool = False  # whether a scheduling gate holds it back
+    own: bytes = field(default=b"", compare=False)
+    """JSON of the metadata and status that are its own; empty unless kube-scheduler may look for a node for it."""
+    spec: bytes = field(default=b"", compare=False)  # JSON of its spec, one object for all pods of its template
 
     @property
     def key(self) -> str:
         """`namespace/name`."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def json(self) -> Mapping[str, Any] | None:
+        """The typed pod, while kube-scheduler may look for a node for it. Decoded anew each time."""
+        if not self.own:
+            return None
+        metadata, status = msgspec.json.decode(self.own)
+        metadata["labels"] = dict(self.labels)
+        return {"metadata": metadata, "spec": msgspec.json.decode(self.spec), "status": status}
 
     @property
     def counted(self) -> bool:
@@ -86,8 +78,15 @@ class QuotaPod:
         return bool(self.node) and self.live and not self.lost
 
     @classmethod
-    def from_json(cls, pod: Mapping[str, Any], charging: Charging = Charging.CONTAINERS) -> "QuotaPod":
-        """Read a pod. What is the same for many pods is kept once: there may be 150,000 of them.
+    def from_json(
+        cls,
+        pod: Mapping[str, Any],
+        charging: Charging = Charging.CONTAINERS,
+        schedulers: Collection[str] = (),
+    ) -> "QuotaPod":
+        """Read a typed pod. What is the same for many pods is kept once: there may be 150,000 of them.
+
+        Of a pending pod that is gated, or of a scheduler other than `schedulers`, only numbers are kept.
 
         Raises:
             QuantityError: a request is not a quantity.
@@ -95,7 +94,9 @@ class QuotaPod:
         """
         metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
         common = _templates((template_key(pod), charging), pod, charging)
-        node = str(spec.get("nodeName") or "")
+        node, gated = str(spec.get("nodeName") or ""), bool(spec.get("schedulingGates"))
+        idle = node or gated or (schedulers and spec.get("schedulerName") not in schedulers)
+        own = {name: part for name, part in metadata.items() if name not in _SEPARATE}
         return cls(
             uid=sys.intern(str(metadata.get("uid") or "")),
             namespace=sys.intern(str(metadata.get("namespace") or "")),
@@ -116,7 +117,9 @@ class QuotaPod:
             anti_affinity=common.anti_affinity,
             lost=status.get("phase") == "Unknown",
             static=is_mirror_pod(pod),
-            json=None if node else _decisive(pod),
+            gated=gated,
+            own=b"" if idle else _ENCODE([own, status]),
+            spec=b"" if idle else common.spec,
         )
 
 
@@ -129,6 +132,7 @@ class _Template(NamedTuple):
     labels: Mapping[str, str]
     host_ports: tuple[tuple[str, str, int], ...]
     anti_affinity: tuple[AffinityTerm, ...]
+    spec: bytes
 
 
 def _read_template(pod: Mapping[str, Any], charging: Charging) -> _Template:
@@ -145,19 +149,8 @@ def _read_template(pod: Mapping[str, Any], charging: Charging) -> _Template:
         labels=_shared_labels(tuple(((pod.get("metadata") or {}).get("labels") or {}).items())),
         host_ports=tuple(_host_ports(spec)),
         anti_affinity=required_anti_affinity(pod),
+        spec=b"" if spec.get("nodeName") else _ENCODE(shared_spec(pod)),
     )
-
-
-def _decisive(pod: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A pod without what decides nothing and is most of it: tens of thousands may wait."""
-    spec = dict(pod.get("spec") or {})
-    for kind in ("containers", "initContainers"):
-        if spec.get(kind):
-            spec[kind] = [{name: part for name, part in each.items() if name not in _IDLE} for each in spec[kind]]
-    metadata = {name: part for name, part in (pod.get("metadata") or {}).items() if name != "managedFields"}
-    if annotations := metadata.get("annotations"):
-        metadata["annotations"] = {name: annotations[name] for name in _READ if name in annotations}
-    return {**pod, "metadata": metadata, "spec": spec}
 
 
 def _host_ports(spec: Mapping[str, Any]) -> list[tuple[str, str, int]]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from crds.quantity import QuantityError
 from headroom.cluster.pod import is_terminal
+from headroom.cluster.typed_pod import check_amounts
 from headroom.kube.time_slices import SLICE
 from headroom.runtime.bounded_cache import BoundedCache
 from scheduler_plugins.snapshot.accounts import Accounts
@@ -78,7 +79,7 @@ class ClusterCache:
         self._ledgers: dict[str, NodeLedger] = {}
         self._no_load = NodeLedger(rules)
         self._placed: dict[str, str] = {}
-        self._pending: dict[str, tuple[str, PodRequest]] = {}
+        self._pending: dict[str, tuple[str | None, PodRequest]] = {}
         self._in_flight = InFlight(in_flight_seconds, steady)
         self._tombstones = Tombstones()
         self._stale: set[str] = set()
@@ -253,13 +254,17 @@ class ClusterCache:
 
         Raises ValueError: a request or limit is not a quantity, or a time cannot be read.
         """
-        return PodRequest.from_json(pod, self.rules, self._accounts, self._template)
+        try:
+            return PodRequest.from_json(pod, self.rules, self._accounts, self._template)
+        except QuantityError:
+            check_amounts(pod)
+            raise
 
     def pending(self, pod: Mapping[str, Any]) -> PodRequest | None:
         """A pending pod as it was read when the watch brought it; None: the watch has brought another version of it."""
         metadata = pod["metadata"]
-        known = self._pending.get(metadata.get("uid"))
-        return known[1] if known is not None and known[0] == metadata.get("resourceVersion") else None
+        version, known = self._pending.get(metadata.get("uid"), (None, None))
+        return known if version is not None and version == metadata.get("resourceVersion") else None
 
     def _template(self, pod: Mapping[str, Any]) -> PodTemplate:
         return self._templates(template_key.make(pod), pod)
@@ -273,9 +278,8 @@ class ClusterCache:
         Raises ValueError: a request or limit is not a quantity, or a time cannot be read.
         """
         request = self.read(pod)
-        version = pod["metadata"].get("resourceVersion")
-        if version and request.present and not request.node_name:
-            self._pending[request.uid] = version, request
+        if _waits(pod):
+            self._pending[request.uid] = pod["metadata"].get("resourceVersion"), request
         else:
             self._pending.pop(request.uid, None)
         for state in self.plugin_states.values():
@@ -347,15 +351,10 @@ class ClusterCache:
             self._in_flight.put(pod, names, now)
             self._rows.charge(names, pod)
 
-    def reserve_unconfirmed(self, pod: Mapping[str, Any], now: float) -> None:
-        """A Pod was there before we were: if it is pending, an earlier run may have answered for it.
-
-        Raises ValueError: a request or limit is not a quantity, or a time cannot be read.
-        """
-        metadata, spec = pod["metadata"], pod.get("spec") or {}
-        if spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp") or is_terminal(pod):
-            return
-        self._reservations.reserve_unconfirmed(self.read(pod), now)
+    def reserve_unconfirmed(self, uid: str, now: float) -> None:
+        """A Pod was there before we were: if it waits for a node, an earlier run may have answered for it."""
+        if uid in self._pending:
+            self._reservations.reserve_unconfirmed(self._pending[uid][1], now)
 
     def release(self, uid: str) -> None:
         """Drop a pod's charge, if it has one."""
@@ -379,6 +378,13 @@ class ClusterCache:
             self._sums.pop(name, None)
         if ledger.empty:
             del self._ledgers[name]
+
+
+def _waits(pod: Mapping[str, Any]) -> bool:
+    """Whether kube-scheduler may look for a node for the pod."""
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    held = spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp")
+    return not held and not is_terminal(pod)
 
 
 def _in_units(amounts: Mapping[str, Any], *most: int) -> dict[str, int]:

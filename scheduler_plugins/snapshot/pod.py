@@ -2,16 +2,15 @@
 
 import json
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from crds import names
 from crds.priority import PriorityBand, priority_class, requests_mid
 from headroom.cluster.pod import is_terminal, pod_key
-from headroom.kube.unreadable_objects import TooLarge
+from headroom.cluster.typed_pod import MOST_AMOUNTS, MOST_CONTAINERS, USUAL, extended_amounts
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.estimate import (
     EstimationWindow,
@@ -23,22 +22,10 @@ from scheduler_plugins.snapshot.estimate import (
 from scheduler_plugins.snapshot.preferences import NO_PREFERENCES, Preferences
 from scheduler_plugins.snapshot.units import Vector, unix_time
 
+_KINDS: Final = ("containers", "initContainers")
 _CONDITION: Final = 'k:{"type":"PodScheduled"}'
 _NO_AMOUNTS: Final[Mapping[str, Vector]] = MappingProxyType({})
 NO_FACTS: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
-MOST_CONTAINERS: Final = 250
-"""A pending pod of more containers is refused everywhere: 4,500 take longer than kube-scheduler waits for an answer.
-
-Of a bound one so many count as load until it is measured; quotas are charged for all.
-"""
-MOST_AMOUNTS: Final = 1000
-"""The same of amounts of other resources than these, over all containers: the API server takes 40,000."""
-_LONGEST_AFFINITY: Final = 65_536
-_USUAL: Final = frozenset(
-    {"cpu", "memory", "ephemeral-storage", names.BATCH_CPU, names.BATCH_MEMORY, names.MID_CPU, names.MID_MEMORY}
-)
 
 
 class Refusal(NamedTuple):
@@ -120,24 +107,19 @@ class PodRequest:
         """Read a pod. What is the same for many pods is kept once: there may be 150,000 of them.
 
         Args:
-            pod: Kubernetes JSON.
+            pod: as `decode_pod` returns it.
             rules: how load is counted.
             accounts: what plugins want to know.
             template: reads what it has in common with others, maybe from memory.
 
         Raises:
             QuantityError: a request or limit is not a quantity.
-            ValueError: a time is not RFC 3339, or there are more containers than can be judged in time.
+            ValueError: a time is not RFC 3339.
         """
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-        containers = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
-        if containers > MOST_CONTAINERS and not spec.get("nodeName"):
-            what = f"{containers} with the init containers"
-            raise TooLarge(f"spec.containers: {what}, {MOST_CONTAINERS} are the most")
-        pod = bounded(pod)
-        whole = pod
-        if containers > MOST_CONTAINERS:
-            pod, spec = _shorter(pod)
+        whole = pod = bounded(pod)
+        if any(len(spec.get(kind) or ()) > MOST_CONTAINERS for kind in _KINDS):
+            pod = _shorter(pod)
         common = template(pod) if template else PodTemplate.of(pod, rules, accounts)
         facts = accounts.facts(whole) if accounts else NO_FACTS
         node_name, scheduled_at = str(spec.get("nodeName") or ""), condition_time(pod, "PodScheduled")
@@ -164,52 +146,29 @@ class PodRequest:
         )
 
 
-def _shorter(pod: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """A pod without the containers beyond those that are looked at, and its spec."""
-    spec = dict(pod["spec"])
-    for kind in ("containers", "initContainers"):
-        spec[kind] = (spec.get(kind) or [])[:MOST_CONTAINERS]
-    return {**pod, "spec": spec}, spec
+def _shorter(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A bound pod with as many containers as count as load until its usage is measured."""
+    spec = pod["spec"]
+    return {**pod, "spec": {**spec, **{kind: (spec.get(kind) or [])[:MOST_CONTAINERS] for kind in _KINDS}}}
 
 
 def bounded(pod: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A pod without amounts beyond those that are read: of a bound one the usual resources count, and so many others.
-
-    Raises TooLarge: it is pending, and names more. It can be bound by whoever passes kube-scheduler by.
-    """
+    """A bound pod with the amounts that count: those of usual resources, and the first of others."""
     spec = pod.get("spec") or {}
-    if (affinity := spec.get("affinity")) and (size := len(json.dumps(affinity))) > _LONGEST_AFFINITY:
-        if not spec.get("nodeName"):
-            raise TooLarge(f"spec.affinity: {size} characters of JSON, {_LONGEST_AFFINITY} are the most")
-        spec = {**spec, "affinity": None}
-        pod = {**pod, "spec": spec}
-    others = sum(len(amounts) for amounts in _resource_lists(spec))
-    if others <= MOST_AMOUNTS:
+    if not spec.get("nodeName") or extended_amounts(spec) <= MOST_AMOUNTS:
         return pod
-    others -= sum(name in amounts for amounts in _resource_lists(spec) for name in _USUAL)
-    if others <= MOST_AMOUNTS:
-        return pod
-    if not spec.get("nodeName"):
-        raise TooLarge(f"spec.containers: {others} amounts of extended resources, {MOST_AMOUNTS} are the most")
     left = iter(range(MOST_AMOUNTS))
 
     def cut(amounts: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        return {name: each for name, each in (amounts or {}).items() if name in _USUAL or next(left, None) is not None}
+        return {name: each for name, each in (amounts or {}).items() if name in USUAL or next(left, None) is not None}
 
     def smaller(part: Mapping[str, Any]) -> Mapping[str, Any]:
         stated = part.get("resources") or {}
         return {**part, "resources": {kind: cut(stated.get(kind)) for kind in ("requests", "limits")}}
 
-    kinds = {kind: [smaller(each) for each in spec.get(kind) or ()] for kind in ("containers", "initContainers")}
+    kinds = {kind: [smaller(each) for each in spec.get(kind) or ()] for kind in _KINDS}
     status = {**(pod.get("status") or {}), "containerStatuses": [], "initContainerStatuses": []}
     return {**pod, "spec": {**smaller(spec), **kinds, "overhead": cut(spec.get("overhead"))}, "status": status}
-
-
-def _resource_lists(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for part in (spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        stated = part.get("resources") or {}
-        yield from (stated.get("requests") or {}, stated.get("limits") or {})
-    yield spec.get("overhead") or {}
 
 
 def _priority(spec: Mapping[str, Any]) -> int:

@@ -6,10 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
+from crds import names
+
 TEMPLATE_BYTES: Final = 2 * 2**20
 """What is remembered of pods by these keys, in each place: that of some thousand workloads. [bytes]"""
 
-_OWN: Final = frozenset({"nodeName", "hostname", "volumes", "containers", "initContainers"})
+_OWN: Final = frozenset({names.ANNOTATION_RECLAIM_HOLD, names.ANNOTATION_SCHEDULING_RETRY})
 _TOKEN: Final = "kube-api-access-"  # noqa: S105 - how the volume with a pod's token is named, with letters of its own
 _RESIZED: Final = ("name", "resources", "allocatedResources")
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -24,7 +26,7 @@ class TemplateKeys:
         self._last: tuple[Json, bytes] = ({}, b"")
 
     def make(self, pod: Json) -> bytes:
-        """Equal for pods that differ in nothing but name, uid, node, token volume, times and other status.
+        """Equal for typed pods that differ in nothing but name, uid, node, token volume, times and other status.
 
         What says how far a resize has come, and whether it has a node at all and has ended, sets pods apart.
         """
@@ -38,15 +40,14 @@ class TemplateKeys:
 
 
 def _parts(pod: Json) -> Iterator[Any]:
-    metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
-    yield from (metadata.get(name) for name in ("namespace", "labels", "annotations", "ownerReferences"))
-    yield bool(spec.get("nodeName"))
-    yield {name: value for name, value in spec.items() if name not in _OWN}
-    yield _without_token(spec.get("volumes"))
-    for kind in ("containers", "initContainers"):
-        yield [{**each, "volumeMounts": _without_token(each.get("volumeMounts"))} for each in spec.get(kind) or ()]
-        yield [[each.get(name) for name in _RESIZED] for each in status.get(f"{kind[:-1]}Statuses") or ()]
-    yield from (status.get(name) for name in ("phase", "qosClass", "resize", "resources", "allocatedResources"))
+    metadata, status = pod.get("metadata") or {}, pod.get("status") or {}
+    yield from (metadata.get(name) for name in ("namespace", "labels", "ownerReferences"))
+    yield {name: text for name, text in (metadata.get("annotations") or {}).items() if name not in _OWN}
+    yield bool((pod.get("spec") or {}).get("nodeName"))
+    yield shared_spec(pod)
+    for kind in ("containerStatuses", "initContainerStatuses"):
+        yield [[each.get(name) for name in _RESIZED] for each in status.get(kind) or ()]
+    yield from (status.get(name) for name in ("phase", "qosClass", "resources", "allocatedResources"))
     yield [
         [each.get("type"), each.get("status"), each.get("reason")]
         for each in status.get("conditions") or ()
@@ -54,10 +55,12 @@ def _parts(pod: Json) -> Iterator[Any]:
     ]
 
 
-def _without_token(named: Any) -> Any:  # noqa: ANN401 - volumes or mounts; what is no list of them decides nothing
-    if not isinstance(named, list):
-        return named
-    return [each for each in named if not (isinstance(each, dict) and str(each.get("name")).startswith(_TOKEN))]
+def shared_spec(pod: Json) -> Json:
+    """The spec without the node and the volume of the token, which set pods of one workload apart."""
+    spec = {name: part for name, part in (pod.get("spec") or {}).items() if name != "nodeName"}
+    if volumes := spec.get("volumes"):
+        spec["volumes"] = [each for each in volumes if not str(each.get("name")).startswith(_TOKEN)]
+    return spec
 
 
 template_key: Final = TemplateKeys()

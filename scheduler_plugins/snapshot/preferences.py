@@ -2,21 +2,24 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headroom.cluster.node_selection import node_selector_term, tolerates
+from headroom.cluster.node_selection import node_selector_term
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 
 _SOFT: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _SOFT_TAINT: Final = "PreferNoSchedule"
-_REMEMBERED: Final = 256  # pods with so many different preferences are answered from memory
+_SOFT_EFFECTS: Final = frozenset({None, "", _SOFT_TAINT})
+_EQUAL: Final = "Equal"
+_REMEMBERED_BYTES: Final = 16 * 2**20  # what is remembered of preferences; the last one always is [bytes]
 _UNKNOWN: Final = -1
 
 Json = Mapping[str, Any]
@@ -29,7 +32,8 @@ class Preferences:
     terms: tuple[tuple[int, str], ...] = ()  # weight and JSON of the preferred node selector terms
     topology_keys: tuple[str, ...] = ()  # labels whose values part nodes for its soft constraints; not the hostname
     per_node: bool = False  # whether a soft constraint parts every node from every other, as by hostname
-    tolerations: tuple[str, ...] = ()  # JSON of the tolerations that may cover a taint of PreferNoSchedule
+    tolerations: frozenset[tuple[str, str, str]] = frozenset()
+    """Key, operator and value of the tolerations that may cover a taint of PreferNoSchedule; no key covers all keys."""
 
     @classmethod
     def of(cls, pod: Json) -> "Preferences":
@@ -53,10 +57,26 @@ class Preferences:
             terms=tuple((int(each.get("weight") or 0), _text(each.get("preference") or {})) for each in terms),
             topology_keys=tuple(sorted((keys | by_zone) - {HOSTNAME})),
             per_node=HOSTNAME in keys,
-            tolerations=tuple(
-                _text(each) for each in spec.get("tolerations") or () if each.get("effect") in (None, "", _SOFT_TAINT)
+            tolerations=frozenset(
+                _toleration(each) for each in spec.get("tolerations") or () if each.get("effect") in _SOFT_EFFECTS
             ),
         )
+
+    def tolerate(self, taints: Iterable[tuple[str, str]]) -> bool:
+        """Whether a toleration covers each of these soft taints, given by key and value. Four look-ups a taint."""
+        return all(
+            not self.tolerations.isdisjoint((wanted, *rest) for wanted in (key, "") for rest in _covers(value))
+            for key, value in taints
+        )
+
+
+def _toleration(toleration: Json) -> tuple[str, str, str]:
+    operator = str(toleration.get("operator") or _EQUAL)
+    return str(toleration.get("key") or ""), operator, str(toleration.get("value") or "") if operator == _EQUAL else ""
+
+
+def _covers(value: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    return (_EQUAL, value), ("Exists", "")
 
 
 NO_PREFERENCES: Final = Preferences()
@@ -81,18 +101,24 @@ class Groups(NamedTuple):
 class _Node(NamedTuple):
     name: str
     labels: Mapping[str, str]
-    soft_taints: Sequence[Json]
+    soft_taints: tuple[tuple[str, str], ...]  # key and value, sorted: nodes of one pool share them
 
 
 class _Table:
     """How nodes look to one kind of preferences, by the nodes' ids; each is read when it is first asked about."""
 
     def __init__(self, preferences: Preferences) -> None:
+        self._tolerate = cache(preferences.tolerate)  # once for each distinct set of taints
         self._keys = preferences.topology_keys
+        self._size = 40 * len(_text([preferences.terms, preferences.topology_keys, *preferences.tolerations]))
         self._terms = [(weight, node_selector_term(json.loads(text))) for weight, text in preferences.terms]
-        self._tolerations = [json.loads(text) for text in preferences.tolerations]
         self._numbers: dict[Hashable, int] = {}
         self._rows = np.zeros((0, 3), np.int32)
+
+    @property
+    def bytes(self) -> int:
+        """What it takes at most, about: JSON as objects takes up to 40 times its text."""
+        return self._size + self._rows.nbytes + len(self._numbers) * (300 + 8 * (len(self._terms) + len(self._keys)))
 
     def forget(self, number: int) -> None:
         self._rows[number : number + 1] = _UNKNOWN
@@ -114,7 +140,7 @@ class _Table:
         return (
             self._numbers.setdefault(key, len(self._numbers)),
             sum(weight for (weight, _), found in zip(self._terms, matched, strict=True) if found),
-            not all(any(tolerates(each, taint) for each in self._tolerations) for taint in node.soft_taints),
+            not self._tolerate(node.soft_taints),
         )
 
 
@@ -126,12 +152,14 @@ class NodeGroups:
         self._ids: dict[str, int] = {}
         self._free: list[int] = []
         self._tables: OrderedDict[Preferences, _Table] = OrderedDict()
+        self._counted: dict[Preferences, int] = {}
 
     def put(self, node: Json) -> int:
         """Note a Node; its id, which it keeps until it is deleted."""
         metadata, taints = node["metadata"], (node.get("spec") or {}).get("taints") or ()
         soft = [each for each in taints if each.get("effect") == _SOFT_TAINT]
-        noted = _Node(str(metadata["name"]), metadata.get("labels") or {}, soft)
+        kinds = sorted({(str(each.get("key") or ""), str(each.get("value") or "")) for each in soft})
+        noted = _Node(str(metadata["name"]), metadata.get("labels") or {}, tuple(kinds))
         number = self._ids.get(noted.name)
         if number is None:
             number = self._free.pop() if self._free else len(self._nodes)
@@ -154,10 +182,13 @@ class NodeGroups:
         table = self._tables.get(preferences)
         if table is None:
             table = self._tables[preferences] = _Table(preferences)
-            if len(self._tables) > _REMEMBERED:
-                self._tables.popitem(last=False)
         self._tables.move_to_end(preferences)
-        return table.take(ids, self._nodes)
+        groups = table.take(ids, self._nodes)
+        if table.bytes != self._counted.get(preferences):
+            self._counted[preferences] = table.bytes
+            while len(self._tables) > 1 and sum(self._counted.values()) > _REMEMBERED_BYTES:
+                del self._counted[self._tables.popitem(last=False)[0]]
+        return groups
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - JSON

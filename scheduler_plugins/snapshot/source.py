@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headroom.kube import WatchHealth
+from headroom.kube import Decode, WatchHealth
 
 Json = Mapping[str, Any]
 
@@ -24,6 +24,7 @@ class Source:
     health: WatchHealth = field(default_factory=WatchHealth)  # how the watch is doing
     absent_is_empty: bool = False
     """Whether a cluster that does not know the kind counts as one without such objects; else nothing is answered."""
+    decode: Decode | None = None  # makes an object from its JSON; None: all of it becomes plain objects
     check: Callable[[Any], object] | None = None
     """Raises a ValueError that names the field of an object that has another shape than it should."""
 

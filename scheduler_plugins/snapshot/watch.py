@@ -4,15 +4,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from crds import GROUP, VERSION
-from headroom.cluster.shape import check_node, check_node_metric, check_placed_pod
+from headroom.cluster.shape import check_node, check_node_metric
+from headroom.cluster.typed_pod import decode_pod, undecoded
 from headroom.kube import ApiServer, Relisted, WatchTiming, list_and_watch, paths
 from headroom.kube.time_slices import SLICE, in_slices
-from headroom.kube.unreadable_objects import TooLarge, Unreadable, reason
+from headroom.kube.unreadable_objects import TooLarge, Unreadable
 from headroom.runtime import garbage_collection
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.source import Source, by_name, by_uid
@@ -28,11 +28,6 @@ _LOG: Final = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
 _Taken = TypeVar("_Taken")
-
-
-def refusal_of_pod(pod: Json, error: Exception) -> str:
-    """What is wrong with a pod that could not be read: the field that has no such value, where that is known."""
-    return reason(pod, error, check_placed_pod)
 
 
 class PodFollower(Protocol):
@@ -90,9 +85,9 @@ class ClusterWatch:
                 LIVE_PODS,
                 _READABLE,
                 by_uid,
-                _each(lambda pod: cache.put_pod(pod, clock()), *(one.put_pod for one in followers)),
+                _decoded(_each(lambda pod: cache.put_pod(pod, clock()), *(one.put_pod for one in followers))),
                 _each(cache.delete_pod, *(one.delete_pod for one in followers)),
-                check=check_placed_pod,
+                decode=undecoded,
             ),
             *(source for state in cache.plugin_states.values() for source in state.sources()),
         )
@@ -132,6 +127,7 @@ class ClusterWatch:
             health=source.health,
             keep=partial(self._take, source),
             timing=WatchTiming(absent_is_empty=source.absent_is_empty),
+            decode=source.decode,
         )
         async for change in changes:
             if isinstance(change, Relisted):
@@ -152,8 +148,7 @@ class ClusterWatch:
         """Take one object of a list; all that is kept of it here is what it is known by."""
         identity = self._attempt(source, item, source.put)
         if source.path == paths.PODS and not source.health.synced:
-            with suppress(Exception):  # the watch has told of it
-                self._cache.reserve_unconfirmed(item, self._clock())
+            self._cache.reserve_unconfirmed(identity, self._clock())
         return identity
 
     def _drop(self, source: Source, identity: str) -> None:
@@ -184,6 +179,11 @@ class ClusterWatch:
         if self._settled and not self.preparing:
             self._cache.write_some(beyond=SLICE)
         return identity
+
+
+def _decoded(put: Callable[[Json], None]) -> Callable[[Json], None]:
+    """Decode a pod where one that cannot be decoded is named and stops no other."""
+    return lambda item: put(decode_pod(item["raw"]))
 
 
 def _put_bounded(put: Callable[[Json], None]) -> Callable[[Json], None]:

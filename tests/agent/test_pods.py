@@ -60,7 +60,7 @@ def test_mid_request_makes_mid() -> None:
 @pytest.mark.parametrize(
     ("metadata", "spec", "named"),
     [
-        ({"uid": ""}, {}, "shop/cart-5d4f-x has no metadata.uid"),
+        ({"uid": ""}, {}, "metadata.uid is missing"),
         ({}, {"containers": [{"resources": {"requests": {"cpu": "lots"}}}]}, "lots"),
     ],
 )

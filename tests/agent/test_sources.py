@@ -1,6 +1,7 @@
 """Pods and node from the API server's watch, or from the machine."""
 
 import errno
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from agent.sources.node import ApiNode, MachineNode, read_node
 from agent.sources.pod import ApiPods, CgroupPods, ListedAndCgroupPods
 from crds.priority import PriorityBand
 from headroom import kube
+from headroom.cluster.typed_pod import undecoded
 from tests.agent.recorded import RecordedMachine
 
 NO_SERVER: Any = None  # no request is sent in these tests
@@ -36,19 +38,29 @@ def tree(machine: RecordedMachine) -> CgroupTree:
     return found
 
 
+def sent(pod: object) -> dict[str, Any]:
+    """A pod as the watch brings it."""
+    return undecoded(json.dumps(pod).encode())
+
+
+def listed_in(source: ApiPods, *pods: object) -> kube.Relisted:
+    """A list as the source keeps it."""
+    return kube.Relisted([source._ref(sent(pod)) for pod in pods])
+
+
 def test_list_replaces_and_changes_add_replace_and_remove(caplog: pytest.LogCaptureFixture) -> None:
     """A pod that cannot be read is named, and the others are kept; they stay while the watch is not up."""
     source = ApiPods(NO_SERVER, "worker")
     assert not source.synced
     bad = _pod("bad")
     bad["spec"]["containers"] = [{"resources": {"requests": {"cpu": "lots"}}}]
-    source.apply(kube.Relisted([_pod("a"), bad, _pod("b")]))
+    source.apply(listed_in(source, _pod("a"), bad, _pod("b")))
     assert "lots" in caplog.text
-    source.apply(kube.Changed("ADDED", _pod("c", "Pending")))
-    source.apply(kube.Changed("MODIFIED", _pod("a", "Succeeded")))
-    source.apply(kube.Changed("DELETED", _pod("b")))
+    source.apply(kube.Changed("ADDED", sent(_pod("c", "Pending"))))
+    source.apply(kube.Changed("MODIFIED", sent(_pod("a", "Succeeded"))))
+    source.apply(kube.Changed("DELETED", sent(_pod("b"))))
     assert {pod.uid: (pod.running, pod.terminal) for pod in source.pods()} == {"a": (False, True), "c": (False, False)}
-    source.apply(kube.Relisted([_pod("d")]))
+    source.apply(listed_in(source, _pod("d")))
     assert source.problem == ""
     source.health.problem = "pods is forbidden"
     assert source.problem == "the pods of this node cannot be watched: pods is forbidden"
@@ -77,13 +89,13 @@ def test_pods_on_no_list_are_prod_without_requests(tree: CgroupTree) -> None:
     source = ListedAndCgroupPods(listed, tree, lambda: now)
     assert list(source.pods()) == []  # unknown yet
     listed.health.synced = True
-    listed.apply(kube.Relisted([_pod(uid, "Succeeded" if uid == uids[2] else "Running") for uid in uids[2:]]))
+    listed.apply(listed_in(listed, *(_pod(uid, "Succeeded" if uid == uids[2] else "Running") for uid in uids[2:])))
     known = source.pods()
     assert sorted(pod.uid for pod in known) == uids  # one that has ended is known, too
     others = [(pod.uid, pod.band, pod.requests, pod.created) for pod in known if not pod.listed]
     assert others == [(uid, PriorityBand.PROD, {}, 100.0) for uid in uids[:2]]
     now = 200.0
-    listed.apply(kube.Changed("ADDED", _pod(uids[0])))
+    listed.apply(kube.Changed("ADDED", sent(_pod(uids[0]))))
     assert [(pod.uid, pod.created) for pod in source.pods() if not pod.listed] == [(uids[1], 100.0)]
     tree.latest = {}
     assert all(pod.listed for pod in source.pods())

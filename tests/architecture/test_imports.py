@@ -257,8 +257,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.metrics",
         "scheduler_plugins.framework",
         "scheduler_plugins.snapshot",
+        "headroom.cluster.typed_pod",
         "headroom.runtime.http",
-        "headroom.runtime.bounded_cache",
     ),
     "scheduler_plugins.extender.watcher": (
         "scheduler_plugins.snapshot",

@@ -28,6 +28,7 @@ from headroom import kube
 from headroom.kube.errors import ApiUnavailable
 from headroom.kube.watch import _event, _Gone
 from tests.agent.made_pipeline import made_pipeline
+from tests.agent.test_sources import listed_in, sent
 from tests.fuzz import originals
 from tests.fuzz.inputs import Json, any_json, damaged, json_texts, kernel_texts, objects
 from tests.fuzz.originals import POD, V1_MEMORY_STAT, V1_USAGE, V2_CPU_STAT, V2_MEMORY_STAT
@@ -88,7 +89,7 @@ def test_watch_event_is_one_or_the_end_or_quoted(line: str) -> None:
         event = answer_or_refusal(lambda: _event(line.encode(errors="replace")), ApiUnavailable, "not an event")
     except _Gone:
         return
-    assert event is None or event["object"]["metadata"]["resourceVersion"] is not NOBODY
+    assert event is None or event.version is not NOBODY
 
 
 @fuzz(
@@ -101,10 +102,10 @@ def test_watched_objects_leave_pods(kind: str, pod: Json, nodes: list[Json], pod
     source, node = ApiPods(NOBODY, "worker"), ApiNode(NOBODY, "worker")
     refused: list[str] = []
     source.on_rejected = node.on_rejected = refused.append
-    source.apply(kube.Relisted(pods))
+    source.apply(listed_in(source, *pods))
     assert len(source.pods()) + refused.count("pod") <= len(pods)
     if isinstance(pod, dict) and isinstance(pod.get("metadata"), dict):  # else it was no event
-        source.apply(kube.Changed(kind, pod))
+        source.apply(kube.Changed(kind, sent(pod)))
     node.apply(kube.Relisted(nodes))
     has_pods(source)
     assert node.kubelet is None or (isinstance(node.kubelet[0], str) and 0 < node.kubelet[1] < 65536)

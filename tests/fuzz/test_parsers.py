@@ -35,6 +35,7 @@ from crds.node_metric import NodeMetric
 from crds.predict_policy import DEFAULTS, PredictPolicy
 from crds.priority import PriorityBand, QoS
 from headroom.cluster.cpu_list import count_cpus
+from headroom.cluster.typed_pod import typed_pod
 from tests.fuzz.inputs import NUMBERS, Json, any_json, damaged, json_texts, kernel_texts, objects
 from tests.fuzz.originals import (
     MEMINFO,
@@ -219,7 +220,7 @@ PARSERS: Final = {
     ),
     "spec": Parser(objects(SPEC) | st.none(), lambda spec: specs.read(spec, specs.default()), CodecError, "", _spec),
     "NodeMetric": Parser(objects(METRIC), partial(from_json, NodeMetric), CodecError, "", _again),
-    "pod": Parser(PODS, pod_ref, ValueError, "pod ", _pod),
+    "pod": Parser(PODS, lambda pod: pod_ref(typed_pod(pod)), ValueError, "", _pod),
     "Node": Parser(objects(NODE) | ANNOTATIONS, read_node, CodecError, "", _node),
 }  # fmt: skip
 

@@ -8,17 +8,19 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
 from logging.handlers import BufferingHandler
 from typing import Any, Final, cast
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from crds import names
+from headroom.cluster.typed_pod import typed_pod
 from headroom.kube import ApiServer, paths
+from headroom.kube.decoding import Decode
 from headroom.kube.events import EventRecorder
 from headroom.kube.lease import LeaderElector, LeaderSettings, LeaseFollower
 from headroom.runtime.clocks import Clocks
@@ -81,7 +83,7 @@ class Scheduler:
         puts: dict[str, tuple[Callable[[Json], object], ...]] = {
             "nodes": (cache.put_node, quotas.put_node),
             "nodemetrics": (cache.put_node_metric,),
-            "pods": (partial(cache.put_pod, now=NOW),),
+            "pods": (lambda pod: cache.put_pod(typed_pod(pod), now=NOW),),
             "elasticquotas": (quotas.put_quota,),
             "poddisruptionbudgets": (quotas.put_budget,),
         }
@@ -191,14 +193,21 @@ class Api(FakeApi):
             where = f"namespaces/{namespace}/{kind}" if namespace else kind
             self.objects[f"/{group}/{where}/{item['metadata']['name']}"] = copy.deepcopy(item)
 
-    async def list(self, path: str, _params: Any = None, keep: Any = None) -> tuple[list[Any], str]:  # noqa: ANN401
+    async def list(
+        self,
+        path: str,
+        _params: Any = None,  # noqa: ANN401 - JSON
+        keep: Any = None,  # noqa: ANN401 - JSON
+        decode: Decode | None = None,
+    ) -> tuple[list[Any], str]:
         folders = {where: where.rpartition("/")[0] for where in self.objects}
         found = [
             copy.deepcopy(self.objects[where])
             for where, folder in folders.items()
             if path in (folder, re.sub("/namespaces/[^/]+", "", folder))
         ]
-        return found if keep is None else [keep(each) for each in found], "5"
+        objects = found if decode is None else [decode(msgspec.Raw(json.dumps(each).encode())) for each in found]
+        return objects if keep is None else [keep(each) for each in objects], "5"
 
     @asynccontextmanager
     async def stream(self, *_: object) -> AsyncIterator[Any]:

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from headroom.cluster.shape import check_placed_pod
-from headroom.kube.unreadable_objects import reason
+from headroom.cluster.typed_pod import MalformedPod, typed_pod
 from headroom.runtime.http import Request
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.preemption.controller import Controller
@@ -35,7 +34,8 @@ def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[st
     """What is wrong with a pod is said by the name of its field, not by what Python makes of it."""
     item = pod()
     item = {**item, "metadata": {**item["metadata"], **metadata}, "spec": {**item["spec"], **spec}}
-    assert field in reason(item, TypeError("'int' object is not iterable"), check_placed_pod)
+    with pytest.raises(MalformedPod, match=f"^{field}: must be "):
+        typed_pod(item)
 
 
 def _odd_and_sound() -> Play:

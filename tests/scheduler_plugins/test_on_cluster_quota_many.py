@@ -83,7 +83,7 @@ def one_by_one(cluster: QuotaCluster, pods: list[Json], now: float) -> int:
             victims += len(decision.victims)
         else:
             node = next(name for name in (node, *cluster.nodes) if misfit(name, frozenset()) is None)
-        cluster.place(replace(pod, node=node, json=None))
+        cluster.place(replace(pod, node=node, own=b""))
     return victims
 
 

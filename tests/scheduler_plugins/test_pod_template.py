@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from crds.names import ANNOTATION_ESTIMATED_SCALING_FACTORS
+from headroom.cluster.typed_pod import typed_pod
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.snapshot.pod_template import TemplateKeys
 from tests.scheduler_plugins.objects import NOW, Json, World, at
@@ -22,7 +24,7 @@ def _pod(name: str, **status: Any) -> Json:  # noqa: ANN401 - any field of a Pod
     volumes: list[Any] = [{"name": "data", "emptyDir": {}}, {"name": f"{TOKEN}{name}", "projected": {"sources": []}}]
     metadata: Json = {"namespace": "a", "name": name, "uid": f"uid-{name}", "labels": {"app": "web"}, "annotations": {}}
     metadata |= {"creationTimestamp": at(len(name)), "resourceVersion": name, "ownerReferences": [{"uid": "rs"}]}
-    return {"metadata": metadata, "spec": {"containers": [container], "volumes": volumes}, "status": status}
+    return typed_pod({"metadata": metadata, "spec": {"containers": [container], "volumes": volumes}, "status": status})
 
 
 def test_pods_of_a_workload_are_the_same() -> None:
@@ -50,13 +52,12 @@ def _set(*path: Any) -> Callable[[Json], None]:  # noqa: ANN401 - keys and indic
     [
         _set("metadata", "namespace", "b"),
         _set("metadata", "labels", {"app": "db"}),
-        _set("metadata", "annotations", {"x": "y"}),
+        _set("metadata", "annotations", {ANNOTATION_ESTIMATED_SCALING_FACTORS: "{}"}),
         _set("metadata", "ownerReferences", []),
         _set("spec", "priority", 7),
         _set("spec", "nodeName", "n"),
         _set("spec", "volumes", 0, "name", "cache"),
         _set("spec", "containers", 0, "resources", {"requests": {"cpu": "2"}}),
-        _set("spec", "containers", 0, "volumeMounts", 0, "name", "cache"),
         _set("spec", "initContainers", [{"name": "i"}]),
         _set("status", "phase", "Failed"),
         _set("status", "qosClass", "BestEffort"),

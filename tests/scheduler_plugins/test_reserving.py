@@ -98,7 +98,9 @@ def test_first_refusal_has_its_time() -> None:
 def test_clock_that_is_set_ends_nothing(step: float) -> None:
     """Charges last their time, whatever the machine's clock is set to meanwhile."""
     site = Site(steady=True)
-    site.cache.reserve_unconfirmed(pod("q"), NOW)
+    other = pod("q")
+    site.cache.put_pod(other, NOW)
+    site.cache.reserve_unconfirmed(other["metadata"]["uid"], NOW)
     site.passed = DOUBTED_SECONDS - 1
     site.cache.freeze(NOW + step)
     assert site.charged

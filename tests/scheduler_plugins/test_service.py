@@ -1,5 +1,6 @@
 """What the extender answers, and who is charged for it."""
 
+import json
 from collections import Counter
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from crds import priority, quantity
 from headroom.cluster import pod as crds_pod
 from scheduler_plugins.extender.service import Answering, Extender, Mode
-from scheduler_plugins.extender.wire import Arguments
+from scheduler_plugins.extender.wire import Arguments, parse
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.plugins.load_aware import EXPIRED, NAME
@@ -31,7 +32,7 @@ def _cluster(**used: str) -> World:
 
 
 def _ask(item: Json, *names: str) -> Arguments:
-    return Arguments(item, list(names), None)
+    return parse(json.dumps({"Pod": item, "NodeNames": names}).encode())
 
 
 def test_shortlist_has_the_best() -> None:
@@ -153,16 +154,16 @@ def _odd(**metadata: object) -> Json:
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
-        (pod(requests={"cpu": "lots"}), "'lots' is not a quantity"),
+        (pod(requests={"cpu": "lots"}), "spec.containers[0].resources.requests.cpu: 'lots' is not a quantity"),
         (_odd(labels=5), "metadata.labels"),
-        (_many(4500), "spec.containers: 4500 with the init containers, 250 are the most"),
-        (pod(initContainers=_many(251)["spec"]["containers"]), "spec.containers: 252 with the init containers"),
-        (_odd(annotations={"a": "x" * 2**20}), "bytes of JSON, 1048576 are the most"),
+        (_many(4500), "spec.containers: at most 250 items are allowed"),
+        (pod(initContainers=_many(251)["spec"]["containers"]), "spec.initContainers: at most 250 items are allowed"),
+        (pod(nodeSelector={f"{each}": "x" * 1000 for each in range(70)}), "spec.nodeSelector: 70551 of"),
         (
             pod(overhead={f"a.b/{each}": "1" for each in range(1001)}),
-            "1001 amounts of extended resources",
+            "spec.overhead: at most 1000 items are allowed",
         ),
-        (pod(affinity={"podAntiAffinity": "x" * 2**16}), "spec.affinity: 65559 characters of JSON"),
+        (pod(affinity={"podAntiAffinity": "x"}), "spec.affinity.podAntiAffinity: must be object, got str"),
     ],
     ids=["quantity", "labels", "containers", "init containers", "bytes", "amounts", "affinity"],
 )

@@ -5,11 +5,13 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from crds import quantity
 from headroom.cluster import pod as crds_pod
-from headroom.kube import ApiServer, Changed, Connection, Relisted, WatchHealth, WatchTiming, paths
+from headroom.kube import ApiServer, Changed, Connection, Decode, Relisted, WatchHealth, WatchTiming, paths
+from headroom.kube.decoding import plain
 from headroom.runtime import garbage_collection
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.snapshot import watch
@@ -31,11 +33,18 @@ async def _follow(world: World, monkeypatch: pytest.MonkeyPatch, changes: dict[s
         health: WatchHealth,
         keep: Callable[[Json], str],
         timing: WatchTiming,  # noqa: ARG001 - as there
+        decode: Decode | None,
     ) -> AsyncIterator[Change]:
+        def sent(item: Json) -> Any:  # noqa: ANN401 - what `decode` makes
+            return (decode or plain)(msgspec.Raw(json.dumps(item).encode()))
+
         health.synced = True
         health.heard()
         for change in changes.get(path, []):
-            yield Relisted([keep(item) for item in change.items]) if isinstance(change, Relisted) else change
+            if isinstance(change, Relisted):
+                yield Relisted([keep(sent(item)) for item in change.items])
+            else:
+                yield Changed(change.type, sent(change.object))
 
     monkeypatch.setattr(watch, "list_and_watch", brought)
     api = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test")

@@ -88,7 +88,7 @@ def test_names_count_beside_nodes(names: list[str]) -> None:
         (b"{}", "Pod: is missing"),
         (b'{"pod":7}', "Pod: Expected `object | null`, got `int`"),
         (b"\xff", "is not JSON"),
-        (b'{"Pod":' + b"[" * 100_000, "Pod: Expected `object"),
+        (b'{"Pod":' + b"[" * 100_000, "is nested too deeply"),
         (b'{"Pod":{"a":' + b"[" * 100_000, "is nested too deeply"),
         (b"[]", "is not an object"),
         (_body(Pod=None), "Pod: is missing"),

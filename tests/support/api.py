@@ -5,8 +5,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from headroom.kube import APPLY, ApiError, ApiUnavailable
 from headroom.kube.connection import Connection
+from headroom.kube.decoding import Decode
 from headroom.kube.server_clock import ServerClock
 from tests.headroom.kube.preconditions import check_options, check_patch
 from tests.support.objects import Json, at
@@ -56,11 +59,18 @@ class FakeApi:
         self._enter("GET", path)
         return copy.deepcopy(self._stored(path))
 
-    async def list(self, path: str, params: Any = None, keep: Any = None) -> tuple[list[Any], str]:  # noqa: ANN401, ARG002
+    async def list(
+        self,
+        path: str,
+        params: Any = None,  # noqa: ANN401, ARG002 - JSON
+        keep: Any = None,  # noqa: ANN401 - JSON
+        decode: Decode | None = None,
+    ) -> tuple[list[Any], str]:
         """Read all objects below a path, or what is kept of each."""
         self._enter("LIST", path)
         found = [copy.deepcopy(obj) for at_path, obj in self.objects.items() if at_path.startswith(f"{path}/")]
-        return found if keep is None else [keep(obj) for obj in found], "1"
+        objects = found if decode is None else [decode(msgspec.Raw(json.dumps(obj).encode())) for obj in found]
+        return objects if keep is None else [keep(obj) for obj in objects], "1"
 
     async def create(self, path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401, ARG002
         """Create an object."""

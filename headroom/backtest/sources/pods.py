@@ -6,14 +6,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
-from crds.codec import CodecError
 from crds.priority import PriorityBand, tier
 from headroom.backtest.sources import LIMITS
 from headroom.backtest.sources.files import Json, objects
 from headroom.backtest.trace import Resource, TraceError
 from headroom.cluster.pod import pod_key, pod_limits, pod_requests, workload_key
 from headroom.cluster.resize import Resize
-from headroom.cluster.shape import check_pod
+from headroom.cluster.typed_pod import check_amounts, typed_pod
 
 PODS_COMMAND: Final = "kubectl get pods --all-namespaces -o json"  # what writes a file of pods
 RESOURCES: Final[tuple[Resource, ...]] = ("cpu", "memory")
@@ -54,11 +53,12 @@ def merge_pod(known: Pod | None, given: Pod | None) -> Pod | None:
 
 def _pod(path: str, item: Json) -> Pod:
     try:
-        check_pod(item)
+        item = typed_pod(item)
+        check_amounts(item)
         requests, limits = pod_requests(item, Resize.GRANTED), pod_limits(item, Resize.GRANTED)  # as the agent counts
         band, workload = tier(item), workload_key(item)
         requested, limited = _known(requests, "requests"), _known(limits, "limits")
-    except (CodecError, ValueError) as error:
+    except ValueError as error:
         title = pod_key(item) if isinstance(item.get("metadata"), Mapping) else "without metadata"
         raise TraceError(f"{path}: pod {title}: {error}") from error
     metadata: Mapping[str, Any] = item.get("metadata") or {}

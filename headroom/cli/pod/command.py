@@ -20,6 +20,7 @@ from headroom.cli.simulate.command import read_kept
 from headroom.cli.simulate.pod_file import GivenPod
 from headroom.cli.simulate.simulation import Simulation, World, simulate, without_readings
 from headroom.cluster.pod import is_terminal
+from headroom.cluster.typed_pod import typed_pod
 from manager.mid.explanation.explanation import Explanation as NodeExplanation
 from manager.mid.explanation.explanation import Seen as NodeSeen
 from manager.mid.explanation.explanation import explain
@@ -152,7 +153,7 @@ class _Gathered:
 
     def _put_pod(self, pod: Json) -> None:
         self.world.put_pod(pod)
-        self.quotas.take("Pod", self.quotas.cluster.put_pod, pod)
+        self.quotas.take("Pod", lambda item: self.quotas.cluster.put_pod(typed_pod(item)), pod)
         if self.node_name and (pod.get("spec") or {}).get("nodeName") == self.node_name:
             self.beside.append(pod)
 

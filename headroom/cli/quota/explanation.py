@@ -144,11 +144,11 @@ def _obstacles(seen: Seen, pod: QuotaPod) -> Sequence[str]:
         found.append("reclaim.enabled is false")
     if settings.dry_run:
         found.append("reclaim.dryRun is true: it only tells, in Events")
-    if scheduler not in (names := settings.scheduler_names or seen.scheduler_names):
+    if not pod.gated and scheduler not in (names := settings.scheduler_names or seen.scheduler_names):
         found.append(f"the pod asks for scheduler {scheduler}, and room is made for pods of {', '.join(names)}")
     if pod.terminating:
         found.append("the pod is being deleted")
-    if (given.get("spec") or {}).get("schedulingGates"):
+    if pod.gated:
         found.append("scheduling gates hold the pod back")
     elif not _unschedulable(given):
         found.append("kube-scheduler has not said yet that it found no node for the pod (PodScheduled=False)")

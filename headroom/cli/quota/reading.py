@@ -9,6 +9,7 @@ from headroom import kube
 from headroom.cli import live
 from headroom.cli.errors import CommandError
 from headroom.cli.simulate import profile as profiles
+from headroom.cluster.typed_pod import typed_pod
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.quota import MaxMissing
@@ -90,10 +91,18 @@ async def read(api: kube.ApiServer, place: Place, clock: live.Clock | None) -> S
     chosen = place.chosen or await profiles.of_cluster(api, place.headroom_namespace, place.scheduler_name)
     seen = Seen.empty(chosen, (clock or await live.server_time(api))())
     cluster = seen.cluster
+
+    def put_pod(pod: Json) -> None:
+        cluster.put_pod(typed_pod(pod))
+
     requests = [
         api.list(kube.paths.NODES, keep=partial(seen.take, "Node", cluster.put_node)),
         # Each pod becomes numbers as its page arrives: of 150,000 nobody can hold the JSON.
-        api.list(kube.paths.PODS, {"fieldSelector": LIVE_PODS}, partial(seen.take, "Pod", cluster.put_pod)),
+        api.list(
+            kube.paths.PODS,
+            {"fieldSelector": LIVE_PODS},
+            partial(seen.take, "Pod", lambda pod: cluster.put_pod(typed_pod(pod))),
+        ),
     ]
     requests += [
         api.list(source.path, keep=partial(seen.take, source.kind.removesuffix("s"), source.put))

@@ -67,8 +67,7 @@ def all_shares(cluster: QuotaCluster) -> tuple[list[QuotaShares], list[Share]]:
 
 def waits(pod: QuotaPod) -> bool:
     """Whether a pod waits for a node: it is not bound, nobody has deleted it, and nothing gates it."""
-    gates = ((pod.json or {}).get("spec") or {}).get("schedulingGates")
-    return pod.live and not pod.node and not pod.terminating and not gates
+    return pod.live and not pod.node and not pod.terminating and not pod.gated
 
 
 def lending(resource: str, quotas: Iterable[Quota], used: Mapping[str, Amounts]) -> dict[str, int]:

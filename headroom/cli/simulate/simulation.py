@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from headroom.cli.errors import CommandError
 from headroom.cli.simulate.pod_file import GivenPod
+from headroom.cluster.typed_pod import typed_pod
 from scheduler_plugins.framework.cycle import Cycle, PluginError, rounded
 from scheduler_plugins.framework.plugin import SourcedPlugin
 from scheduler_plugins.profile import Profile
@@ -55,7 +56,7 @@ class World:
 
     def put_pod(self, pod: Json) -> None:
         """Take a Pod."""
-        self._take("Pod", lambda given: self.cache.put_pod(given, self.now), pod)
+        self._take("Pod", lambda given: self.cache.put_pod(typed_pod(given), self.now), pod)
 
     def delete_pod(self, uid: str) -> None:
         """Forget a Pod."""
@@ -115,7 +116,7 @@ def simulate(world: World, given: GivenPod) -> Simulation:
         CommandError: the pod cannot be understood, or a plugin fails.
     """
     try:
-        pod = world.cache.read(_as_pending(given.pod))
+        pod = world.cache.read(typed_pod(_as_pending(given.pod)))
     except Exception as error:
         raise CommandError(f"{given.title} cannot be understood: {error}") from error
     # A pod that is there already is simulated as if it were not: its own requests must not be in its way.

@@ -4,6 +4,7 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Final
 
+from headroom.cluster.typed_pod import typed_pod
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from manager.inputs import PodInputs
 
@@ -26,7 +27,7 @@ async def recheck(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str]
         Otherwise the result, and why the pod stays if it does.
     """
     try:
-        fresh = PodInputs.from_object(await api.get(_path(pod)))
+        fresh = PodInputs.from_object(typed_pod(await api.get(_path(pod))))
     except ApiError as error:
         if error.not_found:
             return EvictionOutcome.GONE, ""

@@ -36,7 +36,7 @@ class _Loop:
 
     def bind(self, pod: QuotaPod, node: str) -> None:
         """A pod is placed; it began when it was placed."""
-        self.cluster.place(replace(pod, node=node, nominated="", json=None))
+        self.cluster.place(replace(pod, node=node, nominated="", own=b""))
 
     def run(self) -> None:
         """Try pods, the most important first, until nothing changes any more."""

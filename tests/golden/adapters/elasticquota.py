@@ -50,7 +50,7 @@ def standing_in(namespace: str, used: Amounts) -> QuotaPod:
     stated = QuotaPod.from_json({"metadata": {"uid": f"used/{namespace}", "namespace": namespace}})
     return QuotaPod(
         **{name: getattr(stated, name) for name in QuotaPod.__slots__}
-        | {"node": "somewhere", "charge": used, "json": None}
+        | {"node": "somewhere", "charge": used, "own": b""}
     )
 
 

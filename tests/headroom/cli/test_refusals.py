@@ -19,7 +19,7 @@ class Refusing(kube.ApiServer):
         """Refuse."""
         raise self._error
 
-    async def list(self, path: str, params: object = None, keep: object = None) -> tuple[list[object], str]:  # noqa: ARG002
+    async def list(self, *given: object, **named: object) -> tuple[list[object], str]:  # noqa: ARG002
         """Refuse."""
         raise self._error
 

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.pods import pod_ref
-from crds.codec import CodecError
 from headroom.cluster.pod import pod_limits, pod_requests
 from headroom.cluster.resize import Resize, in_effect
-from headroom.cluster.shape import check_pod
+from headroom.cluster.typed_pod import MalformedPod, typed_pod
 from manager.inputs import PodInputs
 from scheduler_plugins.quota.charge import charge_of
 from scheduler_plugins.snapshot.estimate import LoadRules, estimate_pod, estimate_vector, pod_totals
@@ -132,5 +131,5 @@ def test_granted_is_the_least(asked: str | None, promised: str | None, has: str 
 )
 def test_other_shapes_are_refused(status: Json, path: str) -> None:
     """A status of another shape is refused by its field."""
-    with pytest.raises(CodecError, match=path):
-        check_pod({"metadata": {"uid": "u"}, "status": status})
+    with pytest.raises(MalformedPod, match=path):
+        typed_pod({"metadata": {"uid": "u"}, "status": status})

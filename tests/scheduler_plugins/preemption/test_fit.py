@@ -1,5 +1,6 @@
 """Whether pods fit nodes: the filters one by one; on_cluster compares with kube-scheduler itself."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -187,7 +188,7 @@ def test_selector_and_affinity() -> None:
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [_exists("a")]}]}}}
     for labels, reason in (({"a": "", "b": "1"}, None), ({"a": ""}, OTHER_NODES), ({"b": "1"}, OTHER_NODES)):
         assert misfit(pod(nodeSelector={"b": "1"}, affinity=affinity), cluster(node(labels=labels))) == reason
-    named = replace(QuotaPod.from_json(pod()), json=pod(node="m"))
+    named = replace(QuotaPod.from_json(pod()), spec=json.dumps(pod(node="m")["spec"]).encode())
     assert FitModel(named, cluster(node()), []).unresolvable("n") == OTHER_NAME
 
 

@@ -1,9 +1,11 @@
 """What is in doubt after a start: whom an earlier run may have let through."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from headroom.cluster.typed_pod import undecoded
 from headroom.kube import ApiServer, Changed, Connection, Relisted, WatchHealth, paths
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, quota_cluster, sentence
 from scheduler_plugins.quota.admission import Over, refusal
@@ -25,13 +27,16 @@ async def _followed(monkeypatch: pytest.MonkeyPatch, *changes: Relisted | Change
     async def brought(
         _api: ApiServer, path: str, _selector: str, *, health: WatchHealth, keep: Callable[[Json], str], **_: object
     ) -> AsyncIterator[Relisted | Changed]:
+        def sent(item: Json) -> Json:
+            return undecoded(json.dumps(item).encode())
+
         for change in changes if path == paths.PODS else ():
             if isinstance(change, Relisted):
-                listed = [keep(item) for item in change.items]
+                listed = [keep(sent(item)) for item in change.items]
                 health.synced = True
                 yield Relisted(listed)
             else:
-                yield change
+                yield Changed(change.type, sent(change.object))
 
     monkeypatch.setattr(watch, "list_and_watch", brought)
     cache = ClusterCache(LoadRules(), {NAME: CapacityScheduling()})

@@ -64,7 +64,7 @@ class Run:
         for pod in pods.values():
             self.put(pod)
             if first:
-                self.cache.reserve_unconfirmed(pod, NOW + self.now)
+                self.cache.reserve_unconfirmed(pod["metadata"]["uid"], NOW + self.now)
         for uid in self.seen - pods.keys():
             self.delete(uid)
 

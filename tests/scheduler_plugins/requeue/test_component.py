@@ -55,16 +55,6 @@ def test_pod_without_uid_is_nobody() -> None:
     assert len(part.unschedulable.pods) == 0
 
 
-@pytest.mark.parametrize("wrong", [{"volumes": 5}, {"volumes": [7]}, {"nodeSelector": {1: {}, "a": set()}}])
-def test_malformed_pod_breaks_nothing(wrong: dict[str, Any]) -> None:
-    """A pod with parts that nobody can read is not remembered, and its refusal stands."""
-    site, part = _part()
-    item = made("p")
-    item["spec"].update(wrong)
-    _refuse(site, part, item)
-    assert len(part.unschedulable.pods) == 0
-
-
 def test_wait_is_measured() -> None:
     """The time from the first refusal to the binding is counted; that of a pod that is deleted is not."""
     metrics = RequeueMetrics(CollectorRegistry())

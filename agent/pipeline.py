@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 STORE: Final = "store"  # the step that writes samples
 DATABASE: Final = "database"  # the step that returns from memory to the database
+SAVE: Final = "save"  # the step that writes what was learned
 _SIZE_EVERY_TICKS = 30
 _BEFORE_SECONDS = 0.001
 
@@ -59,6 +60,8 @@ class Pipeline:
         self._ticks = 0
         self._begun: float | None = None
         self._metrics_seen: set[str] = set()
+        self._store_failures: set[str] = set()  # steps whose last run failed because of the database
+        self._outage = ""  # what the log calls the present outage of the database; empty while it works
 
     @property
     def store_problem(self) -> str:
@@ -76,14 +79,18 @@ class Pipeline:
             self._store(now, collected)
             with self._step("learn"):
                 self._train(now, pods)
-            with self._step("maintain"):
-                self.store.maintain(now)
+            if self.training.save_due(now):  # a step that does nothing must not count as one that works again
+                with self._step(SAVE):
+                    self.training.save(now)
+            if not self.store.problem:
+                with self._step("maintain"):
+                    self.store.maintain(now)
         self._ticks += 1
         self.ticked_at = self._clock()
 
     def close(self, now: float) -> None:
         """Save what was learned, and close the database."""
-        with self._step("save"):
+        with self._step(SAVE):
             self.training.save(now)
         self._failover.close()
         self.store.close()
@@ -160,8 +167,7 @@ class Pipeline:
         except Exception as error:  # noqa: BLE001 - the outer runner: no step may stop the others
             self._failed(name, error)
         else:
-            if self.failing.pop(name, None) is not None:
-                log.info("%s works again", name)
+            self._worked(name)
         finally:
             self._metrics.step_seconds.labels(name).observe(time.perf_counter() - started)
 
@@ -170,6 +176,27 @@ class Pipeline:
         self._metrics.failures.labels(name, kind).inc()
         expected = isinstance(error, OSError | ValueError | RuntimeError)
         text = str(error) if expected else f"{kind}: {error}"
-        if self.failing.get(name) != text:
+        known, self.failing[name] = self.failing.get(name), text
+        if isinstance(error, StoreError):
+            self._store_failed(name, known, text)
+        elif known != text:
             log.error("%s failed: %s", name, text, exc_info=None if expected else error)
-        self.failing[name] = text
+
+    def _store_failed(self, name: str, known: str | None, text: str) -> None:
+        """Log an outage of the database once, however many steps it makes fail, and again when its reason changes."""
+        self._store_failures.add(name)
+        shown = DATABASE if name == DATABASE else STORE
+        if not self._outage or (name == self._outage and known not in (None, text)):
+            self._outage = self._outage or shown
+            log.error("%s failed: %s", self._outage, text)
+
+    def _worked(self, name: str) -> None:
+        """Log that a step works again; of an outage of the database, once no step fails because of it."""
+        if self.failing.pop(name, None) is None:
+            return
+        if name in self._store_failures:
+            self._store_failures.remove(name)
+            if self._store_failures:
+                return
+            name, self._outage = self._outage, ""
+        log.info("%s works again", name)

@@ -27,6 +27,7 @@ class CheckpointedTrainer:
         self.trainer = Trainer(_training(settings))  # what was learned
         self.accuracy = Accuracy()  # how good the predictions were
         self.pod_metadata = PodMetadataStore(node)  # whose the series in the store are
+        self._unsaved = False
         self._saved_at: float | None = None
         self._begun_at: float | None = None
         saved = store.load_checkpoints()
@@ -48,10 +49,7 @@ class CheckpointedTrainer:
         store.set_minute_retention(self.trainer.window_days)
 
     def step(self, now: float, pods: list[PodRef]) -> None:
-        """Train and save if it is time.
-
-        Raises StoreError: what was learned cannot be saved; tried again at the next interval.
-        """
+        """Train if it is time."""
         self.trainer.update_pods(now, pods)
         self.trainer.fill(self._store)
         if not self._training_due(now):
@@ -60,9 +58,7 @@ class CheckpointedTrainer:
             self.trainer.train(now, self._store, pods)
             self.pod_metadata.update(self.trainer.clock, pods)
         self._metrics.training_time.set(now)
-        if self._saved_at is None or not 0 <= now - self._saved_at < self._settings.checkpoint_seconds:
-            self._saved_at = now
-            self.save(now)
+        self._unsaved = True
 
     def _training_due(self, now: float) -> bool:
         """The first round comes early, so that the first report has something to say."""
@@ -72,8 +68,14 @@ class CheckpointedTrainer:
             last, wait = self._begun_at, wait / 4
         return not 0 <= now - last < wait
 
+    def save_due(self, now: float) -> bool:
+        """Whether something was learned since the last save, and the last try is a checkpoint interval ago."""
+        tried = self._saved_at
+        return self._unsaved and (tried is None or not 0 <= now - tried < self._settings.checkpoint_seconds)
+
     def save(self, now: float) -> None:
         """Save what was learned. Raises StoreError: it cannot be written."""
+        self._saved_at = now
         content = {**self.trainer.checkpoints(), **self.accuracy.checkpoint(), **self.pod_metadata.checkpoint()}
         try:
             with self._metrics.checkpoint_seconds.time():
@@ -81,6 +83,7 @@ class CheckpointedTrainer:
         except StoreError:
             self._metrics.checkpoint_failures.inc()
             raise
+        self._unsaved = False
         self._metrics.checkpoint_time.set(now)
         self._metrics.checkpoint_bytes.set(sum(map(len, content.values())))
 

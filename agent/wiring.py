@@ -13,6 +13,7 @@ from agent.collectors.base import Machine, resolve
 from agent.host.cgroup import CgroupTree, Layout, NoCgroups, detect
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
+from agent.reporter.conditions import store_problem
 from agent.reporter.reporter import NodeSource, ReportBuilder
 from agent.settings import AgentSettings
 from agent.sources.kubelet import PODS_PATH, KubeletPods, login_to
@@ -97,11 +98,12 @@ def health_details(
     pipeline, cgroups = components.pipeline, components.cgroups
 
     def describe_store() -> str:
-        size = pipeline.store.size()
+        size, problem = pipeline.store.size(), store_problem(pipeline.failing)
         unwritten = f", {size.unwritten_ticks} of them only in memory" if size.unwritten_ticks else ""
         return (
             f"{settings.database}, {size.file_bytes / (1 << 20):.1f} MiB on disk, {size.series} series, "
             f"{size.head_ticks} ticks not yet compressed{unwritten}"
+            f"{problem and f'. {problem}'}"
         )
 
     return {

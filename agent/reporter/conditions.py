@@ -14,6 +14,7 @@ from crds.names import CONDITION_COLLECTING, CONDITION_PREDICTION_READY
 
 STORE_STEPS: Final = ("database", "store", "maintain", "save", "size")
 """Steps of a tick that only fail when the database does."""
+SAMPLE_STEPS: Final = ("database", "store")  # those of them without which samples are not written
 NO_MEMORY_CONTROLLER: Final = "no-memory-controller"
 """Why a pod's memory is missing where the kernel lacks the controller (`agent.collectors.pod`)."""
 MOST_NAMES: Final = 10  # at most so many pods are named
@@ -84,6 +85,18 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def store_problem(failing: Mapping[str, str]) -> str:
+    """What does not work of the database, what that costs and the way out; empty when it works."""
+    step = next((step for step in STORE_STEPS if step in failing), None)
+    if step is None:
+        return ""
+    held = "new samples and what it learns" if step in SAMPLE_STEPS else "what it learns"
+    return (
+        f"The database does not work ({failing[step]}). The agent goes on measuring and predicting; it keeps {held} "
+        "in memory only, and loses that when it restarts. Free space on its disk, or make its folder writable."
+    )
+
+
 def _problems(
     now: float, usages: Usages, present: Sequence[PodRef], collection: CollectionStatus
 ) -> Iterator[ConditionState]:
@@ -92,11 +105,7 @@ def _problems(
     if lacking := [resource for resource in (CPU, MEMORY) if resource not in usages.node]:
         message = f"The node's {' and '.join(lacking)} could not be measured lately; the agent's log says why."
         yield ConditionState(ok=False, reason="NodeNotMeasured", message=message)
-    if store := next((failing[step] for step in STORE_STEPS if step in failing), None):
-        message = (
-            f"The database does not work ({store}): measuring and predicting go on from memory, and what is learned "
-            "meanwhile is lost when the agent restarts. Free space on its disk, or make its folder writable."
-        )
+    if message := store_problem(failing):
         yield ConditionState(ok=False, reason="StoreFailing", message=message)
     if any(one.reason == NO_MEMORY_CONTROLLER for one in missing):
         message = (

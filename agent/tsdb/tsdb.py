@@ -231,8 +231,6 @@ class Tsdb(Reader):
         except StoreError as error:
             self._write_failed(error, time_ms)
             raise StoreUnavailable(self.problem) from error
-        if self.problem:
-            log.info("store %s can be written again", self.path)
         self.problem = ""
         if self._read_problem:
             raise StoreUnavailable(self._read_problem)

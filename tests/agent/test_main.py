@@ -130,6 +130,9 @@ def test_missing_disk_comes_back(tmp_path: Path, recorded: Callable[[str], Recor
         conditions = {one["type"]: one for one in json.loads(get(f"{address}/nodemetric")[1])["status"]["conditions"]}
         assert conditions["Collecting"]["reason"] == "StoreFailing"
         assert str(place / "data") in conditions["Collecting"]["message"]
+        verbose = get(f"{address}/healthz?verbose")[1]
+        assert "keeps new samples and what it learns in memory only" in verbose
+        assert "Free space on its disk" in verbose
         first = time.time()
         place.unlink()
         place.mkdir()

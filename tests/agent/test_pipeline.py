@@ -15,6 +15,7 @@ from agent.tsdb.schema import StoreError
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.made_pipeline import START, Steady, made_pipeline, recorded_reports
 from tests.agent.recorded import RecordedMachine
+from tests.agent.tsdb.test_outage import full_disk
 from tests.agent.tsdb.ticks import connection
 
 
@@ -90,6 +91,38 @@ def test_failure_stays_alone(make: Make, caplog: pytest.LogCaptureFixture) -> No
     assert caplog.text.count("Input/output error") == 1
     assert "broken works again" in caplog.text
     assert pipeline.failing == {}
+
+
+def test_full_disk_is_one_outage(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    """A disk that is full for three checkpoint intervals is one line when it begins and one when it ends."""
+    pipeline = make()
+    caplog.set_level(logging.INFO)
+    for number in range(70):
+        pipeline.run_once(START + number)
+    caplog.clear()
+    with full_disk(pipeline.store):
+        for number in range(70, 270):
+            pipeline.run_once(START + number)
+        assert set(pipeline.failing) == {"store", "save"}
+        assert _count(pipeline, "checkpoint_failures_total") == 3
+    for number in range(270, 340):
+        pipeline.run_once(START + number)
+    assert [message.partition(":")[0] for message in caplog.messages] == ["store failed", "store works again"]
+    assert pipeline.failing == {}
+    assert len(pipeline.store.window(CPU, NODE, START - 1, START + 340)) == 340
+
+
+def test_changed_reason_of_outage_is_logged(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    """Another reason of the same outage is a line; another step that fails because of it is none."""
+    pipeline = make()
+    with caplog.at_level(logging.INFO):
+        for step, why in (("maintain", "full"), ("store", "full"), ("store", "read-only"), ("save", "read-only")):
+            with pipeline._step(step):
+                raise StoreError(why)
+        for step in ("store", "maintain", "save"):
+            with pipeline._step(step):
+                pass
+    assert caplog.messages == ["store failed: full", "store failed: read-only", "store works again"]
 
 
 def test_disk_that_does_not_tell_the_size_costs_a_metric_not_the_tick(

@@ -33,6 +33,9 @@ PARTS: Final[dict[str, Part]] = {
     ),
     "extender": Part("scheduler", "answers over HTTP", 0.5, "tools.bench.extender:measure"),
     "relist": Part("scheduler", "pauses while everything is listed anew", 1.3, "tools.bench.relist:measure"),
+    "large-pods": Part(
+        "scheduler", "memory of each service under pods of a mebibyte", 6.0, "tools.bench.large_pods:measure"
+    ),
     "scheduler-cluster": Part(
         "scheduler", "pods per second through a real kube-scheduler", 8.0, "tools.bench.scheduler:part", cluster=True
     ),

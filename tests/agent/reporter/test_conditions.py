@@ -84,9 +84,14 @@ TWELVE = [pod(f"p{number:02}") for number in range(12)]
                 {"collection": CollectionStatus({step: FULL_DISK})},
                 "False",
                 "StoreFailing",
-                [FULL_DISK, "go on from memory", "lost when the agent restarts", "Free space"],
+                [FULL_DISK, f"keeps {held} in memory only", "when it restarts", "Free space"],
             )
-            for step in ("store", "database", "save", "maintain")
+            for step, held in (
+                ("store", "new samples and what it learns"),
+                ("database", "new samples and what it learns"),
+                ("save", "what it learns"),
+                ("maintain", "what it learns"),
+            )
         ),
     ],
 )

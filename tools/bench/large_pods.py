@@ -1,0 +1,180 @@
+"""`python -m tools.bench.large_pods`: memory of the real programs under pods as large as the API server allows.
+
+Each program runs beside an API server of ours on loopback, which streams pods with uids and contents of their own.
+Printed are resident memory above that with as many plain pods, and the longest step of the event loop.
+"""
+
+import argparse
+import asyncio
+import math
+import runpy
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from tools.bench.large_pods_kinds import KINDS, NODE, PLACEMENTS
+from tools.bench.large_pods_server import SETTLE_SECONDS, Run, Server, served
+from tools.bench.machine import ROOT, replayed
+from tools.bench.manager_memory import memory_mib
+from tools.bench.measurement import Measurement
+
+COMPONENTS: Final = {"extender": 64.0, "manager": 64.0, "agent": 16.0}
+"""What each may take above as many plain pods. [MiB]"""
+AGENT_PODS: Final = 250
+PODS, PART_PODS, QUICK_PODS = 10_000, 400, 8
+_PROGRAMS: Final = {"extender": "scheduler_plugins", "manager": "manager", "agent": "agent"}
+_IDLE_SHARE: Final = 0.1  # of a processor
+_SHORTEST_STEP = 0.002
+
+
+@dataclass(slots=True)
+class Result:
+    """What a program took."""
+
+    rss: float = 0.0  # when all pods were read. [MiB]
+    peak: float = 0.0  # [MiB]
+    step: float = 0.0  # processor time of the longest step of the event loop since the first pod. [s]
+    busy: float = 0.0  # of all such steps. [s]
+    log: frozenset[str] = frozenset()  # warnings and errors, without their times
+
+
+async def measured(run: Run) -> Result:
+    """Run one program until it has read its pods and is idle.
+
+    Raises RuntimeError: the program ends before, or cuts its watch.
+    """
+    with tempfile.TemporaryDirectory(prefix="headroom-bench-") as name:
+        folder, server = Path(name), Server(run)
+        flags = [f"--kubeconfig={folder}/kubeconfig", "--listen=127.0.0.1:0"]
+        if run.component == "agent":
+            host = replayed(folder / "host", 1).directory
+            flags += [f"--node-name={NODE}00", f"--host-root={host}", f"--data-dir={folder}/data", "--pods-from=api"]
+        steps = ["--steps", f"{folder}/steps", _PROGRAMS[run.component]]
+        command = [sys.executable, "-m", "tools.bench.large_pods", *steps, *flags]
+        with (folder / "log").open("wb") as log:
+            async with served(server, folder):
+                process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=log, stderr=log)
+                try:
+                    return await _observed(run, server, process, folder)
+                finally:
+                    if process.returncode is None:
+                        process.kill()
+                        await process.wait()
+
+
+async def _observed(run: Run, server: Server, process: asyncio.subprocess.Process, folder: Path) -> Result:
+    idle, ended = asyncio.create_task(_idle(server, process.pid)), asyncio.create_task(process.wait())
+    await asyncio.wait((ended, idle), return_when=asyncio.FIRST_COMPLETED)
+    text = (folder / "log").read_text(errors="replace")
+    if ended.done():
+        idle.cancel()
+        raise RuntimeError(f"{run.name()}: the program ended with {process.returncode}: {text[-400:].strip()}")
+    ended.cancel()
+    if server.sent < run.pods:
+        raise RuntimeError(f"{run.name()}: the program cut its watch after {server.sent:,} pods: {text[-400:].strip()}")
+    noted = [[float(number) for number in line.split()] for line in (folder / "steps").read_text().splitlines()]
+    steps = [took for at, took in noted if at >= server.began]
+    words = [line.partition(" ") for line in text.splitlines()]
+    complaints = frozenset(rest for _, _, rest in words if rest.startswith(("WARNING ", "ERROR ")))
+    return Result(*memory_mib(process.pid), max(steps, default=0.0), sum(steps), complaints)
+
+
+async def _idle(server: Server, pid: int) -> None:
+    """Wait until all pods were sent, and the process uses next to no processor any more."""
+    await server.fed.wait()
+    process, used = psutil.Process(pid), -math.inf
+    while sum(process.cpu_times()[:2]) - used > _IDLE_SHARE * SETTLE_SECONDS:
+        used = sum(process.cpu_times()[:2])
+        await asyncio.sleep(SETTLE_SECONDS)
+
+
+def _note_steps(file: str, program: str, flags: list[str]) -> None:
+    """Run a program; each step of its event loop above 2 ms is a line: when it ended, and its processor time. [s]"""
+    step = asyncio.Handle._run  # noqa: SLF001 - the one place through which every step goes
+    with Path(file).open("w", buffering=1, encoding="utf-8") as notes:
+
+        def timed(handle: asyncio.Handle) -> None:
+            began = time.thread_time()
+            step(handle)
+            if (took := time.thread_time() - began) > _SHORTEST_STEP:
+                notes.write(f"{time.time()} {took}\n")
+
+        asyncio.Handle._run = timed  # type: ignore[method-assign, assignment] # noqa: SLF001
+        sys.argv = [program, *flags]
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+
+
+def measurement(run: Run, plain: dict[Run, Result]) -> Measurement:
+    """Measure a run, and beside it the same with plain pods unless `plain` has that already.
+
+    Raises RuntimeError: a program ends before it has read its pods.
+    """
+    same = replace(run, kind="plain")
+    beside = plain[same] = plain.get(same) or asyncio.run(measured(same))
+    result = asyncio.run(measured(run))
+    above, log = result.rss - beside.rss, sorted(result.log - beside.log)
+    said = f"; {len(log)} complaints, the first: {log[0][:200]}" if log else ""
+    return Measurement(
+        f"large pods: {run.name()}",
+        f"RSS {above:+.0f} MiB over {beside.rss:.0f} with plain pods ({above / run.pods:.2f} per pod), peak "
+        f"{result.peak - beside.peak:+.0f} MiB; longest step {result.step * 1000:.0f} ms "
+        f"(plain {beside.step * 1000:.0f}), {result.busy / run.pods * 1000:.0f} ms per pod{said}",
+        f"<= {COMPONENTS[run.component]:.0f} MiB",
+        value=above,
+    )
+
+
+def measure(*, quick: bool = False) -> Iterator[Measurement]:
+    """One line per program and way: all kinds in turn."""
+    plain: dict[Run, Result] = {}
+    for run in runs(QUICK_PODS if quick else PART_PODS, ["mixed"], list(COMPONENTS), ["quota"], ["watch", "list"]):
+        yield measurement(run, plain)
+
+
+def runs(pods: int, kinds: list[str], components: list[str], placements: list[str], modes: list[str]) -> Iterator[Run]:
+    """What to measure; the manager and the agent see bound pods alone, the agent those of one node."""
+    for component in components:
+        for mode in modes:
+            for placement in placements if component == "extender" else ["bound"]:
+                for kind in kinds:
+                    count = min(pods, AGENT_PODS) if component == "agent" else pods
+                    yield Run(component, mode, placement, kind, count)
+
+
+def main() -> int:
+    """Measure what is given by flags and print it as it comes."""
+    parser = argparse.ArgumentParser(prog="python -m tools.bench.large_pods", description=__doc__)
+    parser.add_argument("--pods", type=int, default=PODS, help=f"how many; an agent gets {AGENT_PODS} at most")
+    for flag, known, default in (
+        ("--kinds", ["mixed", *KINDS], ["mixed"]),
+        ("--components", list(COMPONENTS), list(COMPONENTS)),
+        ("--placements", list(PLACEMENTS), ["quota"]),
+        ("--modes", ["watch", "list"], ["watch", "list"]),
+    ):
+        parser.add_argument(flag, nargs="+", choices=known, default=default, help="(default: %(default)s)")
+    options = parser.parse_args()
+    good, plain = True, dict[Run, Result]()
+    for run in runs(**vars(options)):
+        try:
+            found = measurement(run, plain)
+        except RuntimeError as error:
+            good = False
+            print(f"large pods: {error}", flush=True)
+            continue
+        good = good and bool(found.within)
+        verdict = "within" if found.within else "above"
+        print(f"{found.what}: {found.measured}; {verdict} the budget of {found.budget}", flush=True)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--steps"]:
+        _note_steps(sys.argv[2], sys.argv[3], sys.argv[4:])
+    else:
+        sys.exit(main())

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
+from headroom.cluster.typed_pod import decode_pod, undecoded
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus, quantity
 from scheduler_plugins.quota.cluster import QuotaCluster
@@ -91,7 +94,7 @@ class LedgerVerifier:
         seen: set[str] = set()
 
         def take(item: Json) -> None:
-            pod = self._read(item)
+            pod = self._read(item["raw"])
             if pod is None:
                 return
             seen.add(pod.uid)
@@ -99,7 +102,7 @@ class LedgerVerifier:
                 suspected[pod.uid] = pod.key
 
         known = {uid: pod.key for uid, pod in self.cluster.pods.items() if self._charged(uid)}
-        await self.api.list(paths.PODS, {"fieldSelector": LIVE_PODS}, take)
+        await self.api.list(paths.PODS, {"fieldSelector": LIVE_PODS}, take, undecoded)
         suspected |= {uid: key for uid, key in known.items() if uid not in seen and self._charged(uid)}
         found: dict[str, tuple[Amounts, Amounts]] = {}
         for _ in range(_ATTEMPTS):
@@ -131,7 +134,7 @@ class LedgerVerifier:
         """What a pod should be charged now; None: it cannot be told."""
         namespace, _, name = key.partition("/")
         try:
-            pod = self._read(await self.api.get(paths.pod(namespace, name)))
+            pod = self._read(msgspec.json.encode(await self.api.get(paths.pod(namespace, name))))
         except ApiError as error:
             return NOTHING if error.not_found else None
         except ApiUnavailable:
@@ -155,9 +158,9 @@ class LedgerVerifier:
         said = "The ledger of quotas is wrong, which is an error of the extender; a restart makes it anew: %s%s"
         _LOG.error(said, "; ".join(words[:_MOST_TOLD]), more)
 
-    def _read(self, item: Json) -> QuotaPod | None:
+    def _read(self, raw: bytes) -> QuotaPod | None:
         try:
-            return self.cluster.read(item)
+            return self.cluster.read(decode_pod(raw))
         except Exception:  # noqa: BLE001 - the watch has told of it, and its last good state counts
             return None
 

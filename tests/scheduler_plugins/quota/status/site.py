@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -79,12 +80,19 @@ class FakeApi:
         self.quotas[f"{namespace}/{name}"] = new
         return copy.deepcopy(new)
 
-    async def list(self, path: str, params: Any = None, keep: Callable[[Json], Any] | None = None) -> Any:  # noqa: ANN401, ARG002
+    async def list(
+        self,
+        path: str,
+        params: Any = None,  # noqa: ANN401, ARG002 - JSON
+        keep: Callable[[Json], Any] | None = None,
+        decode: Callable[[bytes], Json] | None = None,
+    ) -> Any:  # noqa: ANN401 - what is kept
         """All ResourceQuotas, or pods."""
         self._fail()
         self.lists += 1
         items = self.resource_quotas if path == RESOURCE_QUOTAS else list(self.pods.values())
-        return [keep(item) if keep else item for item in items], "1"
+        decoded = [decode(json.dumps(item).encode()) for item in items] if decode else items
+        return [keep(item) if keep else item for item in decoded], "1"
 
     async def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
         """One pod."""

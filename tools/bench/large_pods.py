@@ -11,7 +11,7 @@ import runpy
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -31,6 +31,7 @@ PODS, PART_PODS, QUICK_PODS = 10_000, 400, 8
 _PROGRAMS: Final = {"extender": "scheduler_plugins", "manager": "manager", "agent": "agent"}
 _IDLE_SHARE: Final = 0.1  # of a processor
 _SHORTEST_STEP = 0.002
+_REFUSALS: Final = ("cannot be understood", "is left out", "ERROR ")
 
 
 @dataclass(slots=True)
@@ -41,7 +42,7 @@ class Result:
     peak: float = 0.0  # [MiB]
     step: float = 0.0  # processor time of the longest step of the event loop since the first pod. [s]
     busy: float = 0.0  # of all such steps. [s]
-    log: frozenset[str] = frozenset()  # warnings and errors, without their times
+    refusals: Sequence[str] = ()  # lines of the log about pods that are not read, and errors
 
 
 async def measured(run: Run) -> Result:
@@ -80,9 +81,9 @@ async def _observed(run: Run, server: Server, process: asyncio.subprocess.Proces
         raise RuntimeError(f"{run.name()}: the program cut its watch after {server.sent:,} pods: {text[-400:].strip()}")
     noted = [[float(number) for number in line.split()] for line in (folder / "steps").read_text().splitlines()]
     steps = [took for at, took in noted if at >= server.began]
-    words = [line.partition(" ") for line in text.splitlines()]
-    complaints = frozenset(rest for _, _, rest in words if rest.startswith(("WARNING ", "ERROR ")))
-    return Result(*memory_mib(process.pid), max(steps, default=0.0), sum(steps), complaints)
+    lines = (line.partition(" ")[2] for line in text.splitlines())
+    refusals = sorted(line for line in lines if any(words in line for words in _REFUSALS))
+    return Result(*memory_mib(process.pid), max(steps, default=0.0), sum(steps), refusals)
 
 
 async def _idle(server: Server, pid: int) -> None:
@@ -118,8 +119,8 @@ def measurement(run: Run, plain: dict[Run, Result]) -> Measurement:
     same = replace(run, kind="plain")
     beside = plain[same] = plain.get(same) or asyncio.run(measured(same))
     result = asyncio.run(measured(run))
-    above, log = result.rss - beside.rss, sorted(result.log - beside.log)
-    said = f"; {len(log)} complaints, the first: {log[0][:200]}" if log else ""
+    above, refusals = result.rss - beside.rss, result.refusals
+    said = f"; {len(refusals)} refusals, the first: {refusals[0][:200]}" if refusals else ""
     return Measurement(
         f"large pods: {run.name()}",
         f"RSS {above:+.0f} MiB over {beside.rss:.0f} with plain pods ({above / run.pods:.2f} per pod), peak "

@@ -48,10 +48,19 @@ _CREATORS: Final = (
     *(f"/apis/apps/v1/{kind}" for kind in ("deployments", "statefulsets", "daemonsets", "replicasets")),
     *(f"/apis/batch/v1/{kind}" for kind in ("jobs", "cronjobs")),
 )
+_FORCE: Final = "headroom.sh/uninstall"  # annotation of the manager's Deployment: what --force is
 _REFUSED: Final = """\
 Refused: Mid pods run, and nothing was changed.{pods}
 Let them end, or delete them, and uninstall again; "enable": false in ConfigMap {namespace}/{name} publishes no more.
-Or helm upgrade with uninstall.force=true first: then a kubelet that restarts fails these pods."""
+To uninstall all the same, although a kubelet that restarts then fails these pods, run this and uninstall again:
+  kubectl --namespace {namespace} annotate deployment headroom-manager headroom.sh/uninstall=force{rollback}"""
+_ROLLBACK: Final = """
+To keep Headroom, which helm shows as uninstalling:
+  helm rollback {release} {revision} --namespace {namespace}"""
+_INSTALLED: Final = """\
+Nothing was removed: Helm does not delete release {release} in namespace {namespace}.
+This Job is a pre-delete hook. `kubectl apply` and other tools that only render the chart create it like other objects.
+To remove what Headroom wrote without helm, render the Job with --set uninstall.withoutHelm=true."""
 
 Json = Mapping[str, Any]
 
@@ -64,6 +73,10 @@ class Options:
     """Login to the API server."""
     namespace: str = setting(DEFAULT_NAMESPACE, flag="namespace", kind=NAME)
     """Namespace of Headroom."""
+    release: str = setting("headroom", flag="release", kind=NAME)
+    """Name of the helm release."""
+    without_helm: bool = setting(False, flag="without-helm", kind=SWITCH)
+    """Remove although helm does not delete the release."""
     config_name: str = setting(CONFIG_MAP_NAME, flag="config-name", kind=NAME)
     """Name of the colocation ConfigMap."""
     scheduler_name: str = setting(SCHEDULER, flag="scheduler-name", kind=NAME)
@@ -126,28 +139,35 @@ class Cleanup:
     """What is left, and why."""
 
     async def run(self) -> list[str]:
-        """Remove everything; one failure stops no other. What is left, and why.
+        """Remove everything, if helm deletes the release; one failure stops no other. What is left, and why.
 
         Raises:
             Refused: Mid pods run, or a manager or scheduler does not end; nothing was removed.
             ApiError, ApiUnavailable: the cluster cannot be read.
         """
+        revision = await self._revision()
+        if revision is None and not self.options.without_helm:
+            _say(_INSTALLED.format(release=self.options.release, namespace=self.options.namespace))
+            return []
         found = await _published(self.api)
-        if not self.options.force and (pods := found.on(found.patches)):
+        forced = self.options.force or await self._forced()
+        if not forced and (pods := found.on(found.patches)):
             where = {"namespace": self.options.namespace, "name": self.options.config_name}
-            raise Refused(_REFUSED.format(pods=pods, **where))
+            known = {"release": self.options.release, "revision": revision, **where}
+            rollback = _ROLLBACK.format(**known) if revision is not None else ""
+            raise Refused(_REFUSED.format(pods=pods, rollback=rollback, **where))
         await self._stop(MANAGER, LEASE_NAME)
         await self._stop(SCHEDULER, self.options.scheduler_name)
         # Until they ended they published and scheduled: what there is now decides.
         found = await _published(self.api)
-        busy = set() if self.options.force else set(found.pods.values())
+        busy = set() if forced else set(found.pods.values())
         cleared = {node: patch for node, patch in found.patches.items() if node not in busy}
         nodes = {node: partial(self.api.patch, paths.status(paths.node(node)), cleared[node]) for node in cleared}
         await self._all("Mid resources of Node", nodes)
         if found.foreign:
             _say(f"Mid resources of {found.foreign} Nodes stay: Koordinator's manager wrote them.")
         if pods := found.on(found.patches):
-            if not self.options.force:
+            if not forced:
                 self.left.append(f"Nodes keep their Mid resources, because Mid pods came meanwhile:{pods}")
                 return self.left
             _say(f"Nodes lost the resources of Mid pods that still run:{pods}")
@@ -160,6 +180,23 @@ class Cleanup:
         if back := cleared.keys() & again.patches.keys():
             self.left.append(f"Mid resources are back, does another manager run? Node {_some(back)}")
         return self.left
+
+    async def _revision(self) -> str | None:
+        """The revision of the release that helm deletes; None: it deletes none.
+
+        Helm gives the Secret of a release this status before it runs the hook. Its name has the revision, which the
+        templates do not know after a rollback: that installs the objects of an earlier revision as they were rendered.
+        """
+        wanted = {"owner": "helm", "name": self.options.release, "status": "uninstalling"}
+        selector = {"labelSelector": ",".join(f"{label}={value}" for label, value in wanted.items())}
+        path = f"/api/v1/namespaces/{self.options.namespace}/secrets"
+        found, _ = await self.api.list(path, selector, lambda item: item["metadata"].get("labels") or {})
+        return next((str(labels.get("version")) for labels in found if wanted.items() <= labels.items()), None)
+
+    async def _forced(self) -> bool:
+        path = f"/apis/apps/v1/namespaces/{self.options.namespace}/deployments/{MANAGER}"
+        found = await _optional(self.api.get(path)) or {}
+        return ((found.get("metadata") or {}).get("annotations") or {}).get(_FORCE) == "force"
 
     async def _stop(self, name: str, lease: str) -> None:
         """Scale a Deployment to 0, and wait until its pods are gone and nobody holds its Lease, by our own clock."""

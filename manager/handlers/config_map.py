@@ -1,7 +1,7 @@
 """The ConfigMaps: the one that people edit, and the one that holds the last good text for the next start."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from crds.names import ANNOTATION_CONFIG_STATE, ANNOTATION_IN_FORCE_SINCE, CONFIG_MAP_KEY
 from headroom.kube import ApiError, ApiServer, paths
@@ -9,6 +9,8 @@ from manager.config.state import format_timestamp, parse_timestamp
 from manager.settings import Settings
 
 Json = dict[str, Any]
+
+_DEFAULT: Final = '{\n  "enable": false\n}\n'
 
 
 async def read(api: ApiServer, settings: Settings, name: str) -> Json | None:
@@ -36,6 +38,14 @@ def state_of(config_map: Mapping[str, Any] | None) -> str | None:
 def since_of(kept: Mapping[str, Any] | None) -> float:
     """Since when a last good text was in force; 0 if unknown. [s since 1970]"""
     return parse_timestamp(_annotations(kept).get(ANNOTATION_IN_FORCE_SINCE)) or 0.0
+
+
+async def create_default(api: ApiServer, settings: Settings) -> Json:
+    """Create the ConfigMap that publishes nothing, for people to edit; one that exists stays as it is."""
+    labels = {"app.kubernetes.io/part-of": "headroom"}  # by which uninstalling knows it
+    metadata = {"name": settings.config_name, "namespace": settings.namespace, "labels": labels}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CONFIG_MAP_KEY: _DEFAULT}}
+    return await api.create(f"/api/v1/namespaces/{settings.namespace}/configmaps", body)
 
 
 async def store(api: ApiServer, settings: Settings, text: str, since: float) -> None:

@@ -89,10 +89,10 @@ def test_hook_says_what_values_say(helm: Helm) -> None:
     classes = rules(chart.one("ClusterRole", UNINSTALL))
     assert ("scheduling.k8s.io", "priorityclasses", "delete", ",".join(cleanup.PRIORITY_CLASSES)) in classes
     values = ("uninstall.force=true", "uninstall.deleteConfig=false", "uninstall.deletePriorityClasses=false")
-    chart = render(helm, *values)
-    assert _asked(chart) == Options(force=True)
+    chart = render(helm, *values, "uninstall.withoutHelm=true")
+    assert _asked(chart) == Options(force=True, without_helm=True)
     granted = rules(chart.one("Role", UNINSTALL)) | rules(chart.one("ClusterRole", UNINSTALL))
-    assert not [each for each in granted if each[1] in {"priorityclasses", "deployments", "cronjobs"}]
+    assert not [each for each in granted if each[1] in {"priorityclasses", "statefulsets", "cronjobs"}]
     assert {each[3] for each in granted if each[1:3] == ("configmaps", "delete")} == {
         "headroom-last-good-config",
         ",".join(shadow_accounts.NAMES),
@@ -111,7 +111,7 @@ def _asked(chart: Rendered) -> Options:
 @pytest.mark.cluster
 def test_names_are_the_charts(helm: Helm) -> None:
     """What the hook stops and deletes has the names that the chart gives it."""
-    chart = render(helm, "scheduler.name=placer")
+    chart = render(helm, "scheduler.name=placer", "colocationConfig.enable=false")
     assert {each["metadata"]["name"] for each in chart.of_kind("PriorityClass")} == set(cleanup.PRIORITY_CLASSES)
     for name in (cleanup.MANAGER, cleanup.SCHEDULER):
         labels = chart.one("Deployment", name)["spec"]["template"]["metadata"]["labels"]

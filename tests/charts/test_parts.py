@@ -128,7 +128,7 @@ def test_single_replica_has_no_budget(helm: Helm) -> None:
 
 
 def test_config_map_has_the_chosen_name(helm: Helm) -> None:
-    chart = render(helm, "configMap.name=koord-config")
+    chart = render(helm, "configMap.name=koord-config", "colocationConfig.enable=false")
     assert chart.config("koord-config", "colocation-config") == {"enable": False}
     assert "--config-name=koord-config" in chart.container("headroom-manager/manager")["args"]
     allowed = {

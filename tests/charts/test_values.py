@@ -79,7 +79,7 @@ def test_page_without_marks_is_refused() -> None:
 
 
 def test_nothing_is_published_by_default() -> None:
-    assert VALUES["colocationConfig"] == {"enable": False}
+    assert VALUES["colocationConfig"] == {}
 
 
 def test_chart_crds_are_ours() -> None:

@@ -21,6 +21,7 @@ DEPLOYMENT, SCHEDULER = (
 LEASE, PLACER = (paths.lease(NS, name) for name in ("headroom-manager", "placer"))
 CONFIG = paths.config_map(NS, "slo-controller-config")
 SECRET = f"/api/v1/namespaces/{NS}/secrets/headroom-manager-webhook-tls"
+RELEASE = f"/api/v1/namespaces/{NS}/secrets/sh.helm.release.v1.headroom.v3"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 NODES = {"idle": ("4000", "10Gi"), "busy": ("6000", "8Gi"), "plain": None}
 OURS = [{"manager": "headroom-manager", "operation": "Apply", "fieldsV1": {"f:spec": {}}}]
@@ -45,6 +46,12 @@ class Installed:
         for path in (*kept, SECRET, PLACER, DEPLOYMENT, SCHEDULER):
             self.api.put(path, {"metadata": {"name": path.rpartition("/")[2]}, "spec": {"replicas": 2}})
         self.lease("")
+        self.release("uninstalling")
+
+    def release(self, status: str) -> None:
+        """The Secret that helm keeps of its release."""
+        labels = {"owner": "helm", "name": "headroom", "status": status, "version": "3"}
+        self.api.put(RELEASE, {"metadata": {"name": RELEASE.rpartition("/")[2], "labels": labels}})
 
     def metric(self, name: str, managed: list[Json]) -> None:
         """A NodeMetric."""
@@ -66,9 +73,9 @@ class Installed:
         for when in sorted(each for each in self.happens if each <= self.now):
             self.happens.pop(when)()
 
-    async def run(self, **more: bool) -> list[str]:
+    async def run(self, **more: Any) -> list[str]:  # noqa: ANN401 - any option
         """Run it; what is left."""
-        options = Options(None, NS, "slo-controller-config", "placer", **more)
+        options = Options(namespace=NS, scheduler_name="placer", **more)
         return await Cleanup(cast("ApiServer", self.api), options, lambda: self.now, self.sleep).run()
 
     def mid(self, name: str) -> Json:
@@ -115,11 +122,34 @@ async def test_nothing_is_left(over: Installed) -> None:
         assert await over.run() == []
         assert all(over.mid(name) == {} for name in NODES)
         nodes = {paths.node(name) for name in NODES}
-        assert set(over.api.objects) == {*nodes, "/api/v1/pods/done", "/api/v1/pods/p", CONFIG, DEPLOYMENT, SCHEDULER}
+        others = {"/api/v1/pods/done", "/api/v1/pods/p", CONFIG, DEPLOYMENT, SCHEDULER, RELEASE}
+        assert set(over.api.objects) == {*nodes, *others}
         assert over.api.objects[CONFIG]["data"] == {"a": "b"}
         assert over.api.objects[CONFIG]["metadata"]["annotations"] == {"mine": "stays"}
         capacity = over.api.objects[paths.node("idle")]["status"]["capacity"]
         assert capacity == {"cpu": "16", "memory": "64Gi", "pods": "110"}
+
+
+@pytest.mark.parametrize("status", ["deployed", "failed", "superseded"])
+async def test_installed_release_is_left_alone(
+    installed: Installed, capsys: pytest.CaptureFixture[str], status: str
+) -> None:
+    """While helm does not delete the release nothing is removed: so it is after `helm template | kubectl apply`."""
+    installed.api.objects.pop("/api/v1/pods/m")
+    installed.release(status)
+    before = copy.deepcopy(installed.api.objects)
+    assert await installed.run(delete_config=True, delete_priority_classes=True) == []
+    assert installed.api.objects == before
+    assert "Nothing was removed: Helm does not delete release headroom" in capsys.readouterr().out
+    assert await installed.run(without_helm=True) == []
+    assert installed.mid("idle") == {}
+
+
+async def test_annotation_forces(installed: Installed) -> None:
+    """The command that a refusal prints makes the next run remove everything."""
+    installed.api.objects[DEPLOYMENT]["metadata"]["annotations"] = {"headroom.sh/uninstall": "force"}
+    assert await installed.run() == []
+    assert installed.mid("busy") == {}
 
 
 async def test_running_mid_pods_refuse(installed: Installed, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,7 +158,8 @@ async def test_running_mid_pods_refuse(installed: Installed, capsys: pytest.Capt
     with pytest.raises(Refused) as refused:
         await installed.run(delete_config=True, delete_priority_classes=True)
     assert installed.api.objects == before
-    for part in ("nothing was changed", "shop/m on Node busy", '"enable": false', "uninstall.force=true"):
+    force, keep = "headroom.sh/uninstall=force", "helm rollback headroom 3 --namespace headroom-system"
+    for part in ("nothing was changed", "shop/m on Node busy", '"enable": false', force, keep):
         assert part in str(refused.value)
     assert await installed.run(force=True) == []
     assert installed.mid("busy") == {}

@@ -84,12 +84,12 @@ def test_cleanup(stage: Stage, tmp_path: Path) -> None:
             stage.expect_cpu(name, "4k")
         stage.cluster.kubectl("create", "-f", "-", stdin=json.dumps(mid_pod()))
         stage.admit("mid")
-        code, said = clean(stage)
+        code, said = clean(stage, "--without-helm")
         assert code == 1, said
         assert f"{NAMESPACE}/mid on Node uninstall-busy" in said
         eventually(lambda: bool(stage.found(f"{CONFIG_MAPS}/headroom-last-good-config")), "the config is kept")
         eventually(lambda: ANNOTATION_CONFIG_STATE in annotations(stage), "the config's state is written")
-        code, said = clean(stage, "--force")
+        code, said = clean(stage, "--without-helm", "--force")
         assert code == 1
         assert f"a replica runs that Deployment {NAMESPACE}/headroom-manager does not control" in said
         assert stage.published("uninstall-idle")
@@ -97,7 +97,7 @@ def test_cleanup(stage: Stage, tmp_path: Path) -> None:
         assert manager.stop() == 0
     stage.cluster.apply(deployment())
     stage.cluster.kubectl("delete", "pod", "mid", "-n", NAMESPACE, "--force", "--grace-period=0")
-    code, said = clean(stage)
+    code, said = clean(stage, "--without-helm")
     assert code == 0, said
     for name in ("uninstall-idle", "uninstall-busy"):
         assert stage.published(name) == {}
@@ -108,4 +108,4 @@ def test_cleanup(stage: Stage, tmp_path: Path) -> None:
     config = stage.found(f"{CONFIG_MAPS}/slo-controller-config")
     assert json.loads(config["data"]["colocation-config"]) == stage.config
     assert ANNOTATION_CONFIG_STATE not in annotations(stage)
-    assert clean(stage) == (0, "")
+    assert clean(stage, "--without-helm") == (0, "")

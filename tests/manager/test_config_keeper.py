@@ -6,6 +6,7 @@ import pytest
 
 from crds.names import CONFIG_MAP_KEY
 from headroom.kube import ApiUnavailable
+from manager.cleanup import is_chart_made
 from manager.config.in_force import InForce, Origin
 from manager.handlers.config import ConfigReconciler, load
 from tests.support.objects import node
@@ -111,10 +112,23 @@ async def test_entries_and_oddities_are_told(world: World, config_reconciler: Co
 
 
 async def test_first_start_without_config_map(world: World) -> None:
-    """No ConfigMap at all is nothing to warn of, and nothing to keep."""
+    """Where there has never been a ConfigMap the leader creates one that publishes nothing, and warns of nothing."""
     await load(world.run.api, world.run.context)
     await ConfigReconciler(world.run).reconcile()
     assert world.told() == []
+    (made,) = world.api.written("POST", "configmaps")
+    assert (made["metadata"]["name"], made["data"]) == (
+        "slo-controller-config",
+        {CONFIG_MAP_KEY: '{\n  "enable": false\n}\n'},
+    )
+    assert is_chart_made(made)
+
+
+async def test_deleted_config_map_stays_deleted(world: World) -> None:
+    """A ConfigMap that somebody has deleted means the defaults: the next leader does not create it again."""
+    world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
+    await load(world.run.api, world.run.context)
+    await ConfigReconciler(world.run).reconcile()
     assert world.api.written("POST", "configmaps") == []
 
 

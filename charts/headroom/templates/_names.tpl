@@ -63,6 +63,7 @@ projected:
         items:
           - path: namespace
             fieldRef:
+              apiVersion: v1
               fieldPath: metadata.namespace
 {{- end }}
 {{- define "headroom.tokenMount" -}}

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from scheduler_plugins.extender.slow_requests import SlowRequests
+
 _BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _MOST_REASONS: Final = 50
 
@@ -51,6 +53,7 @@ class Telemetry:
         self._request_series = cache(self._requests.labels)
         self._plugin_series = cache(self._plugins.labels)
         self._parts: dict[Any, Any] = {}
+        self.slow = SlowRequests(self.registry)  # requests that kube-scheduler did not wait for
 
     def part(self, kind: Callable[[CollectorRegistry], _Part]) -> _Part:
         """Metrics of a part of the extender: one object, made with the registry when first asked for."""
@@ -87,13 +90,14 @@ class Telemetry:
                 self._refusals.labels("other").inc()
 
     @contextmanager
-    def request(self, verb: str) -> Iterator[list[str]]:
+    def request(self, verb: str, received: float) -> Iterator[list[str]]:
         """Time a request; the caller puts its outcome into the list, which starts as an error."""
         started, outcome = perf_counter(), ["error"]
         try:
             yield outcome
         finally:
             self._request_series(verb, outcome[-1]).observe(perf_counter() - started)
+            self.slow.observe(verb, received or started)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -56,6 +56,9 @@ class Settings:
     """Serve load-watcher's protocol, GET /watcher, at the address of --metrics-listen, too."""
     stale_seconds: float = setting(180.0, flag="stale-after", kind=duration(1.0))
     """Fail /healthz when the API server has not been heard for this long. [s]"""
+    http_timeout: float = setting(1.0, flag="http-timeout", kind=duration(0.1))
+    """How long kube-scheduler waits for an answer: httpTimeout of its configuration. A request that takes longer is
+    counted, and /healthz fails for five minutes. [s]"""
     leader_lease: LeaseName | None = setting(None, flag="leader-lease", kind=_LEASE)
     """kube-scheduler's Lease: this replica evicts and writes status of quotas only while its own kube-scheduler holds
     it; without it, always."""

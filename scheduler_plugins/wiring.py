@@ -66,7 +66,9 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     extender = Extender(cache, cycle, profile.answering, now, np.random.default_rng(), requeue_component.refused)
     _measure(telemetry, cache, watch)
     watched = of_watches(watch, settings.stale_seconds)
+    telemetry.slow.timeout_seconds = settings.http_timeout
     health = _with_reports(watched, profile.enabled, cache, api)
+    health.checks["requests in time"] = telemetry.slow.complaint
     telemetry.watch("leads", "Whether this replica decides for the whole cluster.", lambda: float(leader.leads()))
     health.states["leader"] = lambda: leader.description
     for each in reclaiming:
@@ -89,6 +91,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         Server(extender, health, telemetry, NodePage(cache, now), watcher),
         {
             "garbage": keep_tending,
+            "slow requests": telemetry.slow.run,
             **requeue_component.background,
             **polling,
             "leader": leader.run,

@@ -69,7 +69,7 @@ class Server:
 
     def filter(self, request: Request) -> Reply:
         """Which nodes the pod may be bound to. Trouble of ours is told in `Error`, which the pod's event quotes."""
-        with self._meter.request("filter") as outcome:
+        with self._meter.request("filter", request.received) as outcome:
             asked = _parsed(parse, request, outcome)
             if isinstance(asked, Reply):
                 return asked
@@ -98,7 +98,7 @@ class Server:
         def answer(asked: Arguments) -> bytes:
             return prioritize_reply(asked.names, self._extender.prioritize(asked))
 
-        with self._meter.request("prioritize") as outcome:
+        with self._meter.request("prioritize", request.received) as outcome:
             return self._plain(parse, answer, request, outcome, "Cannot score nodes for pod")
 
     def preempt(self, request: Request) -> Reply:
@@ -107,7 +107,7 @@ class Server:
         def answer(asked: Preemption) -> bytes:
             return preempt_reply(self._extender.preempt(asked), asked)
 
-        with self._meter.request("preempt") as outcome:
+        with self._meter.request("preempt", request.received) as outcome:
             return self._plain(parse_preemption, answer, request, outcome, "Cannot judge preemption for pod")
 
     def _plain(

@@ -198,6 +198,12 @@ SCHEDULER: Final[Mapping[str, Case]] = {
         "1 % of kube-scheduler's requests to filter take 990ms and more",
         {"verb": "filter"},
     ),
+    "HeadroomExtenderTooSlow": Case(
+        {'headroom_scheduler_slow_requests_total{verb="filter"}': "0+1x240"},
+        {'headroom_scheduler_slow_requests_total{verb="filter"}': "7x240"},
+        "kube-scheduler did not wait for 10 answers to filter",
+        {"verb": "filter"},
+    ),
     "HeadroomPluginFails": Case(
         {'headroom_scheduler_plugin_errors_total{plugin="P",step="score"}': "0+1x240"},
         {'headroom_scheduler_plugin_errors_total{plugin="P",step="score"}': "5x240"},

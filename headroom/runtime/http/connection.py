@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
     def _forget_message(self) -> None:
         self._size, self._in_head, self._begun = 0, True, False
         self._url, self._body = b"", bytearray()
-        self._expects, self._length, self._host = False, 0, b""
+        self._expects, self._length, self._host, self._received = False, 0, b"", 0.0
 
     # asyncio's side
 
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._begun = True
+        self._begun, self._received = True, time.perf_counter()
         self.deadline = time.monotonic() + self._limits.request_seconds
 
     def on_url(self, url: bytes) -> None:
@@ -210,7 +210,7 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserInvalidURLError, ValueError):
             self._refused = _Refused(400, f"the request's target is no URL, or has more than {_PARAMETERS} parameters")
             return
-        asked = Request(method, path, query, bytes(self._body), self._host.decode("latin-1"))
+        asked = Request(method, path, query, bytes(self._body), self._host.decode("latin-1"), self._received)
         keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         old = self._parser.get_http_version() == "1.0"
         size = len(self._url) + len(self._body)

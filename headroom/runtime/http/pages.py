@@ -22,6 +22,7 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)  # the last value of each parameter; "" for `?verbose`
     body: bytes = b""
     host: str = ""  # the name that the client asked for, with its port if it gave one; "" where it gave none
+    received: float = field(default=0.0, compare=False)  # when its first bytes were read [s, time.perf_counter]
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,20 +244,23 @@ def decode_pod(raw: bytes | msgspec.Raw) -> TypedPod:
         MalformedPod: a field has a type that Kubernetes does not allow, or the text is no JSON.
     """
     try:
-        pod: TypedPod = _BOUNDED.decode(raw)
+        pod = _decode(_BOUNDED, raw)
         _check_sums(pod, len(memoryview(raw)))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, PodTooLarge) as error:
-        problem = error if isinstance(error, PodTooLarge) else _problem(error)
+    except PodTooLarge:
+        if not (_decode(_BOUND, raw).get("spec") or {}).get("nodeName"):
+            raise
     else:
         return pod
-    if isinstance(problem, PodTooLarge) and _is_bound(raw):
-        try:
-            numbers: TypedPod = _NUMBERS.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            problem = _problem(error)
-        else:
-            return numbers
-    raise problem
+    return _decode(_NUMBERS, raw)
+
+
+def _decode(decoder: msgspec.json.Decoder[Any], raw: bytes | msgspec.Raw) -> TypedPod:
+    """Decode a type of this module. No variable holds an error: it would keep the JSON until a garbage collection."""
+    try:
+        decoded: TypedPod = decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _problem(error) from None
+    return decoded
 
 
 def typed_pod(pod: Mapping[str, Any]) -> TypedPod:
@@ -276,10 +279,6 @@ def undecoded(raw: bytes | msgspec.Raw) -> TypedPod:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         head = {}
     return {"metadata": head.get("metadata") or {}, "raw": raw}
-
-
-def _is_bound(raw: bytes | msgspec.Raw) -> bool:
-    return bool((_BOUND.decode(raw).get("spec") or {}).get("nodeName"))
 
 
 def _check_sums(pod: TypedPod, size: int) -> None:

@@ -23,6 +23,8 @@ SETTINGS: Final = (
     "scheduler.replicas=0",
     "--set",
     "agent.nodeSelector.no=node",
+    "--set",
+    "colocationConfig.enable=false",  # no manager creates the ConfigMap here
 )
 
 

@@ -4,6 +4,8 @@ The record of it, with the seconds that each step took, is in `whole-life.txt` b
 """
 
 import os
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -119,14 +121,23 @@ def _refuse(life: Life, pod: str) -> None:
     assert life.published()
     assert life.running("batch-report") == pod
     # To keep it after all: helm takes the release for one that is being removed, until it is rolled back to itself.
-    life.helm("rollback", "5", "--wait", "--timeout", "4m")
+    life.cluster.helm(*_printed(said, "helm rollback"), "--wait", "--timeout", "4m")
     assert life.running("batch-report") == pod
 
 
+def _printed(said: str, command: str) -> list[str]:
+    """The arguments of a command as a refusal prints it; helm writes the newlines of a log as two letters."""
+    (line,) = set(re.findall(rf"  ({command} [^\n\\\"]*)", said))
+    return shlex.split(line)[1:]
+
+
 def _uninstall(life: Life) -> None:
+    """The command that a refusal prints uninstalls Headroom although the Mid pod runs."""
+    said = life.refused_by_helm("uninstall", "--timeout", "4m")
+    life.cluster.kubectl(*_printed(said, "kubectl"))
+    life.helm("uninstall", "--wait", "--timeout", "4m")
     life.cluster.kubectl("-n", SHOP, "delete", "pod", "--all", "--timeout=120s")
     life.tell("the Mid pod is gone")
-    life.helm("uninstall", "--wait", "--timeout", "4m")
 
 
 def test_whole_life(life: Life, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from headroom.runtime.backoff import Backoff
 from headroom.runtime.option_types import FILE, NAME, SWITCH
 from headroom.runtime.options import WrongSetting, setting
 from manager import node_metric
+from manager.config.state import parse_timestamp
 from manager.inputs import PodInputs
 from manager.mid.explanation.managed_fields import published_by_koordinator
 from manager.mid.publish import published_amounts, status_patch
@@ -35,6 +36,8 @@ PRIORITY_CLASSES: Final = tuple(band.value for band in PriorityBand if band.valu
 """The PriorityClasses that the chart creates where there are none."""
 _LONGEST_SECONDS: Final = 240.0
 """The time for everything, less than the Job has, so that what is left is printed. [s]"""
+_HOOK_SECONDS: Final = 300.0
+"""The time after helm's last write within which its hook may run: a little more than the Job's deadline. [s]"""
 _STOP_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.5
 _STANDBY_SECONDS: Final = 5.0
@@ -186,12 +189,19 @@ class Cleanup:
 
         Helm gives the Secret of a release this status before it runs the hook. Its name has the revision, which the
         templates do not know after a rollback: that installs the objects of an earlier revision as they were rendered.
+        A revision whose hook has failed keeps the status, also when a rollback has followed it.
         """
-        wanted = {"owner": "helm", "name": self.options.release, "status": "uninstalling"}
+        wanted = {"owner": "helm", "name": self.options.release}
         selector = {"labelSelector": ",".join(f"{label}={value}" for label, value in wanted.items())}
         path = f"/api/v1/namespaces/{self.options.namespace}/secrets"
-        found, _ = await self.api.list(path, selector, lambda item: item["metadata"].get("labels") or {})
-        return next((str(labels.get("version")) for labels in found if wanted.items() <= labels.items()), None)
+        found, _ = await self.api.list(path, selector, lambda item: item["metadata"])
+        ours = [each for each in found if wanted.items() <= (each.get("labels") or {}).items()]
+        last = max(ours, key=lambda each: int(each["labels"]["version"]), default=None)
+        if last is None or last["labels"]["status"] != "uninstalling":
+            return None
+        times = (parse_timestamp(each.get("time")) or 0.0 for each in last.get("managedFields") or ())
+        is_recent = self.api.server_time() - max(times, default=0.0) <= _HOOK_SECONDS
+        return str(last["labels"]["version"]) if is_recent else None
 
     async def _forced(self) -> bool:
         path = f"/apis/apps/v1/namespaces/{self.options.namespace}/deployments/{MANAGER}"

@@ -42,7 +42,7 @@ class SlowRequests:
         """The event loop is idle again."""
         now = self._clock()
         if now - self._idle_at > 2 * _TICK_SECONDS:
-            self._busy = self._idle_at + _TICK_SECONDS, now
+            self._busy = self._idle_at, now
         self._idle_at = now
 
     def observe(self, verb: str, received: float) -> None:
@@ -54,8 +54,9 @@ class SlowRequests:
         """
         now, (begun, ended) = self._clock(), self._busy
         if received > self._idle_at + 2 * _TICK_SECONDS:
-            begun, ended = self._idle_at + _TICK_SECONDS, received
-        seconds = now - (begun if begun < received <= ended else received)
+            begun, ended = self._idle_at, received
+        # A connection that came meanwhile is accepted first and read a moment later.
+        seconds = now - (begun if begun < received <= ended + _TICK_SECONDS else received)
         if seconds <= self.timeout_seconds:
             return
         if now - self._last > _SHOWN_SECONDS:

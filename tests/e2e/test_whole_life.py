@@ -138,6 +138,7 @@ def _uninstall(life: Life) -> None:
     life.helm("uninstall", "--wait", "--timeout", "4m")
     life.cluster.kubectl("-n", SHOP, "delete", "pod", "--all", "--timeout=120s")
     life.tell("the Mid pod is gone")
+    life.cluster.kubectl("delete", "priorityclass", "koord-prod", "koord-mid")  # they stay while a pod names them
 
 
 def test_whole_life(life: Life, tmp_path: Path) -> None:

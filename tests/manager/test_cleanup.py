@@ -3,6 +3,7 @@
 import asyncio
 import copy
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
@@ -48,10 +49,13 @@ class Installed:
         self.lease("")
         self.release("uninstalling")
 
-    def release(self, status: str) -> None:
-        """The Secret that helm keeps of its release."""
-        labels = {"owner": "helm", "name": "headroom", "status": status, "version": "3"}
-        self.api.put(RELEASE, {"metadata": {"name": RELEASE.rpartition("/")[2], "labels": labels}})
+    def release(self, status: str, revision: int = 3, age_seconds: float = 5.0) -> None:
+        """The Secret that helm keeps of a revision of its release."""
+        labels = {"owner": "helm", "name": "headroom", "status": status, "version": str(revision)}
+        written = datetime.fromtimestamp(self.api.server_time() - age_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        path = f"{RELEASE.removesuffix('3')}{revision}"
+        managed = [{"manager": "Helm", "operation": "Update", "time": written}]
+        self.api.put(path, {"metadata": {"name": path, "labels": labels, "managedFields": managed}})
 
     def metric(self, name: str, managed: list[Json]) -> None:
         """A NodeMetric."""
@@ -143,6 +147,19 @@ async def test_installed_release_is_left_alone(
     assert "Nothing was removed: Helm does not delete release headroom" in capsys.readouterr().out
     assert await installed.run(without_helm=True) == []
     assert installed.mid("idle") == {}
+
+
+@pytest.mark.parametrize("rolled_back", [True, False])
+async def test_uninstall_that_has_failed(installed: Installed, *, rolled_back: bool) -> None:
+    """The status that a refused uninstall leaves counts neither below a later revision nor minutes later."""
+    installed.api.objects.pop("/api/v1/pods/m")
+    if rolled_back:
+        installed.release("deployed", revision=10)
+    else:
+        installed.release("uninstalling", age_seconds=400.0)
+    before = copy.deepcopy(installed.api.objects)
+    assert await installed.run(delete_config=True, delete_priority_classes=True) == []
+    assert installed.api.objects == before
 
 
 async def test_annotation_forces(installed: Installed) -> None:

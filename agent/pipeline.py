@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 STORE: Final = "store"  # the step that writes samples
 DATABASE: Final = "database"  # the step that returns from memory to the database
-SAVE: Final = "save"  # the step that writes what was learned
+SAVE: Final = "save"  # the step that writes the training state
 _SIZE_EVERY_TICKS = 30
 _BEFORE_SECONDS = 0.001
 

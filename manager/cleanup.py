@@ -51,12 +51,12 @@ _CREATORS: Final = (
     *(f"/apis/apps/v1/{kind}" for kind in ("deployments", "statefulsets", "daemonsets", "replicasets")),
     *(f"/apis/batch/v1/{kind}" for kind in ("jobs", "cronjobs")),
 )
-_FORCE: Final = "headroom.sh/uninstall"  # annotation of the manager's Deployment: what --force is
+_FORCE: Final = "headroom.sh/uninstall"  # annotation of the manager's Deployment; force: as --force
 _REFUSED: Final = """\
 Refused: Mid pods run, and nothing was changed.{pods}
 Let them end, or delete them, and uninstall again; "enable": false in ConfigMap {namespace}/{name} publishes no more.
 To uninstall all the same, although a kubelet that restarts then fails these pods, run this and uninstall again:
-  kubectl --namespace {namespace} annotate deployment headroom-manager headroom.sh/uninstall=force{rollback}"""
+  kubectl --namespace {namespace} annotate deployment headroom-manager {annotation}=force{rollback}"""
 _ROLLBACK: Final = """
 To keep Headroom, which helm shows as uninstalling:
   helm rollback {release} {revision} --namespace {namespace}"""
@@ -158,7 +158,7 @@ class Cleanup:
             where = {"namespace": self.options.namespace, "name": self.options.config_name}
             known = {"release": self.options.release, "revision": revision, **where}
             rollback = _ROLLBACK.format(**known) if revision is not None else ""
-            raise Refused(_REFUSED.format(pods=pods, rollback=rollback, **where))
+            raise Refused(_REFUSED.format(pods=pods, annotation=_FORCE, rollback=rollback, **where))
         await self._stop(MANAGER, LEASE_NAME)
         await self._stop(SCHEDULER, self.options.scheduler_name)
         # Until they ended they published and scheduled: what there is now decides.

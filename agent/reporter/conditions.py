@@ -86,7 +86,7 @@ def timestamp(seconds: float) -> str:
 
 
 def store_problem(failing: Mapping[str, str]) -> str:
-    """What does not work of the database, what that costs and the way out; empty when it works."""
+    """Return why the database fails, which data is in memory only and the way out; empty while it works."""
     step = next((step for step in STORE_STEPS if step in failing), None)
     if step is None:
         return ""

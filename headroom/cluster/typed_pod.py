@@ -21,7 +21,7 @@ _MOST: Final = MOST_CONTAINERS  # other lists [items]
 _MOST_LABELS: Final = 100
 MOST_AMOUNTS: Final = 1_000  # amounts of other resources than the usual ones, over all containers [items]
 _MOST_EXPRESSIONS: Final = 100  # of the preferred node selector terms together, each compared with every node [items]
-_SMALL_BYTES: Final = 4_096  # a pod of fewer bytes has no list that is too long [bytes of JSON]
+_SMALL_BYTES: Final = 4_096  # a pod of fewer bytes cannot state so many amounts [bytes of JSON]
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 USUAL: Final = frozenset(
     {"cpu", "memory", "ephemeral-storage", names.BATCH_CPU, names.BATCH_MEMORY, names.MID_CPU, names.MID_MEMORY}
@@ -288,17 +288,17 @@ def _check_sums(pod: TypedPod, size: int) -> None:
     if containers > MOST_CONTAINERS:
         what = f"{containers} with the init containers"
         raise PodTooLarge(f"spec.containers: {what}, at most {MOST_CONTAINERS} are allowed")
+    terms = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_PREFERRED) or ()
+    expressions = sum(len((term.get("preference") or {}).get("matchExpressions") or ()) for term in terms)
+    if expressions > _MOST_EXPRESSIONS:
+        what = f"{expressions} expressions, at most {_MOST_EXPRESSIONS} are allowed"
+        raise PodTooLarge(f"spec.affinity.nodeAffinity.{_PREFERRED}: {what}")
     if size < _SMALL_BYTES:
         return
     if (amounts := extended_amounts(spec)) > MOST_AMOUNTS:
         raise PodTooLarge(
             f"spec.containers: {amounts} amounts of extended resources, at most {MOST_AMOUNTS} are allowed"
         )
-    terms = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_PREFERRED) or ()
-    expressions = sum(len((term.get("preference") or {}).get("matchExpressions") or ()) for term in terms)
-    if expressions > _MOST_EXPRESSIONS:
-        what = f"{expressions} expressions, at most {_MOST_EXPRESSIONS} are allowed"
-        raise PodTooLarge(f"spec.affinity.nodeAffinity.{_PREFERRED}: {what}")
     if size <= MOST_BYTES:
         return
     sizes = {"metadata.labels": len(_ENCODE(labels)), **{f"spec.{name}": len(_ENCODE(spec[name])) for name in spec}}
@@ -308,35 +308,29 @@ def _check_sums(pod: TypedPod, size: int) -> None:
 
 
 def extended_amounts(spec: Mapping[str, Any]) -> int:
-    """How many amounts of other resources than the usual ones a pod states, over all its parts."""
-    return sum(name not in USUAL for amounts in resource_lists(spec) for name in amounts)
-
-
-def resource_lists(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The amounts that a pod states, part by part."""
-    for part in (spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        stated = part.get("resources") or {}
-        yield from (stated.get("requests") or {}, stated.get("limits") or {})
-    yield spec.get("overhead") or {}
+    """Count the amounts of other resources than the usual ones, over all parts of a pod."""
+    return sum(name not in USUAL for _, amounts in _resource_lists(spec) for name in amounts)
 
 
 def check_amounts(pod: Mapping[str, Any]) -> None:
     """Raise MalformedPod with the path of the first amount of a typed pod that is not a quantity."""
-    spec = pod.get("spec") or {}
-    parts = {"spec": spec}
-    for kind in ("containers", "initContainers"):
-        parts |= {f"spec.{kind}[{row}]": part for row, part in enumerate(spec.get(kind) or ())}
-    lists = {
-        f"{path}.resources.{kind}": (part.get("resources") or {}).get(kind) or {}
-        for path, part in parts.items()
-        for kind in ("requests", "limits")
-    }
-    for path, amounts in {**lists, "spec.overhead": spec.get("overhead") or {}}.items():
+    for path, amounts in _resource_lists(pod.get("spec") or {}):
         for name, amount in amounts.items():
             try:
                 parse_quantity(amount)
             except QuantityError as error:
                 raise MalformedPod(f"{path}.{name}: {error}") from None
+
+
+def _resource_lists(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The amounts that a pod states, part by part, with the path of each list."""
+    parts = [("spec", spec)]
+    for kind in ("containers", "initContainers"):
+        parts += [(f"spec.{kind}[{row}]", part) for row, part in enumerate(spec.get(kind) or ())]
+    for path, part in parts:
+        stated = part.get("resources") or {}
+        yield from ((f"{path}.resources.{kind}", stated.get(kind) or {}) for kind in ("requests", "limits"))
+    yield "spec.overhead", spec.get("overhead") or {}
 
 
 def _problem(error: Exception) -> ValueError:

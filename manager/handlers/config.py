@@ -115,7 +115,7 @@ class ConfigReconciler:
         context, settings, seen = self._run.context, self._run.context.settings, self._seen
         kept = await config_map.read(self._run.api, settings, settings.last_good_name)
         found = await config_map.read(self._run.api, settings, settings.config_name)
-        if found is None and kept is None and not context.in_force.present:  # else somebody has deleted it
+        if found is None and kept is None and not context.in_force.present:  # otherwise it was deleted
             found = await config_map.create_default(self._run.api, settings)
         if seen == self._seen:  # else the watch has reported something newer meanwhile
             self._record_object(found)

@@ -114,6 +114,10 @@ LARGE: dict[str, tuple[Json, str]] = {
         {"affinity": {"nodeAffinity": {SOFT: _many({"preference": THREE_EXPRESSIONS}, 34)}}},
         f"spec.affinity.nodeAffinity.{SOFT}: 102 expressions, at most 100",
     ),
+    "expressions of a small pod": (
+        {"affinity": {"nodeAffinity": {SOFT: [{"preference": {"matchExpressions": _many({"key": "a"}, 101)}}]}}},
+        f"spec.affinity.nodeAffinity.{SOFT}: 101 expressions, at most 100",
+    ),
     "bytes": (
         {"nodeSelector": {f"{each}": "x" * 1000 for each in range(70)}},
         "spec.nodeSelector: 70551 of 70606 bytes of JSON, at most 65536",

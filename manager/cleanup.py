@@ -87,9 +87,9 @@ class Options:
     force: bool = setting(False, flag="force", kind=SWITCH)
     """Remove Mid resources although Mid pods run."""
     delete_config: bool = setting(False, flag="delete-config", kind=SWITCH)
-    """Delete the colocation ConfigMap, if the chart created it."""
+    """Delete the colocation ConfigMap, if Headroom created it."""
     delete_priority_classes: bool = setting(False, flag="delete-priority-classes", kind=SWITCH)
-    """Delete the PriorityClasses that the chart created and that no pod or workload names."""
+    """Delete the PriorityClasses that Headroom created and that no pod or workload names."""
 
 
 class Refused(Exception):  # noqa: N818 - what the user sees is the message
@@ -254,7 +254,7 @@ class Cleanup:
         api, namespace, config = self.api, self.options.namespace, self.options.config_name
         path = paths.config_map(namespace, config)
         found = await _optional(api.get(path))
-        if found and self.options.delete_config and is_chart_made(found):
+        if found and self.options.delete_config and is_headrooms(found):
             await self._all("ConfigMap", {config: self._deletion(path, found["metadata"].get("uid"))})
         elif found and ANNOTATION_CONFIG_STATE in (found["metadata"].get("annotations") or {}):
             patch = {"metadata": {"annotations": {ANNOTATION_CONFIG_STATE: None}}}
@@ -276,9 +276,9 @@ class Cleanup:
             return
         ours = {}
         for name in PRIORITY_CLASSES:
-            path = f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"
+            path = paths.priority_class(name)
             found = await _optional(self.api.get(path))
-            if found and is_chart_made(found):
+            if found and is_headrooms(found):
                 ours[name] = self._deletion(path, found["metadata"].get("uid"))
         named = set[str]()
         for path in _CREATORS if ours else ():
@@ -321,8 +321,8 @@ class Cleanup:
             await self.sleep(pause)
 
 
-def is_chart_made(obj: Json) -> bool:
-    """Whether the chart created an object that outlives its release."""
+def is_headrooms(obj: Json) -> bool:
+    """Whether the chart or the manager created an object that outlives the release."""
     return (obj["metadata"].get("labels") or {}).get("app.kubernetes.io/part-of") == "headroom"
 
 

@@ -105,6 +105,8 @@ class Settings:
     """host:port of the web page /ui, which is read-only and needs no login, so loopback is best: 127.0.0.1:8081."""
     leader_elect: bool = setting(False, flag="leader-elect", kind=SWITCH)
     """Take part in leader election; needed with more than one replica."""
+    create_priority_classes: bool = setting(False, flag="create-priority-classes", kind=SWITCH)
+    """Create the missing PriorityClasses of the bands when this replica begins to lead."""
     exclude_nodes: NodeFilter = setting(
         flag="exclude-nodes", kind=_SELECTOR, factory=NodeFilter, shown=node_filter.DEFAULT
     )

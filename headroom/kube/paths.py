@@ -27,6 +27,11 @@ def config_map(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/configmaps/{name}"
 
 
+def priority_class(name: str) -> str:
+    """One PriorityClass."""
+    return f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"
+
+
 def lease(namespace: str, name: str) -> str:
     """One Lease."""
     return f"{LEASES.format(namespace=namespace)}/{name}"

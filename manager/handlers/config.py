@@ -10,7 +10,7 @@ from headroom.kube import ApiServer
 from manager.config.in_force import InForce, Origin, after_change, at_start, parse_last_good
 from manager.config.parse import parse_config
 from manager.context import Context, Run
-from manager.handlers import config_map
+from manager.handlers import config_map, priority_classes
 from manager.handlers.config_status import ConfigStatusReporter
 
 
@@ -113,6 +113,8 @@ class ConfigReconciler:
     async def _take_over(self) -> None:
         """Continue from the last leader: with its last good text, if that is newer than what this replica observed."""
         context, settings, seen = self._run.context, self._run.context.settings, self._seen
+        if settings.create_priority_classes:
+            await priority_classes.create_missing(self._run.api)
         kept = await config_map.read(self._run.api, settings, settings.last_good_name)
         found = await config_map.read(self._run.api, settings, settings.config_name)
         if found is None and kept is None and not context.in_force.present:  # otherwise it was deleted

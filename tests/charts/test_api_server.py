@@ -51,7 +51,6 @@ def installed(cluster: Cluster) -> Iterator[Cluster]:
     for node in cluster.kwok.names:
         cluster.api.request("DELETE", f"{METRICS}/{node}")
     cluster.helm("uninstall", "headroom", "-n", NAMESPACE, "--no-hooks")
-    cluster.kubectl("delete", "priorityclass", "koord-prod", "koord-mid", "koord-batch", "koord-free")
     cluster.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
 
 

@@ -26,7 +26,6 @@ TURNED_OFF: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
     "podDisruptionBudgets.enabled": lambda one: one["kind"] == "PodDisruptionBudget",
     "admissionPolicy.enabled": lambda one: one["kind"].startswith("ValidatingAdmissionPolicy"),
     "flowSchema.enabled": lambda one: one["kind"] in {"FlowSchema", "PriorityLevelConfiguration"},
-    "priorityClasses.create": lambda one: one["kind"] == "PriorityClass",
     "uninstall.hook.enabled": lambda one: one["metadata"]["name"] == "headroom-uninstall",
     "tests.enabled": lambda one: one["metadata"]["name"] == "headroom-doctor",
 }

@@ -15,8 +15,6 @@ import yaml
 from agent.settings import load
 from crds.names import CONFIG_MAP_NAME
 from crds.predict_policy import PredictPolicy
-from crds.priority import VALUES as BANDS
-from crds.priority import PriorityBand
 from tests.charts.rendered import CHART, NAMESPACE, ROOT, Helm, Rendered, render, rules
 from tools.devcluster import CommandError
 
@@ -295,15 +293,6 @@ def test_config_change_restarts_scheduler(helm: Helm) -> None:
 
     assert template() == template("scheduler.replicas=3")
     assert template() != template("scheduler.ignorable=false")
-
-
-def test_priority_classes_match_bands(chart: Rendered) -> None:
-    """The lowest value of the band; every user who may create pods may name a class, so only Prod preempts."""
-    found = {
-        each["metadata"]["name"]: (each["value"], each["preemptionPolicy"]) for each in chart.of_kind("PriorityClass")
-    }
-    policies = {PriorityBand.PROD: "PreemptLowerPriority"}
-    assert found == {band.value: (BANDS[band][0], policies.get(band, "Never")) for band in PriorityBand if band}
 
 
 def test_config_map_from_values(helm: Helm) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from crds.names import CONFIG_MAP_KEY
 from headroom.kube import ApiUnavailable
-from manager.cleanup import is_chart_made
+from manager.cleanup import is_headrooms
 from manager.config.in_force import InForce, Origin
 from manager.handlers.config import ConfigReconciler, load
 from tests.support.objects import node
@@ -121,7 +121,7 @@ async def test_first_start_without_config_map(world: World) -> None:
         "slo-controller-config",
         {CONFIG_MAP_KEY: '{\n  "enable": false\n}\n'},
     )
-    assert is_chart_made(made)
+    assert is_headrooms(made)
 
 
 async def test_deleted_config_map_stays_deleted(world: World) -> None:

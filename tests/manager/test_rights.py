@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from crds import shadow_accounts
+from manager.cleanup import PRIORITY_CLASSES
 from tests.manager.stage import CONFIG_MAP, CPU, METRICS, PUBLISHED, Manager, Request, Stage, prepared, rendered, rights
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
@@ -21,6 +22,7 @@ NAMESPACE: Final = "rights-test"
 EXCUSED: Final = {
     "nodemetrics create": "asked for when an object that is not there is applied, which the audit log calls patch",
     "secrets create": "the same",
+    "priorityclasses create": "the same",
     "secrets delete": "asked for by API servers that guard owner references (OwnerReferencesPermissionEnforcement)",
     "events patch": "an event that is repeated is counted at most once a minute, which is longer than this test",
 }
@@ -89,6 +91,8 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 def manager(stage: Stage, tmp_path: Path) -> Iterator[Manager]:
     """A manager as the chart starts it."""
     flags = ["--webhook-listen=127.0.0.1:" + str(free_port()), "--webhook-certificates=self"]
+    flags.append("--create-priority-classes")
+    stage.cluster.kubectl("delete", "priorityclass", *PRIORITY_CLASSES, "--ignore-not-found")
     login = stage.login(tmp_path / "kubeconfig")
     manager = Manager(login, tmp_path / "manager.log", NAMESPACE, *flags)
     manager.start()

@@ -101,14 +101,6 @@ podAntiAffinity:
             app.kubernetes.io/name: {{ . }}
 {{- end }}
 
-{{/* "true" where the chart may create or keep an object: there is none, or it belongs to this release. Call with a dict of root and object. */}}
-{{- define "headroom.oursOrAbsent" -}}
-{{- $annotations := dig "metadata" "annotations" dict (.object | default dict) -}}
-{{- if or (not .object) (and (eq (get $annotations "meta.helm.sh/release-name") .root.Release.Name) (eq (get $annotations "meta.helm.sh/release-namespace") .root.Release.Namespace)) -}}
-true
-{{- end -}}
-{{- end }}
-
 {{/* Calls the extender and fails unless it answers 200. Call with the path. */}}
 {{- define "headroom.extenderProbe" -}}
 import socket, sys; s = socket.socket(); s.settimeout(4); s.connect_ex(('127.0.0.1', 9820)) and sys.exit('nothing listens on 127.0.0.1:9820'); s.sendall(b'GET {{ . }} HTTP/1.0\r\n\r\n'); a = s.recv(4096); sys.exit(None if b' 200 ' in a[:16] else a.decode())

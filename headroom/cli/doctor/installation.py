@@ -125,6 +125,7 @@ def installed(cluster: Cluster) -> Installed:
         config_name=cluster.config_name,
         pods_from=manager_state.flag(agent, "--pods-from") or "api",
         certificates=(manager_state.flag(manager, "--webhook-certificates") or "self") if serves else "",
+        priority_classes=manager_state.flag(manager, "--create-priority-classes") is not None,
         lease=scheduler_lease(scheduler_config(cluster)),
         components=tuple(components(cluster)),
     )

@@ -8,6 +8,7 @@ from crds import shadow_accounts
 from crds.elastic_quota import GROUP as QUOTA_GROUP
 from crds.names import CONFIG_MAP_NAME, LAST_GOOD_NAME
 from crds.node_metric import GROUP, PLURAL
+from crds.priority import VALUES
 from headroom.cli.doctor.objects import AGENT, MANAGER, SCHEDULER
 from headroom.cli.doctor.permissions import WEBHOOK
 
@@ -48,6 +49,7 @@ class Installed:
     config_name: str = CONFIG_MAP_NAME  # name of the colocation ConfigMap
     pods_from: str = "api"  # where agents learn of their pods: api, kubelet or cgroups
     certificates: str = "self"  # who makes the webhook's certificates: self, cert-manager, or empty for no webhook
+    priority_classes: bool = True  # whether the manager creates them
     lease: str = SCHEDULER  # the scheduler's
     components: tuple[str, ...] = (AGENT, MANAGER, SCHEDULER)  # what of it is there
 
@@ -108,6 +110,10 @@ def policy_rules(how: Installed) -> Mapping[str, Sequence[PolicyRule]]:
             PolicyRule(_LEASES, "leases", "create", own),
             PolicyRule(_LEASES, "leases", "get patch", own, MANAGER),
             *_certificates(how),
+            *(
+                PolicyRule("scheduling.k8s.io", "priorityclasses", "get create patch", name=band)
+                for band in (VALUES if how.priority_classes else ())
+            ),
         ),
         SCHEDULER: (*_SCHEDULER, PolicyRule(_LEASES, "leases", "get update", own, how.lease)),
     }

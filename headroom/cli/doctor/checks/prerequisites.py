@@ -9,7 +9,7 @@ from crds.priority import VALUES, PriorityBand, band_of_value
 from headroom.cli.doctor.cluster import Cluster
 from headroom.cli.doctor.finding import Finding, Severity, about, count, error, info, named, ok, warning
 from headroom.cli.doctor.installation import installed_elsewhere, upgrade
-from headroom.cli.doctor.objects import is_linux, labels, name, node_info
+from headroom.cli.doctor.objects import MANAGER, is_linux, labels, name, node_info
 from headroom.cli.doctor.permissions import NAMESPACES, NODES, PRIORITY_CLASSES
 
 Json = Mapping[str, Any]
@@ -124,7 +124,9 @@ def pod_security(cluster: Cluster) -> Iterator[Finding]:
 def priority_classes(cluster: Cluster) -> Iterator[Finding]:
     """Each band has its class, and each class the value of its band; before an install none need be there."""
     found = {name(each): each for each in cluster.list(PRIORITY_CLASSES)}
-    create = upgrade(cluster, "priorityClasses.create=true")
+    # A manager that leads already creates nothing.
+    restart = f"kubectl -n {cluster.namespace} rollout restart deployment {MANAGER}"
+    create = f"{upgrade(cluster, 'priorityClasses.create=true')} && {restart}"
     wrong = list(_wrong_classes(found, "" if cluster.preflight else f" && {create}"))
     if not cluster.preflight:
         absent = [str(band) for band in VALUES if band not in found]
@@ -134,7 +136,7 @@ def priority_classes(cluster: Cluster) -> Iterator[Finding]:
     if wrong:
         return
     if cluster.preflight:
-        yield ok("No PriorityClass stands in the way of those of the chart.")
+        yield ok("No PriorityClass stands in the way of those of the manager.")
     else:
         yield ok(f"PriorityClasses {named([str(band) for band in VALUES])} have the values of their bands.")
 

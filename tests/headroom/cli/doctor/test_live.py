@@ -153,7 +153,8 @@ def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     ward = Ward(stage, Manager(stage.login(files / "login"), files / "log", NAMESPACE))
     eventually(lambda: set(ward.pods("headroom-manager")) == set(NODES), "kwok runs the managers")
     ward.manager.name = ward.pods("headroom-manager")[NODES[0]]
-    ward.manager.flags = (f"--webhook-listen=127.0.0.1:{port}", "--webhook-certificates=self")
+    flags = f"--webhook-listen=127.0.0.1:{port} --webhook-certificates=self --create-priority-classes"
+    ward.manager.flags = tuple(flags.split())
     client = [
         {"op": "remove", "path": "/webhooks/0/clientConfig/service"},
         {"op": "add", "path": "/webhooks/0/clientConfig/url", "value": f"https://127.0.0.1:{port}/configmaps"},

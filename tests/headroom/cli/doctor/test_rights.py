@@ -90,6 +90,7 @@ def _wanted(grant: PolicyRule) -> set[Row]:
         (["agent.podsFrom=kubelet"], Installed(NAMESPACE, pods_from="kubelet")),
         (["manager.webhook.enabled=false"], Installed(NAMESPACE, certificates="")),
         (["manager.webhook.certificates=cert-manager"], Installed(NAMESPACE, certificates="cert-manager")),
+        (["priorityClasses.create=false"], Installed(NAMESPACE, priority_classes=False)),
         (["configMap.name=mine", "scheduler.name=ours"], Installed(NAMESPACE, config_name="mine", lease="ours")),
     ],
 )

@@ -1,0 +1,67 @@
+"""The PriorityClasses that a leading manager creates where there are none."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from crds.priority import VALUES, PriorityBand
+from headroom.kube import ApiError, paths
+from manager.cleanup import PRIORITY_CLASSES, is_headrooms
+from manager.handlers.config import ConfigReconciler
+from tests.support.world import World
+
+CLASSES = {paths.priority_class(name) for name in PRIORITY_CLASSES}
+
+
+@pytest.fixture
+def world() -> World:
+    """A manager as the chart starts it, which begins to lead."""
+    world = World()
+    world.run.context.settings = replace(world.run.context.settings, create_priority_classes=True)
+    return world
+
+
+async def test_missing_classes_are_created(world: World) -> None:
+    """A class has the lowest value of its band, only Prod preempts, and uninstalling finds each class."""
+    await ConfigReconciler(world.run).reconcile()
+    for band, (lowest, _) in VALUES.items():
+        created = world.api.objects[paths.priority_class(band.value)]
+        policy = "PreemptLowerPriority" if band == PriorityBand.PROD else "Never"
+        assert (created["value"], created["preemptionPolicy"]) == (lowest, policy)
+        assert is_headrooms(created)
+    assert {each.value for each in VALUES} == set(PRIORITY_CLASSES)
+
+
+async def test_existing_classes_are_left_alone(world: World) -> None:
+    """The class of another product stays as it is; a class that is deleted later is not created again."""
+    other: dict[str, Any] = {"metadata": {"name": "koord-mid"}, "value": 7500}
+    path = paths.priority_class("koord-mid")
+    before = world.api.put(path, other)
+    reconciler = ConfigReconciler(world.run)
+    await reconciler.reconcile()
+    assert world.api.objects[path] == before
+    del world.api.objects[path]
+    await reconciler.reconcile()
+    assert path not in world.api.objects
+    assert CLASSES - {path} <= world.api.objects.keys()
+
+
+async def test_only_the_leader_creates_classes(world: World) -> None:
+    """A replica that does not lead creates no class, nor one without the flag."""
+    world.lead(leads=False)
+    await ConfigReconciler(world.run).reconcile()
+    plain = World()
+    await ConfigReconciler(plain.run).reconcile()
+    for each in (world, plain):
+        assert not CLASSES & each.api.objects.keys()
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+async def test_missing_right_for_one_class(world: World, method: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A warning names the class that the manager may not create, and the others are created."""
+    refused = paths.priority_class("koord-mid")
+    world.api.fails[f"{method} {refused}"] = ApiError(403, "Forbidden", "no permission for priorityclasses")
+    await ConfigReconciler(world.run).reconcile()
+    assert CLASSES - world.api.objects.keys() == {refused}
+    assert "PriorityClass koord-mid: not created: no permission" in caplog.text

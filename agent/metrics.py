@@ -159,5 +159,4 @@ class Metrics:
         return Histogram(name, what, labels, namespace=_NAMESPACE, registry=self.registry, buckets=_STEP_BUCKETS)
 
     def render(self) -> bytes:
-        """The metrics as text."""
         return generate_latest(self.registry)

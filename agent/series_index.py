@@ -41,7 +41,6 @@ class SeriesEntry:
 
     @property
     def here(self) -> bool:
-        """Whether it is here now."""
         return self.ended_at is None
 
     @property
@@ -112,7 +111,6 @@ class SeriesIndex:
         return None if entry is None else entry.row
 
     def pods(self) -> Iterator[tuple[str, SeriesEntry]]:
-        """Every pod with a row, those that departed lately included, by uid."""
         return ((entity, entry) for entity, entry in self.entries.items() if entry.class_name)
 
     def update(self, now: float, pods: Sequence[PodRef]) -> None:
@@ -134,7 +132,6 @@ class SeriesIndex:
 
     @property
     def measured(self) -> MeasuredSeries:
-        """Those who can be measured."""
         if self._measured is None:
             pods = list(self.pods())
             fixed = [(entity, self.entries[entity]) for entity in (NODE, SYS)]

@@ -85,7 +85,6 @@ class CollectSettings:
 
     @property
     def paths(self) -> HostPaths:
-        """The machine's files."""
         usual = HostPaths.under(self.host_root)
         return HostPaths(self.proc or usual.proc, self.cgroup_root or usual.cgroup)
 
@@ -216,7 +215,6 @@ class AgentSettings:
 
     @property
     def database(self) -> Path:
-        """The database's file."""
         return self.data_dir / "agent.db"
 
 

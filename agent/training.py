@@ -69,7 +69,6 @@ class CheckpointedTrainer:
         return not 0 <= now - last < wait
 
     def save_due(self, now: float) -> bool:
-        """Whether something was learned since the last save, and the last try is a checkpoint interval ago."""
         tried = self._saved_at
         return self._unsaved and (tried is None or not 0 <= now - tried < self._settings.checkpoint_seconds)
 

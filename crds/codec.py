@@ -68,7 +68,6 @@ def to_json(obj: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of the 
 
 
 def json_fields(cls: type) -> dict[str, dataclasses.Field[Any]]:
-    """The fields of a wire type by their JSON names, `unknown` left out."""
     fields = {field.name: field for field in dataclasses.fields(cls)}
     return {key: fields[name] for name, key in _json_names(cls)}
 

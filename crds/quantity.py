@@ -100,12 +100,10 @@ def _away_from_zero(value: Fraction) -> int:
 
 
 def value(quantity: str | float | Fraction) -> int:
-    """The quantity in its base unit as an integer, rounded away from zero (bytes, pieces, cores)."""
     return _away_from_zero(parse_quantity(quantity))
 
 
 def milli_value(quantity: str | float | Fraction) -> MilliCores:
-    """The quantity in thousandths of its base unit, rounded away from zero (milli-cores)."""
     return MilliCores(_away_from_zero(parse_quantity(quantity) * 1000))
 
 

@@ -18,7 +18,6 @@ class Range:
     """Largest allowed value."""
 
     def allows(self, value: Any) -> bool:  # noqa: ANN401 - configuration can hold anything
-        """Whether the value is a number within the bounds."""
         return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -36,7 +35,6 @@ class Choice:
     """The allowed texts."""
 
     def allows(self, value: Any) -> bool:  # noqa: ANN401 - configuration can hold anything
-        """Whether the value is one of the texts."""
         return value in self.options
 
     def __str__(self) -> str:
@@ -48,7 +46,6 @@ class Flag:
     """True or false."""
 
     def allows(self, value: Any) -> bool:  # noqa: ANN401 - configuration can hold anything
-        """Whether the value is true or false."""
         return isinstance(value, bool)
 
     def __str__(self) -> str:

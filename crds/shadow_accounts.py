@@ -30,7 +30,6 @@ class StoredAccounts:
 
 
 def name_of(node: str) -> str:
-    """Name of the ConfigMap with a node's account."""
     return NAMES[zlib.crc32(node.encode()) % _SHARES]
 
 
@@ -53,5 +52,4 @@ def _read(text: object) -> StoredAccounts | None:
 
 
 def written(kept: StoredAccounts) -> str:
-    """The value that holds an account."""
     return json.dumps({_UID: kept.node_uid, **to_json(kept.account)}, separators=(",", ":"))

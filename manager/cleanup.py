@@ -107,7 +107,6 @@ class Published(NamedTuple):
     """Nodes with Mid resources of Koordinator's manager; they stay."""
 
     def on(self, nodes: Iterable[str]) -> str:
-        """The Mid pods on some Nodes, a line each."""
         wanted = set(nodes)
         return "".join(f"\n  {pod} on Node {node}" for pod, node in sorted(self.pods.items()) if node in wanted)
 
@@ -322,7 +321,6 @@ class Cleanup:
 
 
 def is_headrooms(obj: Json) -> bool:
-    """Whether the chart or the manager created an object that outlives the release."""
     return (obj["metadata"].get("labels") or {}).get("app.kubernetes.io/part-of") == "headroom"
 
 

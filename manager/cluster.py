@@ -58,16 +58,13 @@ class ClusterState:
 
     @property
     def pod_count(self) -> int:
-        """How many pods are cached."""
         return len(self._node_of_pod)
 
     def reference(self, node: str) -> dict[str, str]:
-        """Reference to a Node, for events about it."""
         known = self.nodes.get(node)
         return {"apiVersion": "v1", "kind": "Node", "name": node, "uid": known["metadata"]["uid"] if known else ""}
 
     def pods_on(self, node: str) -> Iterable[PodInputs]:
-        """The pods bound to a node that have not ended."""
         return self._pods.get(node, {}).values()
 
     def put_node(self, node: Json, *, listed: bool = False) -> bool:
@@ -145,7 +142,6 @@ class ClusterState:
             del self.node_metrics[name]
 
     def pod_uids(self) -> set[str]:
-        """The uids of the cached pods."""
         return set(self._node_of_pod)
 
     def put_pod(self, pod: PodInputs) -> set[str]:
@@ -156,7 +152,6 @@ class ClusterState:
         return touched | {pod.node} if self._put(pod) else touched
 
     def pod(self, uid: str) -> PodInputs | None:
-        """A cached pod."""
         node = self._node_of_pod.get(uid)
         return self._pods[node].get(uid) if node is not None else None
 

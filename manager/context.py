@@ -75,7 +75,6 @@ class Context:
         return found
 
     def node_state(self, name: str) -> NodeState:
-        """The state of a node."""
         return self.node_states[name]
 
 
@@ -100,6 +99,5 @@ class Run:
             self.queue.add(name)
 
     def requeue_all(self) -> None:
-        """Requeue every node, and every NodeMetric without a node."""
         cluster = self.context.cluster
         self.queue.add_all(cluster.nodes.keys() | cluster.node_metrics.keys())

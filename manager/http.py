@@ -52,7 +52,6 @@ class HttpServer:
         self._thread = threading.Thread(target=self._run, name=flag, daemon=True)
 
     def start(self) -> None:
-        """Start serving."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -32,12 +32,10 @@ _OWNER: Final = re.compile(r'k:\{"uid":"([^"]*)"\}')
 
 
 def path(name: str) -> str:
-    """Path of one node's NodeMetric."""
     return f"{COLLECTION}/{name}"
 
 
 def identity(name: str) -> Json:
-    """What every apply begins with."""
     return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "NodeMetric", "metadata": {"name": name}}
 
 
@@ -102,7 +100,6 @@ class ManagedFields:
 
     @property
     def written_by_manager(self) -> bool:
-        """Whether we have written it."""
         return self.applied is not None or self.has_update_entry
 
     def belongs_to_other_node(self, node_uid: str) -> bool:
@@ -209,7 +206,6 @@ class DefinitionFields:
 
     @property
     def unknown(self) -> frozenset[str]:
-        """The unknown fields, such as `spec.predictPolicy`."""
         return frozenset(self._probe_at)
 
     def omitted(self, part: str, now: float) -> frozenset[str]:

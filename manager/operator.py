@@ -27,7 +27,6 @@ class _NoDiffs(kopf.DiffBaseStorage):
     """Stores nothing to compare: no handler uses kopf's diffs, and for them it would copy each object."""
 
     def build(self, *, body: kopf.Body, extra_fields: object = None) -> kopf.BodyEssence:  # noqa: ARG002
-        """Nothing of the object."""
         return kopf.BodyEssence()
 
     def fetch(self, *, body: kopf.Body) -> None:

@@ -127,7 +127,6 @@ class Settings:
 
     @property
     def user_agent(self) -> str:
-        """User agent of this replica, so that an audit log distinguishes replicas."""
         return f"headroom-manager ({self.identity})" if self.identity else "headroom-manager"
 
 

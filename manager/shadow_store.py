@@ -53,7 +53,6 @@ class ShadowStore:
         return self._read[name]
 
     def forbidden(self, now: float) -> bool:
-        """Whether the API server refused lately for lack of rights."""
         return now < self._forbidden_until
 
     def wait(self, node: str, now: float) -> float:

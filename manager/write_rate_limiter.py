@@ -47,7 +47,6 @@ class ReportRateLimiter:
 
     @staticmethod
     def take(tokens: TokenBucket, now: float) -> None:
-        """Take a token."""
         tokens.take(NOTICE_REFILL_SECONDS, now)
 
     def take_event(self, now: float) -> bool:
@@ -107,6 +106,5 @@ class WriteRateLimiter:
         return self.tokens.wait(burst, refill_seconds, now)
 
     def record(self, writes: Writes, refill_seconds: float, now: float) -> None:
-        """Record a write."""
         self.tokens.take(refill_seconds, now)
         self.written.update(writes)

@@ -44,7 +44,6 @@ class Instant:
 
     @property
     def name(self) -> str:
-        """Its folder's name."""
         return self.folder.name
 
 
@@ -162,11 +161,9 @@ class RecordedMachine:
 
     @property
     def paths(self) -> HostPaths:
-        """The machine's files."""
         return HostPaths.under(self.root)
 
     def file(self, path: Path) -> ReopeningFile:
-        """A file of the machine that is read from whichever instant is shown."""
         return _RecordedFile(path, self)
 
     def read_at(self, path: str) -> float:

@@ -43,7 +43,6 @@ class Machine:
         return ReopeningFile(path, self.clock) if self.open_file is None else self.open_file(path)
 
     def rates(self, shortest_seconds: float = 0.02) -> Rates:
-        """Rates of counters of this machine."""
         return Rates(self.longest_seconds, shortest_seconds)
 
 
@@ -69,7 +68,6 @@ class Tick:
 
 
 def _right(pod: PodRef) -> tuple[bool, bool, bool]:
-    """How good a pod's right to the cgroup is that it names."""
     return pod.cgroup_uid in ("", pod.uid), pod.running, not pod.terminal
 
 

@@ -47,7 +47,6 @@ class Layout:
 
     @property
     def description(self) -> str:
-        """One line for people."""
         if self.cpu.version == 1:
             memory = "none" if self.memory is None else f"v{self.memory.version}"
             beside = ", version 2 beside it" if self.hybrid else ""
@@ -115,7 +114,6 @@ class CgroupTree:
 
     @property
     def detected(self) -> dict[str, str]:
-        """What was detected, as short texts by name."""
         memory = self.layout.memory
         return {
             "cgroup": self.layout.kind,

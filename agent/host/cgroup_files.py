@@ -48,7 +48,6 @@ class MemoryStat:
 
     @property
     def used_with_page_cache_bytes(self) -> int:
-        """The same plus active_file + inactive_file."""
         return self.used_bytes + self.active_file + self.inactive_file
 
 

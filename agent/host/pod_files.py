@@ -38,7 +38,6 @@ class PodFiles:
 
     @property
     def path(self) -> str:
-        """The cgroup's path below the root of every hierarchy."""
         return self._path
 
     def close(self) -> None:

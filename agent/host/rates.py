@@ -103,10 +103,8 @@ class Rates:
         return Gap.PAUSED if elapsed > self._longest else None
 
     def forget(self, key: object) -> None:
-        """Begin anew with the next reading."""
         self._last.pop(key, None)
 
     def keep_only(self, keys: set[object]) -> None:
-        """Forget all other counters."""
         for key in self._last.keys() - keys:
             del self._last[key]

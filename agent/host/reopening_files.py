@@ -17,12 +17,10 @@ class Unreadable(OSError):  # noqa: N818 - what the file is
 
     @property
     def gone(self) -> bool:
-        """Whether it is not there, rather than kept from us."""
         return self.errno in _GONE
 
 
 def unreadable(path: Path | str, error: OSError) -> Unreadable:
-    """The same error with a message for people, which names the file."""
     return Unreadable(error.errno, f"{path}: {error.strerror}")
 
 
@@ -49,7 +47,6 @@ class ReopeningFile:
 
     @property
     def path(self) -> str:
-        """Where it is."""
         return os.path.join(self._folder, self._name)  # noqa: PTH118 - read every second
 
     def read(self) -> str:

@@ -21,12 +21,10 @@ class RowTables:
     FILLS: ClassVar[Mapping[str, float]]  # content of a new row, by attribute
 
     def grow(self, rows: int) -> None:
-        """Make room for that many rows."""
         for name, fill in self.FILLS.items():
             setattr(self, name, grown(getattr(self, name), rows, fill))
 
     def clear(self, row: int) -> None:
-        """Forget everything in a row."""
         for name, fill in self.FILLS.items():
             getattr(self, name)[row] = fill
 

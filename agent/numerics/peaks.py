@@ -37,7 +37,6 @@ class PeakWindows(RowTables):
 
     @property
     def slots(self) -> int:
-        """How many slots the ring has."""
         return len(self.labels)
 
     def resize(self, slots: int) -> None:

@@ -115,7 +115,6 @@ def predict(
 
 
 def listed_once(pods: Sequence[PodRef]) -> list[PodRef]:
-    """The pods without those that are listed a second time."""
     return list({pod.uid: pod for pod in reversed(pods)}.values())[::-1]
 
 

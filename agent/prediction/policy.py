@@ -26,7 +26,6 @@ class ResourceModel:
 
     @property
     def for_system(self) -> "ResourceModel":
-        """The same for what runs outside of pods."""
         return replace(self, model=self.system_model)
 
 

@@ -113,13 +113,11 @@ class PodWindows:
 
     @property
     def sum_of_max(self) -> FloatArray:
-        """S."""
         total: FloatArray = self.highest.sum(axis=-1)
         return total
 
     @property
     def coincident_max(self) -> FloatArray:
-        """C."""
         own = self.averages[~self.sparse]
         sums = np.where(np.isnan(own), np.float32(0.0), own).sum(axis=0, dtype=np.float64)
         stand_ins: FloatArray = self.highest[:, self.sparse].sum(axis=-1)
@@ -150,35 +148,28 @@ class ClassView:
 
     @property
     def units(self) -> int:
-        """Whole units in one unit of the history."""
         return self.history.units
 
     @property
     def mean(self) -> FloatArray:
-        """Decayed mean of the class series."""
         return self.history.moments.mean(self._row)
 
     @property
     def stdev(self) -> FloatArray:
-        """Decayed standard deviation of the class series."""
         return self.history.moments.stdev(self._row)
 
     @property
     def pod_means(self) -> FloatArray:
-        """Decayed mean of each pod."""
         return self.history.moments.mean(self.pods)[np.newaxis]
 
     @property
     def pod_stdevs(self) -> FloatArray:
-        """Decayed standard deviation of each pod."""
         return self.history.moments.stdev(self.pods)[np.newaxis]
 
     def class_percentile(self, percent: float) -> FloatArray:
-        """Percentile of the class in whole units."""
         return whole_percentiles(self.history, self._row, percent)
 
     def pod_percentiles(self, percent: float) -> FloatArray:
-        """Percentile of each pod in whole units."""
         return whole_percentiles(self.history, self.pods, percent)[np.newaxis]
 
     def windows(self, window_days: float = WEEK_DAYS) -> PodWindows:
@@ -296,5 +287,4 @@ def window_days(model: Model) -> float:
 
 
 def capped(peak: Amount, view: View, *, cap: bool) -> Amount:
-    """A peak of a class series that is not above S, so that pods that departed do not linger in it."""
     return np.minimum(peak, view.windows().sum_of_max) if cap else peak

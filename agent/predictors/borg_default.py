@@ -19,6 +19,5 @@ class BorgDefault:
         require("a", self.a, 1.0, 10.0)
 
     def peak(self, view: View, margin: float) -> Amount:  # noqa: ARG002 - nothing here was measured
-        """Sum of the requests / a."""
         together: FloatArray = view.requests.sum(axis=-1)
         return together / self.a

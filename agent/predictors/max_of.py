@@ -21,7 +21,6 @@ class MaxOf:
 
     @property
     def measured(self) -> bool:
-        """Whether one of them looks at what was measured."""
         return any(model.measured for model in self.of)
 
     @property
@@ -30,5 +29,4 @@ class MaxOf:
         return max(window_days(model) for model in self.of)
 
     def peak(self, view: View, margin: float) -> Amount:
-        """The largest of the peaks."""
         return reduce(np.maximum, [model.peak(view, margin) for model in self.of])

@@ -24,5 +24,4 @@ class NSigmaV1:
         require_flag("capAtHighest", self.cap_at_highest)
 
     def peak(self, view: View, margin: float) -> Amount:
-        """(mean + N * stdev) of the class, times the margin."""
         return margin * capped(view.mean + self.n * view.stdev, view, cap=self.cap_at_highest)

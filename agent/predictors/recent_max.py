@@ -21,5 +21,4 @@ class RecentMax:
         require_window(self.window_days)
 
     def peak(self, view: View, margin: float) -> Amount:
-        """C, times the margin."""
         return margin * view.windows(self.window_days).coincident_max

@@ -37,6 +37,5 @@ class ResourceCentral:
         return self.window_hours / _DAY_HOURS
 
     def peak(self, view: View, margin: float) -> Amount:
-        """The sum of the percentiles, times the margin."""
         together: FloatArray = view.windows(self.window_days).percentiles(self.percentile).sum(axis=-1)
         return margin * together

@@ -21,5 +21,4 @@ class SumMax:
         require_window(self.window_days)
 
     def peak(self, view: View, margin: float) -> Amount:
-        """S, times the margin."""
         return margin * view.windows(self.window_days).sum_of_max

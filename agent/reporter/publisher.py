@@ -78,7 +78,6 @@ class Publisher:
 
     @property
     def path(self) -> str:
-        """Where the NodeMetric is."""
         return f"/apis/{GROUP}/{VERSION}/{PLURAL}/{self.node_name}"
 
     async def run(self) -> None:

@@ -49,7 +49,6 @@ class RemoteNodeMetric:
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """The conditions that can be read."""
         found = []
         for one in self._conditions:
             with contextlib.suppress(CodecError):  # written by another program, and replaced by this report
@@ -57,16 +56,13 @@ class RemoteNodeMetric:
         return tuple(found)
 
     def is_current(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether an object with this metadata is this one, with this spec."""
         return all(metadata.get(key) == value for key, value in self.identity.items())
 
     def with_foreign_conditions(self, status: Mapping[str, Any]) -> Json:
-        """Our status with the conditions that other programs wrote."""
         others = [one for one in self._conditions if one.get("type") not in _OUR_CONDITIONS]
         return {**status, "conditions": others + list(status.get("conditions") or ())}
 
     def has_conditions(self, wanted: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether these are the conditions that stand there, in whatever order."""
         stored = self.status.get("conditions")
         return isinstance(stored, list) and len(stored) == len(wanted) and all(each in stored for each in wanted)
 

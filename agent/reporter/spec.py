@@ -59,12 +59,10 @@ class SpecInForce:
 
     @property
     def memory_policy(self) -> str:
-        """What counts as memory in use."""
         return _collect(self.spec).node_memory_collect_policy or WITHOUT_PAGE_CACHE
 
     @property
     def predict_policy(self) -> PredictPolicy:
-        """The prediction policy, every general key set."""
         return with_defaults(self.spec.predict_policy)
 
 
@@ -107,7 +105,6 @@ def read(spec: Mapping[str, Any] | None, last: SpecInForce) -> SpecInForce:
 
 
 def default() -> SpecInForce:
-    """What holds until a NodeMetric was seen, and for a machine without one."""
     return SpecInForce(merged(None))
 
 

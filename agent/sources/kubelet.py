@@ -110,7 +110,6 @@ class KubeletPods:
         """Called for each request: the HTTP status ("none" without an answer), and how long it took. [s]"""
 
     def pods(self) -> Sequence[PodRef]:
-        """All of them, ended ones too."""
         return tuple(listed.ref for listed in self._known.values())
 
     @property

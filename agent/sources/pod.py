@@ -48,17 +48,14 @@ class ApiPods:
         """Called for each object that could not be used, with its kind."""
 
     def pods(self) -> Sequence[PodRef]:
-        """All of them, ended ones too."""
         return tuple(self._pods.values())
 
     @property
     def synced(self) -> bool:
-        """Whether the first list has come."""
         return self.health.synced
 
     @property
     def problem(self) -> str:
-        """Why the watch is not up."""
         return self.health.problem and f"the pods of this node cannot be watched: {self.health.problem}"
 
     async def run(self) -> None:
@@ -147,14 +144,11 @@ class ListedAndCgroupPods:
 
     @property
     def synced(self) -> bool:
-        """Whether the list is complete."""
         return self._listed.synced
 
     @property
     def problem(self) -> str:
-        """Why the list is not current."""
         return self._listed.problem
 
     async def run(self) -> None:
-        """Keep the list current."""
         await self._listed.run()

@@ -77,7 +77,6 @@ class Display:
         }
 
     def json(self) -> str:
-        """The NodeMetric of this moment as JSON."""
         return printable_json(json.dumps(self.node_metric(), indent=2, ensure_ascii=False)) + "\n"
 
     def yaml(self) -> str:
@@ -88,7 +87,6 @@ class Display:
         return text if sound else yaml.safe_dump(metric, sort_keys=False, width=float("inf"))
 
     def text(self) -> str:
-        """The table of this moment, all of it."""
         return "\n".join(self.lines()) + "\n"
 
     def lines(self, height: int | None = None, width: int | None = None) -> list[str]:

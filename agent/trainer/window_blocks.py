@@ -75,7 +75,6 @@ class WindowBlocks:
 
 
 def _held(histories: Mapping[str, ResourceHistory]) -> IntArray:
-    """The slots that any of the rings holds, rising."""
     return np.unique(np.concatenate([history.windows.held for history in histories.values()]))
 
 

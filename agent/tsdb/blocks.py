@@ -52,7 +52,6 @@ class NewBlock:
             self._samples += len(times_ms)
 
     def publish(self) -> None:
-        """From now on the block counts."""
         query = "UPDATE blocks SET state = ?, samples = ? WHERE id = ?"
         self._connection.execute(query, (LIVE, self._samples, self._id))
 
@@ -107,7 +106,6 @@ def decode(tier: int, data: bytes, block_times_ms: Integers) -> tuple[Integers, 
 
 
 def points(times_ms: Integers, columns: Floats) -> Points:
-    """Minutes as points."""
     return Points(times_ms, columns[0], columns[1], columns[2].astype(np.int64))
 
 

@@ -50,11 +50,9 @@ class Catalog:
             return [known[one] if one in known else self._add(one) for one in series]
 
     def labels(self, number: int) -> Labels:
-        """The labels of a series."""
         return self._labels[number]
 
     def metrics(self) -> set[str]:
-        """The metrics of all of them."""
         return {metric for metric, _, _ in self._numbers}
 
     def matching(self, selector: SeriesSelector) -> dict[int, str]:
@@ -66,11 +64,9 @@ class Catalog:
         return {number: one for number, one in numbers.items() if number is not None}
 
     def unsaved(self) -> list[tuple[int, str, str, str]]:
-        """Rows that the file does not have yet."""
         return [(number, *self._labels[number]) for number in sorted(self._unsaved)]
 
     def saved(self) -> None:
-        """All are in the file now."""
         self._unsaved.clear()
 
     def keep(self, numbers: Container[int]) -> None:

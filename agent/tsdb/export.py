@@ -31,12 +31,10 @@ _FILES: Final = {CPU: "cpu_millicores.csv.gz", MEMORY: "mem_mib.csv.gz"}
 
 
 def file_name(metric: str) -> str:
-    """The file that a metric has in a folder of its own."""
     return _FILES.get(metric, f"{metric}.csv.gz")
 
 
 def pods(entities: Iterable[str]) -> list[str]:
-    """The entities that are pods."""
     return [one for one in entities if one not in (NODE, SYS)]
 
 
@@ -83,7 +81,6 @@ class Extract:
             begin = after
 
     def names(self) -> list[str]:
-        """Who has anything in the window, sorted."""
         return sorted({name for columns in self.slices() for name in columns})
 
     def rows(self, entities: Iterable[str]) -> Iterator[list[str]]:

@@ -112,7 +112,6 @@ class DatabaseFile:
 
     @property
     def is_renewing_log(self) -> bool:
-        """Whether `checkpoint` begins the log anew just now, for which `writing` would wait."""
         return self._writing.locked()
 
     @contextlib.contextmanager

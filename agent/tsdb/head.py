@@ -113,7 +113,6 @@ class Head:
 
     @property
     def is_one_segment(self) -> bool:
-        """Whether all ticks belong to one segment."""
         return not self._pages or self._pages[0].segment == self._pages[-1].segment
 
     def append(self, segment: int, time_ms: int, series: Sequence[int], amounts: Floats) -> None:
@@ -152,7 +151,6 @@ class Head:
         return found
 
     def series(self) -> set[int]:
-        """Numbers of the series that any of the ticks has."""
         return {one for page in self._pages for one in page.columns}
 
     def oldest(self, most: int) -> tuple[int, Integers, int]:

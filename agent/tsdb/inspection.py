@@ -72,11 +72,9 @@ class DatabaseReader(Reader):
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The open file."""
         return self._connection
 
     def close(self) -> None:
-        """Let the file go."""
         self.connection.close()
 
     def __enter__(self) -> Self:

@@ -23,7 +23,6 @@ class Reader(ABC):
     """Reads a store. Where the file cannot be read the answers come from memory alone."""
 
     def __init__(self, recent: Recent) -> None:
-        """What of it lives in memory."""
         self.recent = recent
         self._file_extents: dict[int, Extents] = {}  # by tier, until blocks change
 
@@ -113,7 +112,6 @@ class Reader(ABC):
         return not any(first <= end_ms and end > head.last[1] for first, end in self._blocks_extents(RAW).values())
 
     def _extents(self, tier: int) -> Extents:
-        """All segments, the recent ticks included."""
         return widened(self._blocks_extents(tier), self.recent.head.extents())
 
     def _blocks_extents(self, tier: int) -> Extents:

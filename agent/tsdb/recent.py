@@ -70,7 +70,6 @@ def load_unflushed(connection: sqlite3.Connection, before: int = 1 << 62) -> Hea
 
 
 def flushed_through(connection: sqlite3.Connection) -> int:
-    """The number of the last tick that is in blocks."""
     row = connection.execute("SELECT value FROM marks WHERE name = ?", (FLUSHED,)).fetchone()
     return int(row[0]) if row else 0
 

@@ -72,7 +72,6 @@ def used_bytes(connection: sqlite3.Connection) -> int:
 
 
 def is_at_bound(connection: sqlite3.Connection) -> bool:
-    """Whether the file is as large as it may be, so that there is no room though the disk has some."""
     query = "SELECT page_count > max_page_count - ? FROM pragma_page_count, pragma_max_page_count"
     return bool(connection.execute(query, (_SPARE_PAGES,)).fetchone()[0])
 

@@ -57,6 +57,5 @@ class Points:
         return Points(starts[first], total / count, np.maximum.reduceat(self.highest, first), count)
 
     def averages(self, period_ms: int) -> Series:
-        """The averages of longer periods, at the times these begin."""
         coarse = self.merged(period_ms)
         return Series(coarse.starts_ms / 1000.0, coarse.average)

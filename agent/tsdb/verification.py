@@ -27,7 +27,6 @@ class VerificationResult:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
         return not self.findings
 
 

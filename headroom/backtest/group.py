@@ -250,6 +250,5 @@ class _HistoryChain:
 
 
 def _between(cuts: IntArray, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The parts from one step to before another into which cuts divide the time from start to end."""
     inside = np.unique(np.concatenate([[start, end], cuts[(cuts > start) & (cuts < end)]]))
     yield from zip(inside[:-1].tolist(), inside[1:].tolist(), strict=True)

@@ -22,7 +22,6 @@ class PodHistory:
 
     @property
     def end(self) -> int:
-        """The step after its last one."""
         return self.origin + len(self.values)
 
     def observed(self) -> FloatArray:
@@ -59,7 +58,6 @@ class PodHistory:
             sums[first - low : last - low] += self._whole[first - self.origin : last - self.origin]
 
     def forget(self) -> None:
-        """Free what was computed."""
         self._whole = None
 
 

@@ -69,7 +69,6 @@ class _HistoryInheritance:
             self._owners[row] = place
 
     def clear(self, row: int) -> None:
-        """A row is given to a new pod."""
         self._owners.pop(row, None)
         self._copied.pop(row, None)
 
@@ -81,10 +80,8 @@ class _HistoryInheritance:
             self._copied[target] = lifetime
 
     def evidence(self, row: int) -> float:
-        """How many averages are known in a row."""
         lifetime = self._owners.get(row, self._copied.get(row))
         return 0.0 if lifetime is None else float(self._known(lifetime))
 
     def _known(self, place: int) -> int:
-        """How many averages a lifetime has before this step, inherited ones included."""
         return self._inherited[place] + self._observed(place, self._step)

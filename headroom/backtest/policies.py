@@ -67,7 +67,6 @@ def of_file(text: str, place: str) -> NamedPolicy:
 
 
 def as_json(choice: NamedPolicy) -> dict[str, Any]:
-    """The whole policy as JSON of `nodePredictPolicy`, nothing left out, to be stored as it is."""
     return to_json(with_defaults(choice.policy))
 
 

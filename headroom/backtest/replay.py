@@ -52,11 +52,9 @@ class StatisticsReplay:
         )
 
     def mean(self, row: int, start: int, end: int) -> FloatArray:
-        """Decayed mean of a row."""
         return self._of(self._moments()[0], row, start, end)
 
     def stdev(self, row: int, start: int, end: int) -> FloatArray:
-        """Decayed standard deviation of a row."""
         return self._of(self._moments()[1], row, start, end)
 
     def percentile(self, row: int, percent: float, start: int, end: int) -> FloatArray:

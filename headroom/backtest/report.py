@@ -52,7 +52,6 @@ class Report:
 
     @property
     def all_notes(self) -> tuple[str, ...]:
-        """All notes, each once."""
         return tuple(dict.fromkeys([*(note for trace in self.traces for note in trace.notes), *self.notes]))
 
 

@@ -51,15 +51,12 @@ class Trace:
 
     @property
     def title(self) -> str:
-        """What messages begin with."""
         return self.source or "the trace"
 
     @property
     def steps(self) -> int:
-        """How many steps it has."""
         return len(self.times)
 
     @property
     def series(self) -> int:
-        """How many series it has."""
         return len(self.names)

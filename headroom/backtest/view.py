@@ -39,7 +39,6 @@ class SegmentView:
 
     @property
     def units(self) -> int:
-        """Whole units in one unit of the view."""
         return UNITS[self.resource]
 
     @property
@@ -96,7 +95,6 @@ class SegmentWindows:
 
     @cached_property
     def steps(self) -> int:
-        """How many steps the window has."""
         return max(int(np.ceil(self.window_days * DAY_SECONDS / self.view.step_seconds)), 1)
 
     @cached_property

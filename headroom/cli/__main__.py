@@ -62,12 +62,10 @@ def _open_streams() -> None:
 
 
 def _close_stdout() -> None:
-    """Nothing may be written any more when Python closes the stream."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def complete() -> int:
-    """Entry point of `kubectl_complete-headroom`, which kubectl asks for the completions of our command line."""
     return main([_COMPLETE, *sys.argv[1:]])
 
 

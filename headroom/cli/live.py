@@ -93,7 +93,6 @@ async def together(*requests: Any) -> Sequence[Any]:  # noqa: ANN401 - awaitable
 
 
 async def objects(api: kube.ApiServer, path: str, **params: str) -> list[Json]:
-    """All objects under a path."""
     items, _ = await api.list(path, params)
     return items
 

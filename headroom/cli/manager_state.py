@@ -11,7 +11,6 @@ Json = Mapping[str, Any]
 
 
 def deployment_path(namespace: str) -> str:
-    """Path of the manager's Deployment."""
     return f"/apis/apps/v1/namespaces/{namespace}/deployments/{NAME}"
 
 

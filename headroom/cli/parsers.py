@@ -105,7 +105,6 @@ def watch() -> Parser:
 
 
 def add_place(command: argparse.ArgumentParser) -> None:
-    """Where Headroom and its ConfigMap are, for commands that are about nothing else in a namespace."""
     add_namespace(command)
     add_config_name(command)
 

@@ -30,7 +30,6 @@ class Bars:
         self._tasks: dict[str, TaskID] = {}
 
     def page(self, path: str, done: int, total: int | None) -> None:
-        """A page of a list has come, see `headroom.kube.ApiServer.on_page`."""
         self.update(path.rsplit("/", 1)[-1], done, total)
 
     def update(self, name: str, done: int, total: int | None) -> None:

@@ -104,7 +104,6 @@ def _add(totals: dict[str, Fraction], amounts: Mapping[str, Any]) -> None:
 
 
 def is_terminal(pod: Mapping[str, Any]) -> bool:
-    """Whether all containers have ended for good (phase Succeeded or Failed)."""
     return (pod.get("status") or {}).get("phase") in _TERMINAL_PHASES
 
 
@@ -144,7 +143,6 @@ def cgroup_uid(pod: Mapping[str, Any]) -> str:
 
 
 def pod_key(pod: Mapping[str, Any]) -> str:
-    """The pod as "namespace/name"."""
     metadata = pod.get("metadata") or {}
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
 

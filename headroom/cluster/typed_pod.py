@@ -308,7 +308,6 @@ def _check_sums(pod: TypedPod, size: int) -> None:
 
 
 def extended_amounts(spec: Mapping[str, Any]) -> int:
-    """Count the amounts of other resources than the usual ones, over all parts of a pod."""
     return sum(name not in USUAL for _, amounts in _resource_lists(spec) for name in amounts)
 
 

@@ -134,7 +134,6 @@ class ApiServer:
             self._session = None
 
     async def get(self, path: str, params: Params | None = None) -> Json:
-        """Read one object (or any other JSON document of the server)."""
         return await self._request("GET", path, params=params)
 
     async def metadata(self, path: str) -> Json:
@@ -187,7 +186,6 @@ class ApiServer:
             query["continue"] = metadata["continue"]
 
     async def create(self, path: str, body: Body, params: Params | None = None) -> Json:
-        """Create an object under the path of its kind."""
         return await self._request("POST", path, body=body, content_type="application/json", params=params)
 
     async def replace(self, path: str, body: Body, params: Params | None = None) -> Json:

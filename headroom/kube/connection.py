@@ -91,7 +91,6 @@ class TokenFile:
         return self._header
 
     def forget(self) -> None:
-        """Make the next call read the file."""
         self._read_at = float("-inf")
 
 

@@ -54,12 +54,10 @@ class ApiError(Exception):
 
     @property
     def not_found(self) -> bool:
-        """Whether the object (or its kind) does not exist."""
         return self.status == 404  # noqa: PLR2004 - HTTP
 
     @property
     def conflict(self) -> bool:
-        """Whether the object has changed meanwhile, or exists already."""
         return self.status == 409  # noqa: PLR2004 - HTTP
 
     @property

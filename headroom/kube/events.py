@@ -81,7 +81,6 @@ class EventRecorder:
 
     @property
     def waiting(self) -> int:
-        """How many events could not be written yet."""
         return len(self._waiting)
 
     async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
@@ -248,6 +247,5 @@ def _give_up(event: _Waiting) -> None:
 
 
 def _name(regarding: dict[str, Any]) -> str:
-    """The object's name, as far as an Event's name may hold it."""
     name = re.sub(r"[^a-z0-9.-]", "-", str(regarding.get("name", "")).lower())[:_LONGEST_NAME]
     return re.sub(r"[.-]+(?=\.)|(?<=\.)[.-]+", "", name).strip(".-") or "event"

@@ -44,7 +44,6 @@ class LeaseName:
 
     @property
     def path(self) -> str:
-        """Its path at the API server."""
         return paths.lease(self.namespace, self.name)
 
 
@@ -113,7 +112,6 @@ class LeaderElector:
 
     @property
     def description(self) -> str:
-        """The role of this replica, for people."""
         if self.is_leader:
             return "leads" if self._settings.enabled else "leads: there is no election"
         return f"stands by for {self._holder}" if self._holder else "waits for the Lease"
@@ -246,9 +244,7 @@ def _now() -> str:
 class ReadsLeases(Protocol):
     """The part of the API session that a follower needs."""
 
-    async def get(self, path: str) -> Mapping[str, Any]:
-        """Read one object."""
-        ...
+    async def get(self, path: str) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +299,6 @@ class LeaseFollower:
         self._failure_logged = False
 
     def leads(self) -> bool:
-        """Whether this replica may write now."""
         return self._lease is None or self._begins <= self._clock() < self._until
 
     def may_write_for(self) -> float:
@@ -321,7 +316,6 @@ class LeaseFollower:
 
     @property
     def description(self) -> str:
-        """The role of this replica, for people."""
         if self.leads():
             return "leads" if self._lease is not None else "leads: there is no other replica"
         holder = self._record.holder if self._record is not None else ""

@@ -8,40 +8,32 @@ LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
 def node(name: str) -> str:
-    """One node."""
     return f"{NODES}/{name}"
 
 
 def pods(namespace: str) -> str:
-    """The pods of a namespace."""
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
 def pod(namespace: str, name: str) -> str:
-    """One pod."""
     return f"{pods(namespace)}/{name}"
 
 
 def config_map(namespace: str, name: str) -> str:
-    """One ConfigMap."""
     return f"/api/v1/namespaces/{namespace}/configmaps/{name}"
 
 
 def priority_class(name: str) -> str:
-    """One PriorityClass."""
     return f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"
 
 
 def lease(namespace: str, name: str) -> str:
-    """One Lease."""
     return f"{LEASES.format(namespace=namespace)}/{name}"
 
 
 def events(namespace: str) -> str:
-    """The events of a namespace."""
     return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
 
 
 def status(path: str) -> str:
-    """The status of the object at a path."""
     return f"{path}/status"

@@ -23,7 +23,6 @@ class ServerClock:
 
     @property
     def is_known(self) -> bool:
-        """Whether the server has answered yet."""
         return self._known is not None
 
     @property

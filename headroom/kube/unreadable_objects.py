@@ -49,7 +49,6 @@ class Unreadable:
         return taken
 
     def retain(self, keys: set[str]) -> None:
-        """Forget all but these."""
         self.named = {key: name for key, name in self.named.items() if key in keys}
 
 

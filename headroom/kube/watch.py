@@ -48,7 +48,6 @@ class WatchHealth:
     """Whether the server does not know the kind, as far as the last attempt told: its definition is missing."""
 
     def heard(self) -> None:
-        """Note that the API server has just been heard."""
         self.last_contact = time.monotonic()
 
 

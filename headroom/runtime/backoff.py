@@ -36,5 +36,4 @@ class Backoff:
         return max(self.after(self.failures) * random.uniform(*self.jitter), requested * later)  # noqa: S311
 
     def succeeded(self) -> None:
-        """Begin anew."""
         self.failures = 0

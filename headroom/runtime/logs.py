@@ -71,5 +71,4 @@ def set_up(form: str, level: str, without_traceback: Collection[str] = ()) -> No
 
 
 def _when(record: logging.LogRecord) -> str:
-    """Time of the day in UTC, with milliseconds."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"

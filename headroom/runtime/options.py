@@ -79,7 +79,6 @@ class Parser(argparse.ArgumentParser):
     """A parser that complains in one line, by raising `WrongSetting`."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and where to look."""
         raise WrongSetting(f"{message}; {self.prog} --help lists all flags")
 
 
@@ -136,12 +135,10 @@ def load(
 
 
 def variable(prog: str, flag: str) -> str:
-    """The environment variable of a flag."""
     return f"{prog}-{flag}".replace("-", "_").upper()
 
 
 def named(prog: str, flag: str) -> str:
-    """What a message calls a flag."""
     return f"--{flag} (or {variable(prog, flag)})"
 
 
@@ -173,7 +170,6 @@ def stages(settings: type) -> Iterator[type]:
 
 
 def flags_of(stage: type) -> dict[str, Setting]:
-    """The fields of one stage that can be set, by name of the field."""
     return {field.name: field.metadata[_KEY] for field in dataclasses.fields(stage) if _KEY in field.metadata}
 
 

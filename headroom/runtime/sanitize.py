@@ -11,7 +11,6 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same of a text whose line breaks are ours."""
     return "\n".join(map(printable, text.split("\n")))
 
 

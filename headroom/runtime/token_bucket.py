@@ -22,11 +22,9 @@ class TokenBucket:
         return max(self._gone(refill_seconds, now) + 1.0 - burst, 0.0) * refill_seconds
 
     def left(self, burst: int, refill_seconds: float, now: float) -> int:
-        """How many tokens there are."""
         return max(math.floor(burst - self._gone(refill_seconds, now)), 0)
 
     def take(self, refill_seconds: float, now: float) -> None:
-        """Take one, there or not."""
         self._spent, self._counted_at = self._gone(refill_seconds, now) + 1.0, now
 
     def rested(self, refill_seconds: float, now: float) -> bool:

@@ -76,6 +76,4 @@ class Calculator(Protocol):
     cluster; it must not block, keep state or raise on any inputs.
     """
 
-    def calculate(self, inputs: NodeInputs) -> Result:
-        """The amounts that the node may publish."""
-        ...
+    def calculate(self, inputs: NodeInputs) -> Result: ...

@@ -100,7 +100,6 @@ class _ResourceFormula:
 
     @cached_property
     def _unknown_system(self) -> str:
-        """What is missing when our agent did not measure the system, which another agent may leave out at zero."""
         report = self.inputs.report
         if report is None or not report.own_agent or all(report.system_usage[each] is not None for each in Resource):
             return ""
@@ -318,7 +317,6 @@ def _available(inputs: NodeInputs, resource: Resource) -> int:
 
 
 def calculate(inputs: NodeInputs) -> Result:
-    """`MidCalculator().calculate`, for callers that know which tier they want."""
     return MidCalculator().calculate(inputs)
 
 

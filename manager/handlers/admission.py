@@ -45,6 +45,5 @@ def _text(config_map: Mapping[str, Any] | None) -> str | None:
 
 
 def _is_logged_by_server(record: logging.LogRecord) -> bool:
-    """Leave out kopf's line about a refusal, which is no error, and which the server logs in words."""
     message = record.getMessage()
     return not ("failed permanently" in message and f"'{admission.HANDLER}'" in message)

@@ -30,7 +30,6 @@ def text_of(config_map: Mapping[str, Any] | None) -> str | None:
 
 
 def state_of(config_map: Mapping[str, Any] | None) -> str | None:
-    """The manager's annotation on it."""
     state = _annotations(config_map).get(ANNOTATION_CONFIG_STATE)
     return None if state is None else str(state)
 

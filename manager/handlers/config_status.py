@@ -72,7 +72,6 @@ class ConfigStatusReporter:
         self._reported_pairs, self._rewrite_at = frozenset(), float("-inf")
 
     def hand_over(self) -> None:
-        """Another replica reports now, and counts."""
         self._metrics.overlaps.set(0)
 
     async def reconcile(self, written: str | None) -> None:

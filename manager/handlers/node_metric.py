@@ -90,7 +90,6 @@ def _take_listed(run: Run, obj: Json) -> str:
 
 
 def _known(run: Run) -> dict[str, str]:
-    """The uid of each cached NodeMetric, by name."""
     return {name: known.uid for name, known in run.context.cluster.node_metrics.items()}
 
 

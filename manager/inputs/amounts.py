@@ -16,12 +16,10 @@ class Resource(StrEnum):
 
     @property
     def mid_name(self) -> str:
-        """Name of the Mid resource on the Node."""
         return names.MID_CPU if self is Resource.CPU else names.MID_MEMORY
 
     @property
     def unit(self) -> str:
-        """Unit of every amount of this resource, for people."""
         return "milli-cores" if self is Resource.CPU else "bytes"
 
 
@@ -57,7 +55,6 @@ LARGEST: Final = 2**63 - 1  # no amount is larger: Kubernetes counts no further
 
 
 def total(amounts: Iterable[Amounts]) -> Amounts:
-    """Their sum, of each resource at most `LARGEST`."""
     listed = list(amounts)
     return Amounts(*(min(sum(each[resource] for each in listed), LARGEST) for resource in Resource))
 

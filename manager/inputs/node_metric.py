@@ -79,7 +79,6 @@ class NodeReport:
 
 
 def _of_agent(status: Json) -> bool:
-    """Whether there is anything but the manager's own conditions and account."""
     types = (each.get("type") for each in get_objects(status, "conditions"))
     return bool(status.keys() - {"conditions", "shadow"}) or any(each not in names.MANAGER_CONDITIONS for each in types)
 
@@ -124,7 +123,6 @@ class ObservedAt:
     prediction: float | None = None
 
     def shifted(self, seconds: float) -> "ObservedAt":
-        """The same moments on a clock that is this much ahead."""
         return ObservedAt(*(None if each is None else each + seconds for each in (self.report, self.prediction)))
 
 

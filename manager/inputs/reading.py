@@ -93,5 +93,4 @@ def get_objects(data: object, *path: str) -> list[Json]:
 
 
 def known(measured: Measured) -> Amounts:
-    """The amounts with nothing in place of what is not known."""
     return Amounts(measured.cpu or 0, measured.memory or 0)

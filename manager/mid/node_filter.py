@@ -64,7 +64,6 @@ class NodeFilter:
         return cls(text, parse(text))
 
     def excludes(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels is excluded."""
         return matches(self.selector, labels)
 
     def excluded_result(self, result: Result) -> Result:

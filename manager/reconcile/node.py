@@ -167,7 +167,6 @@ def _begin_term(run: Run, name: str) -> None:
 
 
 def _resync_within(run: Run, name: str, degrade_seconds: float) -> None:
-    """Reconcile the node again within half of its degrade time, whatever else is scheduled."""
     wait = min(degrade_seconds / 2, run.context.settings.timing.resync_seconds)
     run.context.node_state(name).resync_at = run.context.steady() + wait
 

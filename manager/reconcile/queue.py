@@ -42,7 +42,6 @@ class NodeQueue:
             self._changed.set()
 
     def add_all(self, names: Iterable[str]) -> None:
-        """Queue many nodes."""
         for name in names:
             self.add(name)
 
@@ -72,15 +71,12 @@ class NodeQueue:
                 self.add(name)
 
     def holds(self, name: str) -> bool:
-        """Whether a node is queued or being reconciled."""
         return name in self._pending or name in self._busy
 
     def close(self) -> None:
-        """Stop handing out nodes."""
         self._closed = True
 
     async def idle(self) -> None:
-        """Wait until no node is being reconciled."""
         await self._idle.wait()
 
     async def take(self) -> str:

@@ -35,7 +35,6 @@ class NodeMetrics:
         self._bucket = TokenBucket()
 
     def attach(self, api: ApiServer, loop: asyncio.AbstractEventLoop) -> None:
-        """Read from this API server, by the loop of its session, from now on."""
         self._session = api, loop
 
     def read(self, name: str) -> Json | None:

@@ -57,7 +57,6 @@ _LARGEST: Final = float(np.finfo(np.float16).max)
 
 
 def at(series: Series, resource: str) -> int:
-    """Where a number of a point stands."""
     return series * len(RESOURCES) + (resource == "memory")
 
 
@@ -66,7 +65,6 @@ _MEASURED: Final = [at(series, each) for series in (Series.USED_BY_PROD, Series.
 
 
 def nothing() -> Floats:
-    """A point of which nothing is known."""
     return np.full(WIDTH, np.nan, np.float32)
 
 
@@ -90,7 +88,6 @@ class Plot(NamedTuple):
         return Plot(self.times[first:end], self.values[:, first:end])
 
     def of(self, series: Series, resource: str) -> Floats:
-        """One line."""
         found: Floats = self.values[at(series, resource)]
         return found
 
@@ -124,11 +121,9 @@ class History:
         self._write(self._rows(self._slots[node]), np.clip(point, -_LARGEST, _LARGEST), now)
 
     def put_sum(self, point: Floats, now: float) -> None:
-        """The same for the sums over all nodes."""
         self._write(self._sums, point, now)
 
     def keep(self, nodes: Collection[str]) -> None:
-        """Forget all other nodes."""
         for name in [each for each in self._slots if each not in nodes]:
             self.forget(name)
 
@@ -145,7 +140,6 @@ class History:
         return self._read(np.full((WIDTH, _POINTS), np.nan) if slot is None else self._rows(slot), length, now)
 
     def plot_of_sums(self, length: str, now: float) -> Plot:
-        """The same of the sums."""
         return self._read(self._sums, length, now)
 
     def _rows(self, slot: int) -> NDArray[np.float16]:

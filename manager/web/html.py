@@ -31,7 +31,6 @@ def tag(name: str, /, *children: Child, **attributes: Attribute) -> Html:
 
 
 def join(*children: Child) -> Html:
-    """Several things, one after another."""
     return Html("".join(_text(child) for child in children))
 
 

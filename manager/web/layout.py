@@ -74,7 +74,6 @@ def badge(state: State) -> Html:
 
 
 def tile(title: str, number: str, *more: str | None) -> Html:
-    """A box with a number, and what there is to say about it."""
     return tag("div", tag("dt", title), tag("dd", tag("strong", number), *(tag("span", each) for each in more if each)))
 
 
@@ -126,15 +125,12 @@ def table(heads: Sequence[Child], rows: Iterable[Sequence[Child]], *, caption: s
 
 
 def node_path(name: str) -> str:
-    """Path of a node's page."""
     return f"{ROOT}/nodes/{quote(name, safe='')}"
 
 
 def node_link(name: str) -> Html:
-    """A link to a node's page."""
     return tag("a", name, href=node_path(name))
 
 
 def link(path: str, words: dict[str, str], fragment: str = "") -> str:
-    """A path with a query string."""
     return f"{path}{'?' if words else ''}{urlencode(words)}{'#' if fragment else ''}{fragment}"

@@ -45,7 +45,6 @@ class Asked:
     before: str | None  # the config as it is; `None` when there is none
 
     def concerns(self, namespace: str, name: str) -> bool:
-        """Whether it would store a config of that ConfigMap."""
         stored = self.operation in {"CREATE", "UPDATE"} and self.resource == "v1/configmaps"
         return stored and (self.namespace, self.name) == (namespace, name)
 
@@ -107,7 +106,6 @@ def for_kopf(asked: Asked) -> Json:
 
 
 def folded(faults: Sequence[ConfigFinding]) -> str:
-    """Faults as the one text that kopf carries."""
     shown = [{"field": each.path, "message": each.message} for each in faults[:_MOST_CAUSES]]
     return json.dumps({"faults": shown, "more": max(len(faults) - _MOST_CAUSES, 0)})
 
@@ -138,17 +136,14 @@ def answer(asked: Asked, given: Mapping[str, Any]) -> Json:
 
 
 def allowed(asked: Asked, warnings: Iterable[str] = ()) -> Json:
-    """The answer that admits."""
     return _review(asked, {"allowed": True}, warnings)
 
 
 def unchecked(asked: Asked, why: str) -> Json:
-    """The answer that admits, and says that nothing was checked."""
     return allowed(asked, [f"{CONFIG_MAP_KEY} was not checked by headroom-manager: {why}"])
 
 
 def refused(review: Mapping[str, Any]) -> bool:
-    """Whether an answer refuses."""
     return not review["response"]["allowed"]
 
 

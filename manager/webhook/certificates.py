@@ -52,7 +52,6 @@ class Pair:
 
     @property
     def data(self) -> dict[str, str]:
-        """The data of the Secret."""
         parts = {"tls.crt": self.certificate, "tls.key": self.key}
         return {name: base64.b64encode(part).decode() for name, part in parts.items()}
 
@@ -73,12 +72,10 @@ class Pair:
 
     @property
     def self_signed(self) -> bool:
-        """Whether no other authority has signed it, by its names."""
         return self.leaf.issuer == self.leaf.subject
 
     @property
     def names(self) -> frozenset[str]:
-        """DNS names and IP addresses that it is for."""
         return _names(self.leaf)
 
     def trust(self, trusted: Iterable[bytes], now: float) -> bytes:

@@ -82,7 +82,6 @@ class Options:
 
     @property
     def within(self) -> str:
-        """Part of the message about a source without data, where only a part of it is requested."""
         requested = (self.since, self.until, self.last_seconds)
         return "" if requested == (None, None, None) else " in the requested time"
 

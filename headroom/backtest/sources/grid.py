@@ -161,7 +161,6 @@ def plain(name: str) -> str:
 
 
 def shown(text: object) -> str:
-    """A text from a file, in quotes and not too long."""
     return repr(text[:_LONGEST_TEXT] if isinstance(text, str) else text)[: 2 * _LONGEST_TEXT]
 
 
@@ -176,7 +175,6 @@ def counted(number: int, what: str) -> str:
 
 
 def place_title(places: Sequence[object]) -> str:
-    """The first of several places, and how many more there are."""
     return str(places[0]) if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
 
 

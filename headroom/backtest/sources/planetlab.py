@@ -18,7 +18,6 @@ _PERCENT: Final = 0.01
 
 
 def days(folder: Path) -> list[Path]:
-    """The files of a folder that are days, in their order."""
     return sorted(path for path in folder.iterdir() if DAY.fullmatch(path.name) and path.is_file())
 
 

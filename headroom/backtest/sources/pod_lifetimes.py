@@ -60,7 +60,6 @@ class Measured:
 
     @property
     def keys(self) -> list[Key]:
-        """Whose samples there are, sorted."""
         return sorted(self._steps)
 
     def series(self, key: Key) -> tuple[IntArray, FloatArray]:

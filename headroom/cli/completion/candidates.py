@@ -113,7 +113,6 @@ class _Line:
         self.given[action.dest] = value
 
     def option(self, name: str) -> argparse.Action | None:
-        """The option of that name."""
         return self._options.get(name)
 
     def options(self, current: str) -> Iterator[Candidate]:
@@ -123,7 +122,6 @@ class _Line:
                 yield name, _told(action)
 
     def next_word(self) -> Next:
-        """What can stand where no option does."""
         place = self._places[0] if self._places else self.repeated
         return self.values(place) if place is not None else Next(given=self.given)
 

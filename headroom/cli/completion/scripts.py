@@ -62,5 +62,4 @@ _SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 def of(shell: str) -> str:
-    """The script for a shell of `headroom.cli.arguments.SHELLS`."""
     return _SCRIPTS[shell]

@@ -18,12 +18,10 @@ Json = Mapping[str, Any]
 
 
 def components(cluster: Cluster) -> list[str]:
-    """The components that are installed."""
     return [each for each in COMPONENTS if cluster.workload(each) is not None]
 
 
 def namespaces(cluster: Cluster) -> list[str]:
-    """The namespaces in which there are workloads of ours."""
     every = [*cluster.list(DAEMON_SETS), *cluster.list(DEPLOYMENTS)]
     return sorted({str(each["metadata"].get("namespace")) for each in every if name(each) in COMPONENTS})
 
@@ -66,7 +64,6 @@ def not_installed(cluster: Cluster) -> Finding | None:
 
 
 def install(cluster: Cluster) -> str:
-    """The command that installs the chart."""
     return f"helm install headroom charts/headroom -n {cluster.namespace} --create-namespace"
 
 
@@ -99,7 +96,6 @@ def scheduler_config(cluster: Cluster) -> Json:
 
 
 def scheduler_names(config: Json) -> tuple[str, ...]:
-    """The names under which kube-scheduler takes pods."""
     profiles = mappings(config, "profiles")
     return tuple(str(each["schedulerName"]) for each in profiles if each.get("schedulerName")) or (SCHEDULER,)
 
@@ -111,7 +107,6 @@ def mappings(config: Json, key: str) -> list[Json]:
 
 
 def scheduler_lease(config: Json) -> str:
-    """The Lease of kube-scheduler's leader election."""
     election = config.get("leaderElection")
     return str((election.get("resourceName") if isinstance(election, Mapping) else None) or SCHEDULER)
 

@@ -65,12 +65,10 @@ class NodeMetricSummary:
 
     @property
     def agents_conditions(self) -> list[Condition]:
-        """The agent's conditions, without the manager's."""
         return [each for each in self.conditions if each.type not in MANAGER_CONDITIONS]
 
 
 def _is_report(entry: Json) -> bool:
-    """Whether an entry of `managedFields` is that of a writer of the report."""
     return "f:updateTime" in ((entry.get("fieldsV1") or {}).get("f:status") or {})
 
 

@@ -17,29 +17,24 @@ _YOUNG_SECONDS: Final = 60.0
 
 
 def name(obj: Json) -> str:
-    """Name of an object."""
     return str(obj["metadata"]["name"])
 
 
 def labels(obj: Json) -> Mapping[str, str]:
-    """Labels of an object."""
     found: Mapping[str, str] = obj["metadata"].get("labels") or {}
     return found
 
 
 def node_info(node: Json) -> Mapping[str, str]:
-    """What a Node says of its machine."""
     found: Mapping[str, str] = (node.get("status") or {}).get("nodeInfo") or {}
     return found
 
 
 def is_linux(node: Json) -> bool:
-    """Whether the agent can run there."""
     return (labels(node).get("kubernetes.io/os") or node_info(node).get("operatingSystem") or "linux") == "linux"
 
 
 def is_ready(node: Json) -> bool:
-    """Whether kubelet says that all is well with a Node."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 

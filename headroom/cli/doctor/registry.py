@@ -34,7 +34,6 @@ class Check:
     stage: Stage = Stage.INSTALLED  # when it runs
 
     def load(self) -> CheckFunction:
-        """Import the function."""
         function: CheckFunction = resolve_name(f"headroom.cli.doctor.checks.{self.where}")
         return function
 

@@ -163,7 +163,6 @@ class _Gathered:
         return None if found is None else explain_quota(self.quotas, found)
 
     def simulation(self) -> Simulation | None:
-        """What the scheduler's plugins say of it."""
         metadata = self.pod["metadata"]
         return simulate(self.world, GivenPod(f"Pod {metadata['namespace']}/{metadata['name']}", self.pod))
 

@@ -88,17 +88,14 @@ class PodSeen:
 
     @property
     def key(self) -> str:
-        """`namespace/name`."""
         return pod_key(self.pod)
 
     @property
     def spec(self) -> Json:
-        """Its spec."""
         return self.pod.get("spec") or {}
 
     @property
     def status(self) -> Json:
-        """Its status."""
         return self.pod.get("status") or {}
 
     @property
@@ -108,7 +105,6 @@ class PodSeen:
 
     @property
     def state(self) -> State:
-        """How it stands."""
         if is_terminal(self.pod):
             return State.ENDED
         if (self.pod.get("metadata") or {}).get("deletionTimestamp"):
@@ -119,12 +115,10 @@ class PodSeen:
 
     @property
     def band(self) -> PriorityBand:
-        """Its tier in every sum."""
         return tier(self.pod)
 
     @property
     def band_reason(self) -> str:
-        """Why it is in that tier, in words."""
         labels = (self.pod.get("metadata") or {}).get("labels") or {}
         if self.is_mid:
             return "it requests Mid resources"
@@ -136,7 +130,6 @@ class PodSeen:
 
     @property
     def is_mid(self) -> bool:
-        """Whether it requests Mid resources."""
         return requests_mid(self.pod)
 
     @property
@@ -178,7 +171,6 @@ class PodSeen:
 
     @property
     def history(self) -> History:
-        """What it counts with in its node's prediction, as far as the report says."""
         told = self.node.prediction.get("pods") if self.node is not None else None
         if not isinstance(told, Mapping) or self.band is not PriorityBand.PROD:
             return History.UNKNOWN
@@ -202,7 +194,6 @@ class PodSeen:
 
     @property
     def outcome(self) -> Outcome | None:
-        """What the scheduler's plugins say of its node."""
         outcomes = self.simulation.outcomes if self.simulation is not None else ()
         return next((each for each in outcomes if each.node == self.node_name), None)
 

@@ -56,7 +56,6 @@ class Seen:
 
     @property
     def notes(self) -> list[str]:
-        """What to keep in mind about all of it."""
         found = []
         if not self.enforced:
             found.append(f"No quota is enforced: the scheduler's profile ({self.origin}) does not list {NAME}.")

@@ -99,7 +99,6 @@ def as_json(seen: Seen, quotas: Iterable[QuotaShares], total: Sequence[Share]) -
 
 
 def profile(seen: Seen) -> dict[str, Any]:
-    """How the scheduler enforces quotas."""
     return {"origin": seen.origin, "enforced": seen.enforced, "maxMissing": seen.plugin.max_missing.value}
 
 

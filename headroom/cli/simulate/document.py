@@ -34,7 +34,6 @@ VERSION: Final = 1
 
 
 def text(chosen: Chosen, simulations: Sequence[Simulation], notes: Sequence[str], output: str) -> str:
-    """The simulations as "json" or "yaml", with the same content."""
     return outputs.document(json.loads(json.dumps(as_json(chosen, simulations, notes), default=_plain)), output)
 
 

@@ -34,7 +34,6 @@ class World:
 
     @classmethod
     def empty(cls, profile: Profile, now: float) -> "World":
-        """A cluster without anything."""
         plugins = {part.name: part.plugin for part in profile.enabled}
         return cls(profile, now, ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds))
 
@@ -43,23 +42,18 @@ class World:
         return [source for kept in self.cache.plugin_states.values() for source in kept.sources()]
 
     def put_kept(self, source: Source, item: Json) -> None:
-        """Take an object of one of these kinds."""
         self._take(source.kind.removesuffix("s"), source.put, item)
 
     def put_node(self, node: Json) -> None:
-        """Take a Node."""
         self._take("Node", self.cache.put_node, node)
 
     def put_node_metric(self, node_metric: Json) -> None:
-        """Take a NodeMetric."""
         self._take("NodeMetric", self.cache.put_node_metric, node_metric)
 
     def put_pod(self, pod: Json) -> None:
-        """Take a Pod."""
         self._take("Pod", lambda given: self.cache.put_pod(typed_pod(given), self.now), pod)
 
     def delete_pod(self, uid: str) -> None:
-        """Forget a Pod."""
         self.cache.delete_pod(uid)
 
     def _take(self, kind: str, put: Callable[[Json], None], item: Json) -> None:
@@ -105,7 +99,6 @@ class Simulation:
     scheduler_name: str  # which scheduler the pod asks for
 
     def only(self, node: str) -> "Simulation":
-        """The same with one node alone."""
         return replace(self, outcomes=[each for each in self.outcomes if each.node == node])
 
 

@@ -164,7 +164,6 @@ def _of_pods(pods: Iterable[Any], reports: Mapping[str, Report]) -> tuple[_Sums,
 
 
 def plus(one: Amount, other: Amount) -> Amount:
-    """The sum of what is known."""
     return Amount(_sum(one.cpu_milli, other.cpu_milli), _sum(one.memory_bytes, other.memory_bytes))
 
 
@@ -248,7 +247,6 @@ def cells(row: NodeRow) -> Row:
 
 
 def _shown_requests(row: NodeRow) -> Amount:
-    """Nothing where the node neither publishes Mid resources nor has any pod that requested some."""
     return row.mid_requested if row.mid != Amount() or row.mid_requested != Amount(0, 0) else Amount()
 
 
@@ -261,7 +259,6 @@ def _heat(share: str) -> str:
 
 
 def late(report: Report) -> bool:
-    """Whether three reports in a row are missing."""
     interval = report.interval_seconds or _DEFAULT_INTERVAL_SECONDS
     return report.age_seconds is not None and report.age_seconds > _LATE_REPORTS * interval
 

@@ -46,7 +46,6 @@ class PodRow:
 
     @property
     def waste(self) -> Amount:
-        """What it requests and does not use, no less than nothing."""
         return unused(self.requested, self.usage)
 
 

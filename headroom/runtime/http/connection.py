@@ -161,12 +161,10 @@ class Connection(asyncio.Protocol):
     # The parser's side
 
     def on_message_begin(self) -> None:
-        """A request begins."""
         self._begun, self._received = True, time.perf_counter()
         self.deadline = time.monotonic() + self._limits.request_seconds
 
     def on_url(self, url: bytes) -> None:
-        """A part of its target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -224,7 +222,6 @@ class Connection(asyncio.Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a request is under way that was received whole."""
         return self._answering or bool(self._waiting)
 
     @property
@@ -282,7 +279,6 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def _active(self) -> None:
-        """Go to the end of the row of those that were quiet long."""
         self._shared.connections.pop(self, None)
         self._shared.connections[self] = None
 

@@ -36,12 +36,10 @@ class Reply:
 
     @classmethod
     def json(cls, data: Any, status: int = 200) -> "Reply":  # noqa: ANN401 - any JSON
-        """JSON."""
         return cls(json.dumps(data).encode(), status)
 
     @classmethod
     def text(cls, text: str, status: int = 200) -> "Reply":
-        """Plain text."""
         return cls(text.encode(), status, TEXT)
 
 

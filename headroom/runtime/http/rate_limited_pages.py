@@ -64,7 +64,6 @@ class MetricsPage:
         self._reply = Paced(made)
 
     async def __call__(self, _request: Request) -> Reply:
-        """The metrics."""
         return await self._reply()
 
 

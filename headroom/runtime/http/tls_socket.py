@@ -32,7 +32,6 @@ class TlsSocket(socket.socket):
         return connection, address
 
     def settled(self, transport: asyncio.Transport) -> None:
-        """This connection counts elsewhere from now on."""
         self._strangers.pop(transport.get_extra_info("socket").fileno(), None)
 
 

@@ -66,11 +66,9 @@ class SlidingMinute:
         return now if len(self._taken) < limit else self._taken[-limit] + MINUTE_SECONDS
 
     def take(self, now: float) -> None:
-        """Count one, before it is requested, so that no other worker takes the same place."""
         self._taken.append(now)
 
     def give_back(self, taken_at: float) -> None:
-        """Take back one that did not happen."""
         if taken_at in self._taken:
             self._taken.remove(taken_at)
 

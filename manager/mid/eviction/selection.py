@@ -47,7 +47,6 @@ def select_victims(pods: Iterable[PodInputs], short: Amounts, spare: Callable[[P
 
 
 def relieves(pod: PodInputs, short: Amounts) -> bool:
-    """Whether a pod holds some of what is short."""
     return any(short[each] > 0 and pod.mid_requests[each] > 0 for each in Resource)
 
 

@@ -21,21 +21,17 @@ class Shortage:
 
     @property
     def deficit(self) -> Amounts:
-        """Requests beyond what may be published."""
         return subtract(self.requested, self.calculated)
 
     @property
     def short(self) -> Amounts:
-        """What is still short after terminating pods are gone."""
         return subtract(self.deficit, self.terminating)
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """The resources of which Mid pods requested more than may be published."""
         return tuple(each for each in Resource if self.deficit[each])
 
     def only(self, which: Amounts) -> Self:
-        """The same for the resources alone that are not zero in `which`."""
         return replace(self, requested=Amounts(*(self.requested[each] if which[each] else 0 for each in Resource)))
 
 
@@ -133,7 +129,6 @@ class Tombstones:
     _left: list[tuple[float, PodInputs]] = field(default_factory=list)
 
     def update(self, pods: Mapping[str, PodInputs], now: float) -> None:
-        """Update with the present Mid pods, by uid."""
         self._left += [(now, pod) for uid, pod in self._present.items() if uid not in pods]
         self._present = pods
 
@@ -155,7 +150,6 @@ class ShortageTimer:
     since: dict[Resource, float] = field(default_factory=dict)
 
     def update(self, short: Amounts, now: float) -> None:
-        """Update with what is short now."""
         self.since = {each: self.since.get(each, now) for each in Resource if short[each] > 0}
 
     def due(self, short: Amounts, after_seconds: float, confirmed_at: float, now: float) -> Amounts:

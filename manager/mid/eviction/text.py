@@ -40,13 +40,11 @@ def pod(inputs: PodInputs) -> str:
 
 
 def dry_run(victims: Sequence[PodInputs], seen: Shortage, seconds: float) -> str:
-    """The event of a dry run."""
     would = f"Would evict {len(victims)} pod{'s' * (len(victims) != 1)} (midEviction.mode is dry-run)"
     return f"{would}: {arithmetic(seen, seconds)}. First to go: {named(victims)}"
 
 
 def none_evictable(spared: Sequence[tuple[PodInputs, str]], seen: Shortage, seconds: float) -> str:
-    """The event when a shortage lasts and no pod can be evicted."""
     reasons = "; ".join(f"{each.key} {why}" for each, why in spared[:MOST_NAMES])
     return f"No Mid pod can be evicted now: {arithmetic(seen, seconds)}. {reasons}{_more(spared)}"
 
@@ -59,12 +57,10 @@ def unproven(deficit: Amounts, unknown: Sequence[str], first: Sequence[PodInputs
 
 
 def named(pods: Sequence[PodInputs]) -> str:
-    """Pods, as many as fit into an event."""
     return ", ".join(pod(each) for each in pods[:MOST_NAMES]) + _more(pods)
 
 
 def evicted(victim: PodInputs, node: str, seen: Shortage, seconds: float) -> str:
-    """The event on the Node and on the pod."""
     return f"Evicted Mid pod {pod(victim)} from node {node}: {arithmetic(seen, seconds)}"
 
 

@@ -93,17 +93,14 @@ class Explanation:
 
     @property
     def prediction(self) -> Json:
-        """`status.prediction` of the NodeMetric."""
         return self.status.get("prediction") or {}
 
     @property
     def conditions(self) -> Sequence[Json]:
-        """Conditions of the NodeMetric."""
         return self.status.get("conditions") or ()
 
     @property
     def ready_message(self) -> str:
-        """The agent's own sentence about its prediction."""
         ready = (each for each in self.conditions if each.get("type") == names.CONDITION_PREDICTION_READY)
         return str(next(ready, {}).get("message") or "")
 
@@ -180,7 +177,6 @@ def _otherwise(facts: NodeInputs, result: Result) -> tuple[Result | None, str]:
 
 
 def config_state(config_map: Json | None, last_good: Json | None, place: str, now: float) -> ConfigState:
-    """What the manager makes of the ConfigMap at namespace/name, and of its copy of the last good one."""
     in_force = at_start(_text(config_map), present=config_map is not None, last_good=_text(last_good))
     return ConfigState(f"ConfigMap {place}", _written_ago(config_map, now) if config_map else None, in_force)
 

@@ -19,7 +19,6 @@ class Lease(NamedTuple):
 
     @property
     def held(self) -> bool:
-        """Whether somebody writes, as far as our clock and the writer's agree."""
         return bool(self.holder) and self.renewed_ago is not None and self.renewed_ago <= self.seconds
 
 

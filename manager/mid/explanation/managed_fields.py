@@ -49,13 +49,11 @@ def published_by_koordinator(node: Json) -> bool:
 
 
 def withdrawn(status: Json) -> bool:
-    """Whether the manager's condition says that reports were too old, so that what comes back has to hold."""
     published = (each for each in get_objects(status, "conditions") if each.get("type") == CONDITION_MID_PUBLISHED)
     return any(was_withdrawn(str(each.get("reason"))) for each in published)
 
 
 def by_manager(entry: Json) -> bool:
-    """Whether an entry is about the manager's own writes."""
     return str(entry.get("manager", "")).startswith(MANAGER)
 
 

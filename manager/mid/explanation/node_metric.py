@@ -31,7 +31,6 @@ class Amount:
         )
 
     def as_json(self) -> dict[str, int | None]:
-        """The amount for programs, units in the names."""
         return {"cpuMilli": self.cpu_milli, "memoryBytes": self.memory_bytes}
 
 

@@ -47,7 +47,6 @@ def amount(resource: Resource, number: int) -> str:
 
 
 def shown(resource: Resource, name: str, number: int) -> str:
-    """The value of an input, which may be a percentage."""
     return f"{number}%" if _PERCENT.search(name) else amount(resource, number)
 
 

@@ -26,6 +26,5 @@ class WhatIf:
 
     @property
     def words(self) -> str:
-        """What is tried, as it was typed."""
         parts = [f"--config {self.config.place}"] if self.config else []
         return " ".join([*parts, *(f"{SOURCE} {setting}" for setting in self.settings)])

@@ -40,7 +40,6 @@ class ConditionState:
 
     @property
     def status(self) -> str:
-        """True or False, as Kubernetes writes it."""
         return str(self.holds)
 
 

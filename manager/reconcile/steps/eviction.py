@@ -57,7 +57,6 @@ class NodeEvictionState:
         self.unproven, self.reported_unproven = ShortageTimer(), ()
 
     def is_leaving(self, pod: PodInputs) -> bool:
-        """Whether a pod is being evicted, or terminates anyway."""
         return pod.uid in self.evicting or (pod.mid is not None and pod.mid.terminating)
 
     def observe(
@@ -305,7 +304,6 @@ class _EvictionPass:
 
     @property
     def _seconds(self) -> float:
-        """For how long the longest shortage has lasted."""
         now = self.run.context.steady()
         return now - min((self.state.timer.since[each] for each in self.seen.resources), default=now)
 

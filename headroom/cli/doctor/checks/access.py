@@ -73,7 +73,6 @@ async def rights(cluster: Cluster) -> AsyncIterator[Finding]:
 
 
 def _denied(requests: Sequence[Mapping[str, Any]], answers: Sequence[bool]) -> list[str]:
-    """What is denied, such as "patch nodes/status" or "get configmaps slo-controller-config in headroom-system"."""
     return [_text(**request) for request, allowed in zip(requests, answers, strict=True) if not allowed]
 
 

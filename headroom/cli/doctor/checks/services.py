@@ -76,7 +76,6 @@ def _image(pod: Pod) -> str:
 
 
 def _resource(component: str) -> str:
-    """A workload as kubectl names it."""
     return f"{'daemonset' if component == AGENT else 'deployment'}/{component}"
 
 

@@ -12,7 +12,6 @@ from prometheus_client.registry import Collector
 
 _NAMESPACE = "headroom_agent"
 _STEP_BUCKETS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-_KUBELET_BUCKETS = tuple(0.001 * 4**power for power in range(7))  # those of the same metric in koordlet
 _AMOUNT = ("node", "resource", "unit")
 _PREDICTED = ("node", "predictor", "resource", "unit")
 _JUDGED = ("class", "resource", "horizon")
@@ -139,14 +138,6 @@ class Metrics:
             "0 when that could be calculated, 1 when not.",
             "node",
             "priority",
-        )
-        self.kubelet_seconds = Histogram(
-            "kubelet_request_duration_seconds",
-            "Time of a request to kubelet.",
-            ("verb", "path", "code"),
-            namespace=_NAMESPACE,
-            registry=self.registry,
-            buckets=_KUBELET_BUCKETS,
         )
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:

@@ -20,9 +20,7 @@ from headroom.runtime.option_types import (
     ADDRESS,
     FILE,
     FOLDER,
-    KUBELET,
     NAME,
-    PEM,
     SWITCH,
     Kind,
     choice,
@@ -73,9 +71,8 @@ class CollectSettings:
     """Time between two ticks (CollectInterval). [s]"""
     collectors: tuple[str, ...] = setting(tuple(COLLECTORS), flag="collectors", kind=names(tuple(COLLECTORS)))
     """Which collectors run, separated by commas."""
-    pods_from: str = setting("api", flag="pods-from", kind=choice("api", "kubelet", "cgroups", metavar="SOURCE"))
-    """Where the pods come from: ``api`` (a watch), ``kubelet`` (polled every few seconds) or ``cgroups`` (the tree
-    alone; always so when standalone)."""
+    pods_from: str = setting("api", flag="pods-from", kind=choice("api", "cgroups", metavar="SOURCE"))
+    """Where the pods come from: ``api`` (a watch) or ``cgroups`` (the tree alone; always so when standalone)."""
     host_root: Path = setting(Path("/"), flag="host-root", kind=FOLDER)
     """Where the machine's /proc and /sys are: a mount of the host, or a recorded machine that moves."""
     proc: Path | None = setting(None, flag="proc", kind=FOLDER)
@@ -87,24 +84,6 @@ class CollectSettings:
     def paths(self) -> HostPaths:
         usual = HostPaths.under(self.host_root)
         return HostPaths(self.proc or usual.proc, self.cgroup_root or usual.cgroup)
-
-
-@dataclass(frozen=True, slots=True)
-class KubeletSettings:
-    """Asking the kubelet, with --pods-from kubelet."""
-
-    address: tuple[str, int] | None = setting(
-        None, flag="kubelet-address", kind=KUBELET, shown="InternalIP and kubelet port of the Node object"
-    )
-    """Where this node's kubelet listens: HOST or HOST:PORT."""
-    authority: Path | None = setting(None, flag="kubelet-ca", kind=PEM, shown="the authority of the login")
-    """The certificate authority that kubelets are checked by, where it is not the cluster's own."""
-    interval_seconds: float = setting(5.0, flag="kubelet-interval", kind=duration(0.5, _HOUR))
-    """Time between two lists of pods; a new pod is measured before it is listed, under its uid. [s]"""
-    longest_wait_seconds: float = setting(60.0, flag="kubelet-longest-wait", kind=duration(0.5, _HOUR))
-    """The longest wait between two tries while the kubelet does not answer or refuses. [s]"""
-    timeout_seconds: float = setting(10.0, flag="kubelet-timeout", kind=duration(0.5, 300.0))
-    """How long one answer may take. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +181,6 @@ class AgentSettings:
     """Without a cluster."""
     collect: CollectSettings = field(default_factory=CollectSettings)
     """Collecting."""
-    kubelet: KubeletSettings = field(default_factory=KubeletSettings)
-    """Asking the kubelet."""
     store: StoreSettings = field(default_factory=StoreSettings)
     """Keeping."""
     train: TrainSettings = field(default_factory=TrainSettings)

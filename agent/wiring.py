@@ -16,7 +16,6 @@ from agent.pipeline import Pipeline
 from agent.reporter.conditions import store_problem
 from agent.reporter.reporter import NodeSource, ReportBuilder
 from agent.settings import AgentSettings
-from agent.sources.kubelet import PODS_PATH, KubeletPods, login_to
 from agent.sources.node import ApiNode, MachineNode
 from agent.sources.pod import ApiPods, CgroupPods, ListedAndCgroupPods, PodSource
 from agent.store_failover import StoreFailover
@@ -25,7 +24,6 @@ from agent.tsdb import checkpoints
 from agent.tsdb.schema import StoreNewer
 from agent.tsdb.tsdb import Tsdb
 from headroom import kube
-from headroom.runtime.option_types import KUBELET_PORT
 
 log = logging.getLogger(__name__)
 
@@ -59,14 +57,10 @@ def build(settings: AgentSettings, api: kube.ApiServer | None) -> AgentComponent
     metrics = Metrics(settings.node_name)
     metrics.detected.source = lambda: cgroups.detected
     node = MachineNode(settings.collect.paths) if api is None else ApiNode(api, settings.node_name)
-    listed = _pod_source(settings, api, node, cgroups)
+    listed = _pod_source(settings, api, cgroups)
     for source in (node, listed):
-        if isinstance(source, ApiNode | ApiPods | KubeletPods):
+        if isinstance(source, ApiNode | ApiPods):
             source.on_rejected = lambda what: metrics.refused_inputs.labels(what).inc()
-    if isinstance(listed, KubeletPods):
-        listed.on_request = lambda code, seconds: metrics.kubelet_seconds.labels("get", PODS_PATH, code).observe(
-            seconds
-        )
     pods = listed if isinstance(listed, CgroupPods) else ListedAndCgroupPods(listed, cgroups)
     longest = max(_LONGEST_SECONDS, _LONGEST_INTERVALS * settings.collect.interval_seconds)
     per_second = float(os.sysconf("SC_CLK_TCK"))
@@ -118,19 +112,10 @@ def health_details(
     }
 
 
-def _pod_source(
-    settings: AgentSettings, api: kube.ApiServer | None, node: ApiNode | MachineNode, cgroups: CgroupTree
-) -> PodSource:
+def _pod_source(settings: AgentSettings, api: kube.ApiServer | None, cgroups: CgroupTree) -> PodSource:
     if api is None or settings.collect.pods_from == "cgroups":
         return CgroupPods(cgroups)
-    if settings.collect.pods_from == "api":
-        return ApiPods(api, settings.node_name)
-    login = partial(login_to, kubeconfig=settings.kubeconfig, authority=settings.kubelet.authority)
-    try:
-        login(settings.kubelet.address or ("localhost", KUBELET_PORT))
-    except kube.LoginError as error:
-        raise CannotStart(f"--pods-from kubelet: {error}") from error
-    return KubeletPods(settings.kubelet, login, lambda: node.kubelet, cgroups)
+    return ApiPods(api, settings.node_name)
 
 
 def _layout(settings: AgentSettings) -> Layout:

@@ -14,11 +14,9 @@ from crds.quantity import QuantityError, milli_value, value
 from headroom import kube
 from headroom.cluster.cpu_list import count_cpus
 from headroom.cluster.shape import check_node
-from headroom.runtime.option_types import KUBELET_PORT
 
 log = logging.getLogger(__name__)
 
-_PORTS: Final = range(1, 1 << 16)
 _LARGEST: Final = 2**63 - 1  # Kubernetes counts no further
 
 
@@ -34,8 +32,6 @@ class ApiNode:
         self.resources = NodeResources()  # what the node has; empty until it was seen
         self._problems: tuple[str, ...] = ()
         self._missing = False
-        self.kubelet: tuple[str, int] | None = None
-        """Where its kubelet listens, host and port, as the Node states it; None until the node was seen."""
 
     async def run(self) -> None:
         """Follow the watch for ever; it takes care of outages itself."""
@@ -56,8 +52,7 @@ class ApiNode:
             self.resources, self._missing = NodeResources(), True
             return
         self._missing = False
-        self.resources, problems, kubelet = read_node(nodes[0])
-        self.kubelet = kubelet or self.kubelet
+        self.resources, problems = read_node(nodes[0])
         if problems != self._problems:
             for problem in problems:
                 log.warning("node %s: %s", self._name, problem)
@@ -70,7 +65,6 @@ class MachineNode:
 
     def __init__(self, paths: HostPaths) -> None:
         self._paths = paths
-        self.kubelet: tuple[str, int] | None = None  # None: a machine has no Node object that would say
 
     @property
     def resources(self) -> NodeResources:
@@ -87,15 +81,12 @@ class MachineNode:
         """Nothing to follow."""
 
 
-def read_node(node: Mapping[str, Any]) -> tuple[NodeResources, tuple[str, ...], tuple[str, int] | None]:
-    """What a Node object says that it has, a sentence for each thing that could not be used, and its kubelet's address.
-
-    That is its first InternalIP, as the API server prefers it by default, and its port.
-    """
+def read_node(node: Mapping[str, Any]) -> tuple[NodeResources, tuple[str, ...]]:
+    """Return the resources that a Node object states, and a sentence for each field that cannot be used."""
     try:
         check_node(node)
     except CodecError as error:
-        return NodeResources(), (f"{error}; the whole Node is ignored",), None
+        return NodeResources(), (f"{error}; the whole Node is ignored",)
     status, problems = node.get("status") or {}, _Problems()
     annotations = (node.get("metadata") or {}).get("annotations") or {}
     stated = problems.amounts(status.get("allocatable"), "status.allocatable")
@@ -110,15 +101,7 @@ def read_node(node: Mapping[str, Any]) -> tuple[NodeResources, tuple[str, ...], 
         capacity=problems.amounts(status.get("capacity"), "status.capacity"),
         reservation=_reservation(problems, annotations),
     )
-    return resources, tuple(problems.found), _kubelet(status)
-
-
-def _kubelet(status: Mapping[str, Any]) -> tuple[str, int] | None:
-    addresses = status.get("addresses") or ()
-    host = next((one.get("address") for one in addresses if one.get("type") == "InternalIP"), None)
-    endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
-    port = endpoint.get("Port") or KUBELET_PORT
-    return (str(host), int(port) if port in _PORTS else KUBELET_PORT) if host else None
+    return resources, tuple(problems.found)
 
 
 def _reservation(problems: "_Problems", annotations: Mapping[str, str]) -> dict[str, int]:

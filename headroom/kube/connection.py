@@ -94,12 +94,11 @@ class TokenFile:
         self._read_at = float("-inf")
 
 
-def in_cluster(folder: Path | None = None, authority_file: Path | None = None) -> Connection:
+def in_cluster(folder: Path | None = None) -> Connection:
     """Log in as the pod's service account.
 
     Args:
         folder: where kubelet mounts it; None for the usual place.
-        authority_file: certificate authority to check the server by, in place of the mounted one.
 
     Raises:
         LoginError: the mounted files or the environment are incomplete.
@@ -114,10 +113,10 @@ def in_cluster(folder: Path | None = None, authority_file: Path | None = None) -
     namespace_file = folder / "namespace"
     return Connection(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        tls=tls_context(authority_file=authority_file or folder / "ca.crt"),
+        tls=tls_context(authority_file=folder / "ca.crt"),
         authorization=token.authorization,
         forget_authorization=token.forget,
-        renewed=lambda: in_cluster(folder, authority_file),
+        renewed=lambda: in_cluster(folder),
         namespace=namespace_file.read_text(encoding="ascii").strip() if namespace_file.is_file() else None,
         origin="the pod's service account",
     )

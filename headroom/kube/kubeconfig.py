@@ -47,13 +47,12 @@ class _Entry:
             raise LoginError(f"{self.described}: {name} cannot be read: {error}") from None
 
 
-def from_kubeconfig(paths: str, context: str | None, authority_file: Path | None = None) -> Connection:
+def from_kubeconfig(paths: str, context: str | None) -> Connection:
     """Log in as a kubeconfig says.
 
     Args:
         paths: one file, or several joined by the path separator; the first that names something wins.
         context: the context to use, or None for the current one.
-        authority_file: certificate authority to check the server by, in place of the kubeconfig's.
 
     Raises:
         LoginError: a file, context or credential is unusable.
@@ -71,14 +70,14 @@ def from_kubeconfig(paths: str, context: str | None, authority_file: Path | None
     proxy = cluster.text("proxy-url")
     if proxy and not _is_url(proxy):
         raise LoginError(f"{cluster.described}: proxy-url must be an http or https URL, got {proxy!r}")
-    tls = _tls(cluster, user, authority_file) if server.startswith("https://") else None
+    tls = _tls(cluster, user) if server.startswith("https://") else None
     login = _login(user, paths, name, tls)
     return Connection(
         server=server.rstrip("/"),
         tls=tls,
         authorization=login[0],
         forget_authorization=login[1],
-        renewed=lambda: from_kubeconfig(paths, name, authority_file),
+        renewed=lambda: from_kubeconfig(paths, name),
         server_hostname=cluster.text("tls-server-name"),
         proxy=proxy,
         namespace=chosen.text("namespace"),
@@ -145,13 +144,10 @@ def _find(documents: list[tuple[Path, Mapping[str, Any]]], kind: str, name: Any,
     raise LoginError(f"{paths}: there is no {kind} {name!r}. It has: {', '.join(known) or 'none'}.")
 
 
-def _tls(cluster: _Entry, user: _Entry, authority_file: Path | None) -> ssl.SSLContext:
-    if authority_file is not None:
-        tls = tls_context(authority_file=authority_file)
-    else:
-        authority = cluster.content("certificate-authority")
-        text = authority.decode("ascii", errors="replace") if authority else None
-        tls = tls_context(authority_text=text, verify=not cluster.fields.get("insecure-skip-tls-verify"))
+def _tls(cluster: _Entry, user: _Entry) -> ssl.SSLContext:
+    authority = cluster.content("certificate-authority")
+    text = authority.decode("ascii", errors="replace") if authority else None
+    tls = tls_context(authority_text=text, verify=not cluster.fields.get("insecure-skip-tls-verify"))
     certificate, key = user.content("client-certificate"), user.content("client-key")
     if certificate and key:
         _load_client_certificate(tls, certificate, key, user.described)

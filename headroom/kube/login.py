@@ -8,15 +8,12 @@ from headroom.kube.connection import Connection
 from headroom.kube.errors import LoginError
 
 
-def connect(
-    kubeconfig: str | None = None, context: str | None = None, authority_file: Path | None = None
-) -> Connection:
+def connect(kubeconfig: str | None = None, context: str | None = None) -> Connection:
     """Find a login: the given kubeconfig, else the pod's service account, else $KUBECONFIG or ~/.kube/config.
 
     Args:
         kubeconfig: path of a kubeconfig file; several are joined by the path separator, as in $KUBECONFIG.
         context: context of the kubeconfig to use instead of its current one.
-        authority_file: certificate authority to check the server by, in place of the login's own.
 
     Raises:
         LoginError: there is none, or it is not usable; one line that says what to do.
@@ -24,17 +21,17 @@ def connect(
     from headroom.kube.kubeconfig import from_kubeconfig  # noqa: PLC0415 - a pod never reads one, and YAML costs memory
 
     if kubeconfig is not None:
-        return from_kubeconfig(kubeconfig, context, authority_file)
+        return from_kubeconfig(kubeconfig, context)
     if (
         context is None
         and (connection.SERVICE_ACCOUNT / "token").exists()
         and os.environ.get("KUBERNETES_SERVICE_HOST")
     ):
-        return connection.in_cluster(authority_file=authority_file)
+        return connection.in_cluster()
     found = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     if not any(Path(part).is_file() for part in found.split(os.pathsep) if part):
         raise LoginError(
             f"No way to log in to Kubernetes: not in a pod, and there is no kubeconfig at {found}. "
             "Set KUBECONFIG or give --kubeconfig FILE."
         )
-    return from_kubeconfig(found, context, authority_file)
+    return from_kubeconfig(found, context)

@@ -10,13 +10,8 @@ from crds.duration import format_duration, parse_duration
 
 YEAR_SECONDS: Final = 366 * 86400.0
 _MIB: Final = 1 << 20
-KUBELET_PORT: Final = 10250
 _HIGHEST_PORT: Final = 65535
 _OBJECT_NAME: Final = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z._-]{0,252})")
-_HOST_AND_PORT: Final = re.compile(
-    r"(?P<bare>[0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)"  # an IPv6 address without brackets has no port
-    r"|(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:/\[\]]+))(?::(?P<port>[0-9]{1,5}))?"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +111,6 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _host(text: str) -> tuple[str, int]:
-    found = _HOST_AND_PORT.fullmatch(text)
-    port = int((found and found["port"]) or KUBELET_PORT)
-    if found is None or not 0 < port <= _HIGHEST_PORT:
-        raise ValueError("must be HOST or HOST:PORT")
-    return found["bare"] or found["six"] or found["host"], port
-
-
 def _switch(text: str) -> bool:
     if text.lower() not in ("true", "false", "1", "0"):
         raise ValueError("must be one of true, false, 1, 0")
@@ -145,6 +132,4 @@ FOLDER: Final = Kind("DIR", Path)
 ADDRESS: Final = Kind("ADDRESS", _address, lambda value: f"{value[0]}:{value[1]}")
 """A host and port to listen on; an empty host means all."""
 PEM: Final = Kind("FILE", Path)  # a file of certificates
-KUBELET: Final = Kind("ADDRESS", _host, lambda value: f"{value[0]}:{value[1]}")
-"""Host and port of a kubelet; without a port its usual one."""
 SWITCH: Final = Kind("", _switch, lambda value: str(value).lower(), switch=True)  # on or off; the flag alone means on

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
 
 from headroom.runtime.option_types import Kind
+from headroom.runtime.removed import removed, removed_flag
 from headroom.runtime.text import joined
 
 _KEY: Final = "headroom-setting"
@@ -112,6 +113,8 @@ def load(
     """
     words = joined(sys.argv[1:] if arguments is None else arguments)
     environment = os.environ if environment is None else environment
+    if sentence := removed_flag(words):
+        raise WrongSetting(sentence)
     helping = bool({"-h", "--help"} & set(words))  # the docstrings are read from the source, which costs much
     form = argparse.RawDescriptionHelpFormatter
     parser = Parser(
@@ -195,6 +198,10 @@ def misspelled(settings: type, prog: str, environment: Mapping[str, str]) -> Ite
     prefix = variable(prog, "")
     known = [variable(prog, one.flag) for stage in stages(settings) for one in flags_of(stage).values()]
     for name in sorted({name for name in environment if name.startswith(prefix)} - set(known)):
+        flag = f"--{name.removeprefix(prefix).lower().replace('_', '-')}"
+        if sentence := removed("flag", flag):
+            yield f"the variable {name} does nothing: {sentence}"
+            continue
         rest = {each.removeprefix(prefix): each for each in known}
         for close in difflib.get_close_matches(name.removeprefix(prefix), rest, 1, _SIMILAR):
             yield f"the variable {name} is no setting; did you mean {rest[close]}?"

@@ -72,20 +72,6 @@ def test_root_moves_both_file_systems_and_each_can_be_given() -> None:
     assert (paths.proc, paths.cgroup) == (Path("/p"), Path("/host/sys/fs/cgroup"))
 
 
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("10.0.0.1", ("10.0.0.1", 10250)),
-        ("worker-1:10255", ("worker-1", 10255)),
-        ("fd00::1", ("fd00::1", 10250)),
-        ("[fd00::1]", ("fd00::1", 10250)),
-        ("[fd00::1]:1", ("fd00::1", 1)),
-    ],
-)
-def test_kubelet_is_a_host_with_its_usual_port(text: str, address: tuple[str, int]) -> None:
-    assert load(["--kubelet-address", text], NO_ENVIRONMENT).kubelet.address == address
-
-
 HOME, SET = {"HOME": "/home/somebody"}, {"HEADROOM_AGENT_DATA_DIR": "/d"}
 
 
@@ -118,8 +104,7 @@ WRONG = """
 --pods-from heaven|--collectors node,gpu|--collectors ''|--collectors ,|--store-max-mib 31|--store-max-mib x
 --store-max-mib ²|--store-raw 1.5s|--store-minute-days 0|--store-memory-ticks 100|--report-jitter 2|--refresh 0s
 --report-jitter nan|--most-workloads -1|--data-dir ''|--once|--output json|--output xml --standalone
---output json -o xml --standalone|--pods-from api --standalone|--pods-from kubelet --standalone|--node-name a/b?c
---kubelet-address https://10.0.0.1|--kubelet-address 10.0.0.1:99999|--kubelet-address :10250|--kubelet-interval 0
+--output json -o xml --standalone|--pods-from api --standalone|--pods-from kubelet|--node-name a/b?c
 --log-format xml|--log-level loud"""
 
 

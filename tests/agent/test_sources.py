@@ -138,7 +138,7 @@ def _node(**annotations: str) -> dict[str, Any]:
 def test_amounts_of_a_node(
     annotations: dict[str, str], allocatable: dict[str, int], reservation: dict[str, int]
 ) -> None:
-    found, problems, _ = read_node(_node(**annotations))
+    found, problems = read_node(_node(**annotations))
     assert (found.allocatable, found.reservation, problems) == (allocatable, reservation, ())
     assert found.capacity == {"cpu": 4000, "memory": 9 * GIB}
 
@@ -154,36 +154,18 @@ def test_amounts_of_a_node(
     ],
 )
 def test_annotation_that_cannot_be_used_is_ignored_as_a_whole_and_named(name: str, text: str, said: str) -> None:
-    found, (problem,), _ = read_node(_node(**{name: text}))
+    found, (problem,) = read_node(_node(**{name: text}))
     assert (found.allocatable, found.reservation) == ({"cpu": 3900, "memory": 8 * GIB}, {})
     assert said in problem
 
 
-ADDRESSES = [{"type": "Hostname", "address": "worker"}, {"type": "InternalIP", "address": "10.0.0.7"}]
-
-
-@pytest.mark.parametrize(
-    ("status", "kubelet"),
-    [
-        ({"addresses": ADDRESSES}, ("10.0.0.7", 10250)),
-        ({"addresses": ADDRESSES, "daemonEndpoints": {"kubeletEndpoint": {"Port": 1234}}}, ("10.0.0.7", 1234)),
-        ({"addresses": ADDRESSES[:1]}, None),
-        ({}, None),
-    ],
-)
-def test_node_says_where_its_kubelet_listens(status: dict[str, Any], kubelet: tuple[str, int] | None) -> None:
-    assert read_node({"status": status})[2] == kubelet
-
-
 def test_node_follows_its_watch(caplog: pytest.LogCaptureFixture) -> None:
-    """A name that does not exist is logged once; a kubelet whose Node registers anew is where it was."""
+    """A name that does not exist is logged once."""
     source = ApiNode(NO_SERVER, "worker")
     assert source.resources.capacity == {}
-    source.apply(kube.Relisted([{"status": {"addresses": ADDRESSES}}]))
     for _ in range(2):
         source.apply(kube.Relisted([]))
     assert caplog.text.count("there is no Node named worker") == 1
-    assert source.kubelet == ("10.0.0.7", 10250)
     source.apply(kube.Changed("ADDED", _node()))
     assert source.resources.capacity["cpu"] == 4000
     source.apply(kube.Changed("DELETED", _node()))

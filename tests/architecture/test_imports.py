@@ -74,7 +74,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "agent.numerics": ("agent.numerics",),
     "agent.host": ("agent.host",),
     "agent.collectors": ("agent.collectors", "agent.samples", "agent.host", "agent.pods", "crds", "headroom.cluster"),
-    "headroom.runtime.options": ("headroom.runtime.options", "headroom.runtime.option_types", "headroom.runtime.text"),
+    "headroom.runtime.options": (
+        "headroom.runtime.options",
+        "headroom.runtime.option_types",
+        "headroom.runtime.removed",
+        "headroom.runtime.text",
+    ),
     "headroom.runtime.option_types": ("crds.duration",),
     "agent.tsdb": ("agent.tsdb", "agent.samples", "agent.numerics"),
     "agent.tsdb.settings": ("headroom.runtime.options", "headroom.runtime.option_types"),

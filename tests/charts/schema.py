@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from crds.ranges import ALLOWED, Choice, Range
 from headroom.cli.config.fields import ENTRY, Field, every_field
+from headroom.runtime.removed import REMOVED
 from scheduler_plugins.arguments import json_fields
 from scheduler_plugins.plugins import PLUGINS
 from tests.charts.readme import CHART
@@ -23,6 +24,7 @@ from tests.charts.readme import CHART
 Json = dict[str, Any]
 
 PATH: Final = CHART / "values.schema.json"
+REMOVED_PATH: Final = CHART / "removed.json"
 _WORDS: Final[Mapping[str, Json]] = {
     "true or false": {"type": "boolean"},
     "whole number": {"type": "integer"},
@@ -62,7 +64,19 @@ def with_generated(schema: Json) -> Json:
     for name, target in PLUGINS.items():
         arguments = dataclass_schema(pkgutil.resolve_name(target))
         made["definitions"][name] = {**arguments, "properties": {**_HEAD, **arguments["properties"]}}
+    for path in removed_values():
+        *above, name = path.partition("=")[0].split(".")
+        parent = made
+        for part in above:
+            parent = parent["properties"][part]
+        parent["properties"][name] = {}  # a template refuses it, with the sentence
+        parent["required"] = [each for each in parent["required"] if each != name]
     return made
+
+
+def removed_values() -> dict[str, str]:
+    """Return the chart's removed values by path, each with the sentence that refuses it."""
+    return {name: sentence for (kind, name), sentence in REMOVED.items() if kind == "value"}
 
 
 def colocation_config() -> Json:
@@ -145,7 +159,8 @@ def _kind(hint: Any) -> Json:  # noqa: ANN401 - a type hint
 
 
 def main() -> int:
-    """Write these parts into the schema."""
+    """Write these parts into the schema, and the removed values into their file."""
+    REMOVED_PATH.write_text(json.dumps(removed_values(), indent=2, sort_keys=True) + "\n")
     PATH.write_text(json.dumps(with_generated(json.loads(PATH.read_text())), indent=2) + "\n")
     return 0
 

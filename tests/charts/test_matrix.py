@@ -27,7 +27,7 @@ MATRIX: Final[dict[str, tuple[str, ...]]] = {
     "closed network": (
         *("networkPolicy.egress.enabled=true", "networkPolicy.egress.apiServers={10.0.0.1/32,fd00::1/128}"),
         *("networkPolicy.webhookFrom={10.0.0.0/8}", f"networkPolicy.metricsFrom{PEER}=prometheus"),
-        *("agent.podsFrom=kubelet", "agent.kubeletCA=kubelets", "scheduler.watcher.enabled=true"),
+        *("scheduler.watcher.enabled=true"),
         *(f"networkPolicy.watcherFrom{PEER}=kube-scheduler", "networkPolicy.egress.apiServerPorts={6443}"),
         "networkPolicy.egress.schedulerTo[0].ports[0].port=9090",
         f"networkPolicy.egress.schedulerTo[0].to{PEER}=prometheus",

@@ -78,15 +78,14 @@ def test_clients_can_be_chosen(helm: Helm) -> None:
 
 
 def test_ways_out_can_be_closed(helm: Helm) -> None:
-    """With egress closed pods reach API servers, an agent its kubelet, a scheduler where it is configured."""
+    """With egress closed pods reach API servers, a scheduler where it is configured."""
     egress, to = "networkPolicy.egress", "networkPolicy.egress.schedulerTo[0].to[0].podSelector.matchLabels.app"
     servers = f"{egress}.apiServers={{192.0.2.0/24}}"
-    chart = render(helm, f"{egress}.enabled=true", servers, "agent.podsFrom=kubelet", f"{to}=prometheus")
+    chart = render(helm, f"{egress}.enabled=true", servers, f"{to}=prometheus")
     specs = {each["metadata"]["name"]: each["spec"] for each in chart.of_kind("NetworkPolicy")}
     assert all(spec["policyTypes"] == ["Ingress", "Egress"] for spec in specs.values())
     ports = [{"protocol": "TCP", "port": port} for port in (443, 6443)]
     assert {name: spec["egress"] for name, spec in specs.items() if spec.get("egress")} == {
         "headroom": [{"ports": ports, "to": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]}],
-        "headroom-agent": [{"ports": [{"protocol": "TCP", "port": 10250}]}],
         "headroom-scheduler": [{"to": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]}],
     }

@@ -122,8 +122,8 @@ def test_rbac_has_no_wildcard(chart: Rendered) -> None:
             assert resource not in {"nodes/proxy", "pods/exec"}, role["metadata"]["name"]
 
 
-def test_agent_may_do_this(chart: Rendered, helm: Helm) -> None:
-    """It reads pods and nodes, and writes the status of NodeMetrics and events about them; or asks its kubelet."""
+def test_agent_may_do_this(chart: Rendered) -> None:
+    """It reads pods and nodes, and writes the status of NodeMetrics and events about them."""
     role = granted(chart, "ClusterRole", "headroom-agent")
     pods = {("", "pods", verb, "") for verb in ("list", "watch")}
     nodes = {("", "nodes", verb, "") for verb in ("list", "watch")}
@@ -135,15 +135,6 @@ def test_agent_may_do_this(chart: Rendered, helm: Helm) -> None:
     events = chart.one("Role", "headroom-agent-events")
     assert rules(events) == {("events.k8s.io", "events", verb, "") for verb in ("create", "patch")}
     assert events["metadata"]["namespace"] == "default"
-    kubelet = render(helm, "agent.podsFrom=kubelet", "agent.kubeletCA=kubelet-serving-ca")
-    assert granted(kubelet, "ClusterRole", "headroom-agent") == nodes | metrics | {("", "nodes/pods", "get", "")}
-    container = kubelet.container("headroom-agent/agent")
-    mount = {one["name"]: one for one in container["volumeMounts"]}["kubelet-ca"]
-    new = set(container["args"]) - set(chart.container("headroom-agent/agent")["args"])
-    assert new == {"--pods-from=kubelet", f"--kubelet-ca={mount['mountPath']}/ca.crt"}
-    assert mount["readOnly"]
-    volumes = kubelet.one("DaemonSet", "headroom-agent")["spec"]["template"]["spec"]["volumes"]
-    assert {"name": "kubelet-ca", "configMap": {"name": "kubelet-serving-ca"}} in volumes
 
 
 def test_agent_has_a_policy(helm: Helm) -> None:

@@ -1,6 +1,7 @@
 """The values file beside its schema, without helm."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import getitem
@@ -11,7 +12,7 @@ import yaml
 
 from tests.charts.readme import CHART, table, values, with_table
 from tests.charts.rendered import ROOT
-from tests.charts.schema import with_generated
+from tests.charts.schema import REMOVED_PATH, removed_values, with_generated
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -38,18 +39,23 @@ def test_schema_refuses_unknown_names() -> None:
 def test_schema_is_that_of_the_code() -> None:
     """The colocation config's fields and the plugins' arguments are those of the code; else: make chart-schema."""
     assert with_generated(SCHEMA) == SCHEMA
+    assert json.loads(REMOVED_PATH.read_text()) == removed_values()
 
 
 def test_values_and_schema_agree() -> None:
     """Whatever the values file sets is in the schema, and whatever is in the schema has its default in the file."""
     groups = {each.path for each in TABLE if each.default is None} | {()}
     found = {tuple(filter(None, path.split("."))): set(part["properties"]) for path, part in objects(SCHEMA)}
+    removed = defaultdict[tuple[str, ...], set[str]](set)
+    for removed_value in removed_values():
+        *above, name = removed_value.partition("=")[0].split(".")
+        removed[*above,].add(name)
     for path in sorted(groups):
         stands = VALUES
         for name in path:
             stands = stands[name]
         if path != ("colocationConfig",):  # passed on as it is: the manager knows its fields
-            assert found[path] - {"global"} == set(stands), path
+            assert found[path] - {"global"} - removed[path] == set(stands), path
 
 
 def test_every_value_is_documented() -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.charts.rendered import CHART, Helm, render
+from tests.charts.schema import removed_values
 from tools.devcluster import CommandError
 
 pytestmark = pytest.mark.helm
@@ -21,7 +22,6 @@ WRONG: Final[tuple[tuple[str, Any, str | None], ...]] = (
     ("agent.dataDir", "data", None),
     ("configMap.name", "headroom-scheduler", None),
     ("scheduler.name", "headroom-manager", None),
-    ("agent.kubeletCA", "headroom-last-good-config", None),
     ("agent.maxUnavailable", "0%", None),
     ("networkPolicy.egress.apiServerPorts", [70000], "/networkPolicy/egress/apiServerPorts/0'"),
     ("networkPolicy.webhookFrom", ["10.0.0.0"], "/networkPolicy/webhookFrom/0'"),
@@ -113,8 +113,6 @@ def test_nothing_else_is_refused(complaints: str) -> None:
         ("scheduler.profile.waking.patchBurst=0", "/scheduler/profile/waking/patchBurst"),
         ("scheduler.profile.profiles[0].schedulerName=x", "/scheduler/profile"),
         ("agent.predictPolicy.reclaimRatio=50", "predictPolicy"),
-        ("agent.podsFrom=heaven", "podsFrom"),
-        ("agent.kubeletCA=x", "agent.kubeletCA is for agent.podsFrom=kubelet"),
         ("manager.webhook.certificates=letsencrypt", "'self', 'cert-manager'"),
         ("manager.webhook.issuer.kind=ClusterIssuer", "missing property 'name'"),
         ("manager.webhook.issuer.name=corp", "is for manager.webhook.certificates=cert-manager"),
@@ -132,10 +130,8 @@ def test_nothing_else_is_refused(complaints: str) -> None:
         ("agent.dataDir=/var/lib/headroom/.", "/agent/dataDir'"),
         ("agent.dataDir=/run/headroom", "/agent/dataDir'"),
         ("agent.dataDir=/lib64/headroom", "/agent/dataDir'"),
-        # Objects that another component writes, or two values that would make one object of two.
-        ("agent.kubeletCA=slo-controller-config", "are both"),
+        # Objects that another component writes.
         ("configMap.name=headroom-shadow-3", "/configMap/name'"),
-        ("agent.kubeletCA=headroom-shadow-15", "/agent/kubeletCA'"),
         ("configMap.name=headroom-last-good-config", "/configMap/name'"),
         ("configMap.name=headroom-dashboard-cluster", "one of this chart's dashboards"),
     ],
@@ -145,9 +141,13 @@ def test_what_cannot_work_is_refused(helm: Helm, setting: str, complaint: str) -
         render(helm, setting)
 
 
-def test_old_kubelet_is_refused(helm: Helm) -> None:
-    with pytest.raises(CommandError, match=r"needs Kubernetes 1\.33 or newer"):
-        render(helm, "agent.podsFrom=kubelet", kube_version="v1.32.9")
+@pytest.mark.parametrize("name", removed_values())
+def test_removed_value_names_what_to_use(helm: Helm, name: str) -> None:
+    """A removed value is refused by a sentence, but not its empty default in a copy of an older values.yaml."""
+    path, _, content = name.partition("=")
+    with pytest.raises(CommandError, match=re.escape(removed_values()[name])):
+        render(helm, f"{path}={content or 'x'}")
+    render(helm, f"{path}=")
 
 
 def test_lease_of_the_cluster_is_refused(helm: Helm) -> None:

@@ -4,7 +4,6 @@ One cluster and one set of pods for the whole module. The kubelet's figures are 
 compares them, so that the minute between them is spent with the other tests.
 """
 
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from crds.quantity import milli_value, value
-from tests.audited import audited
 from tests.e2e import loads
 from tests.e2e.agent_node import CONFIG, AgentNode, Json, average, spent, unix, usages, wait
 from tools.devcluster import Cluster, ClusterSpec
@@ -30,10 +28,7 @@ WINDOW_SECONDS = CONFIG["metricAggregateDurationSeconds"]
 """What a report's usage is the mean of."""
 START_SECONDS = 20.0
 """Within this time a load holds its memory and burns at its rate."""
-ASK_OFTEN = (
-    "agent.extraArgs={--training-interval=5s,--report-after=3s,--kubelet-interval=500ms,--kubelet-longest-wait=1s}"
-)
-"""The kubelet is asked often, so that the moments after its start are seen."""
+FAST = "agent.extraArgs={--training-interval=5s,--report-after=3s}"
 SHARED_MACHINE = '{"resources": {"cpu": "500m", "memory": "4Gi"}}'
 """The machine of the node runs more than the node: that is not the pods' doing, so it is reserved."""
 
@@ -244,115 +239,3 @@ def test_doubled_load_is_reported_fast(node: AgentNode) -> None:
         return newer and value(_class(status["prediction"])["usage"]["memory"]) >= before + 20 * MEBIBYTE
 
     wait(fast, seconds=150, what="a fast report that has it")
-
-
-ASK = """
-import asyncio, sys
-from headroom import kube
-from pathlib import Path
-from agent.host.cgroup import CgroupTree, Hierarchy, Layout
-from agent.sources.kubelet import KubeletPods, login_to
-from agent.settings import KubeletSettings
-
-async def ask(host, port, authority=None):
-    here = Hierarchy(Path("/nowhere"), 2)
-    pods = KubeletPods(KubeletSettings(), None, None, CgroupTree(Layout(here, here, here)))
-    async with kube.ApiServer(login_to((host, port), authority=authority), "headroom-tests") as kubelet:
-        await pods.poll(kubelet)
-    print(pods.problem)
-
-asyncio.run(ask(sys.argv[1], 10250))
-asyncio.run(ask(sys.argv[1], 10250, Path("/etc/ssl/certs/ca-certificates.crt")))
-asyncio.run(ask(sys.argv[1], 10251))
-"""
-
-
-def test_kubelet_refusals_are_explained(node: AgentNode) -> None:
-    """A real kubelet that refuses, cannot be verified, or is not there is told in one line with the way out."""
-    addresses = node.get("node", node.name)["status"]["addresses"]
-    (address,) = [one["address"] for one in addresses if one["type"] == "InternalIP"]
-    pod = ("-n", loads.NAMESPACE, "exec", loads.KNOWN.name)  # its service account has no right at all
-    told = node.cluster.kubectl(*pod, "--", "python3", "-c", ASK, address)
-    forbidden, unverified, absent = told.splitlines()
-    assert "refuses to list its pods" in forbidden
-    assert "system:serviceaccount:loads:default" in forbidden
-    assert "`get` on `nodes/pods`" in forbidden
-    assert "cannot be verified" in unverified
-    assert "--kubelet-ca FILE" in unverified
-    assert "cannot be reached: Connection refused" in absent
-    assert "--kubelet-address says where" in absent
-
-
-@dataclass(frozen=True)
-class Changed:
-    """The node before and after the agent was told to ask the kubelet."""
-
-    before: set[tuple[str, str, str, str]]
-    """The pods that were reported by the watch."""
-    samples: int
-    """The evidence behind the prediction of their class."""
-    since: float
-    """When the new agent was there. [seconds since 1970]"""
-
-
-@pytest.fixture(scope="module")
-def asks_kubelet(beginning: Beginning) -> Changed:
-    """The agent takes its pods from the kubelet, and is not allowed to list any at the API server."""
-    node = beginning.node
-    node.configure(_policy(coldStartPeriodSeconds=10))
-    all_loads = {node.key(load) for load in loads.ALL}
-    wait(lambda: all_loads <= set(usages(node.status())), seconds=120, what="a report of all loads")
-    before, samples = _others(node.status()), _class(_prediction(node))["evidence"]["samples"]
-    node.upgrade("agent.podsFrom=kubelet", ASK_OFTEN)
-    since = time.time()
-    wait(lambda: unix(node.status()["updateTime"]) > since, seconds=120, what="a report of the new agent")
-    return Changed(before, samples, since)
-
-
-@pytest.mark.long
-def test_kubelet_gives_same_pods(node: AgentNode, asks_kubelet: Changed) -> None:
-    """With the kubelet as source, and no right to list pods, the same pods are reported, with the same history."""
-    expected = sorted(asks_kubelet.before)
-    wait(lambda: _others(node.status()) == asks_kubelet.before, seconds=120, what=f"the pods {expected}")
-    assert node.condition("Collecting")["status"] == "True"
-    assert _class(_prediction(node))["evidence"]["samples"] >= asks_kubelet.samples
-    assert _asked_for_pods(node, asks_kubelet.since) == []
-
-
-@pytest.mark.long
-def test_kubelet_restart_drops_no_pod(node: AgentNode, asks_kubelet: Changed) -> None:
-    """While the kubelet is away, and while it lists only a part of its pods after its start, all are reported."""
-    assert node.cluster.node is not None
-    before = asks_kubelet.before
-    wait(lambda: _others(node.status()) == before, seconds=120, what=f"the pods {sorted(before)}")
-    node.cluster.node.stop_kubelet()
-    wait(lambda: "cannot be reached: Connection refused" in node.agent_log(), seconds=120, what="an agent that notices")
-    node.cluster.node.start_kubelet()
-    began = time.time()
-
-    def reported() -> bool:
-        status = node.status()
-        assert _others(status) == before
-        return unix(status["updateTime"]) > began and "the kubelet lists this node's pods again" in node.agent_log()
-
-    wait(reported, seconds=120, what="a report after it, of an agent that lists the pods again")
-
-
-def _others(status: Json) -> set[tuple[str, str, str, str]]:
-    """The reported pods without the agent itself, which is a new one after each change: name, band, QoS."""
-    pods = [
-        (pod["namespace"], pod["name"], pod.get("priority", ""), pod.get("qos", "")) for pod in status["podsMetric"]
-    ]
-    return {pod for pod in pods if not pod[1].startswith("headroom-agent-")}
-
-
-def _asked_for_pods(node: AgentNode, since: float) -> list[str]:
-    """What the agent has asked the API server about pods, or through a node's proxy."""
-    events = audited(node.cluster, ":headroom-agent")
-    return [
-        f"{event['verb']} {event['requestURI']}"
-        for event in events
-        if event["user"]["username"].endswith(":headroom-agent")
-        and unix(event["requestReceivedTimestamp"]) > since
-        and re.search(r"/pods|/proxy", event["requestURI"])
-    ]

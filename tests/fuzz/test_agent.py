@@ -1,12 +1,11 @@
 """The agent goes on, whatever API server, kubelet and kernel say; so does a replay of what was recorded."""
 
-import asyncio
 import json
 import math
 import os
 import shutil
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pytest
 from hypothesis import strategies as st
@@ -18,8 +17,6 @@ from agent.host.cgroup import CgroupTree, detect
 from agent.host.procfs import HostPaths
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, NODE, REASONS
-from agent.settings import KubeletSettings
-from agent.sources.kubelet import KubeletPods
 from agent.sources.node import ApiNode
 from agent.sources.pod import ApiPods, CgroupPods, PodSource
 from agent.store_failover import StoreFailover
@@ -108,7 +105,6 @@ def test_watched_objects_leave_pods(kind: str, pod: Json, nodes: list[Json], pod
         source.apply(kube.Changed(kind, sent(pod)))
     node.apply(kube.Relisted(nodes))
     has_pods(source)
-    assert node.kubelet is None or (isinstance(node.kubelet[0], str) and 0 < node.kubelet[1] < 65536)
 
 
 @pytest.fixture(scope="module")
@@ -116,26 +112,6 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> CgroupTree:
     root = tmp_path_factory.mktemp("host")
     write(root, {CONTROLLERS: "cpu memory", f"sys/fs/cgroup/kubepods/burstable/pod{UIDS[0]}/cpu.stat": ""})
     return tree_of(root)
-
-
-class FakeKubelet:
-    connection = kube.Connection("https://kubelet", None, lambda: None)
-
-    def __init__(self, answer: Json) -> None:
-        self.answer = answer
-
-    async def get(self, _path: str) -> Json:
-        return self.answer
-
-
-@fuzz(answers=st.lists(objects(ANSWER), min_size=1, max_size=3))
-def test_kubelet_is_asked_again_whatever_it_answers(tree: CgroupTree, answers: list[dict[str, Json]]) -> None:
-    source = KubeletPods(KubeletSettings(), NOBODY, lambda: None, tree)
-    for answer in answers:
-        if isinstance(answer, dict):  # the client refuses anything else
-            assert 0.0 < asyncio.run(source.poll(cast("kube.ApiServer", FakeKubelet(answer)))) < 3600.0
-    assert "\n" not in source.problem
-    has_pods(source)
 
 
 @pytest.fixture(scope="module")

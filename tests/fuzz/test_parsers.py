@@ -99,7 +99,7 @@ def _amounts(amounts: Mapping[str, int]) -> None:
 
 
 def _node(read: Any) -> None:  # noqa: ANN401 - what read_node gives
-    resources, problems, _ = read
+    resources, problems = read
     for amounts in (resources.allocatable, resources.capacity, resources.reservation):
         _amounts(amounts)
     are_lines(*problems)

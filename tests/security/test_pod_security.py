@@ -23,8 +23,6 @@ EVERYTHING = (
     "scheduler.watcher.enabled=true",
     "scheduler.metrics.enabled=true",
     "scheduler.extender.secrets={prometheus}",
-    "agent.podsFrom=kubelet",
-    "agent.kubeletCA=kubelet-ca",
     "uninstall.hook.enabled=true",
     "tests.enabled=true",
 )

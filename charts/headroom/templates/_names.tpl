@@ -143,15 +143,10 @@ import os, sys; d = sys.argv[1]; os.stat(d).st_uid == 65532 or {*os.listdir(d)} 
 
 {{/* Names that values give and that must differ: two that write one object undo each other's work. Call with the root context. */}}
 {{- define "headroom.distinctNames" -}}
-{{- if and .Values.agent.kubeletCA (eq .Values.agent.kubeletCA .Values.configMap.name) }}
-{{- fail (printf "agent.kubeletCA and configMap.name are both %q: one ConfigMap cannot be the colocation config and hold an authority" .Values.configMap.name) }}
-{{- end }}
 {{- if and (eq .Release.Namespace "kube-system") (has .Values.scheduler.name (list "kube-scheduler" "kube-controller-manager")) }}
 {{- fail (printf "scheduler.name %q is the Lease of the cluster's own component in namespace kube-system: choose another name or namespace" .Values.scheduler.name) }}
 {{- end }}
-{{- range list .Values.configMap.name .Values.agent.kubeletCA }}
-{{- if hasPrefix "headroom-dashboard-" . }}
-{{- fail (printf "ConfigMap %q is one of this chart's dashboards: choose another name for configMap.name or agent.kubeletCA" .) }}
-{{- end }}
+{{- if hasPrefix "headroom-dashboard-" .Values.configMap.name }}
+{{- fail (printf "ConfigMap %q is one of this chart's dashboards: choose another name for configMap.name" .Values.configMap.name) }}
 {{- end }}
 {{- end }}

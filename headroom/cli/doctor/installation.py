@@ -9,7 +9,7 @@ from headroom import kube
 from headroom.cli import manager_state
 from headroom.cli.doctor.cluster import Cluster, Forbidden
 from headroom.cli.doctor.finding import Finding, error, info, named
-from headroom.cli.doctor.objects import AGENT, COMPONENTS, MANAGER, SCHEDULER, name
+from headroom.cli.doctor.objects import COMPONENTS, MANAGER, SCHEDULER, name
 from headroom.cli.doctor.permissions import CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES
 from headroom.cli.doctor.service_accounts import Installed
 from manager.config.parse import review
@@ -113,12 +113,11 @@ def scheduler_lease(config: Json) -> str:
 
 def installed(cluster: Cluster) -> Installed:
     """How it is installed, as far as that decides about the permissions of its service accounts."""
-    agent, manager = cluster.workload(AGENT), cluster.workload(MANAGER)
+    manager = cluster.workload(MANAGER)
     serves = manager_state.flag(manager, "--webhook-listen") is not None
     return Installed(
         namespace=cluster.namespace,
         config_name=cluster.config_name,
-        pods_from=manager_state.flag(agent, "--pods-from") or "api",
         certificates=(manager_state.flag(manager, "--webhook-certificates") or "self") if serves else "",
         priority_classes=manager_state.flag(manager, "--create-priority-classes") is not None,
         lease=scheduler_lease(scheduler_config(cluster)),

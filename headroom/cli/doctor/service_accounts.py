@@ -47,18 +47,14 @@ class Installed:
 
     namespace: str  # headroom's
     config_name: str = CONFIG_MAP_NAME  # name of the colocation ConfigMap
-    pods_from: str = "api"  # where agents learn of their pods: api, kubelet or cgroups
     certificates: str = "self"  # who makes the webhook's certificates: self, cert-manager, or empty for no webhook
     priority_classes: bool = True  # whether the manager creates them
     lease: str = SCHEDULER  # the scheduler's
     components: tuple[str, ...] = (AGENT, MANAGER, SCHEDULER)  # what of it is there
 
 
-_PODS_FROM: Final = {
-    "api": (PolicyRule("", "pods", "list watch"),),
-    "kubelet": (PolicyRule("", "nodes/pods", "get"),),
-}
 _AGENT: Final = (
+    PolicyRule("", "pods", "list watch"),
     PolicyRule("", "nodes", "list watch"),
     PolicyRule(GROUP, PLURAL, "get"),
     PolicyRule(GROUP, f"{PLURAL}/status", "patch"),
@@ -98,7 +94,7 @@ def policy_rules(how: Installed) -> Mapping[str, Sequence[PolicyRule]]:
     """What each service account must be allowed, by how it is installed."""
     own = how.namespace
     every = {
-        AGENT: (*_PODS_FROM.get(how.pods_from, ()), *_AGENT),
+        AGENT: _AGENT,
         MANAGER: (
             *_MANAGER,
             PolicyRule("", "configmaps", "get list watch patch", own, how.config_name),

@@ -91,17 +91,3 @@ async def test_unusable_renewal_changes_nothing(tmp_path: Path, authorities: tup
                 assert api.connection is login
             known.add("old")
             assert await api.get("/version") == {"hello": True}
-
-
-async def test_given_authority_comes_first(tmp_path: Path, authorities: tuple[Pki, Pki]) -> None:
-    """An authority that the caller gives stands in for that of the login, and is read again from its file."""
-    before, after = authorities
-    given = tmp_path / "given.crt"
-    given.write_bytes(before.ca.read_bytes())
-    async with _serving(after.server("s", ["127.0.0.1"]), {"t"}) as server:
-        login = connect(_write(tmp_path / "config", server, after.ca, "t"), authority_file=given)
-        async with ApiServer(login, user_agent="test") as api:
-            with pytest.raises(ApiUnavailable, match="its certificate is refused"):
-                await api.get("/version")
-            given.write_bytes(after.ca.read_bytes())
-            assert await api.get("/version") == {"hello": True}

@@ -68,8 +68,8 @@ def test_rights_follow_the_installation() -> None:
         return {account: {(each.resource, each.name) for each in its} for account, its in policy_rules(how).items()}
 
     every = kinds(Installed("n"))
-    less = kinds(Installed("n", config_name="mine", pods_from="kubelet", certificates="", lease="a"))
-    assert every["headroom-agent"] ^ less["headroom-agent"] == {("pods", ""), ("nodes/pods", "")}
+    less = kinds(Installed("n", config_name="mine", certificates="", lease="a"))
+    assert every["headroom-agent"] == less["headroom-agent"]
     assert ("configmaps", "mine") in less["headroom-manager"]
     assert "secrets" not in {resource for resource, _ in less["headroom-manager"]}
     assert ("leases", "a") in less["headroom-scheduler"]

@@ -87,7 +87,6 @@ def _wanted(grant: PolicyRule) -> set[Row]:
     ("settings", "how"),
     [
         ([], Installed(NAMESPACE)),
-        (["agent.podsFrom=kubelet"], Installed(NAMESPACE, pods_from="kubelet")),
         (["manager.webhook.enabled=false"], Installed(NAMESPACE, certificates="")),
         (["manager.webhook.certificates=cert-manager"], Installed(NAMESPACE, certificates="cert-manager")),
         (["priorityClasses.create=false"], Installed(NAMESPACE, priority_classes=False)),

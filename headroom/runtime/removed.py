@@ -1,0 +1,39 @@
+"""The arguments, flags, commands and chart values that were removed, and what to use in their place."""
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Final
+
+_NO_KUBELET: Final = "was removed: the agent reads its pods from the API server (--pods-from=api) or from cgroups"
+
+REMOVED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
+    {
+        ("flag", "--pods-from=kubelet"): f"--pods-from=kubelet {_NO_KUBELET}",
+        ("flag", "--kubelet-address"): f"--kubelet-address {_NO_KUBELET}",
+        ("flag", "--kubelet-ca"): f"--kubelet-ca {_NO_KUBELET}",
+        ("flag", "--kubelet-interval"): f"--kubelet-interval {_NO_KUBELET}",
+        ("flag", "--kubelet-longest-wait"): f"--kubelet-longest-wait {_NO_KUBELET}",
+        ("flag", "--kubelet-timeout"): f"--kubelet-timeout {_NO_KUBELET}",
+        ("value", "agent.podsFrom=kubelet"): f"agent.podsFrom {_NO_KUBELET}. Leave it out",
+        ("value", "agent.kubeletCA"): f"agent.kubeletCA {_NO_KUBELET}. Leave it out",
+    }
+)
+"""A sentence by kind and name. Kinds: argument (of a scheduler plugin), flag, command, value (of the chart).
+
+A name with "=" is refused with this content alone.
+"""
+
+
+def removed(kind: str, name: str) -> str | None:
+    """Return the sentence that refuses something that was removed; None: it was never there."""
+    return REMOVED.get((kind, name))
+
+
+def removed_flag(words: Iterable[str]) -> str | None:
+    """Return the sentence for the first removed flag among arguments, which may stand apart from their values."""
+    for word, following in pairwise((*words, "")):
+        for name in (word, word.partition("=")[0], f"{word}={following}"):
+            if sentence := removed("flag", name):
+                return sentence
+    return None

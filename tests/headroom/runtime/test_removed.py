@@ -1,0 +1,37 @@
+"""What was removed is refused by a sentence that names what to use in its place."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from headroom.runtime.option_types import TEXT
+from headroom.runtime.options import WrongSetting, load, misspelled, setting
+from headroom.runtime.removed import REMOVED
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A program's only setting."""
+
+    pods_from: str = setting("api", flag="pods-from", kind=TEXT)
+    """Where pods come from."""
+
+
+@pytest.mark.parametrize("name", [name for kind, name in REMOVED if kind == "flag"])
+def test_removed_flag_is_refused(name: str) -> None:
+    """The flag alone, with a value after it and with a value after "=" is refused; the variable is reported."""
+    flag, _, content = name.partition("=")
+    sentence = REMOVED["flag", name]
+    for arguments in ([flag, content or "x"], [f"{flag}={content or 'x'}"], ["--other", flag, content]):
+        with pytest.raises(WrongSetting) as refusal:
+            load(Settings, "headroom-agent", arguments, {})
+        assert str(refusal.value) == sentence
+    if not content:
+        variable = "HEADROOM_AGENT_" + flag.removeprefix("--").replace("-", "_").upper()
+        (said,) = misspelled(Settings, "headroom-agent", {variable: "x"})
+        assert said == f"the variable {variable} does nothing: {sentence}"
+
+
+def test_other_values_of_the_flag_remain() -> None:
+    """A removed value of a flag refuses no other value."""
+    assert load(Settings, "headroom-agent", ["--pods-from", "cgroups"], {})[0].pods_from == "cgroups"

@@ -16,7 +16,15 @@ from headroom.runtime.bounded_cache import BoundedCache
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import AnnotationReader, Nodes, NodeState, NodeTable, Snapshot
 from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node
-from scheduler_plugins.snapshot.in_flight import Charge, InFlight, Reservations, Reserving, Tombstones
+from scheduler_plugins.snapshot.in_flight import (
+    Charge,
+    InFlight,
+    Reservations,
+    Reserving,
+    Tombstones,
+    binding_queue,
+    scheduler_name,
+)
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
 from scheduler_plugins.snapshot.pod import NO_FACTS, PodRequest, PodTemplate
@@ -79,7 +87,7 @@ class ClusterCache:
         self._ledgers: dict[str, NodeLedger] = {}
         self._no_load = NodeLedger(rules)
         self._placed: dict[str, str] = {}
-        self._pending: dict[str, tuple[str | None, PodRequest]] = {}
+        self._pending: dict[str, tuple[str | None, PodRequest, str]] = {}
         self._in_flight = InFlight(in_flight_seconds, steady)
         self._tombstones = Tombstones()
         self._stale: set[str] = set()
@@ -263,7 +271,7 @@ class ClusterCache:
     def pending(self, pod: Mapping[str, Any]) -> PodRequest | None:
         """A pending pod as it was read when the watch brought it; None: the watch has brought another version of it."""
         metadata = pod["metadata"]
-        version, known = self._pending.get(metadata.get("uid"), (None, None))
+        version, known, _ = self._pending.get(metadata.get("uid"), (None, None, ""))
         return known if version is not None and version == metadata.get("resourceVersion") else None
 
     def _template(self, pod: Mapping[str, Any]) -> PodTemplate:
@@ -278,8 +286,9 @@ class ClusterCache:
         Raises ValueError: a request or limit is not a quantity, or a time cannot be read.
         """
         request = self.read(pod)
+        self._reservations.written(request, scheduler_name(pod), now)
         if _waits(pod):
-            self._pending[request.uid] = pod["metadata"].get("resourceVersion"), request
+            self._pending[request.uid] = pod["metadata"].get("resourceVersion"), request, binding_queue(pod)
         else:
             self._pending.pop(request.uid, None)
         for state in self.plugin_states.values():
@@ -353,8 +362,8 @@ class ClusterCache:
 
     def reserve_unconfirmed(self, uid: str, now: float) -> None:
         """A Pod was there before we were: if it waits for a node, an earlier run may have answered for it."""
-        if uid in self._pending:
-            self._reservations.reserve_unconfirmed(self._pending[uid][1], now)
+        if known := self._pending.get(uid):
+            self._reservations.reserve_unconfirmed(known[1], now, known[2])
 
     def release(self, uid: str) -> None:
         """Drop a pod's charge, if it has one."""

@@ -1,12 +1,13 @@
 """Pods that were answered for but not seen bound: each is charged to every node that it may land on."""
 
 import logging
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from scheduler_plugins.snapshot.pod import PodRequest, Refusal
 
@@ -96,6 +97,9 @@ LONGEST_SECONDS: Final = 600.0
 DOUBTED_SECONDS: Final = 30.0
 """How long after a start pods may still be bound that an earlier run answered for: kube-scheduler binds 50 a second by
 default, and chooses nodes for more. [s]"""
+SETTLED_SECONDS: Final = 5.0
+"""How long kube-scheduler's requests to bind may take once they are sent, the watch's delay included: they usually end
+within one second, and the watch is `LATE_SECONDS` behind at most. [s]"""
 LATE_SECONDS: Final = 2.0
 """How far the watch of pods is behind at most, where a pod does not say when its refusal was written. [s]"""
 
@@ -121,8 +125,34 @@ class ReservesUnconfirmed(Reserving, Protocol):
         """A pod was pending when the pods were first listed. `reserve` and `unreserve` end the doubt."""
 
 
+def binding_queue(pod: Mapping[str, Any]) -> str:
+    """The name of the kube-scheduler that binds a pod as soon as it may send requests; "" if its binding may wait.
+
+    It waits in Permit for a group, and in PreBind for volumes or devices, while others go before it.
+    """
+    spec = pod.get("spec") or {}
+    volumes = any("persistentVolumeClaim" in each or "ephemeral" in each for each in spec.get("volumes") or ())
+    if volumes or any(spec.get(name) for name in ("resourceClaims", "schedulingGroup")):
+        return ""
+    return scheduler_name(pod)
+
+
+def scheduler_name(pod: Mapping[str, Any]) -> str:
+    """The name of the kube-scheduler that places a pod."""
+    return str((pod.get("spec") or {}).get("schedulerName") or "")
+
+
 class Reservations:
     """Who is reserved. Unlike load, which is measured soon, it lasts until something is heard of the pod.
+
+    Which doubted pods can still be on their way after a restart follows from the order of kube-scheduler's requests
+    (Kubernetes 1.36, pkg/scheduler/schedule_one.go). `ScheduleOne` takes one pod at a time. It starts a goroutine that
+    binds an admitted pod, and itself patches the condition of a refused one. Both go through one client, whose rate
+    limiter serves in the order of arrival: 50 requests a second after a burst of 100. With 150 answers a second for
+    ten seconds 1,500 - 100 - 10 * 50 = 900 bindings wait, which take 18 s: no number of pods is small and never
+    exceeded. But the first write after an answer of this run, a binding or a refusal, has passed the limiter after all
+    of them, at whatever rate. So `SETTLED_SECONDS` later none is on its way but what waits for something else. A pod
+    that is refused for doubted ones alone brings about that write.
 
     Args:
         reserving: who wants to know.
@@ -135,6 +165,11 @@ class Reservations:
         self._reserved = InFlight(LONGEST_SECONDS, steady)
         self._doubted = InFlight(DOUBTED_SECONDS, steady)
         self._words: dict[str, Refusal | None] = {}
+        self._steady = steady
+        self._queues: dict[str, str] = {}  # of doubted pods, by uid
+        self._asked: dict[str, Refusal | None] = {}  # pods asked about since the start, with their former refusal
+        self._served: dict[str, float] = {}
+        """When the first write was seen that came after an answer of ours, by kube-scheduler. [s]"""
 
     def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:
         """Tell that a pod was answered for."""
@@ -148,11 +183,18 @@ class Reservations:
             with _survived("reserve", pod.uid):
                 plugin.reserve(pod, names, now)
 
-    def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:
-        """Tell that nobody knows whether a pod was answered for before we started, unless it has been since."""
+    def reserve_unconfirmed(self, pod: PodRequest, now: float, queue: str = "") -> None:
+        """Tell that nobody knows whether a pod was answered for before we started, unless it has been since.
+
+        Args:
+            pod: the pod.
+            now: the present time. [unix s]
+            queue: what `binding_queue` returns for it.
+        """
         if not self._doubting or pod.uid in self._reserved.charges or pod.uid in self._doubted.charges:
             return
         self._doubted.put(pod, (), now)
+        self._queues[pod.uid] = queue
         self._words[pod.uid] = pod.refusal
         for plugin in self._doubting:
             with _survived("doubt", pod.uid):
@@ -160,8 +202,10 @@ class Reservations:
 
     def unreserve(self, uid: str) -> None:
         """Tell that a pod was heard of, if it is reserved or in doubt."""
+        former = self._words.pop(uid, None)
+        if self._doubted.charges:
+            self._asked.setdefault(uid, former)
         doubted, reserved = self._doubted.pop(uid), self._reserved.pop(uid)
-        self._words.pop(uid, None)
         if doubted is None and reserved is None:
             return
         for plugin in self._reserving if reserved is not None else self._doubting:
@@ -185,10 +229,31 @@ class Reservations:
         written = now - LATE_SECONDS if pod.refusal.written is None else pod.refusal.written
         return former is not None and former.words != pod.refusal.words and written > reserved.since
 
+    def written(self, pod: PodRequest, scheduler: str, now: float) -> None:
+        """Note a change of a pod, before anything else is: kube-scheduler may have made it after an answer of this run.
+
+        A refusal is such a change if the pod was asked about, and said another thing then, or nothing.
+        """
+        if not self._doubted.charges or scheduler in self._served:
+            return
+        bound = bool(pod.node_name) and pod.uid in self._reserved.charges
+        if bound or (pod.refusal is not None and pod.refusal != self._asked.get(pod.uid, pod.refusal)):
+            self._served[scheduler] = self._present(now)
+
     def expire(self, now: float) -> None:
         """Drop what has lasted its time."""
-        for uid in (*self._reserved.expired(now), *self._doubted.expired(now)):
+        present = self._present(now)
+        settled = {queue for queue, since in self._served.items() if queue and present - since >= SETTLED_SECONDS}
+        doubted = [uid for uid in self._doubted.charges if self._queues[uid] in settled] if settled else []
+        for uid in (*self._reserved.expired(now), *self._doubted.expired(now), *doubted):
             self.unreserve(uid)
+        self._served.update(dict.fromkeys(settled, math.inf))
+        if not self._doubted.charges:
+            for kept in (self._queues, self._asked, self._served):
+                kept.clear()
+
+    def _present(self, now: float) -> float:
+        return now if self._steady is None else self._steady()
 
 
 @contextmanager

@@ -1,14 +1,16 @@
 """Many pods at once against quotas, on the real kube-scheduler: no observed state is over a bound."""
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 import yaml
 
+from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, SETTLED_SECONDS
 from tests.scheduler_plugins.extenders import Extender, configuration, profile, until
-from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, Observed, Team, give_gpus, teams
+from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, GPU, Observed, Team, give_gpus, teams
 from tests.scheduler_plugins.stage import Stage
 from tests.scheduler_plugins.troubled import FORGET
 from tools.devcluster import Cluster
@@ -144,3 +146,27 @@ def test_killed_extender_keeps_quotas(stage: Stage, pair: list[Team]) -> None:
     assert not seen.broken
     assert seen.most_together == TOTAL
     assert all(seen.most[name] <= MAX[name] for name in MAX), seen.most
+
+
+def test_restart_with_a_backlog_blocks_for_seconds(stage: Stage, pair: list[Team]) -> None:
+    """After a restart the backlog of a namespace whose max is all that is guaranteed keeps no other one waiting long.
+
+    Until kube-scheduler has written that it refused the other's pod, every pod of the backlog may be on its way.
+    """
+    large, other = pair
+    nowhere = {"pool": "there-is-none"}
+    with scheduled(stage) as (extender, _):
+        stage.cluster.api.merge(large.quota, {"spec": {"max": {GPU: f"{TOTAL}"}}})
+        large.known(MIN[large.name], TOTAL)
+        try:
+            large.create(*(large.pod(f"waits-{n}", SCHEDULERS[0], selector=nowhere) for n in range(FEW)))
+            until(lambda: refused([large]), "the backlog being refused")
+            extender.kill()
+            extender.restart()
+            other.create(other.pod("first", SCHEDULERS[0]))
+            started = time.monotonic()
+            until(other.bound, "the pod of the other namespace being bound")
+            waited = time.monotonic() - started
+        finally:
+            stage.cluster.api.merge(large.quota, {"spec": {"max": {GPU: f"{MAX[large.name]}"}}})
+    assert SETTLED_SECONDS < waited < DOUBTED_SECONDS / 2

@@ -88,6 +88,7 @@ def _create(world: World, number: int) -> None:
         priority=lot.choice([0, 5]),
         nominated=lot.choice(["", "", "", "n1", "nowhere"]),
         hold=hold,
+        schedulerName="headroom-scheduler",
     )
     if lot.random() < 0.3:  # what anybody may write onto a pod of his own
         annotations = created["metadata"].setdefault("annotations", {})
@@ -103,7 +104,9 @@ def _some(world: World, number: int) -> None:
     if what < 0.15:
         _create(world, number)
     elif what < 0.5 and pending:
-        world.ask(lot.choice(pending))
+        asked = lot.choice(pending)
+        if not world.ask(asked) and lot.random() < 0.3:
+            world.refuse(asked)
     elif what < 0.62 and in_flight:
         world.bind(lot.choice(in_flight))
     elif what < 0.72 and in_flight:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from crds import names
 from headroom.cluster.typed_pod import undecoded
 from headroom.kube import ApiServer, Changed, Connection, Relisted, WatchHealth, paths
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, quota_cluster, sentence
@@ -15,9 +16,9 @@ from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot import watch
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.in_flight import Reservations
+from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, SETTLED_SECONDS, Reservations
 from scheduler_plugins.snapshot.watch import ClusterWatch
-from tests.scheduler_plugins.objects import NOW, Json
+from tests.scheduler_plugins.objects import NOW, Json, at, condition
 from tests.scheduler_plugins.quota.things import pod, quota
 
 
@@ -172,3 +173,101 @@ def test_who_is_asked_about_is_in_doubt_no_more(charged: int) -> None:
     over = _over(cluster, pod("waiting-40", "a"))
     assert over is None
     assert _over(cluster, pod("new", "a")) is not None
+
+
+OURS, THEIRS = "headroom-scheduler", "default-scheduler"
+CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+
+
+def _refused(item: Json, message: str = "0/3 nodes are available") -> Json:
+    refused = {**condition("PodScheduled", -60, "False"), "reason": "Unschedulable", "message": message}
+    return {**item, "status": {**item["status"], "conditions": [refused]}}
+
+
+def _requeued(item: Json) -> Json:
+    return {**item, "metadata": {**item["metadata"], "annotations": {names.ANNOTATION_SCHEDULING_RETRY: at(0)}}}
+
+
+class _Restarted:
+    """A backlog of a, whose max is all that is guaranteed to anybody, when the extender starts; b uses nothing."""
+
+    def __init__(self, *waiting: Json) -> None:
+        self.cache = ClusterCache(LoadRules(), {NAME: CapacityScheduling(MaxMissing.INFINITE)})
+        self.cluster = quota_cluster(self.cache.freeze(NOW))
+        self.cluster.put_quota(quota("a", {"cpu": 100, "memory": "1Ti"}, {"cpu": 200}))
+        self.cluster.put_quota(quota("b", {"cpu": 100, "memory": "1Ti"}, {"cpu": 100}))
+        for item in waiting or [_refused(pod(f"w-{number}", "a", schedulerName=OURS)) for number in range(500)]:
+            self.cache.put_pod(item, NOW)
+            self.cache.reserve_unconfirmed(item["metadata"]["uid"], NOW)
+
+    def admits(self, item: Json, now: float) -> bool:
+        """Whether a pod is let through that kube-scheduler asks about some seconds after the start."""
+        self.cache.freeze(NOW + now)
+        self.cache.release(item["metadata"]["uid"])
+        if _over(self.cluster, item) is not None:
+            return False
+        self.cache.charge(self.cache.read(item), ["n1"], NOW + now)
+        return True
+
+
+def test_backlog_of_a_large_max_blocks_others_for_seconds() -> None:
+    """A pod of another namespace that waits for a whole backlog is let through soon after it was seen refused."""
+    site, first = _Restarted(), pod("first", "b", schedulerName=OURS)
+    site.cache.put_pod(first, NOW)
+    assert not site.admits(first, 1)
+    site.cache.put_pod(_refused(first), NOW + 2)
+    assert not site.admits(first, 2 + SETTLED_SECONDS - 1)
+    assert site.admits(first, 2 + SETTLED_SECONDS + 1)
+
+
+def test_binding_that_came_later_ends_doubt() -> None:
+    """kube-scheduler binds in the order of the answers: what is bound that was answered for later comes after all."""
+    site, other = _Restarted(), pod("other", "without-quota", schedulerName=OURS)
+    site.cache.put_pod(other, NOW)
+    assert site.admits(other, 1)
+    site.cache.put_pod(pod("other", "without-quota", node="n1", schedulerName=OURS), NOW + 2)
+    assert site.admits(pod("first", "b", schedulerName=OURS), 2 + SETTLED_SECONDS + 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(_refused(pod("theirs", schedulerName=THEIRS), "new"), id="of another scheduler"),
+        pytest.param(_requeued(_refused(pod("w", "a", schedulerName=OURS))), id="not by kube-scheduler"),
+        pytest.param(pod("w", "a", node="n1", schedulerName=OURS), id="of what was answered for before"),
+        pytest.param(pod("w2", "a", node="n1", schedulerName=OURS), id="bound without being asked about"),
+    ],
+)
+def test_what_says_nothing_of_the_order(change: Json) -> None:
+    """Doubt lasts where no write of the same kube-scheduler is seen that came after an answer of this run."""
+    waiting = [pod("w", "a", {"cpu": "100"}, schedulerName=OURS), pod("v", "a", {"cpu": "100"}, schedulerName=OURS)]
+    site = _Restarted(*map(_refused, waiting))
+    theirs = pod("theirs", schedulerName=THEIRS)
+    site.cache.put_pod(theirs, NOW)
+    site.cache.release("uid-a-theirs")
+    site.cache.put_pod(change, NOW + 1)
+    assert not site.admits(pod("first", "b", {"cpu": "100"}, schedulerName=OURS), SETTLED_SECONDS + 3)
+    assert site.admits(pod("first", "b", {"cpu": "100"}, schedulerName=OURS), DOUBTED_SECONDS + 1)
+
+
+def test_requeued_twice_is_no_write() -> None:
+    """A pod that is asked about twice before its refusal is seen anew keeps the refusal that it had."""
+    waiting = _refused(pod("w", "a", schedulerName=OURS))
+    site = _Restarted(waiting, pod("v", "a", {"cpu": "200"}, schedulerName=OURS))
+    for seconds in (1, 2):
+        site.admits(waiting, seconds)
+    site.cache.put_pod(_requeued(waiting), NOW + 3)
+    assert not site.admits(pod("first", "b", schedulerName=OURS), 3 + SETTLED_SECONDS + 1)
+
+
+@pytest.mark.parametrize(
+    "spec", [{"volumes": CLAIM}, {"volumes": [{"ephemeral": {}}]}, {"resourceClaims": [{"name": "x"}]}]
+)
+def test_binding_that_waits_is_passed_by_others(spec: Json) -> None:
+    """A pod whose binding may wait for a volume or device stays in doubt, whatever is bound meanwhile."""
+    site = _Restarted(pod("w", "a", {"cpu": "200"}, schedulerName=OURS, **spec))
+    first = pod("first", "b", schedulerName=OURS)
+    assert not site.admits(first, 1)
+    site.cache.put_pod(_refused(first), NOW + 2)
+    assert not site.admits(first, DOUBTED_SECONDS - 1)
+    assert site.admits(first, DOUBTED_SECONDS + 1)

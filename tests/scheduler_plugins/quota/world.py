@@ -20,7 +20,7 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, LONGEST_SECONDS
+from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, LONGEST_SECONDS, SETTLED_SECONDS
 from tests.scheduler_plugins.objects import NOW, Json, at, condition
 from tests.scheduler_plugins.quota.things import node
 
@@ -80,6 +80,7 @@ class World:
     pods: dict[str, Json] = field(default_factory=dict)
     events: list[tuple[str, Json]] = field(default_factory=list)
     in_flight: dict[str, float] = field(default_factory=dict)
+    before: set[str] = field(default_factory=set)  # pods that an earlier run of the extender answered for
 
     def __post_init__(self) -> None:
         self.run = self._started()
@@ -119,6 +120,7 @@ class World:
         answer = self.run.extender.filter(Arguments(pod, names, None))
         if answer.names and self.lot.random() < 0.5:
             self.run.extender.prioritize(Arguments(pod, list(answer.names), None))
+        self.before.discard(uid)
         if answer.names:
             self.in_flight[uid] = self.now + LONGEST_SECONDS - 1
         return bool(answer.names)
@@ -126,6 +128,7 @@ class World:
     def bind(self, uid: str) -> None:
         """A binding arrives at the API server."""
         del self.in_flight[uid]
+        self._sent(uid)
         if uid in self.pods:
             pod = deepcopy(self.pods[uid])
             pod["spec"]["nodeName"] = self.lot.choice(NODES)
@@ -148,6 +151,20 @@ class World:
             pod["status"]["conditions"] = [refused]
             self.put(pod)
 
+    def refuse(self, uid: str) -> None:
+        """kube-scheduler writes that it found no node for a pod."""
+        pod = deepcopy(self.pods[uid])
+        message = f"refused at {self.now}"
+        refused = {**condition("PodScheduled", self.now, "False"), "reason": "Unschedulable", "message": message}
+        pod["status"]["conditions"] = [refused]
+        self.put(pod)
+        self._sent(uid)
+
+    def _sent(self, uid: str) -> None:
+        """What was to be bound before a pod was answered for has been sent before what is written of this one."""
+        for each in (self.before & self.in_flight.keys()) if uid not in self.before else ():
+            self.in_flight[each] = min(self.in_flight[each], self.now + SETTLED_SECONDS - 2)
+
     # Time
 
     def deliver(self, count: int) -> None:
@@ -168,6 +185,7 @@ class World:
         """The extender is started anew: it knows only what it lists. kube-scheduler goes on binding, for a while."""
         self.events.clear()
         self.run = self._started()
+        self.before |= self.in_flight.keys()
         longest = self.now + DOUBTED_SECONDS - 2
         self.in_flight = {uid: min(deadline, longest) for uid, deadline in self.in_flight.items()}
 

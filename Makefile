@@ -117,12 +117,8 @@ bench-quota: bench-programs ## Measure admission by quotas, the choice of victim
 	@$(PY) -m tools.bench quota $(BENCH_ARGS)
 
 .PHONY: bench-backtest
-bench-backtest: $(STAMP) ## Judge the default policy and every model on recorded usage, with pods that come and go, and replay it from sample to sale (a quarter of an hour; BENCH_ARGS)
+bench-backtest: $(STAMP) ## Judge the default policy and every model on recorded usage, and replay it from sample to Mid (ten minutes; BENCH_ARGS)
 	@$(PY) -m tools.bench backtest $(BENCH_ARGS)
-
-.PHONY: bench-policies
-bench-policies: $(STAMP) ## Judge the default policy, its neighbours and others in every case that the default is chosen by: the tables of docs/adr/0020 (ten minutes; BENCH_ARGS)
-	@$(PY) -m tools.bench.policies $(BENCH_ARGS)
 
 .PHONY: bench-placement
 bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare where pods are put (ten minutes; BENCH_ARGS)

@@ -22,7 +22,6 @@ PARTS: Final[dict[str, Part]] = {
     "tick": Part("agent", "a tick, step by step", 0.4, "tools.bench.tick:measure"),
     "training": Part("agent", "a training round", 0.1, "tools.bench.training_round:measure"),
     "store": Part("agent", "the store: appends, windows, size", 0.3, "tools.bench.store:measure"),
-    "compression": Part("agent", "bytes per sample on real traces", 0.1, "tools.bench.compression:measure"),
     "week": Part("agent", "a simulated week", 3.0, "tools.bench.week:measure"),
     "manager-memory": Part("manager", "the cache of 5,000 nodes", 0.4, "tools.bench.manager_memory:measure"),
     "manager-cluster": Part(
@@ -49,9 +48,6 @@ PARTS: Final[dict[str, Part]] = {
     ),
     "quality": Part(
         "backtest", "the default policy and every model on recorded usage", 2.0, "tools.bench.quality:measure"
-    ),
-    "churn": Part(
-        "backtest", "pods that come and go: cold period and workload history", 6.0, "tools.bench.churn:measure"
     ),
     "replay": Part(
         "backtest", "a month from sample to Node: agent, NodeMetric, manager, Mid", 9.0, "tools.bench.replay:measure"

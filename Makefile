@@ -91,9 +91,9 @@ golden: $(STAMP) ## Drive the reference vectors through our own functions
 cluster: prepare ## Run a dev cluster with a real node in the foreground, until Ctrl-C
 	@$(PY) -m tools.devcluster up --real-node
 
-# Names of parts or groups, --quick, --list, --markdown, --out: see `python -m tools.bench --help`.
+# Names of parts or groups, --quick, --list: see `python -m tools.bench --help`.
 .PHONY: bench
-bench: packages bench-programs ## Measure everything against the budgets, write tools/bench/results and docs/performance.md (an hour; BENCH_ARGS: --list, --only)
+bench: packages bench-programs ## Measure everything beside the budgets and print it as Markdown (an hour; BENCH_ARGS: --list, --only, --quick)
 	@$(PY) -m tools.bench $(BENCH_ARGS)
 
 .PHONY: bench-programs

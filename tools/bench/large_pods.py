@@ -18,11 +18,11 @@ from typing import Final
 
 import psutil
 
+from tools.bench.costs import memory_mib
 from tools.bench.large_pods_kinds import KINDS, NODE, PLACEMENTS
 from tools.bench.large_pods_server import SETTLE_SECONDS, Run, Server, served
-from tools.bench.machine import ROOT, replayed
-from tools.bench.manager_memory import memory_mib
-from tools.bench.measurement import Measurement
+from tools.bench.machine import replayed
+from tools.bench.rows import ROOT, Row
 
 COMPONENTS: Final = {"extender": 64.0, "manager": 64.0, "agent": 16.0}
 """What each may take above as many plain pods. [MiB]"""
@@ -111,7 +111,7 @@ def _note_steps(file: str, program: str, flags: list[str]) -> None:
         runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
-def measurement(run: Run, plain: dict[Run, Result]) -> Measurement:
+def measurement(run: Run, plain: dict[Run, Result]) -> Row:
     """Measure a run, and beside it the same with plain pods unless `plain` has that already.
 
     Raises RuntimeError: a program ends before it has read its pods.
@@ -121,7 +121,7 @@ def measurement(run: Run, plain: dict[Run, Result]) -> Measurement:
     result = asyncio.run(measured(run))
     above, refusals = result.rss - beside.rss, result.refusals
     said = f"; {len(refusals)} refusals, the first: {refusals[0][:200]}" if refusals else ""
-    return Measurement(
+    return Row(
         f"large pods: {run.name()}",
         f"RSS {above:+.0f} MiB over {beside.rss:.0f} with plain pods ({above / run.pods:.2f} per pod), peak "
         f"{result.peak - beside.peak:+.0f} MiB; longest step {result.step * 1000:.0f} ms "
@@ -131,7 +131,7 @@ def measurement(run: Run, plain: dict[Run, Result]) -> Measurement:
     )
 
 
-def measure(*, quick: bool = False) -> Iterator[Measurement]:
+def measure(*, quick: bool = False) -> Iterator[Row]:
     """One line per program and way: all kinds in turn."""
     plain: dict[Run, Result] = {}
     for run in runs(QUICK_PODS if quick else PART_PODS, ["mixed"], list(COMPONENTS), ["quota"], ["watch", "list"]):

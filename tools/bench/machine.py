@@ -7,7 +7,6 @@ from tools.devcluster import traces
 from tools.devcluster.replay_load import NOTHING, Load
 from tools.devcluster.replay_machine import Group, Machine
 
-ROOT = Path(__file__).parents[2]
 CORES, GIB = 0.5, 1 << 30
 
 

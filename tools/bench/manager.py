@@ -20,15 +20,11 @@ from typing import Any
 from crds.names import CONFIG_MAP_KEY, CONFIG_MAP_NAME
 from manager.node_metric import COLLECTION
 from tools.bench import manager_report as made
-from tools.bench.cpu_usage import CpuUsage
-from tools.bench.machine import ROOT
-from tools.bench.manager_memory import memory_mib
-from tools.bench.manager_pictures import pictures
+from tools.bench.costs import CpuUsage, memory_mib
 from tools.bench.manager_probed import longest
 from tools.bench.manager_table import header, lines, measurements, percentiles
 from tools.bench.manager_trouble import Trouble
-from tools.bench.measurement import Grid, Item
-from tools.bench.results import markdown
+from tools.bench.rows import ROOT, Item, Table, markdown
 from tools.devcluster import Cluster
 from tools.devcluster.commands import DevClusterError
 from tools.devcluster.component import free_port
@@ -89,8 +85,7 @@ def part(*, quick: bool = False) -> Iterator[Item]:
     """
     figures = dict(measure(Plan(**QUICK) if quick else Plan()))
     yield from measurements(figures)
-    yield Grid("With each number of nodes:", [header(sorted(figures)), *lines(figures)])
-    yield from pictures(figures)
+    yield Table("With each number of nodes:", [header(sorted(figures)), *lines(figures)])
 
 
 def _quiet(_: str) -> None:

@@ -6,11 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from tools.bench.measurement import NONE, Measurement
+from tools.bench.rows import NONE, Row, short
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Figure:
     """One line: what `figures` hold under this key, for people."""
 
     key: str  # name of the figure
@@ -21,33 +21,35 @@ class Row:
 
 
 ROWS: Final = (
-    Row("manager_cpu", "manager, CPU, every node reporting each minute", "% of a core", "<= 100"),
-    Row("manager_cpu_first", "manager, CPU, while every node is published for the first time", "% of a core", "<= 100"),
-    Row("manager_rss", "manager, RSS at the end", "MiB", "<= 1024"),
-    Row("manager_rss_peak", "manager, RSS at its peak", "MiB", "<= 1024"),
-    Row("first_p50", "NodeMetric to Node, first publication, p50", "s", grows=False),
-    Row("first_p99", "NodeMetric to Node, first publication, p99", "s", "<= 2", grows=False),
-    Row("decrease_p50", "NodeMetric to Node, decrease, p50", "s", grows=False),
-    Row("decrease_p99", "NodeMetric to Node, decrease, p99", "s", "<= 2", grows=False),
-    Row("answer_p50", "the API server's answer to a report, p50", "s", grows=False),
-    Row("answer_p99", "the API server's answer to a report, p99", "s", grows=False),
-    Row("missed", "numbers that no Node showed before its next report", "", "<= 0", grows=False),
-    Row("reports", "NodeMetrics reported", "/s"),
-    Row("heartbeats", "status heartbeats of kubelets", "/s"),
-    Row("writes", "Node writes of the manager", "/s"),
-    Row("start_first", "start: process to the first write", "s"),
-    Row("start_all", "start: process to a NodeMetric for every node", "s"),
-    Row("restart", "start with nothing changed: process to every node looked at", "s"),
-    Row("restart_writes", "start with nothing changed: writes", "", "<= 0", grows=False),
-    Row("stop", "stop: SIGTERM to the end", "s", grows=False),
-    Row("pause", "the longest pause of the event loop, every node reporting", "ms", "<= 100", grows=False),
-    Row("edit", "an edit with 100 entries: to the last NodeMetric's spec", "s"),
-    Row("edit_pause", "the longest pause of the event loop in that time", "ms", "<= 100", grows=False),
-    Row("scrape", "GET /metrics", "s"),
-    Row("apiserver_cpu", "kube-apiserver, CPU beside it", "% of a core"),
-    Row("etcd_cpu", "etcd, CPU beside it", "% of a core"),
-    Row("load_cpu", "load generator, CPU beside it", "% of a core"),
-    Row("other_cpu", "everything else on the machine, CPU", "% of a core", grows=False),
+    Figure("manager_cpu", "manager, CPU, every node reporting each minute", "% of a core", "<= 30"),
+    Figure(
+        "manager_cpu_first", "manager, CPU, while every node is published for the first time", "% of a core", "<= 30"
+    ),
+    Figure("manager_rss", "manager, RSS at the end", "MiB", "<= 250"),
+    Figure("manager_rss_peak", "manager, RSS at its peak", "MiB", "<= 250"),
+    Figure("first_p50", "NodeMetric to Node, first publication, p50", "s", grows=False),
+    Figure("first_p99", "NodeMetric to Node, first publication, p99", "s", "<= 2", grows=False),
+    Figure("decrease_p50", "NodeMetric to Node, decrease, p50", "s", grows=False),
+    Figure("decrease_p99", "NodeMetric to Node, decrease, p99", "s", "<= 2", grows=False),
+    Figure("answer_p50", "the API server's answer to a report, p50", "s", grows=False),
+    Figure("answer_p99", "the API server's answer to a report, p99", "s", grows=False),
+    Figure("missed", "numbers that no Node showed before its next report", "", "<= 0", grows=False),
+    Figure("reports", "NodeMetrics reported", "/s"),
+    Figure("heartbeats", "status heartbeats of kubelets", "/s"),
+    Figure("writes", "Node writes of the manager", "/s"),
+    Figure("start_first", "start: process to the first write", "s"),
+    Figure("start_all", "start: process to a NodeMetric for every node", "s"),
+    Figure("restart", "start with nothing changed: process to every node looked at", "s"),
+    Figure("restart_writes", "start with nothing changed: writes", "", "<= 0", grows=False),
+    Figure("stop", "stop: SIGTERM to the end", "s", grows=False),
+    Figure("pause", "the longest pause of the event loop, every node reporting", "ms", "<= 100", grows=False),
+    Figure("edit", "an edit with 100 entries: to the last NodeMetric's spec", "s"),
+    Figure("edit_pause", "the longest pause of the event loop in that time", "ms", "<= 100", grows=False),
+    Figure("scrape", "GET /metrics", "s"),
+    Figure("apiserver_cpu", "kube-apiserver, CPU beside it", "% of a core"),
+    Figure("etcd_cpu", "etcd, CPU beside it", "% of a core"),
+    Figure("load_cpu", "load generator, CPU beside it", "% of a core"),
+    Figure("other_cpu", "everything else on the machine, CPU", "% of a core", grows=False),
 )
 """The lines of the table, in order."""
 
@@ -71,13 +73,6 @@ def growth(counts: Sequence[int], figures: Sequence[float | None]) -> str:
         start = 0.0
     sign = "-" if slope < 0 else "+"
     return f"{short(start)} {sign} {short(abs(slope) * 1000)} per 1,000 nodes"
-
-
-def short(figure: float | None) -> str:
-    """Three digits that count; a dash where there is no figure."""
-    if figure is None:
-        return "-"
-    return f"{figure:.3g}" if abs(figure) < 100 else f"{figure:,.0f}"  # noqa: PLR2004 - three digits before the point
 
 
 def percentiles(seconds: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
@@ -108,7 +103,7 @@ def lines(figures: Mapping[int, Mapping[str, float | None]]) -> list[list[str]]:
     return table
 
 
-def measurements(figures: Mapping[int, Mapping[str, float | None]]) -> list[Measurement]:
+def measurements(figures: Mapping[int, Mapping[str, float | None]]) -> list[Row]:
     """A line for each figure that has a budget: with each number of nodes, judged by the largest."""
     counts = sorted(figures)
     made = []
@@ -119,5 +114,5 @@ def measurements(figures: Mapping[int, Mapping[str, float | None]]) -> list[Meas
         sizes = ", ".join(f"{count:,}" for count in counts)
         unit = f" {row.unit}".rstrip()
         measured = f"{', '.join(map(short, found))}{unit} with {sizes} nodes"
-        made.append(Measurement(row.what, measured, f"{row.budget}{unit}", NONE, found[-1]))
+        made.append(Row(row.what, measured, f"{row.budget}{unit}", NONE, found[-1]))
     return made

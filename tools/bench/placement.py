@@ -14,11 +14,10 @@ from statistics import mean, stdev
 import numpy as np
 
 from scheduler_plugins.framework.shortlist import Shortlist
-from tools.bench.measurement import Grid, Item, Measurement
 from tools.bench.placement_agents import STEP_SECONDS, SYSTEM_CORES, Agent
 from tools.bench.placement_pods import CORES, DAILY, DAY_STEPS, STEPS, FloatArray, Pod, population
 from tools.bench.placement_policies import Policy, Scheduler
-from tools.bench.results import markdown
+from tools.bench.rows import Item, Row, Table, markdown
 
 START = 1_735_689_600.0  # 2025-01-01T00:00:00Z [unix s]
 NODES, SEEDS, WORKERS = 24, 3, 2
@@ -132,9 +131,11 @@ def part(*, quick: bool = False) -> Iterator[Item]:
         hot = sum(one[HOT_COLUMN] for one in figures)
         ratio = f"{hot / base:.2f} x the default's, " if base and title != DEFAULT.title else ""
         what = f"node-hours above {HOT:.0%} of CPU, {nodes} nodes, {title}"
-        yield Measurement(what, f"{ratio}{hot / len(figures):.1f} % of all")
+        yield Row(what, f"{ratio}{hot / len(figures):.1f} % of all")
     days = steps / DAY_STEPS
-    yield Grid(f"{nodes} nodes of {CORES} cores, {days:g} days, mean ± deviation of {seeds} populations:", lines(found))
+    yield Table(
+        f"{nodes} nodes of {CORES} cores, {days:g} days, mean ± deviation of {seeds} populations:", lines(found)
+    )
 
 
 def _simulated(asked: Sequence[Asked]) -> dict[str, list[list[float]]]:

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from tools.bench.machine import ROOT
-from tools.bench.measurement import Item, Measurement, spread
+from tools.bench.costs import spread
 from tools.bench.quota_objects import GPU
 from tools.bench.quota_waits import Waits
-from tools.bench.results import HEAD, cells, markdown
+from tools.bench.rows import ROOT, Row, text
 from tools.bench.scheduler_parts import SHORTLIST, Extender, KubeScheduler, Mode, scheduler_name
 from tools.devcluster import Cluster, NodeTemplate
 from tools.devcluster.commands import DevClusterError
@@ -146,7 +145,7 @@ def _waits(cluster: Cluster, plan: Plan, namespace: str, scheduler: str, spec: J
     yield Waited(f"{plan.at_once} pods at once, {size}", waits.taken(several), ours)
 
 
-def part(*, quick: bool = False) -> Iterator[Item]:
+def part(*, quick: bool = False) -> Iterator[Row]:
     """What `make bench` shows of it: our waits beside those of kube-scheduler's own preemption in the same run.
 
     Raises:
@@ -155,7 +154,7 @@ def part(*, quick: bool = False) -> Iterator[Item]:
     yield from rows(list(measure(QUICK if quick else Plan())))
 
 
-def rows(found: Sequence[Waited]) -> Iterator[Measurement]:
+def rows(found: Sequence[Waited]) -> Iterator[Row]:
     """A line for each kind of pods, with the ratio of the medians."""
     own = {one.what: one.seconds for one in found if not one.ours}
     for one in found:
@@ -164,11 +163,11 @@ def rows(found: Sequence[Waited]) -> Iterator[Measurement]:
             ratio = f"; {median(one.seconds) / median(beside):.1f} x its" if beside and one.seconds else ""
             reference = f"kube-scheduler's own preemption: {_spread(beside)}"
             what = f"unschedulable to bound, {one.what}"
-            yield Measurement(what, f"{_spread(one.seconds)}{ratio}", reference=reference)
+            yield Row(what, f"{_spread(one.seconds)}{ratio}", reference=reference)
 
 
 def _spread(seconds: Sequence[float]) -> str:
-    return spread(seconds, unit="s") if seconds else "none was refused first"
+    return spread(seconds) if seconds else "none was refused first"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -194,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{whose}, {one.what}: {_spread(one.seconds)}", file=sys.stderr, flush=True)
     except (DevClusterError, OSError) as error:  # what was measured before is shown all the same
         failed = str(error)
-    print(markdown([HEAD, *cells(rows(found))]))
+    print(text(rows(found)))
     if failed:
         print(f"not everything could be measured: {failed}", file=sys.stderr)
     return 1 if failed else 0

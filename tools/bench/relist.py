@@ -19,7 +19,7 @@ from headroom.runtime.garbage_collection import keep_tending
 from scheduler_plugins.settings import load
 from scheduler_plugins.snapshot.watch import NODE_METRICS
 from scheduler_plugins.wiring import Parts, assemble
-from tools.bench.measurement import Measurement
+from tools.bench.rows import Row
 
 _BUDGET_MS: Final = 50
 _ASKED: Final = 100  # Nodes that are looked at in each turn, as a request of kube-scheduler's does
@@ -159,12 +159,12 @@ def _known(parts: Parts) -> int:
     return sum(len(ledger.pods) for name in parts.cache.nodes if (ledger := parts.cache.ledger(name)))
 
 
-def measure(*, quick: bool) -> Iterator[Measurement]:
+def measure(*, quick: bool) -> Iterator[Row]:
     """One line per size."""
     for size in _SMALL if quick else _LARGE:
         with _serving(size) as url:
             longest, busiest = asyncio.run(_longest_pause(url, size))
-        yield Measurement(
+        yield Row(
             f"longest pause of the event loop while {size.pods:,} pods and {size.nodes:,} nodes with new reports "
             "are listed, again and again",
             f"{busiest * 1000:.0f} ms of processor ({longest * 1000:.0f} ms by the clock)",

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tools.bench import scheduler_objects as made
-from tools.bench.machine import ROOT
-from tools.bench.measurement import Grid, Item
-from tools.bench.results import markdown
+from tools.bench.rows import ROOT, Item, Table, markdown
 from tools.bench.scheduler_binds import Binds
 from tools.bench.scheduler_parts import (
     NONE,
@@ -29,7 +27,7 @@ from tools.bench.scheduler_parts import (
     Mode,
     scheduler_name,
 )
-from tools.bench.scheduler_table import PROCESSES, Run, lines, measurements, picture
+from tools.bench.scheduler_table import PROCESSES, Run, lines, measurements
 from tools.devcluster import Cluster
 from tools.devcluster.commands import DevClusterError
 from tools.devcluster.process import wait_until
@@ -93,8 +91,7 @@ def part(*, quick: bool = False) -> Iterator[Item]:
     title = (
         f"Of all runs, {plan.pods} pods each. A ratio is to the mean of the runs with no extender of the same round:"
     )
-    yield Grid(title, lines(runs))
-    yield picture(runs)
+    yield Table(title, lines(runs))
     if len(runs) < expected(plan):
         raise DevClusterError(f"{expected(plan) - len(runs)} of {expected(plan)} runs are missing")
 

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 
-from tools.bench.cpu_usage import CpuUsage
+from tools.bench.costs import CpuUsage
 from tools.devcluster.api import ApiClient, ApiError
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

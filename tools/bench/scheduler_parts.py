@@ -14,7 +14,7 @@ import yaml
 
 from crds.codec import json_name
 from scheduler_plugins.plugins import PLUGINS
-from tools.bench.machine import ROOT
+from tools.bench.rows import ROOT
 from tools.devcluster import Cluster
 from tools.devcluster.component import free_port
 from tools.devcluster.process import Process, wait_until

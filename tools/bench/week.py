@@ -4,17 +4,11 @@ The days have a tick every 15 seconds, the first hour and the last five one ever
 and kept raw is what a node has. A tenth of the pods is replaced every day. In the first hour and the last twelve the
 publisher reports to a server of our own, which takes merge patches and counts their bytes (of the last twelve). The
 disk is spared: the log is flushed every minute, what was learned is saved every five.
-
-`python -m tools.bench.week` runs it alone, in a process whose memory is nothing but this.
 """
 
-import argparse
 import asyncio
-import json
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -27,11 +21,9 @@ from agent.settings import TrainSettings
 from agent.store_failover import StoreFailover
 from agent.training import CheckpointedTrainer
 from agent.tsdb.tsdb import Tsdb
-from tools.bench.drawing import drawing, lines
-from tools.bench.machine import ROOT
-from tools.bench.measurement import Item, Measurement, Picture, total
+from tools.bench.costs import total
 from tools.bench.reporting import Reporting
-from tools.bench.results import item, plain
+from tools.bench.rows import Row
 from tools.bench.workload import PODS, Collected, Workload
 
 DAY = 86_400
@@ -61,20 +53,13 @@ class Plan:
 FULL, QUICK = Plan(), Plan(days=0.05, fine_seconds=120, settle_seconds=60, report_seconds=600)
 
 
-def measure(*, quick: bool = False) -> Iterator[Item]:
-    """Run the week in a process of its own."""
-    command = [sys.executable, "-m", "tools.bench.week", *(["--quick"] if quick else [])]
-    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    for line in done.stdout.splitlines():
-        yield item(json.loads(line))
-
-
-def simulate(plan: Plan) -> Iterator[Item]:
-    """The week, here."""
+def measure(*, quick: bool = False) -> Iterator[Row]:
+    """Simulate the week; the memory of this process is counted."""
+    plan = QUICK if quick else FULL
     workload, metrics = Workload(), Metrics()
     with tempfile.TemporaryDirectory() as folder:
         database = Path(folder) / "agent.db"
-        course = _Course(database)
+        course = _Course()
         pipeline = Pipeline(
             {"workload": Collected(workload, START)},
             workload,
@@ -105,59 +90,30 @@ def simulate(plan: Plan) -> Iterator[Item]:
     yield _size_row(plan, size, samples)
     yield course.row(plan)
     yield from reporting.rows(plan.report_seconds)
-    yield course.picture()
 
 
 class _Course:
-    """Resident memory and the size of the database, hour by hour.
+    """Resident memory, day by day."""
 
-    Args:
-        database: its file.
-    """
-
-    def __init__(self, database: Path) -> None:
-        self._process, self._database = psutil.Process(), database
+    def __init__(self) -> None:
+        self._process = psutil.Process()
         self._by_day: dict[int, int] = {}
-        self._memory: list[tuple[float, float]] = []
-        self._disk: list[tuple[float, float]] = []
 
     def see(self, second: int) -> None:
         """Look at each full hour; cheap at any other time."""
         if second % 3600 == 0:
-            rss = self._process.memory_info().rss
-            self._by_day[second // DAY] = rss
-            self._memory.append((second / DAY, rss / MIB))
-            self._disk.append((second / DAY, self._database.stat().st_size / MIB))
+            self._by_day[second // DAY] = self._process.memory_info().rss
 
-    def picture(self) -> Picture:
-        """Both over time."""
-        with drawing(columns=2) as (axes, finish):
-            lines(axes[0], {"memory": self._memory}, "days", "resident memory, benchmark included [MiB]")
-            lines(axes[1], {"database": self._disk}, "days", "database [MiB]")
-            return finish("agent-week", "Memory and database of the agent over a simulated week")
-
-    def row(self, plan: Plan) -> Measurement:
+    def row(self, plan: Plan) -> Row:
         """Growth from the end of the first day to the end."""
         found = [rss / MIB for rss in self._by_day.values()] or [self._process.memory_info().rss / MIB]
         days = ", ".join(f"{one:.0f}" for one in found)
         what = f"RSS over {plan.days:g} simulated days, {PODS} pods, a tenth replaced a day: growth after the first day"
         measured = f"{found[-1] - found[0]:+.1f} MiB (day by day: {days} MiB, this benchmark included)"
-        return Measurement(what, measured, "none", "none")
+        return Row(what, measured)
 
 
-def _size_row(plan: Plan, size: int, samples: float) -> Measurement:
+def _size_row(plan: Plan, size: int, samples: float) -> Row:
     what = f"database after {plan.days:g} simulated days, {PODS} pods, a tenth replaced a day"
     measured = f"{size / MIB:.1f} MiB ({samples / 1e6:.1f} million samples)"
-    return Measurement(what, measured, "<= 256 MiB", value=size / MIB)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the rows as JSON lines."""
-    parser = argparse.ArgumentParser(prog="python -m tools.bench.week", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="an hour instead of a week")
-    for row in simulate(QUICK if parser.parse_args(arguments).quick else FULL):
-        print(json.dumps(plain(row)))
-
-
-if __name__ == "__main__":
-    main()
+    return Row(what, measured, "<= 256 MiB", value=size / MIB)

@@ -120,14 +120,6 @@ bench-quota: bench-programs ## Measure admission by quotas, the choice of victim
 bench-backtest: $(STAMP) ## Judge the default policy and every model on recorded usage, and replay it from sample to Mid (ten minutes; BENCH_ARGS)
 	@$(PY) -m tools.bench backtest $(BENCH_ARGS)
 
-.PHONY: bench-placement
-bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare where pods are put (ten minutes; BENCH_ARGS)
-	@$(PY) -m tools.bench placement $(BENCH_ARGS)
-
-.PHONY: bench-images
-bench-images: packages ## Measure how large the images are, and how soon their programs start in them (root on Linux)
-	@$(PY) -m tools.bench.images
-
 .PHONY: images
 images: packages ## Build the container images into the cache, or with IMAGES_ARGS="--prefix REGISTRY/PATH" by docker, podman or buildah for a registry
 	@$(PY) -m tools.devcluster images $(IMAGES_ARGS)

@@ -43,7 +43,6 @@ PARTS: Final[dict[str, Part]] = {
     "manager-cluster": Part("manager", "500 to 5,000 nodes on a real API server", 15.0, "manager:part", cluster=True),
     "scheduler-compute": Part("scheduler", "filters and scores of 5,000 nodes", 1.5, "extender:compute"),
     "extender": Part("scheduler", "answers over HTTP", 0.5, "extender:http"),
-    "relist": Part("scheduler", "pauses while everything is listed anew", 1.3, "relist:measure"),
     "large-pods": Part("scheduler", "memory of each service under pods of a mebibyte", 6.0, "large_pods:measure"),
     "scheduler-cluster": Part(
         "scheduler", "pods per second through a real kube-scheduler", 8.0, "scheduler:part", cluster=True
@@ -55,7 +54,6 @@ PARTS: Final[dict[str, Part]] = {
     ),
     "quality": Part("backtest", "the default policy and every model on recorded usage", 2.0, "quality:measure"),
     "replay": Part("backtest", "a month from sample to Node: agent, NodeMetric, manager, Mid", 9.0, "replay:measure"),
-    "placement": Part("placement", "where pods are put, simulated", 10.0, "placement:part"),
 }
 """In the order in which they run."""
 

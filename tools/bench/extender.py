@@ -29,7 +29,7 @@ from scheduler_plugins.plugins.load_aware import NAME, LoadAware
 from scheduler_plugins.profile.load import load_profile
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from tools.bench import manager_report as made
+from tools.bench import objects as made
 from tools.bench import scheduler_parts as parts
 from tools.bench.costs import WARM_UP, Timings, fresh, memory_mib, spread, timed
 from tools.bench.rows import NONE, Row

@@ -6,7 +6,7 @@ from typing import Any
 
 from manager.cluster import ClusterState
 from manager.inputs import PodInputs
-from tools.bench import manager_report as made
+from tools.bench import objects as made
 from tools.bench.costs import fresh, memory_mib
 from tools.bench.rows import Row
 

@@ -44,12 +44,10 @@ def test_every_benchmark_runs() -> None:
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
 def test_manager_is_measured() -> None:
-    """In its quick form, the manager's benchmark fills its table: nodes are published, and a restart writes nothing."""
+    """In its quick form, the manager's benchmark fills its rows: nodes are published, and a restart writes nothing."""
     rows = {row[0]: row for row in _run("manager-cluster")["manager-cluster"]}
-    assert float(rows["NodeMetric to Node, first publication, p50 [s]"][1]) > 0
-    assert (
-        rows["start with nothing changed: writes"][-1] == "yes" or rows["start with nothing changed: writes"][1] == "0"
-    )
+    assert float(rows["NodeMetric to Node, first publication, p50"][3].split()[0]) > 0
+    assert rows["start with nothing changed: writes"][4] == "yes"
 
 
 @pytest.mark.long

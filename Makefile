@@ -11,7 +11,6 @@ SOURCE := agent crds headroom manager scheduler_plugins tests tools
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
-IMAGES_ARGS ?=
 # Tests that share nothing run on all cores. Then come four rows beside each other (tests/rows.py), in each of them one
 # test after the other: a real node; the manager and the CLI; the scheduler; and the others. Last come those that need a
 # quiet machine.
@@ -121,8 +120,8 @@ bench-backtest: $(STAMP) ## Judge the default policy and every model on recorded
 	@$(PY) -m tools.bench backtest $(BENCH_ARGS)
 
 .PHONY: images
-images: packages ## Build the container images into the cache, or with IMAGES_ARGS="--prefix REGISTRY/PATH" by docker, podman or buildah for a registry
-	@$(PY) -m tools.devcluster images $(IMAGES_ARGS)
+images: packages ## Build the container images of the dev cluster into the cache (for a registry of yours: docs/install.md)
+	@$(PY) -m tools.devcluster images
 
 .PHONY: chart-readme
 chart-readme: $(STAMP) ## Write the table of values in the chart's README from values.yaml
@@ -139,11 +138,7 @@ docs: $(STAMP) ## Write the tables of docs/configuration.md from the types of th
 KREW_ARGS ?=
 .PHONY: krew
 krew: $(STAMP) ## Build the kubectl plugin's archive for krew into dist/krew (KREW_ARGS: --platform, --python)
-	@$(PY) -m tools.release $(KREW_ARGS)
-
-.PHONY: audit
-audit: packages ## List what the images consist of (build/audit, CycloneDX), and ask for known vulnerabilities where that data can be had
-	@$(PY) -m tools.devcluster audit
+	@$(PY) -m tools.release.krew $(KREW_ARGS)
 
 .PHONY: lock
 lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.toml

@@ -17,9 +17,9 @@ from typing import Final
 
 import psutil
 
+from tools.bench.api_server import SETTLE_SECONDS, Run, Server, served
 from tools.bench.costs import memory_mib
 from tools.bench.large_pods_kinds import NODE
-from tools.bench.large_pods_server import SETTLE_SECONDS, Run, Server, served
 from tools.bench.machine import replayed
 from tools.bench.rows import ROOT, Row
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tools.bench.api_server import Run
 from tools.bench.large_pods_kinds import KINDS
-from tools.bench.large_pods_server import Run
 
 MOST_BYTES = 1536 * 1024  # etcd takes no larger request
 

@@ -11,7 +11,6 @@ SOURCE := agent crds headroom manager scheduler_plugins tests tools
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
-IMAGES_ARGS ?=
 # Tests that share nothing run on all cores. Then come four rows beside each other (tests/rows.py), in each of them one
 # test after the other: a real node; the manager and the CLI; the scheduler; and the others. Last come those that need a
 # quiet machine.
@@ -91,9 +90,9 @@ golden: $(STAMP) ## Drive the reference vectors through our own functions
 cluster: prepare ## Run a dev cluster with a real node in the foreground, until Ctrl-C
 	@$(PY) -m tools.devcluster up --real-node
 
-# Names of parts or groups, --quick, --list, --markdown, --out: see `python -m tools.bench --help`.
+# Names of parts or groups, --quick, --list: see `python -m tools.bench --help`.
 .PHONY: bench
-bench: packages bench-programs ## Measure everything against the budgets, write tools/bench/results and docs/performance.md (an hour; BENCH_ARGS: --list, --only)
+bench: packages bench-programs ## Measure everything beside the budgets and print it as Markdown (an hour; BENCH_ARGS: --list, --only, --quick)
 	@$(PY) -m tools.bench $(BENCH_ARGS)
 
 .PHONY: bench-programs
@@ -117,24 +116,12 @@ bench-quota: bench-programs ## Measure admission by quotas, the choice of victim
 	@$(PY) -m tools.bench quota $(BENCH_ARGS)
 
 .PHONY: bench-backtest
-bench-backtest: $(STAMP) ## Judge the default policy and every model on recorded usage, with pods that come and go, and replay it from sample to sale (a quarter of an hour; BENCH_ARGS)
+bench-backtest: $(STAMP) ## Judge the default policy and every model on recorded usage, and replay it from sample to Mid (ten minutes; BENCH_ARGS)
 	@$(PY) -m tools.bench backtest $(BENCH_ARGS)
 
-.PHONY: bench-policies
-bench-policies: $(STAMP) ## Judge the default policy, its neighbours and others in every case that the default is chosen by: the tables of docs/adr/0020 (ten minutes; BENCH_ARGS)
-	@$(PY) -m tools.bench.policies $(BENCH_ARGS)
-
-.PHONY: bench-placement
-bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare where pods are put (ten minutes; BENCH_ARGS)
-	@$(PY) -m tools.bench placement $(BENCH_ARGS)
-
-.PHONY: bench-images
-bench-images: packages ## Measure how large the images are, and how soon their programs start in them (root on Linux)
-	@$(PY) -m tools.bench.images
-
 .PHONY: images
-images: packages ## Build the container images into the cache, or with IMAGES_ARGS="--prefix REGISTRY/PATH" by docker, podman or buildah for a registry
-	@$(PY) -m tools.devcluster images $(IMAGES_ARGS)
+images: packages ## Build the container images of the dev cluster into the cache (for a registry of yours: docs/install.md)
+	@$(PY) -m tools.devcluster images
 
 .PHONY: chart-readme
 chart-readme: $(STAMP) ## Write the table of values in the chart's README from values.yaml
@@ -151,11 +138,7 @@ docs: $(STAMP) ## Write the tables of docs/configuration.md from the types of th
 KREW_ARGS ?=
 .PHONY: krew
 krew: $(STAMP) ## Build the kubectl plugin's archive for krew into dist/krew (KREW_ARGS: --platform, --python)
-	@$(PY) -m tools.release $(KREW_ARGS)
-
-.PHONY: audit
-audit: packages ## List what the images consist of (build/audit, CycloneDX), and ask for known vulnerabilities where that data can be had
-	@$(PY) -m tools.devcluster audit
+	@$(PY) -m tools.release.krew $(KREW_ARGS)
 
 .PHONY: lock
 lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.toml

@@ -1,113 +1,134 @@
-"""An API server's part for one agent, over HTTP on loopback: its Node, its pods, its NodeMetric."""
+"""The part of an API server that one program needs, on loopback; it may stream pods as large as Kubernetes allows."""
 
 import asyncio
 import json
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import yaml
 from aiohttp import web
 
-from tools.bench.counting import CountingServer
-from tools.bench.workload import CPUS, MEMORY_BYTES
+from tools.bench.large_pods_kinds import KINDS, NODES, QUOTA, template
 
-NODE = "node"
-VERSION = "1"
+SETTLE_SECONDS: Final = 1.5  # how long a program has, after its watches began, to read all else. [s]
+_OBJECTS: Final = {"nodes": NODES, "elasticquotas": [QUOTA]}
+_LISTED: Final = ("pods", "nodemetrics", "configmaps", "namespaces", "poddisruptionbudgets", *_OBJECTS)
 
 Json = dict[str, Any]
 
 
-def pod(uid: str, number: int) -> Json:
-    """A running pod of a Deployment."""
-    amounts = {"cpu": "500m", "memory": "1Gi"}
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"service-{number}-6d5f8", "controller": True}
-    metadata = {"namespace": "shop", "name": f"service-{number}-6d5f8-x", "uid": uid, "resourceVersion": VERSION}
-    container = {"name": "main", "image": "registry.example/service:1", "resources": {"requests": amounts}}
-    return {
-        "metadata": {**metadata, "ownerReferences": [owner], "labels": {"pod-template-hash": "6d5f8"}},
-        "spec": {"nodeName": NODE, "containers": [container]},
-        "status": {"phase": "Running", "qosClass": "Burstable"},
-    }
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One program with one kind of pod."""
+
+    component: str
+    mode: str  # "watch" or "list": how the pods reach it
+    placement: str  # a key of PLACEMENTS
+    kind: str  # a key of KINDS, "plain", or "mixed": each pod of the next kind
+    pods: int
+
+    def name(self) -> str:
+        """Return what the run is called in a table."""
+        return f"{self.component}, {self.mode}, {self.placement}, {self.kind}, {self.pods:,} pods"
+
+    def objects(self) -> Callable[[int], bytes]:
+        """Return the JSON of a pod by its number."""
+        kinds = list(KINDS) if self.kind == "mixed" else [self.kind]
+        made = {each: template(each, self.placement) for each in kinds}
+
+        def pod(number: int) -> bytes:
+            node = 0 if self.component == "agent" else number % len(NODES)
+            return made[kinds[number % len(kinds)]].replace(b"@", b"%08x" % number).replace(b"~", b"%02d" % node)
+
+        return pod
 
 
-def node() -> Json:
-    """The Node."""
-    amounts = {"cpu": str(CPUS), "memory": str(MEMORY_BYTES)}
-    metadata = {"name": NODE, "uid": NODE, "resourceVersion": VERSION}
-    return {"metadata": metadata, "status": {"capacity": amounts, "allocatable": amounts}}
+class Server:
+    """Lists and watches; the pods are streamed once."""
 
+    def __init__(self, run: Run) -> None:
+        self._run, self._object = run, run.objects()
+        self.began = 0.0  # when the first pod was sent [s since 1970]
+        self.sent = 0  # pods of the watch
+        self.fed = asyncio.Event()  # set once all pods were sent, or the program cut their watch
 
-class _Routes:
-    """Answers as an API server does; watches stay open and silent."""
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer any request."""
+        name = request.path.rpartition("/")[2]
+        if request.method != "GET":
+            body = json.loads(await request.read() or b"{}")
+            return web.json_response(body | {"metadata": body.get("metadata", {}) | {"uid": "x"}})
+        if name in _LISTED and "watch" in request.query:
+            try:
+                return await self._watch(request, name)
+            except ConnectionResetError:  # the program begins another watch, or has ended
+                if name == "pods":
+                    self.fed.set()
+                return web.Response()
+        if name == "pods" and self._run.mode == "list":
+            return await self._pods(request)
+        if name in _LISTED:
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": _OBJECTS.get(name, [])})
+        verbs = ["get", "list", "watch", "patch"]
+        kinds = [
+            {"name": each, "singularName": each, "kind": each, "namespaced": each == "configmaps", "verbs": verbs}
+            for each in _LISTED
+        ]
+        known: Json = {"/version": {}, "/api": {"versions": ["v1"]}, "/apis": {"groups": []}}
+        known["/api/v1"] = {"groupVersion": "v1", "resources": kinds}
+        if "/nodemetrics/" in request.path:
+            known[request.path] = {"metadata": {"name": name, "uid": "1", "generation": 1}, "spec": {}}
+        found = known.get(request.path)
+        return web.json_response(found or {"reason": "NotFound"}, status=200 if found is not None else 404)
 
-    def __init__(self, pods: Sequence[Json], closing: asyncio.Event) -> None:
-        self.counting = CountingServer()
-        self._lists = {"pods": list(pods), "nodes": [node()]}
-        self._closing = closing
-
-    def application(self) -> web.Application:
-        """The paths that an agent asks for."""
-        application = web.Application()
-        application.router.add_get("/api/v1/{kind:pods|nodes}", self._list)
-        application.router.add_get("/apis/{rest:.*}", self._get)
-        application.router.add_patch("/apis/{rest:.*}", self._patch)
-        application.router.add_post("/{rest:.*}", self._post)
-        return application
-
-    async def _list(self, request: web.Request) -> web.StreamResponse:
-        if "watch" not in request.query:
-            items = self._lists[request.match_info["kind"]]
-            return web.json_response({"metadata": {"resourceVersion": VERSION}, "items": items})
+    async def _watch(self, request: web.Request, name: str) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        await self._closing.wait()
+        if name == "pods" and self._run.mode == "watch" and not self.began:
+            await asyncio.sleep(SETTLE_SECONDS)  # the program has read all else
+            self.began = time.time()
+            for number in range(self._run.pods):
+                await response.write(b'{"type":"ADDED","object":' + self._object(number) + b"}\n")
+                self.sent = number + 1
+            self.fed.set()
+        mark = {"kind": "Bookmark", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}}
+        while True:
+            await response.write(json.dumps({"type": "BOOKMARK", "object": mark}).encode() + b"\n")
+            await asyncio.sleep(20)
+
+    async def _pods(self, request: web.Request) -> web.StreamResponse:
+        self.began = self.began or time.time()
+        first = int(request.query.get("continue", 0))
+        last = min(first + int(request.query.get("limit", self._run.pods)), self._run.pods)
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        metadata = {"resourceVersion": "1", **({"continue": str(last)} if last < self._run.pods else {})}
+        await response.write(b'{"metadata":' + json.dumps(metadata).encode() + b',"items":[')
+        for number in range(first, last):
+            await response.write((b"," if number > first else b"") + self._object(number))
+        await response.write(b"]}")
+        self.sent = last
+        if last == self._run.pods:
+            self.fed.set()
         return response
 
-    async def _get(self, request: web.Request) -> web.Response:
-        if "PartialObjectMetadata" in request.headers.get("Accept", ""):
-            return web.json_response({"metadata": await self.counting.metadata(request.path)})
-        return web.json_response(await self.counting.get(request.path))
 
-    async def _patch(self, request: web.Request) -> web.Response:
-        return web.json_response(await self.counting.patch(request.path, json.loads(await request.text())))
-
-    async def _post(self, request: web.Request) -> web.Response:
-        return web.json_response(await self.counting.post(request.path, json.loads(await request.text())), status=201)
-
-
-@contextmanager
-def served(pods: Sequence[Json], kubeconfig: Path) -> Iterator[CountingServer]:
-    """Serve from a thread, and write a kubeconfig for it."""
-    loop, started = asyncio.new_event_loop(), threading.Event()
-    closing = asyncio.Event()
-    routes, port = _Routes(pods, closing), [0]
-
-    async def serve() -> None:
-        runner = web.AppRunner(routes.application(), access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, shutdown_timeout=0.1).start()
-        port[0] = runner.addresses[0][1]
-        started.set()
-        await closing.wait()
-        await runner.cleanup()
-        await asyncio.sleep(0.01)  # closed connections let go of their sockets in the next turns of the loop
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
-    thread.start()
-    started.wait()
-    _write(kubeconfig, f"http://127.0.0.1:{port[0]}")
+@asynccontextmanager
+async def served(server: Server, folder: Path) -> AsyncIterator[None]:
+    """Serve, and write a kubeconfig into a folder."""
+    application = web.Application()
+    application.router.add_route("*", "/{rest:.*}", server.answer)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    entries = {"cluster": {"server": url}, "user": {"token": "x"}, "context": {"cluster": "c", "user": "c"}}
+    content: Json = {f"{kind}s": [{"name": "c", kind: entry}] for kind, entry in entries.items()}
+    (folder / "kubeconfig").write_text(json.dumps({"current-context": "c", **content}))
     try:
-        yield routes.counting
+        yield
     finally:
-        loop.call_soon_threadsafe(closing.set)
-        thread.join()
-        loop.close()
-
-
-def _write(file: Path, server: str) -> None:
-    entries = {"cluster": {"server": server}, "user": {"token": "x"}, "context": {"cluster": NODE, "user": NODE}}
-    content: Json = {f"{kind}s": [{"name": NODE, kind: entry}] for kind, entry in entries.items()}
-    file.write_text(yaml.safe_dump({"current-context": NODE, **content}))
+        await runner.cleanup()

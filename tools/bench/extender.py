@@ -1,4 +1,4 @@
-"""The extender at 5,000 nodes: computing an answer, and the round trip over HTTP."""
+"""What the extender's own work costs with 5,000 nodes that report: filters, scores, changes, and answers over HTTP."""
 
 import asyncio
 import gc
@@ -6,13 +6,16 @@ import json
 import multiprocessing
 import re
 import socket
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import yaml
 
 from headroom.runtime.http import serve
 from scheduler_plugins.extender.debug import NodePage
@@ -20,87 +23,146 @@ from scheduler_plugins.extender.health import Health
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Answering, Extender, Mode
 from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.framework.plugin import FilterPlugin, ScorePlugin
 from scheduler_plugins.metrics import Telemetry
 from scheduler_plugins.plugins.load_aware import NAME, LoadAware
+from scheduler_plugins.profile.load import load_profile
 from scheduler_plugins.snapshot.cache import ClusterCache
-from scheduler_plugins.snapshot.pod import PodRequest
-from tools.bench.measurement import Measurement, spread
+from scheduler_plugins.snapshot.estimate import LoadRules
+from tools.bench import objects as made
+from tools.bench import scheduler_parts as parts
+from tools.bench.costs import WARM_UP, Timings, fresh, memory_mib, spread, timed
+from tools.bench.rows import NONE, Row
 
-NODES, QUICK_NODES = 5000, 50
-CALLS, QUICK_CALLS = 300, 3
-WARM_UP = 10
-PODS_PER_NODE = 30
-NOW = 1_735_689_600.0
-UPDATED = "2025-01-01T00:00:00Z"
-PLUGIN = LoadAware().defaulted()
+NODES, PODS_PER_NODE = 5000, 30
+QUICK_NODES = 20
+CALLS, QUICK_CALLS = 200, 3
+NOW: Final = 1_800_000_000.0
+SAMPLED: Final = 10  # of the nodes kube-scheduler asks about one in so many
+GO: Final = {"filter": "Go's LoadAware 3.1 ms on one thread", "score": "Go's LoadAware 3.9 ms on one thread"}
+REPORTS: Final = {30: "Go's LoadAware 31 us", 110: "Go's LoadAware 84 us"}
 _LENGTH: Final = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 Json = dict[str, Any]
 
 
-def _pod(name: str, node: str = "") -> Json:
-    resources = {"requests": {"cpu": "500m", "memory": "1Gi"}}
-    return {
-        "metadata": {"namespace": "default", "name": name, "uid": name, "resourceVersion": "1"},
-        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "x", "resources": resources}]},
-        "status": {},
-    }
+class Work:
+    """The extender's parts without HTTP, filled as by its watches."""
+
+    def __init__(self, enabled: Sequence[Enabled], rules: LoadRules, nodes: int) -> None:
+        self.enabled = enabled
+        self.cache = ClusterCache(rules, {part.name: part.plugin for part in enabled})
+        for number in range(nodes):
+            self.cache.put_node(fresh(made.node(number, NOW)))
+            self.cache.put_node_metric(fresh(made.node_metric(number, number % made.LEVELS, NOW)))
+        for number in range(nodes):
+            for each in range(PODS_PER_NODE):
+                self.cache.put_pod(self.pod(each, number), NOW)
+        self.names = list(self.cache.nodes)
+        self.cache.freeze(NOW)
+
+    def pod(self, each: int, number: int, **spec: str) -> Json:
+        """Return a bound pod as the API server has it; `spec` replaces fields of it."""
+        pod = fresh(made.pod(each, number))
+        uid = f"00000000-0000-4000-8000-{number:06d}{each:06d}"
+        pod["metadata"] |= {"uid": uid, "namespace": "shop", "resourceVersion": "123456"}
+        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": made.moment(NOW)}
+        pod["status"] = {"phase": "Running", "qosClass": "Burstable", "conditions": [scheduled]}
+        pod["spec"] |= spec
+        return pod
 
 
-def _node_metric(name: str, lot: np.random.Generator, pods: int = PODS_PER_NODE) -> Json:
-    usage = {"resources": {"cpu": f"{lot.integers(1000, 18000)}m", "memory": f"{lot.integers(8, 60)}Gi"}}
-    reported = [
-        {
-            "namespace": "default",
-            "name": f"{name}-{number}",
-            "priority": "koord-prod",
-            "podUsage": {"resources": {"cpu": f"{lot.integers(1, 500)}m", "memory": f"{lot.integers(1, 900)}Mi"}},
-        }
-        for number in range(pods)
-    ]
-    return {
-        "metadata": {"name": name},
-        "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}},
-        "status": {"updateTime": UPDATED, "nodeMetric": {"nodeUsage": usage}, "podsMetric": reported},
-    }
+def compute(*, quick: bool = False) -> Iterator[Row]:
+    """Memory, then times of the processor, with all plugins as in the benchmark on the real kube-scheduler."""
+    nodes, calls = (QUICK_NODES, QUICK_CALLS) if quick else (NODES, CALLS)
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump(parts.profile(parts.Mode(parts.SHORTLIST)), file)
+        file.flush()
+        profile = load_profile(Path(file.name))
+    before, began = memory_mib()[0], time.perf_counter()
+    work = Work(profile.enabled, profile.load_rules, nodes)
+    took, (now, peak) = time.perf_counter() - began, memory_mib()
+    yield Row(
+        f"extender's cache of {nodes:,} nodes that report and {nodes * PODS_PER_NODE:,} pods, all plugins: RSS",
+        f"{now:.0f} MiB, peak {peak:.0f} MiB, {before:.0f} MiB of it before the first object",
+    )
+    yield Row("taking them in from JSON", f"{took:.1f} s")
+    yield from _plugins(work, calls)
+    yield from _changes(work, calls)
 
 
-def _cluster(nodes: int) -> ClusterCache:
-    """Nodes of 32 cores with 30 reported pods each."""
+def _plugins(work: Work, calls: int) -> Iterator[Row]:
+    """Filters and scores over all nodes: each plugin, then all of them."""
+    request = work.cache.read(work.pod(0, 0, nodeName=""))
+    nodes, _ = work.cache.select(work.names, NOW)
+    size = f"{len(nodes):,} nodes, compute"
+
+    def row(verb: str, name: str, timings: Timings) -> Row:
+        if name != NAME:
+            return Row(f"{verb} of {name}, {size}", str(timings))
+        return Row(f"{verb} of {name}, {size}", str(timings), "<= 0.5 ms", GO[verb], timings.milliseconds(50))
+
+    for part in work.enabled:
+        plugin = part.plugin
+        if isinstance(plugin, FilterPlugin):
+            yield row("filter", part.name, timed(lambda plugin=plugin: plugin.filter(request, nodes), calls))  # type: ignore[misc]
+        if isinstance(plugin, ScorePlugin):
+            yield row("score", part.name, timed(lambda plugin=plugin: plugin.score(request, nodes), calls))  # type: ignore[misc]
+    cycle = Cycle(work.enabled)
+    yield row("filter", "all plugins", timed(lambda: cycle.filter(request, nodes), calls))
+    yield row("score", "all plugins", timed(lambda: cycle.score(request, nodes), calls))
+
+
+def _changes(work: Work, calls: int) -> Iterator[Row]:
+    """What a change costs: to take it in, and to have it in the arrays."""
     lot = np.random.default_rng(1)
-    cache = ClusterCache(PLUGIN.load_rules(), {NAME: PLUGIN})
-    for index in range(nodes):
-        name = f"node-{index:05}.example.internal"
-        cache.put_node({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "32", "memory": "128Gi"}}})
-        for number in range(PODS_PER_NODE):
-            cache.put_pod(_pod(f"{name}-{number}", name), NOW)
-        cache.put_node_metric(_node_metric(name, lot))
-    return cache
+    for pods, go in REPORTS.items():
+        report = {**made.node_metric(0, 1, NOW), **made.report(1, NOW, pods)}
+
+        def receive(report: Json = report) -> None:
+            work.cache.put_node_metric(report)
+            work.cache.select(work.names[:1], NOW)
+
+        yield Row(f"NodeMetric of {pods} pods, into the arrays", str(timed(receive, calls)), NONE, go)
+    events = iter([work.pod(PODS_PER_NODE, int(lot.integers(len(work.names)))) for _ in range(2 * (calls + WARM_UP))])
+
+    def bound() -> None:
+        work.cache.put_pod(next(events), NOW)
+
+    yield Row("event of a pod that was bound", str(timed(bound, calls)))
+    some = work.names[: len(work.names) // SAMPLED]
+    what = f"lookup of {len(some):,} of {len(work.names):,} nodes after a pod was bound"
+    yield Row(what, str(timed(lambda: work.cache.select(some, NOW), calls, bound)))
+    moving = [work.pod(PODS_PER_NODE + 1, number) for number in range(min(10, len(work.names)))]
+    turn = iter(moving * (1 + (calls + WARM_UP) // len(moving)))
+    what = f"snapshot of all {len(work.names):,} nodes after a pod was bound"
+    yield Row(what, str(timed(lambda: work.cache.freeze(NOW), calls, lambda: work.cache.put_pod(next(turn), NOW))))
 
 
-def _times(call: Callable[[], object], count: int) -> list[float]:
-    for _ in range(WARM_UP):
-        call()
-    times = []
-    for _ in range(count):
-        started = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - started)
-    return times
+def http(*, quick: bool = False) -> Iterator[Row]:
+    """Round trips with all names and with a tenth of them, LoadAware alone."""
+    nodes, calls = (QUICK_NODES, QUICK_CALLS) if quick else (NODES, CALLS)
+    plugin = LoadAware().defaulted()
+    work = Work([Enabled(NAME, 1.0, plugin)], plugin.load_rules(), nodes)
+    for mode, verb in ((Mode.SHORTLIST, "filter"), (Mode.WEIGHTED, "filter"), (Mode.WEIGHTED, "prioritize")):
+        for sent in (nodes, nodes // 10):
+            with _served(work, mode) as connection:
+                times = _round_trips(connection, verb, work, sent, calls)
+            what, most = f"{mode} {verb}, {sent:,} names, HTTP round trip", float(np.percentile(times, 99)) * 1000
+            yield Row(what, spread(times), *(("p99 <= 5 ms", NONE, most) if sent == NODES else ()))
 
 
-def _serve(cache: ClusterCache, mode: Mode, told: Connection) -> None:
-    """The extender over HTTP, until something is said; the port is told first."""
+def _serve(work: Work, mode: Mode, pipe: Connection) -> None:
+    """Serve the extender over HTTP, send its port, and end with the first message."""
     telemetry = Telemetry()
-    cycle = Cycle([Enabled(NAME, 1.0, PLUGIN)], telemetry.observe_plugin)
-    extender = Extender(cache, cycle, Answering(mode), lambda: NOW, np.random.default_rng(1))
-    server = Server(extender, Health(), telemetry, NodePage(cache, lambda: NOW))
+    cycle = Cycle(work.enabled, telemetry.observe_plugin)
+    extender = Extender(work.cache, cycle, Answering(mode), lambda: NOW, np.random.default_rng(1))
+    server = Server(extender, Health(), telemetry, NodePage(work.cache, lambda: NOW))
 
     async def run() -> None:
         served = await serve(server.pages(), "127.0.0.1", 0)
-        told.send(served.port)
-        await asyncio.to_thread(told.recv)
-        told.send(time.process_time())
+        pipe.send(served.port)
+        await asyncio.to_thread(pipe.recv)
         await served.close()
 
     gc.freeze()  # as the program does once it knows the cluster
@@ -108,10 +170,10 @@ def _serve(cache: ClusterCache, mode: Mode, told: Connection) -> None:
 
 
 @contextmanager
-def _served(cache: ClusterCache, mode: Mode) -> Iterator[socket.socket]:
-    """A connection to the extender, which is a process of its own as in life, and starts with the cluster known."""
+def _served(work: Work, mode: Mode) -> Iterator[socket.socket]:
+    """A connection to the extender, which is a process of its own that starts with the cluster known."""
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=_serve, args=(cache, mode, theirs))
+    process = multiprocessing.get_context("fork").Process(target=_serve, args=(work, mode, theirs))
     process.start()
     try:
         with socket.create_connection(("127.0.0.1", ours.recv())) as connection:
@@ -122,18 +184,17 @@ def _served(cache: ClusterCache, mode: Mode) -> Iterator[socket.socket]:
         process.join()
 
 
-def _round_trips(connection: socket.socket, verb: str, names: list[str], calls: int) -> list[float]:
-    """Times from the first byte sent to the last byte of the answer; the client does as little as it can."""
-    pods = (
-        json.dumps({"Pod": _pod(f"incoming-{number}"), "Nodes": None, "NodeNames": names}).encode()
-        for number in range(WARM_UP + calls)
-    )
-    requests = (
-        b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (verb.encode(), len(body), body)
-        for body in pods
-    )
-    ready = list(requests)
-    waiting = iter(ready)
+def _round_trips(connection: socket.socket, verb: str, work: Work, sent: int, calls: int) -> list[float]:
+    """Times from the first byte sent to the last byte of the answer; the client does as little as it can. [s]"""
+    requests = []
+    for number in range(WARM_UP + calls):
+        pod = work.pod(0, 0, nodeName="")
+        pod["metadata"] |= {"name": f"incoming-{number}", "uid": f"incoming-{number}"}
+        body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": work.names[:sent]}).encode()
+        requests.append(
+            b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (verb.encode(), len(body), body)
+        )
+    waiting = iter(requests)
 
     def trip() -> None:
         connection.sendall(next(waiting))
@@ -146,47 +207,4 @@ def _round_trips(connection: socket.socket, verb: str, names: list[str], calls: 
         while left > 0:
             left -= len(connection.recv(2**20))
 
-    return _times(trip, calls)
-
-
-def measure(*, quick: bool = False) -> Iterator[Measurement]:
-    """Compute times at 5,000 nodes, and round trips with 5,000 and 500 names."""
-    count, calls = (QUICK_NODES, QUICK_CALLS) if quick else (NODES, CALLS)
-    cache = _cluster(count)
-    pod = PodRequest.from_json(_pod("incoming"), cache.rules)
-    names = list(cache.nodes)
-    nodes = cache.freeze(NOW).select(names)[0]
-    go = "Go plugin {} on one thread"
-    for verb, ask, alone in (("filter", PLUGIN.filter, "3.1 ms"), ("score", PLUGIN.score, "3.9 ms")):
-        times = _times(lambda ask=ask: ask(pod, nodes), calls)  # type: ignore[misc]
-        what, middle = f"{verb}, {count:,} nodes, compute", float(np.median(times)) * 1000
-        yield Measurement(what, spread(times), "<= 1 ms", go.format(alone), middle)
-    lot = np.random.default_rng(2)
-
-    def changed() -> None:
-        cache.put_pod(_pod("moving", names[int(lot.integers(count))]), NOW)
-        cache.freeze(NOW).select(names)
-
-    yield Measurement(f"snapshot after a change, and {count:,} names looked up", spread(_times(changed, calls)))
-    for pods, reference in ((30, "31 us"), (110, "84 us")):
-        report = _node_metric(names[0], lot, pods)
-        times = _times(lambda report=report: cache.put_node_metric(report), calls)  # type: ignore[misc]
-        yield Measurement(
-            f"one NodeMetric of {pods} pods taken in", spread(times, unit="us"), "none", f"Go plugin {reference}"
-        )
-    for mode, verb, sent in (
-        (Mode.SHORTLIST, "filter", count),
-        (Mode.SHORTLIST, "filter", count // 10),
-        (Mode.WEIGHTED, "filter", count),
-        (Mode.WEIGHTED, "filter", count // 10),
-        (Mode.WEIGHTED, "prioritize", count),
-        (Mode.WEIGHTED, "prioritize", count // 10),
-    ):
-        with _served(cache, mode) as connection:
-            times = _round_trips(connection, verb, names[:sent], calls)
-        what, most = f"{mode} {verb}, {sent:,} names, HTTP round trip", float(np.percentile(times, 99)) * 1000
-        yield (
-            Measurement(what, spread(times), "p99 <= 10 ms", value=most)
-            if sent == NODES
-            else Measurement(what, spread(times))
-        )
+    return timed(trip, calls).clock

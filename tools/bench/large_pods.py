@@ -1,10 +1,9 @@
-"""`python -m tools.bench.large_pods`: memory of the real programs under pods as large as the API server allows.
+"""Memory of the real programs under pods as large as the API server allows.
 
 Each program runs beside an API server of ours on loopback, which streams pods with uids and contents of their own.
-Printed are resident memory above that with as many plain pods, and the longest step of the event loop.
+Measured are resident memory above that with as many plain pods, and the longest step of the event loop.
 """
 
-import argparse
 import asyncio
 import math
 import runpy
@@ -18,16 +17,16 @@ from typing import Final
 
 import psutil
 
-from tools.bench.large_pods_kinds import KINDS, NODE, PLACEMENTS
-from tools.bench.large_pods_server import SETTLE_SECONDS, Run, Server, served
-from tools.bench.machine import ROOT, replayed
-from tools.bench.manager_memory import memory_mib
-from tools.bench.measurement import Measurement
+from tools.bench.api_server import SETTLE_SECONDS, Run, Server, served
+from tools.bench.costs import memory_mib
+from tools.bench.large_pods_kinds import NODE
+from tools.bench.machine import replayed
+from tools.bench.rows import ROOT, Row
 
 COMPONENTS: Final = {"extender": 64.0, "manager": 64.0, "agent": 16.0}
 """What each may take above as many plain pods. [MiB]"""
 AGENT_PODS: Final = 250
-PODS, PART_PODS, QUICK_PODS = 10_000, 400, 8
+PODS, QUICK_PODS = 400, 8
 _PROGRAMS: Final = {"extender": "scheduler_plugins", "manager": "manager", "agent": "agent"}
 _IDLE_SHARE: Final = 0.1  # of a processor
 _SHORTEST_STEP = 0.002
@@ -56,7 +55,7 @@ async def measured(run: Run) -> Result:
         if run.component == "agent":
             host = replayed(folder / "host", 1).directory
             flags += [f"--node-name={NODE}00", f"--host-root={host}", f"--data-dir={folder}/data", "--pods-from=api"]
-        steps = ["--steps", f"{folder}/steps", _PROGRAMS[run.component]]
+        steps = [f"{folder}/steps", _PROGRAMS[run.component]]
         command = [sys.executable, "-m", "tools.bench.large_pods", *steps, *flags]
         with (folder / "log").open("wb") as log:
             async with served(server, folder):
@@ -111,71 +110,28 @@ def _note_steps(file: str, program: str, flags: list[str]) -> None:
         runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
-def measurement(run: Run, plain: dict[Run, Result]) -> Measurement:
-    """Measure a run, and beside it the same with plain pods unless `plain` has that already.
+def measure(*, quick: bool = False) -> Iterator[Row]:
+    """A row for each program and way in which pods reach it, beside as many plain pods; all kinds in turn.
 
     Raises RuntimeError: a program ends before it has read its pods.
     """
-    same = replace(run, kind="plain")
-    beside = plain[same] = plain.get(same) or asyncio.run(measured(same))
-    result = asyncio.run(measured(run))
-    above, refusals = result.rss - beside.rss, result.refusals
-    said = f"; {len(refusals)} refusals, the first: {refusals[0][:200]}" if refusals else ""
-    return Measurement(
-        f"large pods: {run.name()}",
-        f"RSS {above:+.0f} MiB over {beside.rss:.0f} with plain pods ({above / run.pods:.2f} per pod), peak "
-        f"{result.peak - beside.peak:+.0f} MiB; longest step {result.step * 1000:.0f} ms "
-        f"(plain {beside.step * 1000:.0f}), {result.busy / run.pods * 1000:.0f} ms per pod{said}",
-        f"<= {COMPONENTS[run.component]:.0f} MiB",
-        value=above,
-    )
-
-
-def measure(*, quick: bool = False) -> Iterator[Measurement]:
-    """One line per program and way: all kinds in turn."""
-    plain: dict[Run, Result] = {}
-    for run in runs(QUICK_PODS if quick else PART_PODS, ["mixed"], list(COMPONENTS), ["quota"], ["watch", "list"]):
-        yield measurement(run, plain)
-
-
-def runs(pods: int, kinds: list[str], components: list[str], placements: list[str], modes: list[str]) -> Iterator[Run]:
-    """What to measure; the manager and the agent see bound pods alone, the agent those of one node."""
-    for component in components:
-        for mode in modes:
-            for placement in placements if component == "extender" else ["bound"]:
-                for kind in kinds:
-                    count = min(pods, AGENT_PODS) if component == "agent" else pods
-                    yield Run(component, mode, placement, kind, count)
-
-
-def main() -> int:
-    """Measure what is given by flags and print it as it comes."""
-    parser = argparse.ArgumentParser(prog="python -m tools.bench.large_pods", description=__doc__)
-    parser.add_argument("--pods", type=int, default=PODS, help=f"how many; an agent gets {AGENT_PODS} at most")
-    for flag, known, default in (
-        ("--kinds", ["mixed", *KINDS], ["mixed"]),
-        ("--components", list(COMPONENTS), list(COMPONENTS)),
-        ("--placements", list(PLACEMENTS), ["quota"]),
-        ("--modes", ["watch", "list"], ["watch", "list"]),
-    ):
-        parser.add_argument(flag, nargs="+", choices=known, default=default, help="(default: %(default)s)")
-    options = parser.parse_args()
-    good, plain = True, dict[Run, Result]()
-    for run in runs(**vars(options)):
-        try:
-            found = measurement(run, plain)
-        except RuntimeError as error:
-            good = False
-            print(f"large pods: {error}", flush=True)
-            continue
-        good = good and bool(found.within)
-        verdict = "within" if found.within else "above"
-        print(f"{found.what}: {found.measured}; {verdict} the budget of {found.budget}", flush=True)
-    return 0 if good else 1
+    for component, budget in COMPONENTS.items():
+        count = QUICK_PODS if quick else min(PODS, AGENT_PODS) if component == "agent" else PODS
+        placement = "quota" if component == "extender" else "bound"  # the others see bound pods alone
+        for mode in ("watch", "list"):
+            run = Run(component, mode, placement, "mixed", count)
+            beside, result = asyncio.run(measured(replace(run, kind="plain"))), asyncio.run(measured(run))
+            above, refusals = result.rss - beside.rss, result.refusals
+            text = f"; {len(refusals)} refusals, the first: {refusals[0][:200]}" if refusals else ""
+            yield Row(
+                f"large pods: {run.name()}",
+                f"RSS {above:+.0f} MiB over {beside.rss:.0f} with plain pods ({above / count:.2f} per pod), peak "
+                f"{result.peak - beside.peak:+.0f} MiB; longest step {result.step * 1000:.0f} ms "
+                f"(plain {beside.step * 1000:.0f}), {result.busy / count * 1000:.0f} ms per pod{text}",
+                f"<= {budget:.0f} MiB",
+                value=above,
+            )
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--steps"]:
-        _note_steps(sys.argv[2], sys.argv[3], sys.argv[4:])
-    else:
-        sys.exit(main())
+    _note_steps(sys.argv[1], sys.argv[2], sys.argv[3:])

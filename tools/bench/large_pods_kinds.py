@@ -16,13 +16,10 @@ QUOTA: Final[dict[str, Any]] = {
     "spec": {"min": {"cpu": "10"}, "max": {"cpu": "20"}},
 }
 PLACEMENTS: Final = {
-    "quota": ("quota", '"schedulerName":"headroom-scheduler"'),
-    "no-quota": ("free", '"schedulerName":"headroom-scheduler"'),
-    "gated": ("quota", '"schedulerName":"headroom-scheduler","schedulingGates":[{"name":"g"}]'),
-    "other": ("quota", '"schedulerName":"default-scheduler"'),
-    "bound": ("quota", '"schedulerName":"headroom-scheduler","nodeName":"node-~"'),
+    "quota": '"schedulerName":"headroom-scheduler"',
+    "bound": '"schedulerName":"headroom-scheduler","nodeName":"node-~"',
 }
-"""Namespace and fields of `spec`: pending with and without a quota, gated, of another scheduler, bound to a node."""
+"""Fields of `spec`: pending in the namespace of a quota, and bound to a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +84,9 @@ KINDS: Final = {
 
 def template(kind: str, placement: str) -> bytes:
     """Return a pod with `@` for its number and `~` for that of its node; kind "plain" has nothing large."""
-    namespace, spec = PLACEMENTS[placement]
     parts = {
-        "metadata": f'"namespace":"{namespace}","name":"p-@","uid":"00000000-0000-4000-8000-0000@"{_VERSION}',
-        "spec": spec,
+        "metadata": f'"namespace":"quota","name":"p-@","uid":"00000000-0000-4000-8000-0000@"{_VERSION}',
+        "spec": PLACEMENTS[placement],
         "status": '"phase":"Running","startTime":' + _TIME if placement == "bound" else '"phase":"Pending"',
     }
     large = KINDS.get(kind)

@@ -7,7 +7,6 @@ from tools.devcluster import traces
 from tools.devcluster.replay_load import NOTHING, Load
 from tools.devcluster.replay_machine import Group, Machine
 
-ROOT = Path(__file__).parents[2]
 CORES, GIB = 0.5, 1 << 30
 
 
@@ -21,7 +20,7 @@ def replayed(root: Path, pods: int = PODS) -> Machine:
 
 def uids(pods: int = PODS) -> list[str]:
     """The pods' uids."""
-    return [f"00000000-0000-4000-8000-{number:012d}" for number in range(pods)]
+    return [f"00000000-0000-4000-8000-{number:012x}" for number in range(pods)]
 
 
 def _load(uid: str) -> Load:

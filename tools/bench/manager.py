@@ -1,104 +1,138 @@
-"""`python -m tools.bench.manager`: the manager as a process beside a real API server. Prints a Markdown table."""
+"""The manager as a process beside a real API server, with nodes that report each minute."""
 
-import argparse
-import contextlib
 import json
-import math
 import os
 import sys
-import threading
 import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from crds.names import CONFIG_MAP_KEY, CONFIG_MAP_NAME
 from manager.node_metric import COLLECTION
-from tools.bench import manager_report as made
-from tools.bench.cpu_usage import CpuUsage
-from tools.bench.machine import ROOT
-from tools.bench.manager_memory import memory_mib
-from tools.bench.manager_pictures import pictures
-from tools.bench.manager_probed import longest
-from tools.bench.manager_table import header, lines, measurements, percentiles
-from tools.bench.manager_trouble import Trouble
-from tools.bench.measurement import Grid, Item
-from tools.bench.results import markdown
+from tools.bench import objects as made
+from tools.bench.costs import CpuUsage, memory_mib
+from tools.bench.rows import NONE, ROOT, Row, short
 from tools.devcluster import Cluster
-from tools.devcluster.commands import DevClusterError
 from tools.devcluster.component import free_port
 from tools.devcluster.process import Process, wait_until
 
-NODES = (500, 1000, 2000, 5000)
-PODS = 4  # bound pods per node, unless asked for others: making 150,000 takes an API server on two cores minutes
-NAMESPACE = "headroom-system"
-CONFIG = {"enable": True, "midIncreaseHoldSeconds": 30}
+NAMESPACE: Final = "headroom-system"
+CONFIG: Final = {"enable": True, "midIncreaseHoldSeconds": 30}
 """Increases hold for less than the default of two minutes, so that they happen within the minutes measured."""
-GARBAGE = {"GOGC": "400", "GOMEMLIMIT": "8GiB"}
+GARBAGE: Final = {"GOGC": "400", "GOMEMLIMIT": "8GiB"}
 """How far etcd and the API server let their memory grow before they collect garbage: by default that takes 40 % of the
 API server's CPU time here, and two cores have none to spare with 5,000 nodes."""
-SCRAPE_SECONDS = 30.0  # how often Prometheus would ask for /metrics
-PATIENCE_SECONDS, STOP_SECONDS, POLL_SECONDS = 300.0, 60.0, 0.1
+PATIENCE_SECONDS, STOP_SECONDS = 300.0, 60.0
 
 Figures = dict[str, float | None]
+
+CORE, S = "% of a core", "s"
+FIGURES: Final[Mapping[str, tuple[str, str, str, str]]] = {
+    "manager_cpu": ("manager, CPU, every node reporting each minute", CORE, "<= 30", NONE),
+    "report_cpu": ("manager, CPU of a report", "ms", NONE, "koord-manager with Mid alone 2.8 ms"),
+    "manager_cpu_first": ("manager, CPU, while every node is published for the first time", CORE, NONE, NONE),
+    "manager_rss": ("manager, RSS at the end", "MiB", "<= 250", NONE),
+    "manager_rss_peak": ("manager, RSS at its peak", "MiB", "<= 250", NONE),
+    "first_p50": ("NodeMetric to Node, first publication, p50", S, NONE, NONE),
+    "first_p99": ("NodeMetric to Node, first publication, p99", S, "<= 2", NONE),
+    "decrease_p50": ("NodeMetric to Node, decrease, p50", S, NONE, NONE),
+    "decrease_p99": ("NodeMetric to Node, decrease, p99", S, "<= 2", NONE),
+    "answer_p50": ("the API server's answer to a report, p50", S, NONE, NONE),
+    "answer_p99": ("the API server's answer to a report, p99", S, NONE, NONE),
+    "missed": ("numbers that no Node showed before its next report", "", "<= 0", NONE),
+    "reports": ("NodeMetrics reported", "/s", NONE, NONE),
+    "heartbeats": ("status heartbeats of kubelets", "/s", NONE, NONE),
+    "writes": ("Node writes of the manager", "/s", NONE, NONE),
+    "start_first": ("start: process to the first write", S, NONE, NONE),
+    "start_all": ("start: process to a NodeMetric for every node", S, NONE, NONE),
+    "restart": ("start with nothing changed: process to every node calculated", S, NONE, NONE),
+    "restart_writes": ("start with nothing changed: writes", "", "<= 0", NONE),
+    "stop": ("stop: SIGTERM to the end", S, NONE, NONE),
+    "scrape": ("GET /metrics", S, NONE, NONE),
+    "apiserver_cpu": ("kube-apiserver, CPU beside it", CORE, NONE, NONE),
+    "etcd_cpu": ("etcd, CPU beside it", CORE, NONE, NONE),
+    "load_cpu": ("load generator, CPU beside it", CORE, NONE, NONE),
+    "other_cpu": ("everything else on the machine, CPU", CORE, NONE, NONE),
+}
+"""What each figure is, its unit, its budget at 5,000 nodes, and a reference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How much to measure."""
 
-    nodes: Sequence[int] = NODES  # numbers of nodes, one cluster each
+    nodes: Sequence[int] = (500, 1000, 2000, 5000)  # numbers of nodes, one cluster each
     minutes: float = 1.0  # how long every node reports after the first minute
-    pods: int = PODS  # bound pods per node
+    pods: int = 4  # bound pods per node: making 150,000 takes an API server on two cores minutes
     settle_seconds: float = 0.0
     """How long every Node may take, after that, to show what was reported last, increases included. [s]"""
     minute_seconds: float = 60.0  # how long a minute is [s]
-    trouble: bool = False  # whether to try stalls and a hostile node as well, of which nothing is measured
 
 
-QUICK: Mapping[str, Any] = {"nodes": (10,), "pods": 1, "minute_seconds": 4.0}
-"""A plan that only shows that everything runs."""
+QUICK: Final = Plan(nodes=(10,), pods=1, minute_seconds=4.0)  # shows that everything runs
 
 
-def measure(plan: Plan) -> Iterator[tuple[int, Figures]]:
-    """The figures with each number of nodes, each on a cluster of its own, as soon as they are there.
-
-    Everything that is started ends with the cluster, and that ends with this process, however it ends.
+def part(*, quick: bool = False) -> Iterator[Row]:
+    """Measure with each number of nodes; a row for each figure.
 
     Raises:
-        DevClusterError: something ended early, or did not get ready; with the end of its log.
+        DevClusterError: A program ended early, or did not get ready; with the end of its log.
+    """
+    plan = QUICK if quick else Plan()
+    found = {count: measure(count, plan) for count in plan.nodes}
+    sizes = ", ".join(f"{count:,}" for count in found)
+    for key, (what, unit, budget, reference) in FIGURES.items():
+        values = [figures.get(key) for figures in found.values()]
+        measured = f"{', '.join(map(short, values))}{' ' if unit else ''}{unit} with {sizes} nodes"
+        yield Row(what, measured, budget if budget == NONE else f"{budget} {unit}".strip(), reference, values[-1])
+
+
+def measure(count: int, plan: Plan, afterwards: Callable[[Cluster, Process], Figures] | None = None) -> Figures:
+    """Start a manager, let every node report, stop the manager, and start it again, on a cluster of its own.
+
+    Args:
+        count: How many nodes.
+        plan: The rest.
+        afterwards: What else to do with the second manager; its figures are added.
+
+    Raises:
+        DevClusterError: As `part`.
     """
     for name, setting in GARBAGE.items():
         os.environ.setdefault(name, setting)
-    for count in plan.nodes:
-        with Cluster(say=_quiet) as cluster:
-            _prepare(cluster, count, plan.pods)
-            yield count, _Round(cluster, count, plan).run()
-
-
-def part(*, quick: bool = False) -> Iterator[Item]:
-    """What `make bench` shows of it, once every number of nodes was measured.
-
-    Raises:
-        DevClusterError: as `measure`.
-    """
-    figures = dict(measure(Plan(**QUICK) if quick else Plan()))
-    yield from measurements(figures)
-    yield Grid("With each number of nodes:", [header(sorted(figures)), *lines(figures)])
-    yield from pictures(figures)
-
-
-def _quiet(_: str) -> None:
-    """Progress of the cluster is not what people wait for here."""
+    with Cluster(say=lambda _: None) as cluster:
+        _prepare(cluster, count, plan.pods)
+        figures: Figures = {}
+        manager = _Manager(cluster)
+        for key, wanted in (("start_first", 1), ("start_all", count)):
+            manager.wait(partial(_has_node_metrics, cluster, wanted))
+            figures[key] = time.monotonic() - manager.started
+        figures |= _loaded(cluster, manager, count, plan)
+        figures["manager_rss"], figures["manager_rss_peak"] = memory_mib(manager.process.pid)
+        began = time.monotonic()
+        manager.page()
+        figures["scrape"] = time.monotonic() - began
+        began = time.monotonic()
+        manager.process.stop(STOP_SECONDS)
+        figures["stop"] = time.monotonic() - began
+        second = _Manager(cluster)  # the Lease was given back, so it leads soon; only who leads calculates
+        second.wait(lambda: len(second.metric("headroom_manager_mid_calculated")) >= 2 * count)  # CPU and memory
+        figures["restart"] = time.monotonic() - second.started
+        figures["restart_writes"] = sum(second.metric("headroom_manager_writes_total"))
+        if afterwards is not None:
+            figures |= afterwards(cluster, second.process)
+        second.process.stop(STOP_SECONDS)
+        return figures
 
 
 def _prepare(cluster: Cluster, count: int, pods: int) -> None:
-    """Etcd and API server, with nodes, pods and a configuration; no controller takes part."""
+    """Make nodes, pods and a configuration; no controller takes part."""
     cluster.control_plane.scheduler.stop()
     cluster.control_plane.controller_manager.stop()  # it would find that no kubelet renews its Lease
     cluster.define(ROOT / "crds" / "node_metric.yaml")
@@ -115,208 +149,89 @@ def _prepare(cluster: Cluster, count: int, pods: int) -> None:
 
 @dataclass(slots=True)
 class _Manager:
-    """A running manager."""
-
-    process: Process
-    port: int
-    started: float
-    pauses: Path  # where the pauses of its event loop are noted
-
-    def metric(self, name: str) -> list[float]:
-        """The values of a metric, one for each set of labels; nothing while it cannot be had."""
-        query = urllib.parse.urlencode({"name[]": name})
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics?{query}", timeout=30) as answer:
-                text = answer.read().decode()
-        except OSError:
-            return []
-        found = (each.rpartition(" ") for each in text.splitlines() if not each.startswith("#"))
-        return [float(value) for key, _, value in found if key.partition("{")[0] == name]
-
-    def stop(self) -> float:
-        """End it; how long that took. [s]"""
-        began = time.monotonic()
-        self.process.stop(STOP_SECONDS)
-        return time.monotonic() - began
-
-
-@dataclass(slots=True)
-class _Round:
-    """Everything that is measured on one cluster."""
+    """A running manager, as in the chart: one replica that takes part in the election."""
 
     cluster: Cluster
-    count: int
-    plan: Plan
-    figures: Figures = field(default_factory=dict)
-    steady_at: float = 0.0  # when every node had reported once [s since 1970]
+    port: int = field(default_factory=free_port)
+    started: float = field(default_factory=time.monotonic)
+    process: Process = field(init=False)
 
-    def run(self) -> Figures:
-        """Start, first publication, steady state, stop, start again."""
-        manager = self._manager()
-        self._start(manager)
-        with _scraped(manager) as scrapes:
-            self._load(manager)
-        self.figures["manager_rss"], self.figures["manager_rss_peak"] = memory_mib(manager.process.pid)
-        self.figures["scrape"] = max(scrapes, default=None)
-        trouble = Trouble(self.cluster, NAMESPACE, CONFIG, self.count, manager.process, manager.pauses)
-        self.figures["pause"] = longest(manager.pauses, self.steady_at) * 1000
-        self.figures |= trouble.edit()
-        self.figures["stop"] = manager.stop()
-        second = self._manager()
-        self._restart(second)
-        if self.plan.trouble:  # after it conditions of the hostile node are still held back
-            trouble.manager, trouble.pauses = second.process, second.pauses
-            self.figures |= {**trouble.stalls(), **trouble.hostile()}
-        second.stop()
-        return self.figures
+    def __post_init__(self) -> None:
+        flags = [f"--kubeconfig={self.cluster.kubeconfig}", f"--namespace={NAMESPACE}"]
+        flags += [f"--listen=127.0.0.1:{self.port}", "--leader-elect"]
+        self.process = self.cluster.supervisor.start("manager", [sys.executable, "-m", "manager", *flags], cwd=ROOT)
 
-    def _manager(self) -> _Manager:
-        """As in the chart: one replica that takes part in the election."""
-        port, began = free_port(), time.monotonic()
-        flags = [f"--kubeconfig={self.cluster.kubeconfig}", f"--namespace={NAMESPACE}", f"--listen=127.0.0.1:{port}"]
-        pauses = self.cluster.dir / f"pauses-{port}"
-        command = [*PROGRAM, str(pauses), *flags, "--leader-elect"]
-        process = self.cluster.supervisor.start("manager", command, cwd=ROOT)
-        return _Manager(process, port, began, pauses)
+    def page(self, query: str = "") -> str:
+        """Return the page of metrics.
 
-    def _start(self, manager: _Manager) -> None:
-        for key, wanted in (("start_first", 1), ("start_all", self.count)):
-            self._wait(manager, partial(self._has_node_metrics, wanted))
-            self.figures[key] = time.monotonic() - manager.started
+        Raises:
+            OSError: There is none.
+        """
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics{query}", timeout=30) as answer:
+            return str(answer.read().decode())
 
-    def _restart(self, manager: _Manager) -> None:
-        """The Lease was given back, so that the second one leads soon; only who leads calculates."""
-        per_node = 2  # CPU and memory
-        shown = "headroom_manager_mid_calculated"
-        self._wait(manager, lambda: len(manager.metric(shown)) >= per_node * self.count, pause=0.2)
-        self.figures["restart"] = time.monotonic() - manager.started
-        self.figures["restart_writes"] = sum(manager.metric("headroom_manager_writes_total"))
+    def metric(self, name: str) -> list[float]:
+        """Return the values of a metric, one for each set of labels; nothing while it cannot be had."""
+        try:
+            text = self.page(f"?{urllib.parse.urlencode({'name[]': name})}")
+        except OSError:
+            return []
+        lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+        return [float(value) for key, _, value in lines if key.partition("{")[0] == name]
 
-    def _has_node_metrics(self, wanted: int) -> bool:
-        """Whether there are that many; the server counts them."""
-        found = self.cluster.api.get(f"{COLLECTION}?limit=1")
-        return len(found["items"]) + int(found["metadata"].get("remainingItemCount") or 0) >= wanted
-
-    def _wait(self, manager: _Manager, holds: Callable[[], bool], pause: float = 0.05) -> None:
-        wait_until(holds, "the start of the manager", PATIENCE_SECONDS, [manager.process], pause)
-
-    def _load(self, manager: _Manager) -> None:
-        """The nodes report: the first minute, then as long as planned."""
-        settings = {"nodes": self.count, "minutes": self.plan.minutes, "minute-seconds": self.plan.minute_seconds}
-        settings["settle-seconds"] = self.plan.settle_seconds
-        flags = [f"--kubeconfig={self.cluster.kubeconfig}", *(f"--{key}={value}" for key, value in settings.items())]
-        command = [sys.executable, "-m", "tools.bench.manager_load", *flags]
-        load = self.cluster.supervisor.start("load", command, cwd=ROOT)
-        plane = self.cluster.control_plane
-        known = {"manager": manager.process.pid, "load": load.pid}
-        known |= {"apiserver": plane.apiserver.process.pid, "etcd": plane.etcd.process.pid}  # type: ignore[union-attr]
-        before = CpuUsage.of(known)
-        for said in _said(load, manager.process):
-            if said["phase"] == "settled":
-                self.figures["behind"] = said["behind"]
-                return
-            now = CpuUsage.of(known)
-            spent, took, before = now.since(before), now.at - before.at, now
-            shares = {name: seconds / took * 100 for name, seconds in spent.items()}  # in percent of a core
-            if said["phase"] == "steady":
-                self.figures["manager_cpu_first"] = shares["manager"]
-                self.steady_at = time.time()
-            if said["phase"] != "end":
-                continue
-            self.figures |= {f"{name}_cpu": share for name, share in shares.items()}
-            self.figures |= {key: said["rates"][key] for key in ("reports", "heartbeats")}
-            self.figures |= {"writes": said["writes"], "missed": said["missed"]}
-            for kind in ("first", "decrease", "answer"):
-                half, most = percentiles(said["times"].get(kind, ()))
-                self.figures |= {f"{kind}_p50": half, f"{kind}_p99": most}
+    def wait(self, holds: Callable[[], bool]) -> None:
+        """Wait while the manager starts."""
+        wait_until(holds, "the start of the manager", PATIENCE_SECONDS, [self.process], 0.1)
 
 
-def _said(load: Process, manager: Process) -> Iterator[dict[str, Any]]:
-    """What the load generator says, as soon as it does, to the last line; both must go on running until then."""
+def _has_node_metrics(cluster: Cluster, wanted: int) -> bool:
+    """Whether there are that many; the server counts them."""
+    found = cluster.api.get(f"{COLLECTION}?limit=1")
+    return len(found["items"]) + int(found["metadata"].get("remainingItemCount") or 0) >= wanted
+
+
+def _loaded(cluster: Cluster, manager: _Manager, count: int, plan: Plan) -> Figures:
+    """Let the nodes report: the first minute, then as long as planned."""
+    settings = {"nodes": count, "minutes": plan.minutes, "minute-seconds": plan.minute_seconds}
+    settings["settle-seconds"] = plan.settle_seconds
+    flags = [f"--kubeconfig={cluster.kubeconfig}", *(f"--{key}={value}" for key, value in settings.items())]
+    load = cluster.supervisor.start("load", [sys.executable, "-m", "tools.bench.manager_load", *flags], cwd=ROOT)
+    plane, figures = cluster.control_plane, Figures()
+    processes = {"manager": manager.process, "load": load}
+    processes |= {"apiserver": plane.apiserver.process, "etcd": plane.etcd.process}  # type: ignore[dict-item]
+    known = {name: process.pid for name, process in processes.items()}
+    before = CpuUsage.of(known)
+    for line in _lines(load, manager.process):
+        now = CpuUsage.of(known)
+        spent, took, before = now.since(before), now.at - before.at, now
+        if line["phase"] == "steady":
+            figures["manager_cpu_first"] = spent["manager"] / took * 100
+        elif line["phase"] == "end":
+            figures |= {f"{name}_cpu": seconds / took * 100 for name, seconds in spent.items()}
+            rates = {key: float(line["rates"][key]) for key in ("reports", "heartbeats", "writes")}
+            figures |= rates
+            figures["report_cpu"] = spent["manager"] / took / max(rates["reports"], 1e-9) * 1000
+            figures["missed"] = line["missed"]
+            for kind, times in line["times"].items():
+                half, most = np.percentile(np.asarray(times), (50, 99))
+                figures |= {f"{kind}_p50": float(half), f"{kind}_p99": float(most)}
+        elif line["phase"] == "settled":
+            figures["behind"] = line["behind"]
+    return figures
+
+
+def _lines(load: Process, manager: Process) -> Iterator[dict[str, Any]]:
+    """The load generator's lines as they come, to the last one; both programs must go on running until then."""
     known = 0
     while True:
         lines = load.log.read_text(encoding="utf-8").split("\n")[:-1]  # whole ones
-        for line in lines[known:]:
-            if line.startswith("{"):  # others are warnings
-                said: dict[str, Any] = json.loads(line)
-                yield said
-                if said["phase"] == "settled":
+        for text in lines[known:]:
+            if text.startswith("{"):  # others are warnings
+                line: dict[str, Any] = json.loads(text)
+                yield line
+                if line["phase"] == "settled":
                     return
         known = len(lines)
         load.require_running()
         manager.require_running()
-        time.sleep(POLL_SECONDS)
-
-
-PROGRAM = (sys.executable, "-m", "tools.bench.manager_probed")  # what is measured
-
-
-@contextmanager
-def _scraped(manager: _Manager) -> Iterator[list[float]]:
-    """Ask for /metrics as Prometheus does; how long each answer took. [s]"""
-    times: list[float] = []
-    stop = threading.Event()
-
-    def scrape() -> None:
-        while not stop.wait(SCRAPE_SECONDS):
-            began = time.monotonic()
-            with (
-                contextlib.suppress(OSError),
-                urllib.request.urlopen(f"http://127.0.0.1:{manager.port}/metrics", timeout=30) as answer,
-            ):
-                answer.read()
-                times.append(time.monotonic() - began)
-
-    thread = threading.Thread(target=scrape)
-    thread.start()
-    try:
-        yield times
-    finally:
-        stop.set()
-        thread.join()
-
-
-def _numbers(text: str) -> list[int]:
-    parts = text.split(",")
-    if not all(each.isascii() and each.isdigit() and int(each) for each in parts):
-        raise argparse.ArgumentTypeError(f"{text!r}: write numbers like 500,1000")
-    return sorted({int(each) for each in parts})
-
-
-def _minutes(text: str) -> float:
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = 0.0
-    if not 0 < minutes < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r}: write a number above 0")
-    return minutes
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print.
-
-    Returns:
-        The exit status: 1 when a number of nodes could not be measured.
-    """
-    parser = argparse.ArgumentParser(prog="python -m tools.bench.manager", description=__doc__)
-    parser.add_argument("--nodes", type=_numbers, help="numbers of nodes, such as 500,1000")
-    parser.add_argument("--minutes", type=_minutes, help="how long the nodes report after the first minute")
-    parser.add_argument("--pods", type=int, help="bound pods per node")
-    parser.add_argument("--quick", action="store_true", help="a few nodes, to see that everything runs")
-    options = parser.parse_args(arguments)
-    given = {key: getattr(options, key) for key in ("nodes", "minutes", "pods") if getattr(options, key) is not None}
-    plan = Plan(**{**(QUICK if options.quick else {}), **given})
-    figures = {}
-    try:
-        for count, found in measure(plan):
-            figures[count] = found
-            print(f"measured {count:,} nodes", file=sys.stderr, flush=True)
-    except (DevClusterError, OSError) as error:  # what was measured before is shown all the same
-        print(f"no more nodes could be measured: {error}", file=sys.stderr)
-    print(markdown([header(sorted(figures)), *lines(figures)]))
-    return 0 if len(figures) == len(plan.nodes) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        time.sleep(0.1)

@@ -8,9 +8,11 @@ import asyncio
 import contextlib
 import json
 import math
+import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from headroom.kube import (
@@ -26,62 +28,68 @@ from headroom.kube import (
 )
 from manager.inputs import Resource
 from manager.mid import publish
-from tools.bench import manager_report as made
-from tools.bench.manager_latency import Latencies
+from tools.bench import objects as made
 
 HEARTBEATS = 5
 """A kubelet patches its Node's status every so many minutes when nothing changes; its Lease is renewed elsewhere."""
 AGENTS_PER_SECOND = 40  # at most so many agents of an installation begin to report: they start as their image arrives
 SETTLE_SECONDS = 30.0  # how long what was reported last may take until it is published
-
-Json = dict[str, Any]
+SHARE = 0.1  # of the reports that go one level down, and as many that go one up
 
 
 @dataclass(slots=True)
+class _Node:
+    """What a node reported, and what it shows. Times are of one clock. [s]"""
+
+    level: int = made.LEVELS // 2
+    reported: int | None = None  # reclaimable CPU of the last report that was taken [milli-cores]
+    published: int | None = None  # what the Node shows [milli-cores]
+    expected: str = ""  # "first" or "decrease" while the number must appear at once
+    answered: float | None = None  # when the API server took the report
+    seen: float | None = None  # when the Node showed it
+
+
 class Load:
     """The nodes of a cluster that report."""
 
-    api: ApiServer  # the session
-    nodes: int  # how many
-    levels: made.Levels  # what they report
-    minute_seconds: float = 60.0  # how often each node reports [s]
-    settle_seconds: float = 0.0
-    """How long every Node may take, at the end, to show what was reported last, increases included. [s]"""
-    latencies: Latencies = field(default_factory=Latencies)  # what becomes of it
-    counts: dict[str, int] = field(default_factory=lambda: {"reports": 0, "heartbeats": 0, "failed": 0})
-    """What was sent."""
-    answers: list[float] = field(default_factory=list)  # how long the API server took to answer each report [s]
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    def __init__(self, api: ApiServer, options: argparse.Namespace) -> None:
+        self._api, self._options = api, options
+        self._nodes = [_Node() for _ in range(options.nodes)]
+        self._numbers = {made.name(number): number for number in range(options.nodes)}
+        self._lot = random.Random(1)  # noqa: S311 - decides which report moves
+        self._times: defaultdict[str, list[float]] = defaultdict(list)
+        """Kind (first, decrease) -> time from the answer to the report until the Node shows it; and answers. [s]"""
+        self._counts = {"reports": 0, "heartbeats": 0, "writes": 0, "missed": 0}
+        self._changed, self._tasks = asyncio.Event(), set[asyncio.Task[None]]()
 
-    async def run(self, minutes: float, pods: int) -> None:
+    async def run(self) -> None:
         """Report once, then once a minute for some minutes, evenly spread; print what came of it."""
+        options, minute = self._options, self._options.minute_seconds
         watching = asyncio.create_task(self._watch())
         await self._changed.wait()
-        _say(phase="first")
-        first_seconds = max(self.minute_seconds, self.nodes / AGENTS_PER_SECOND)
-        heartbeats = asyncio.create_task(self._spread(HEARTBEATS * self.minute_seconds, self._heartbeat))
-        await self._spread(first_seconds, lambda number: self._report(number, pods), rounds=1)
-        reports = self._spread(self.minute_seconds, lambda number: self._report(number, pods))
-        running = [heartbeats, asyncio.create_task(reports)]
-        self.latencies.changes, before = 0, dict(self.counts)
-        _say(phase="steady")
-        began = time.monotonic()
-        await asyncio.sleep(minutes * self.minute_seconds)
+        _print(phase="first")
+        heartbeats = asyncio.create_task(self._spread(HEARTBEATS * minute, self._heartbeat))
+        await self._spread(max(minute, options.nodes / AGENTS_PER_SECOND), self._report, rounds=1)
+        running = [heartbeats, asyncio.create_task(self._spread(minute, self._report))]
+        before, began = dict(self._counts), time.monotonic()
+        _print(phase="steady")
+        await asyncio.sleep(options.minutes * minute)
         took = time.monotonic() - began
-        rates = {what: (count - before[what]) / took for what, count in self.counts.items()}
-        writes = self.latencies.changes / took
-        times = {**self.latencies.times, "answer": self.answers}
-        _say(phase="end", times=times, missed=self.latencies.missed, writes=writes, rates=rates)
+        rates = {what: (count - before[what]) / took for what, count in self._counts.items()}
+        _print(phase="end", times=self._times, missed=self._counts["missed"], rates=rates)
         for task in running:
             task.cancel()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._settle(self.latencies.waiting), SETTLE_SECONDS)
+            await asyncio.wait_for(self._settle(lambda: any(node.expected for node in self._nodes)), SETTLE_SECONDS)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._settle(self.latencies.behind), self.settle_seconds)
-        _say(phase="settled", behind=self.latencies.behind())
+            await asyncio.wait_for(self._settle(self._behind), options.settle_seconds)
+        _print(phase="settled", behind=self._behind())
         watching.cancel()
         await asyncio.gather(watching, *running, *self._tasks, return_exceptions=True)
+
+    def _behind(self) -> int:
+        """How many Nodes do not show what was reported last, be it less or more."""
+        return sum(node.reported is not None and node.published != node.reported for node in self._nodes)
 
     async def _settle(self, missing: Callable[[], int]) -> None:
         """Wait until every answer is there and no number is missing on its Node."""
@@ -96,67 +104,78 @@ class Load:
     ) -> None:
         """Do something for each node once in so many seconds, one node after the other, whatever it takes."""
         began, turn = time.monotonic(), 0
-        while turn < rounds * self.nodes:
-            await asyncio.sleep(began + turn * seconds / self.nodes - time.monotonic())
-            task = asyncio.create_task(act(turn % self.nodes))
+        while turn < rounds * len(self._nodes):
+            await asyncio.sleep(began + turn * seconds / len(self._nodes) - time.monotonic())
+            task = asyncio.create_task(act(turn % len(self._nodes)))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             turn += 1
 
-    async def _report(self, number: int, pods: int) -> None:
-        name, level = made.name(number), self.levels.next(number)
-        self.latencies.reports(name, made.reclaimable(level)[0])
-        body, began = made.report(level, time.time(), pods), time.monotonic()
+    async def _report(self, number: int) -> None:
+        node, chance = self._nodes[number], self._lot.random()
+        move = -1 if chance < SHARE else 1 if chance < 2 * SHARE else 0
+        node.level = min(max(node.level + move, 0), made.LEVELS - 1)
+        node.reported = made.reclaimable(node.level)[0]
+        self._counts["missed"] += bool(node.expected)
+        urgent = node.published is not None and publish.is_urgent(node.published, node.reported, Resource.CPU)
+        node.expected = "first" if node.published is None else "decrease" if urgent else ""
+        node.answered = node.seen = None
+        body, began = made.report(node.level, time.time()), time.monotonic()
         if await self._patch(paths.status(made.metric_path(number)), body, "reports"):
-            self.answers.append(time.monotonic() - began)
-            self.latencies.answered(name, time.monotonic())
-        else:
-            self.latencies.refused(name)
+            self._times["answer"].append(time.monotonic() - began)
+            node.answered = time.monotonic()
+            self._pair(node)
+        else:  # nothing is expected of a report that was refused
+            node.expected, node.reported = "", None
 
     async def _heartbeat(self, number: int) -> None:
         path = paths.status(paths.node(made.name(number)))
         await self._patch(path, made.heartbeat(time.time()), "heartbeats", STRATEGIC_MERGE_PATCH)
 
-    async def _patch(self, path: str, body: Json, what: str, content_type: str = MERGE_PATCH) -> bool:
+    async def _patch(self, path: str, body: dict[str, Any], what: str, content_type: str = MERGE_PATCH) -> bool:
         try:
-            await self.api.patch(path, body, content_type=content_type)
+            await self._api.patch(path, body, content_type=content_type)
         except (ApiError, ApiUnavailable):
-            self.counts["failed"] += 1
             return False
-        self.counts[what] += 1
+        self._counts[what] += 1
         return True
 
     async def _watch(self) -> None:
-        async for change in list_and_watch(self.api, paths.NODES):
+        async for change in list_and_watch(self._api, paths.NODES):
             now = time.monotonic()
-            for node in change.items if isinstance(change, Relisted) else [change.object]:
-                published = publish.published_amounts(node)[Resource.CPU].amount
-                self.latencies.shows(str(node["metadata"]["name"]), published, now)
+            for found in change.items if isinstance(change, Relisted) else [change.object]:
+                node = self._nodes[self._numbers[str(found["metadata"]["name"])]]
+                published = publish.published_amounts(found)[Resource.CPU].amount
+                if published == node.published:
+                    continue
+                self._counts["writes"] += 1
+                node.published = published
+                if node.expected and node.reported == published:
+                    node.seen = now
+                    self._pair(node)
             self._changed.set()
 
+    def _pair(self, node: _Node) -> None:
+        """Note the time of a number that was reported and is shown."""
+        if node.expected and node.answered is not None and node.seen is not None:
+            self._times[node.expected].append(max(node.seen - node.answered, 0.0))
+            node.expected = ""
 
-def _say(**line: object) -> None:
+
+def _print(**line: object) -> None:
     print(json.dumps(line), flush=True)
 
 
 async def _main(options: argparse.Namespace) -> None:
     async with ApiServer(connect(options.kubeconfig), user_agent="bench") as api:
-        levels = made.Levels(options.nodes)
-        load = Load(api, options.nodes, levels, options.minute_seconds, options.settle_seconds)
-        await load.run(options.minutes, options.pods)
+        await Load(api, options).run()
 
 
-def main() -> None:
-    """Run until the minutes are over."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tools.bench.manager_load", description=__doc__)
     parser.add_argument("--kubeconfig", required=True)
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--minutes", type=float, required=True, help="after the first one")
-    parser.add_argument("--pods", type=int, default=made.REPORTED_PODS, help="in each report")
     parser.add_argument("--minute-seconds", type=float, default=60.0, help="how long a minute is")
     parser.add_argument("--settle-seconds", type=float, default=0.0, help="for every Node to show its last number")
     asyncio.run(_main(parser.parse_args()))
-
-
-if __name__ == "__main__":
-    main()

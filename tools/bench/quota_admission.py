@@ -1,7 +1,5 @@
-"""`python -m tools.bench.quota_admission NODES CALLS`: what admission costs per pod. Times are the processor's."""
+"""What admission by quotas costs per pod."""
 
-import json
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -19,11 +17,11 @@ from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from tools.bench import quota_objects as made
-from tools.bench.calls import WARM_UP, fresh, times
-from tools.bench.manager_memory import memory_mib
-from tools.bench.measurement import Measurement
-from tools.bench.results import plain
+from tools.bench.costs import WARM_UP, fresh, memory_mib, timed
+from tools.bench.rows import Row
 
+NODES, QUICK_NODES = (1000, 5000), (20,)
+CALLS, QUICK_CALLS = 200, 3
 NOW: Final = 1_800_000_000.0
 SAMPLED: Final = 20  # kube-scheduler asks about one node in so many, with the shipped 5 %
 CLAIMS: Final = (0, 50, 1000)  # how many pods wait with room held for them
@@ -76,6 +74,23 @@ class Work:
             self.cache.delete_pod(f"holder-{number}")
 
 
+def measure(*, quick: bool = False) -> Iterator[Row]:
+    """Memory, then the plugin alone, the whole request without HTTP, and changes."""
+    nodes, calls = (QUICK_NODES[-1], QUICK_CALLS) if quick else (NODES[-1], CALLS)
+    before, began = memory_mib()[0], time.perf_counter()
+    work = Work(nodes)
+    took, (now, peak) = time.perf_counter() - began, memory_mib()
+    size = f"{nodes:,} nodes, {work.quotas:,} quotas and {len(work.cluster.pods):,} pods"
+    yield Row(
+        f"extender's cache with {size}, CapacityScheduling alone: RSS",
+        f"{now:.0f} MiB, peak {peak:.0f} MiB, {before:.0f} MiB of it before the first object",
+    )
+    yield Row("taking them in from JSON", f"{took:.1f} s")
+    yield from _verdicts(work, calls)
+    yield from _requests(work, calls)
+    yield from _changes(work, calls)
+
+
 def asked(work: Work) -> dict[str, Json]:
     """Pods that are asked about, by what becomes of them."""
     return {
@@ -86,7 +101,7 @@ def asked(work: Work) -> dict[str, Json]:
     }
 
 
-def _verdicts(work: Work, calls: int) -> Iterator[Measurement]:
+def _verdicts(work: Work, calls: int) -> Iterator[Row]:
     """The plugin alone: PreFilter of each kind of pod, and Filter, with and without holds."""
     some = work.names[: max(len(work.names) // SAMPLED, 1)]
     nodes, _ = work.cache.select(some, NOW)
@@ -97,11 +112,11 @@ def _verdicts(work: Work, calls: int) -> Iterator[Measurement]:
         for what, json_pod in asked(work).items():
             pod = work.cache.read(json_pod)
             _check(what, work.plugin.pre_filter(pod, nodes))
-            measured = times(lambda pod=pod: work.plugin.pre_filter(pod, nodes), calls)  # type: ignore[misc]
-            yield Measurement(f"admission, pod {what}, {beside}", str(measured))
+            measured = timed(lambda pod=pod: work.plugin.pre_filter(pod, nodes), calls)  # type: ignore[misc]
+            yield Row(f"admission, pod {what}, {beside}", str(measured))
         pod = work.cache.read(asked(work)["admitted"])
-        measured = times(lambda pod=pod: work.plugin.filter(pod, nodes), calls)  # type: ignore[misc]
-        yield Measurement(f"holds on {len(nodes):,} nodes, {beside}", str(measured))
+        measured = timed(lambda pod=pod: work.plugin.filter(pod, nodes), calls)  # type: ignore[misc]
+        yield Row(f"holds on {len(nodes):,} nodes, {beside}", str(measured))
         work.release(nominations)
 
 
@@ -117,7 +132,7 @@ def _check(what: str, refusal: Refusal | None) -> None:
         raise AssertionError(f"a pod {what}: {reason or 'admitted'}")
 
 
-def _requests(work: Work, calls: int) -> Iterator[Measurement]:
+def _requests(work: Work, calls: int) -> Iterator[Row]:
     """The whole request without HTTP, charge included, with the plugin and without any."""
     some = work.names[: max(len(work.names) // SAMPLED, 1)]
     for title, enabled in (("CapacityScheduling alone", [Enabled(NAME, 1.0, work.plugin)]), ("no plugin", [])):
@@ -126,44 +141,20 @@ def _requests(work: Work, calls: int) -> Iterator[Measurement]:
         teams = [1 + 2 * (each % (work.quotas // 2)) for each in range(calls + WARM_UP)]
         turn = [made.pod(f"{title}-{each}", team, 0, "", NOW) for each, team in enumerate(teams)]
         requests = iter([Arguments(fresh(pod), some, None) for pod in turn])
-        measured = times(lambda: extender.filter(next(requests)), calls)  # noqa: B023 - called at once
-        yield Measurement(f"filter of {len(some):,} nodes, {title}, pod charged", str(measured))
+        measured = timed(lambda: extender.filter(next(requests)), calls)  # noqa: B023 - called at once
+        yield Row(f"filter of {len(some):,} nodes, {title}, pod charged", str(measured))
         for pod in turn:
             work.cache.release(pod["metadata"]["uid"])
 
 
-def _changes(work: Work, calls: int) -> Iterator[Measurement]:
+def _changes(work: Work, calls: int) -> Iterator[Row]:
     """What a change costs."""
     events = [made.pod(f"new-{each}", each % work.quotas, 0, work.names[0], NOW) for each in range(calls + WARM_UP)]
     turn = iter([fresh(pod) for pod in events])
-    bound = times(lambda: work.cluster.put_pod(next(turn)), calls)
-    yield Measurement("quotas, event of a pod that was bound", str(bound))
+    bound = timed(lambda: work.cluster.put_pod(next(turn)), calls)
+    yield Row("quotas, event of a pod that was bound", str(bound))
     gone = iter([str(pod["metadata"]["uid"]) for pod in events])
-    deleted = times(lambda: work.cluster.delete_pod(next(gone)), calls)
-    yield Measurement("quotas, event of a pod that is gone", str(deleted))
+    deleted = timed(lambda: work.cluster.delete_pod(next(gone)), calls)
+    yield Row("quotas, event of a pod that is gone", str(deleted))
     changed = iter([fresh(made.quota(each % work.quotas, NOW)) for each in range(calls + WARM_UP)])
-    yield Measurement("event of a quota", str(times(lambda: work.cluster.put_quota(next(changed)), calls)))
-
-
-def main() -> None:
-    """Fill, then print a JSON line for each measurement."""
-    nodes, calls = map(int, sys.argv[1:])
-    before, began = memory_mib()[0], time.perf_counter()
-    work = Work(nodes)
-    took, (now, peak) = time.perf_counter() - began, memory_mib()
-    size = f"{nodes:,} nodes, {work.quotas:,} quotas and {len(work.cluster.pods):,} pods"
-    rows = [
-        Measurement(
-            f"extender's cache with {size}, CapacityScheduling alone: RSS",
-            f"{now:.0f} MiB, peak {peak:.0f} MiB, {before:.0f} MiB of it before the first object",
-            "none",
-            "none",
-        ),
-        Measurement("taking them in from JSON", f"{took:.1f} s"),
-    ]
-    for row in (*rows, *_verdicts(work, calls), *_requests(work, calls), *_changes(work, calls)):
-        print(json.dumps(plain(row)), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    yield Row("event of a quota", str(timed(lambda: work.cluster.put_quota(next(changed)), calls)))

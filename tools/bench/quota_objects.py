@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from crds.elastic_quota import ElasticQuota
-from tools.bench.manager_report import moment, name
+from tools.bench.objects import moment, name
 
 NODES_PER_QUOTA: Final = 5
 GPUS: Final = 8  # of a node

@@ -1,107 +1,86 @@
-"""`python -m tools.bench.quota_reclaim`: how long an unschedulable pod waits until it is bound where others left.
+"""How long an unschedulable pod waits until it is bound where others left, on a dev cluster with kwok nodes.
 
-On a dev cluster with kwok nodes whose GPUs are all in use: by a namespace that borrows, or, for comparison, by pods of
-low priority that kube-scheduler's own preemption evicts. Prints a Markdown table.
+All GPUs of the nodes are in use: by a namespace that borrows, or, for comparison, by pods of low priority that
+kube-scheduler's own preemption evicts.
 """
 
-import argparse
-import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
-from tools.bench.machine import ROOT
-from tools.bench.measurement import Item, Measurement, spread
+from tools.bench.costs import spread
 from tools.bench.quota_objects import GPU
-from tools.bench.quota_waits import Waits
-from tools.bench.results import HEAD, cells, markdown
-from tools.bench.scheduler_parts import SHORTLIST, Extender, KubeScheduler, Mode, scheduler_name
+from tools.bench.rows import ROOT, Row
+from tools.bench.scheduler_parts import SHORTLIST, Mode, scheduler_name, start_extender, start_kube_scheduler
 from tools.devcluster import Cluster, NodeTemplate
+from tools.devcluster.api import ApiClient, ApiError
 from tools.devcluster.commands import DevClusterError
 
-NODES, GPUS = 100, 4
-ONE_BY_ONE, AT_ONCE = 100, 50
+GPUS: Final = 4  # of a node
 LENDER, BORROWER, PLAIN = "lender", "borrower", "plain"
-PRIORITY = "bench-high"
-OWN = "default-scheduler"
-QUOTAS = "/apis/scheduling.x-k8s.io/v1alpha1"
-GRACE_SECONDS = 30  # kwok's pods end at once when they are told to
+PRIORITY: Final = "bench-high"
+OWN: Final = "default-scheduler"
+QUOTAS: Final = "/apis/scheduling.x-k8s.io/v1alpha1"
+GRACE_SECONDS: Final = 30  # kwok's pods end at once when they are told to
+PATIENCE_SECONDS: Final = 120.0
 
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How much is measured."""
-
-    nodes: int = NODES
-    one_by_one: int = ONE_BY_ONE
-    at_once: int = AT_ONCE
-
-
-QUICK = Plan(5, 3, 4)  # a plan that only shows that everything runs
-
-
-@dataclass(frozen=True, slots=True)
-class Waited:
-    """How long pods waited."""
-
-    what: str  # which pods
-    seconds: Sequence[float]  # from being unschedulable until bound, of those that were refused at all [s]
-    ours: bool  # whether a quota gave them room; else kube-scheduler's own preemption
-
-
-def measure(plan: Plan) -> Iterator[Waited]:
-    """Ours first, then kube-scheduler's own preemption, on the same cluster.
+def part(*, quick: bool = False) -> Iterator[Row]:
+    """Measure our waits beside those of kube-scheduler's own preemption, on the same cluster.
 
     Raises:
-        DevClusterError: the cluster did not start, or pods were not bound.
+        DevClusterError: The cluster did not start, or pods were not bound.
     """
+    nodes, single, several = (5, 3, 4) if quick else (100, 100, 50)
     with Cluster(say=lambda _: None) as cluster:
-        for kind in ("node_metric", "elastic_quota"):
-            cluster.define(ROOT / "crds" / f"{kind}.yaml")
-        _nodes(cluster, LENDER, plan.nodes)
-        _nodes(cluster, PLAIN, plan.nodes)
-        total = plan.nodes * GPUS
-        for namespace, least in ((LENDER, total // 2), (BORROWER, total // 2), (PLAIN, 0)):
-            cluster.create_namespace(namespace)
-            if least:
-                _quota(cluster, namespace, least, total)
-        _priority(cluster)
-        extender = Extender.start(cluster, Mode(SHORTLIST))
-        scheduler = KubeScheduler.start(cluster, Mode(SHORTLIST), extender.url)
+        _prepare(cluster, nodes)
+        extender = start_extender(cluster, Mode(SHORTLIST))
+        scheduler = start_kube_scheduler(cluster, Mode(SHORTLIST), extender.url)
         try:
-            _fill(cluster, BORROWER, LENDER, plan.nodes)
-            yield from _waits(cluster, plan, LENDER, scheduler_name(), {})
+            _fill(cluster, BORROWER, LENDER, nodes)
+            ours = _waits(cluster, LENDER, (single, several), scheduler_name(), {})
         finally:
             scheduler.process.stop()
             extender.process.stop()
-        _fill(cluster, PLAIN, PLAIN, plan.nodes)
-        yield from _waits(cluster, plan, PLAIN, OWN, {"priorityClassName": PRIORITY})
+        _fill(cluster, PLAIN, PLAIN, nodes)
+        own = _waits(cluster, PLAIN, (single, several), OWN, {"priorityClassName": PRIORITY})
+    size = f"{nodes:,} nodes with {GPUS} GPUs each in use"
+    for what, waited, beside in zip(("one pod after another", f"{several} pods at once"), ours, own, strict=True):
+        ratio = f"; {median(waited) / median(beside):.1f} x its" if waited and beside else ""
+        reference = f"kube-scheduler's own preemption: {_spread(beside)}"
+        yield Row(f"unschedulable to bound, {what}, {size}", f"{_spread(waited)}{ratio}", reference=reference)
 
 
-def _nodes(cluster: Cluster, pool: str, count: int) -> None:
-    """Nodes of a pool, with GPUs."""
-    for name in cluster.kwok.add(count, NodeTemplate(labels={"pool": pool}), prefix=pool):
-        amounts = {GPU: f"{GPUS}"}
-        cluster.api.merge(f"/api/v1/nodes/{name}/status", {"status": {"capacity": amounts, "allocatable": amounts}})
+def _spread(seconds: Sequence[float]) -> str:
+    return spread(seconds) if seconds else "none was refused first"
 
 
-def _quota(cluster: Cluster, namespace: str, least: int, most: int) -> None:
-    bounds = {"min": {"cpu": "10k", "memory": "100Ti", GPU: f"{least}"}, "max": {GPU: f"{most}"}}
+def _prepare(cluster: Cluster, nodes: int) -> None:
+    """Make two pools of nodes with GPUs, a namespace that lends and one that borrows, and a high priority."""
+    for kind in ("node_metric", "elastic_quota"):
+        cluster.define(ROOT / "crds" / f"{kind}.yaml")
+    for pool in (LENDER, PLAIN):
+        for name in cluster.kwok.add(nodes, NodeTemplate(labels={"pool": pool}), prefix=pool):
+            amounts = {GPU: f"{GPUS}"}
+            status = {"status": {"capacity": amounts, "allocatable": amounts}}
+            cluster.api.merge(f"/api/v1/nodes/{name}/status", status)
+    for namespace in (LENDER, BORROWER, PLAIN):
+        cluster.create_namespace(namespace)
+    least = {"cpu": "10k", "memory": "100Ti", GPU: f"{nodes * GPUS // 2}"}
+    spec = {"min": least, "max": {GPU: f"{nodes * GPUS}"}}
     quota = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": "quota"}}
-    cluster.api.create_all([(f"{QUOTAS}/namespaces/{namespace}/elasticquotas", {**quota, "spec": bounds})])
+    for namespace in (LENDER, BORROWER):
+        cluster.api.create_all([(f"{QUOTAS}/namespaces/{namespace}/elasticquotas", {**quota, "spec": spec})])
+    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": PRIORITY}}
+    cluster.api.create_all([("/apis/scheduling.k8s.io/v1/priorityclasses", {**priority, "value": 1000})])
 
 
-def _priority(cluster: Cluster) -> None:
-    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": PRIORITY}}
-    cluster.api.create_all([("/apis/scheduling.k8s.io/v1/priorityclasses", {**kind, "value": 1000})])
-
-
-def pod(name: str, pool: str, scheduler: str, **spec: Any) -> Json:  # noqa: ANN401 - fields of a PodSpec
-    """A pod with one GPU."""
+def _pod(name: str, pool: str, scheduler: str, **spec: Any) -> Json:  # noqa: ANN401 - fields of a PodSpec
+    """Return a pod with one GPU."""
     amounts = {"cpu": "100m", "memory": "128Mi", GPU: "1"}
     container = {"name": "main", "image": "localhost/pause:dev"}
     return {
@@ -121,84 +100,64 @@ def pod(name: str, pool: str, scheduler: str, **spec: Any) -> Json:  # noqa: ANN
 def _fill(cluster: Cluster, namespace: str, pool: str, nodes: int) -> None:
     """Use all GPUs of a pool."""
     path, names = f"/api/v1/namespaces/{namespace}/pods", [name for name in cluster.kwok.names if name.startswith(pool)]
-    made = (pod(f"there-{number}", pool, OWN, nodeName=names[number % nodes]) for number in range(nodes * GPUS))
-    cluster.api.create_all((path, each) for each in made)
-    deadline = time.monotonic() + 120
-    while any(each["status"]["phase"] != "Running" for each in cluster.api.get(path)["items"]):
+    pods = (_pod(f"there-{number}", pool, OWN, nodeName=names[number % nodes]) for number in range(nodes * GPUS))
+    cluster.api.create_all((path, pod) for pod in pods)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while any(pod["status"]["phase"] != "Running" for pod in cluster.api.get(path)["items"]):
         if time.monotonic() > deadline:
             raise DevClusterError(f"the pods of {namespace} do not run")
         time.sleep(0.5)
 
 
-def _waits(cluster: Cluster, plan: Plan, namespace: str, scheduler: str, spec: Json) -> Iterator[Waited]:
-    """Pods one after another, then many at the same time."""
-    path, waits = f"/api/v1/namespaces/{namespace}/pods", Waits(cluster.api, namespace)
-    pool, size = namespace, f"{plan.nodes:,} nodes with {GPUS} GPUs each in use"
-    single = [f"single-{number}" for number in range(plan.one_by_one)]
+def _waits(cluster: Cluster, pool: str, counts: tuple[int, int], scheduler: str, spec: Json) -> list[list[float]]:
+    """Pods one after another, then many at the same time, in the namespace of a pool. [s]"""
+    path, waits = f"/api/v1/namespaces/{pool}/pods", _Waits(cluster.api, pool)
+    single, several = (
+        [f"{kind}-{number}" for number in range(count)] for kind, count in zip("ab", counts, strict=True)
+    )
     for name in single:
-        cluster.api.create_all([(path, pod(name, pool, scheduler, **spec))])
+        cluster.api.create_all([(path, _pod(name, pool, scheduler, **spec))])
         waits.wait([name])
-    ours = scheduler != OWN
-    yield Waited(f"one pod after another, {size}", waits.taken(single), ours)
-    several = [f"several-{number}" for number in range(plan.at_once)]
-    cluster.api.create_all((path, pod(name, pool, scheduler, **spec)) for name in several)
+    cluster.api.create_all((path, _pod(name, pool, scheduler, **spec)) for name in several)
     waits.wait(several)
-    yield Waited(f"{plan.at_once} pods at once, {size}", waits.taken(several), ours)
+    return [waits.seconds(single), waits.seconds(several)]
 
 
-def part(*, quick: bool = False) -> Iterator[Item]:
-    """What `make bench` shows of it: our waits beside those of kube-scheduler's own preemption in the same run.
+class _Waits:
+    """Follows when the pods of a namespace are first refused and when they are bound, by a watch."""
 
-    Raises:
-        DevClusterError: as `measure`.
-    """
-    yield from rows(list(measure(QUICK if quick else Plan())))
+    def __init__(self, api: ApiClient, namespace: str) -> None:
+        self._refused: dict[str, float] = {}  # by name [s of a clock that never jumps]
+        self._bound: dict[str, float] = {}
+        self._changed = threading.Condition()
+        changes = api.watch(f"/api/v1/namespaces/{namespace}/pods")
+        next(changes)  # what happens from here on is seen
+        threading.Thread(target=self._follow, args=(changes,), daemon=True).start()
 
+    def wait(self, names: Sequence[str]) -> None:
+        """Wait until all of these are bound.
 
-def rows(found: Sequence[Waited]) -> Iterator[Measurement]:
-    """A line for each kind of pods, with the ratio of the medians."""
-    own = {one.what: one.seconds for one in found if not one.ours}
-    for one in found:
-        if one.ours:
-            beside = own.get(one.what, ())
-            ratio = f"; {median(one.seconds) / median(beside):.1f} x its" if beside and one.seconds else ""
-            reference = f"kube-scheduler's own preemption: {_spread(beside)}"
-            what = f"unschedulable to bound, {one.what}"
-            yield Measurement(what, f"{_spread(one.seconds)}{ratio}", reference=reference)
+        Raises:
+            DevClusterError: They are not in time.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._bound.keys() >= set(names), PATIENCE_SECONDS):
+                late = sorted(set(names) - self._bound.keys())
+                raise DevClusterError(f"{len(late)} of {len(names)} pods were not bound in time: {late[:3]}")
 
+    def seconds(self, names: Sequence[str]) -> list[float]:
+        """Return the times from refusal to binding, of pods that were refused at all. [s]"""
+        return [self._bound[name] - self._refused[name] for name in names if name in self._refused]
 
-def _spread(seconds: Sequence[float]) -> str:
-    return spread(seconds, unit="s") if seconds else "none was refused first"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print.
-
-    Returns:
-        The exit status: 1 when something is missing.
-    """
-    parser = argparse.ArgumentParser(prog="python -m tools.bench.quota_reclaim", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=NODES, help=f"nodes of a pool ({NODES})")
-    parser.add_argument("--pods", type=int, default=ONE_BY_ONE, help=f"pods one after another ({ONE_BY_ONE})")
-    parser.add_argument("--at-once", type=int, default=AT_ONCE, help=f"pods at the same time ({AT_ONCE})")
-    parser.add_argument("--quick", action="store_true", help="a few nodes and pods, to see that everything runs")
-    given = parser.parse_args(arguments)
-    plan = Plan(given.nodes, given.pods, given.at_once) if not given.quick else QUICK
-    if min(plan.nodes, plan.one_by_one, plan.at_once) < 1 or plan.one_by_one + plan.at_once > plan.nodes * GPUS // 2:
-        parser.error(f"there have to be pods, and no more than half of all GPUs ({plan.nodes * GPUS // 2})")
-    found, failed = list[Waited](), ""
-    try:
-        for one in measure(plan):
-            found.append(one)
-            whose = "with quotas" if one.ours else "kube-scheduler's own preemption"
-            print(f"{whose}, {one.what}: {_spread(one.seconds)}", file=sys.stderr, flush=True)
-    except (DevClusterError, OSError) as error:  # what was measured before is shown all the same
-        failed = str(error)
-    print(markdown([HEAD, *cells(rows(found))]))
-    if failed:
-        print(f"not everything could be measured: {failed}", file=sys.stderr)
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    def _follow(self, changes: Iterator[tuple[str, Json]]) -> None:
+        try:
+            for _, pod in changes:
+                now, name = time.monotonic(), pod["metadata"]["name"]
+                with self._changed:
+                    if pod["spec"].get("nodeName"):
+                        self._bound.setdefault(name, now)
+                    elif any(each.get("reason") == "Unschedulable" for each in pod["status"].get("conditions") or ()):
+                        self._refused.setdefault(name, now)
+                    self._changed.notify_all()
+        except (OSError, ApiError):
+            return  # waiting ends by its time

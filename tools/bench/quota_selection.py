@@ -1,7 +1,5 @@
-"""`python -m tools.bench.quota_selection NODES CALLS`: what choosing victims costs. Times are the processor's."""
+"""What the choice of victims costs."""
 
-import json
-import sys
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -13,10 +11,9 @@ from scheduler_plugins.preemption.selection.decide import Decision, Undecided, d
 from scheduler_plugins.preemption.selection.victims import Candidate, select_victims
 from scheduler_plugins.quota.pod import QuotaPod
 from tools.bench import quota_objects as made
-from tools.bench.calls import fresh, times
-from tools.bench.measurement import Measurement
-from tools.bench.quota_admission import LENDER, NOW, Work
-from tools.bench.results import plain
+from tools.bench.costs import fresh, timed
+from tools.bench.quota_admission import CALLS, LENDER, NODES, NOW, QUICK_CALLS, QUICK_NODES, Work
+from tools.bench.rows import Row
 
 SMALL, LARGE, OWN = 1, 3, 20
 """GPUs of a pod that one victim suffices for, that several have to go for, and that is over its own min."""
@@ -27,7 +24,14 @@ def _pending(identity: str, gpus: int) -> QuotaPod:
     return QuotaPod.from_json(fresh(made.pod(identity, LENDER, gpus, "", NOW)))
 
 
-def _measure(work: Work, calls: int) -> Iterator[Measurement]:
+def measure(*, quick: bool = False) -> Iterator[Row]:
+    """Measure the choice with each number of nodes."""
+    sizes, calls = (QUICK_NODES, QUICK_CALLS) if quick else (NODES, CALLS)
+    for nodes in sizes:
+        yield from _measure(Work(nodes), calls)
+
+
+def _measure(work: Work, calls: int) -> Iterator[Row]:
     """Victims on one node, and the decision over all of them."""
     cluster, size = work.cluster, f"{len(work.names):,} nodes"
     found: dict[str, Decision | Undecided] = {}
@@ -45,7 +49,7 @@ def _measure(work: Work, calls: int) -> Iterator[Measurement]:
         if not isinstance(kind, Candidate) or len(kind.victims) != LARGE:
             raise AssertionError(f"{LARGE} victims were to be chosen on {node}: {kind}")
 
-    yield Measurement(f"victims on a node of {made.PODS_PER_NODE} pods, {size}", str(times(selected, calls)))
+    yield Row(f"victims on a node of {made.PODS_PER_NODE} pods, {size}", str(timed(selected, calls)))
     for what, gpus in (
         ("one victim", SMALL),
         ("three victims on one node", LARGE),
@@ -55,9 +59,9 @@ def _measure(work: Work, calls: int) -> Iterator[Measurement]:
         began = time.thread_time()
         decided(pending)
         often = max(min(calls, int(SECONDS / max(time.thread_time() - began, 1e-9))), 3)
-        measured = times(lambda pending=pending: decided(pending), often)  # type: ignore[misc]
+        measured = timed(lambda pending=pending: decided(pending), often)  # type: ignore[misc]
         _check(what, found[what])
-        yield Measurement(f"decision, {what}, {size}, {len(cluster.pods):,} pods", str(measured))
+        yield Row(f"decision, {what}, {size}, {len(cluster.pods):,} pods", str(measured))
 
 
 def _check(what: str, decision: Decision | Undecided) -> None:
@@ -69,14 +73,3 @@ def _check(what: str, decision: Decision | Undecided) -> None:
     victims = len(decision.victims) if isinstance(decision, Decision) else 0
     if victims != {"one victim": SMALL, "three victims on one node": LARGE}.get(what, 0):
         raise AssertionError(f"{what}: {decision}")
-
-
-def main() -> None:
-    """Fill, then print a JSON line for each measurement."""
-    nodes, calls = map(int, sys.argv[1:])
-    for row in _measure(Work(nodes), calls):
-        print(json.dumps(plain(row)), flush=True)
-
-
-if __name__ == "__main__":
-    main()

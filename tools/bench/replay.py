@@ -1,251 +1,257 @@
 """A month of real machines, replayed from sample to Node: agent, NodeMetric, manager, and what the Nodes then have.
 
 The machines of the trace in the repository are packed on 40 nodes at random, as in the backtest; some of these nodes
-are replayed. Prod pods request all of a node, so without Headroom nothing is left to publish. Of every five minutes the
-agent's own code learns, predicts and reports, the manager's own code calculates and decides what to write; only clock,
-cgroups and API server are replaced. Then it is counted how often more was published than stayed free.
-
-`python -m tools.bench.replay` prints the table as Markdown; `--nodes`, `--days` and `--picture FILE.svg` go with it.
+are replayed. Prod pods request all of a node, so without Headroom nothing is left to publish. Time goes in steps of
+five minutes, as the trace does: the agent's own code learns, predicts and reports, the manager's own code calculates
+and decides what to write; only clock, cgroups and API server are replaced. Then it is counted how often more was
+published than stayed free.
 """
 
-import argparse
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from agent.numerics.arrays import FloatArray
+from agent.pods import PodRef
+from agent.samples import CPU
 from crds.colocation import ColocationStrategy
 from crds.predict_policy import PredictPolicy, ResourceOverride
+from crds.priority import PriorityBand, QoS
 from headroom.backtest import sources
-from headroom.backtest.trace import PodLifetime, Trace
-from tools.bench import replay_picture, results
-from tools.bench.machine import ROOT
-from tools.bench.measurement import Grid, Item, Measurement
-from tools.bench.replay_node import UNITS, ReplayedNode, nodes_of
-from tools.bench.replay_picture import Line
-from tools.bench.replay_publisher import Variant
-from tools.bench.replay_run import STEPS_PER_DAY, Schedule, replay
-from tools.bench.replay_score import HORIZONS, Fleet, NodeScore, score, together
+from headroom.backtest.trace import Trace
+from tools.bench.data import BITBRAINS
+from tools.bench.replay_node import STEP_SECONDS, TICKS, UNITS, Agent, Node, Policy, Publisher
+from tools.bench.rows import Item, Row, Table
 
-DATA: Final = ROOT / "tools/bench" / "data" / "bitbrains-rnd-2013-08"
-MACHINES: Final = 40  # Nodes that the trace's machines are packed on
+MACHINES: Final = 40  # nodes that the trace's machines are packed on
 SEED: Final = 0  # of the packing
+STEPS_PER_DAY, STEPS_PER_HOUR = 288, 12
+MINUTES_PER_STEP: Final = 5
+HORIZONS: Final = {"now": 0, "15 min": 3, "1 h": 12, "6 h": 72, "24 h": STEPS_PER_DAY}
+"""How far ahead it is asked what stays free. [steps]"""
 STATIC_PERCENT: Final = 60  # what the fixed share is: about what the predictions publish on average
 DEFAULT, HARD = "default", "default, a hard month"
-GIB: Final = 1 << 30
-_NOT_OVERRIDDEN: Final = ResourceOverride()
+
+Figures = dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How much is replayed."""
+def replay(node: Node, policies: Sequence[Policy], database: Path, troubles: Mapping[int, str]) -> list[Publisher]:
+    """Replay one node from its first step to its last.
 
-    nodes: int = 6  # how many of the nodes
-    days: float = 30.0
-    """How much of the month; more than two days, for the first is warm-up and the last is what is looked ahead to."""
+    Args:
+        node: The node.
+        policies: What is to be compared.
+        database: Where the agent keeps its samples.
+        troubles: What goes wrong by step: "restart" or "silent" of the agent, or "no api".
+
+    Returns:
+        One publisher for each policy, with all that it wrote.
+    """
+    publishers = [Publisher(policy, node) for policy in policies]
+    agent = Agent(node, database, list({repr(each.predict): each.predict for each in policies}.values()))
+    before = ""
+    for step in range(len(node.usage[CPU])):
+        now, trouble = node.start + step * STEP_SECONDS + TICKS[-1], troubles.get(step, "")
+        if trouble in ("restart", "silent") and trouble != before:
+            agent.stop(now - STEP_SECONDS)
+        if trouble != "silent":
+            agent.learn(step)
+        for publisher in publishers:
+            publisher.api_up = trouble != "no api"
+            publisher.run_until(now)
+            if before == "no api" and publisher.api_up:
+                publisher.look(now)  # the manager's own retry comes before the agent's report
+        if trouble not in ("silent", "no api"):
+            for predict_policy, report in agent.report(now):
+                for publisher in publishers:
+                    if publisher.policy.predict == predict_policy:
+                        publisher.reported(now, report)
+        before = trouble
+    agent.stop(now)
+    return publishers
 
 
-FULL, QUICK = Plan(), Plan(nodes=1, days=2.25)
+def hard_month(days: float) -> dict[int, str]:
+    """Return a restart a day; and by turns, every second day, two hours without the agent or the API server."""
+    troubles: dict[int, str] = {}
+    for day in range(1, int(days)):
+        begin = day * STEPS_PER_DAY
+        troubles[begin + 10 * STEPS_PER_HOUR] = "restart"
+        if day % 2 == 0:
+            away = range(begin + 14 * STEPS_PER_HOUR, begin + 16 * STEPS_PER_HOUR)
+            troubles |= dict.fromkeys(away, "silent" if day % 4 == 0 else "no api")
+    return troubles
 
 
-def variants() -> list[Variant]:
-    """What is compared: the default policy, N-sigma, Koordinator's rule, and a fixed share."""
+def score(node: Node, publisher: Publisher, resource: str) -> Figures:
+    """Count one resource on one node, minute by minute, without the first day and the last. [cores or bytes]"""
+    free, unit = node.free(resource), UNITS[resource]
+    first, last = STEPS_PER_DAY, len(free) - STEPS_PER_DAY
+    minutes = node.start + 60.0 * np.arange(first * MINUTES_PER_STEP, last * MINUTES_PER_STEP, dtype=np.float64)
+    published = publisher.published(minutes, resource).reshape(-1, MINUTES_PER_STEP)
+    missing = np.maximum(published - free[first:last, None], 0.0)
+    times = np.array([when for when, _, _ in publisher.written])
+    changes = np.diff(publisher.published(times, resource), prepend=0.0)
+    changes = changes[(times >= minutes[0]) & (times < minutes[-1] + 60.0)]
+    turns, days = np.diff(np.sign(changes[changes != 0.0])), (last - first) / STEPS_PER_DAY
+    allocatable = node.resources.allocatable[resource]
+    return {
+        **{
+            name: float((published > _least(free, ahead)[first:last, None] + 1e-6).mean())
+            for name, ahead in HORIZONS.items()
+        },
+        "missing": float(missing[missing > 0.0].mean()) / unit if missing.any() else np.nan,
+        "published": float(published.mean()) / unit,
+        "used": float((allocatable - free)[first:last].mean()) / unit,
+        "allocatable": allocatable / unit,
+        "writes": np.count_nonzero(changes) / days,
+        "turns": np.count_nonzero(turns) / days,
+    }
+
+
+def _least(free: FloatArray, ahead: int) -> FloatArray:
+    """Return the least of what is free in each step and in so many after it, shape (T,)."""
+    padded = np.append(free, np.full(ahead, np.inf))
+    least: FloatArray = np.lib.stride_tricks.sliding_window_view(padded, ahead + 1).min(axis=1)
+    return least
+
+
+def measure(*, quick: bool = False) -> Iterator[Item]:
+    """Replay on all processors; rows of the default policy, and the table of all."""
+    count, days = (1, 2.25) if quick else (6, 30.0)
+    jobs = [(node, hard) for node in _nodes(count, days) for hard in (False, True)]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(jobs)), mp_context=context) as pool:
+        scores: dict[tuple[str, str], list[Figures]] = {}
+        for result in pool.map(_scores, *zip(*jobs, strict=True)):
+            for key, figures in result.items():
+                scores.setdefault(key, []).append(figures)
+    fleet = {key: _together(found) for key, found in scores.items()}
+    for resource in UNITS:
+        yield from _rows(
+            resource, {name: figures for (of, name), figures in fleet.items() if of == resource}, count, days
+        )
+    head = ["resource", "policy", "published", "of allocatable", *(f"over, {name}" for name in HORIZONS)]
+    cells = [
+        [
+            *(resource, name, _amount(resource, one["published"]), _share(one)),
+            *(f"{one[horizon]:.2%}" for horizon in HORIZONS),
+            *(_amount(resource, one["missing"]), f"{one['writes']:.0f}", f"{one['turns']:.1f}"),
+        ]
+        for (resource, name), one in sorted(fleet.items(), key=lambda item: item[0][0])
+    ]
+    title = (
+        f"Bitbrains, August 2013: {count} of {MACHINES} nodes, {days:g} days through agent, NodeMetric, manager and "
+        "its writes; each policy with its usual margin. Over: share of the time in which more Mid was published than "
+        "stayed free for so long"
+    )
+    yield Table(title, [[*head, "missing then", "writes a day", "turns a day"], *cells])
+
+
+def _policies() -> list[Policy]:
+    """Return what is compared: the default policy, N-sigma, Koordinator's rule, and a fixed share."""
+    plain = ResourceOverride()
+    models = [
+        Policy(name, PredictPolicy(model=name, parameters={}, cpu=plain, memory=plain))
+        for name in ("nsigma-v2", "percentile")
+    ]
     share = ColocationStrategy(
         enable=True,
         mid_reclaim_mode="static",
         mid_static_cpu_reserved_percent=STATIC_PERCENT,
         mid_static_memory_reserved_percent=STATIC_PERCENT,
     )
-    return [Variant(DEFAULT), _of_model("nsigma-v2"), _of_model("percentile"), Variant("static", strategy=share)]
+    return [Policy(DEFAULT), *models, Policy("static", strategy=share)]
 
 
-def _of_model(name: str) -> Variant:
-    """A model with its own parameters and usual margin for both resources, and the default cold period."""
-    return Variant(name, PredictPolicy(model=name, parameters={}, cpu=_NOT_OVERRIDDEN, memory=_NOT_OVERRIDDEN))
-
-
-def measure(*, quick: bool = False) -> Iterator[Item]:
-    """The rows of the default policy, the table of all, and a picture of one node."""
-    plan = QUICK if quick else FULL
-    fleets, lines = run(plan)
-    yield from rows(fleets, plan)
-    yield grid(fleets, plan)
-    yield replay_picture.draw(lines)
-
-
-def run(plan: Plan) -> tuple[list[Fleet], list[Line]]:
-    """Replay the plan's nodes on all processors; what came out, and one node's course for the picture."""
-    nodes = _nodes(plan)
-    jobs = [_Job(node, hard) for node in nodes for hard in (False, True)]
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(jobs)), mp_context=context) as pool:
-        found = list(pool.map(_replayed, jobs))
-    calm = [one for job, (scores, _) in zip(jobs, found, strict=True) if not job.hard for one in scores]
-    hard = [one for job, (scores, _) in zip(jobs, found, strict=True) if job.hard for one in scores]
-    return together([*calm, *hard]), found[0][1]
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """One run of one node."""
-
-    node: ReplayedNode
-    hard: bool
-
-
-def _replayed(job: _Job) -> tuple[list[NodeScore], list[Line]]:
-    """Runs in a process of its own."""
-    days = job.node.steps / STEPS_PER_DAY
-    chosen = [Variant(HARD)] if job.hard else variants()
-    schedule = Schedule.of_days(days) if job.hard else None
+def _scores(node: Node, hard: bool) -> dict[tuple[str, str], Figures]:  # noqa: FBT001 - called by map
+    """Replay one node in a process of its own; the figures by resource and policy."""
+    troubles = hard_month(len(node.usage[CPU]) / STEPS_PER_DAY) if hard else {}
     with tempfile.TemporaryDirectory(prefix="headroom-replay-") as folder:
-        publishers = replay(job.node, chosen, Path(folder) / "agent.db", schedule)
-    scores = [score(job.node, publisher, resource) for publisher in publishers for resource in UNITS]
-    return scores, replay_picture.lines_of(job.node, publishers)
+        publishers = replay(node, [Policy(HARD)] if hard else _policies(), Path(folder) / "agent.db", troubles)
+    return {
+        (resource, publisher.policy.name): score(node, publisher, resource)
+        for publisher in publishers
+        for resource in UNITS
+    }
 
 
-def _nodes(plan: Plan) -> list[ReplayedNode]:
-    cpu, memory = common(sources.read("trace", [str(DATA)], sources.Options(), lambda _share, _what: None))
-    steps = min(round(plan.days * STEPS_PER_DAY), cpu.steps)
-    machine = np.random.default_rng(SEED).permutation(cpu.series) % MACHINES
-    lifetimes = [PodLifetime(series, int(machine[series]), 0, steps) for series in range(cpu.series)]
-    chosen = [lifetime for lifetime in lifetimes if lifetime.machine < plan.nodes]
-    return nodes_of(_cut(cpu, steps), _cut(memory, steps), chosen)
+def _nodes(count: int, days: float) -> list[Node]:
+    traces: dict[str, Trace] = {
+        trace.resource: trace
+        for trace in sources.read("trace", [str(BITBRAINS)], sources.Options(), lambda _share, _what: None)
+    }
+    cpu, memory = traces["cpu"], traces["memory"]
+    names = [name for name in cpu.names if name in set(memory.names)]
+    steps = min(round(days * STEPS_PER_DAY), cpu.steps)
+    machine = np.random.default_rng(SEED).permutation(len(names)) % MACHINES
+    nodes = []
+    for number in range(count):
+        own = [name for name, at in zip(names, machine, strict=True) if at == number]
+        columns: dict[str, list[int]] = {
+            trace.resource: [trace.names.index(name) for name in own] for trace in (cpu, memory)
+        }
+        usage = {key: np.nan_to_num(traces[key].usage[:steps, places]) for key, places in columns.items()}
+        limits = {key: traces[key].limits[places] * UNITS[key] for key, places in columns.items()}
+        pods = []
+        for place, name in enumerate(own):
+            requests = {key: round(float(limits[key][place])) for key in limits}
+            uid, workload = f"{number:04d}-{name}", f"replayed/StatefulSet/{name}"
+            pods.append(PodRef(uid, "replayed", name, PriorityBand.PROD, QoS.LS, requests, requests, workload=workload))
+        nodes.append(Node(f"node-{number}", float(cpu.times[0]), usage, pods))
+    return nodes
 
 
-def common(traces: Sequence[Trace]) -> tuple[Trace, Trace]:
-    """CPU and memory of the series that both have, in the same order."""
-    by_resource = {trace.resource: trace for trace in traces}
-    cpu, memory = by_resource["cpu"], by_resource["memory"]
-    both = [name for name in cpu.names if name in set(memory.names)]
-    return _of(cpu, both), _of(memory, both)
+def _together(scores: Sequence[Figures]) -> Figures:
+    """Return the figures of all nodes: sums of amounts, means of the others."""
+    sums = ("published", "used", "allocatable")
+    values = {key: np.array([each[key] for each in scores]) for key in scores[0]}
+    return {
+        key: float(found.sum()) if key in sums else float(np.nanmean(found)) if not np.isnan(found).all() else 0.0
+        for key, found in values.items()
+    }
 
 
-def _of(trace: Trace, names: Sequence[str]) -> Trace:
-    places = {name: place for place, name in enumerate(trace.names)}
-    own = [places[name] for name in names]
-    return Trace(
-        trace.resource,
-        trace.times,
-        trace.step_seconds,
-        trace.usage[:, own],
-        trace.limits[own],
-        tuple(names),
-        source=trace.source,
-    )
-
-
-def _cut(trace: Trace, steps: int) -> Trace:
-    return Trace(
-        trace.resource,
-        trace.times[:steps],
-        trace.step_seconds,
-        trace.usage[:steps],
-        trace.limits,
-        trace.names,
-        source=trace.source,
-    )
-
-
-def rows(fleets: Sequence[Fleet], plan: Plan) -> Iterator[Measurement]:
+def _rows(resource: str, fleet: Mapping[str, Figures], count: int, days: float) -> Iterator[Row]:
     """What the default policy published, and how safely, beside the others."""
-    for resource in UNITS:
-        by_name = {one.variant: one for one in fleets if one.resource == resource}
-        own, hard = by_name[DEFAULT], by_name[HARD]
-        where = f"{own.nodes} nodes, {plan.days:g} days"
-        others = [one for name, one in by_name.items() if name not in (DEFAULT, HARD)]
-        yield Measurement(
-            f"replay: Mid {resource} published by the default policy as it ships, on average; {where}",
-            _amounts(own),
-            reference="; ".join(f"{one.variant} {_share(one)}" for one in others),
-        )
-        yield Measurement(
-            f"replay: time in which more Mid {resource} was published than was free, then than stayed free 1 h, 24 h",
-            _over(own),
-            reference="; ".join(f"{one.variant} {_over(one)}" for one in others),
-        )
-        yield Measurement(
-            f"replay: the same of {resource} with a restart of the agent a day, and 2 h without agent or API server "
-            "every second day",
-            f"{_over(hard)}, {_share(hard)} published",
-        )
-        yield Measurement(
-            f"replay: writes of Mid {resource} to a Node a day, and how often their direction changed",
-            f"{own.writes_per_day:.0f}, {own.turns_per_day:.1f}",
-            reference="; ".join(f"{one.variant} {one.writes_per_day:.0f}, {one.turns_per_day:.1f}" for one in others),
-        )
-
-
-def grid(fleets: Sequence[Fleet], plan: Plan) -> Grid:
-    """Everything that was counted."""
-    head = ["resource", "policy", "published", "of allocatable"]
-    head += [f"over, {name}" for name in HORIZONS]
-    head += ["missing then", "writes a day", "turns a day"]
-    cells = [
-        [
-            one.resource,
-            one.variant,
-            _amount(one.resource, one.published),
-            f"{one.published / one.allocatable:.1%}",
-            *(f"{share:.2%}" for share in one.over.values()),
-            _amount(one.resource, one.missing),
-            f"{one.writes_per_day:.0f}",
-            f"{one.turns_per_day:.1f}",
-        ]
-        for one in sorted(fleets, key=lambda one: list(UNITS).index(one.resource))
-    ]
-    title = (
-        f"Bitbrains, August 2013: {plan.nodes} of {MACHINES} nodes, {plan.days:g} days through agent, NodeMetric, "
-        "manager and its writes; each policy with its usual margin. Over: share of the time in which more Mid was "
-        "published than stayed free for so long"
+    own, hard = fleet[DEFAULT], fleet[HARD]
+    others = {name: one for name, one in fleet.items() if name not in (DEFAULT, HARD)}
+    yield Row(
+        f"replay: Mid {resource} published by the default policy as it ships, on average; {count} nodes, {days:g} days",
+        f"{_amount(resource, own['published'])} ({_share(own)}) of {_amount(resource, own['allocatable'])} that Prod "
+        f"requested, {_amount(resource, own['used'])} of it used",
+        reference="; ".join(f"{name} {_share(one)}" for name, one in others.items()),
     )
-    return Grid(title, [head, *cells])
+    yield Row(
+        f"replay: time in which more Mid {resource} was published than was free, then than stayed free 1 h, 24 h",
+        _over(own),
+        reference="; ".join(f"{name} {_over(one)}" for name, one in others.items()),
+    )
+    yield Row(
+        f"replay: the same of {resource} with a restart of the agent a day, and 2 h without agent or API server every "
+        "second day",
+        f"{_over(hard)}, {_share(hard)} published",
+    )
+    yield Row(
+        f"replay: writes of Mid {resource} to a Node a day, and how often their direction changed",
+        f"{own['writes']:.0f}, {own['turns']:.1f}",
+        reference="; ".join(f"{name} {one['writes']:.0f}, {one['turns']:.1f}" for name, one in others.items()),
+    )
 
 
 def _amount(resource: str, amount: float) -> str:
-    return f"{amount:.3g} cores" if resource == "cpu" else f"{amount / GIB:.3g} GiB"
+    return f"{amount:.3g} cores" if resource == CPU else f"{amount / (1 << 30):.3g} GiB"
 
 
-def _amounts(one: Fleet) -> str:
-    used = _amount(one.resource, one.used)
-    all_of_it = _amount(one.resource, one.allocatable)
-    return (
-        f"{_amount(one.resource, one.published)} ({_share(one)}) of {all_of_it} that Prod requested, {used} of it used"
-    )
+def _share(one: Figures) -> str:
+    return f"{one['published'] / one['allocatable']:.1%}"
 
 
-def _share(one: Fleet) -> str:
-    return f"{one.published / one.allocatable:.1%}"
-
-
-def _over(one: Fleet) -> str:
-    return f"{one.over['now']:.2%}, {one.over['1 h']:.2%}, {one.over['24 h']:.2%}"
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m tools.bench.replay", description=__doc__)
-    parser.add_argument("--nodes", type=int, choices=range(1, MACHINES + 1), metavar="N", default=FULL.nodes)
-    parser.add_argument("--days", type=float, default=FULL.days, help="of the 30 that there are; more than 2")
-    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw the first node's last week")
-    options = parser.parse_args(arguments)
-    if options.picture and not options.picture.parent.is_dir():
-        parser.error(f"--picture: there is no folder {options.picture.parent}")
-    if not options.days > 2:  # noqa: PLR2004 - warm-up, and what is looked ahead to
-        parser.error("--days: the first day is warm-up and the last is looked ahead to, so give more than 2")
-    plan = Plan(options.nodes, options.days)
-    fleets, lines = run(plan)
-    found = grid(fleets, plan)
-    print(f"{found.title}.\n\n{results.markdown(found.cells)}")
-    if options.picture:
-        options.picture.write_text(replay_picture.draw(lines).svg, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def _over(one: Figures) -> str:
+    return f"{one['now']:.2%}, {one['1 h']:.2%}, {one['24 h']:.2%}"

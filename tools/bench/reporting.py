@@ -12,8 +12,9 @@ from agent.reporter.publisher import Publisher
 from agent.reporter.reporter import ReportBuilder
 from agent.settings import ReportSettings
 from headroom import kube
+from tools.bench.costs import spread
 from tools.bench.counting import CountingServer
-from tools.bench.measurement import Measurement, spread
+from tools.bench.rows import Row
 from tools.bench.workload import CPUS, MEMORY_BYTES, PODS, Workload
 
 DAY = 86_400.0
@@ -70,7 +71,7 @@ class Reporting:
         self._waiting.clear()
         await self._waiting.wait()
 
-    def rows(self, seconds: float) -> Iterator[Measurement]:
+    def rows(self, seconds: float) -> Iterator[Row]:
         """Sizes and rates, scaled to a day."""
         server, days = self.server, seconds / DAY
         written = {kind: server.bodies[kind] for kind in ("full", "fast")}
@@ -78,11 +79,11 @@ class Reporting:
             mean = sum(sizes) / max(len(sizes), 1)
             times = spread(server.took[kind]) if sizes else "none was due"
             measured = f"{mean / KIB:.1f} KiB, {len(sizes) / days:.0f} a day; made in {times}"
-            yield Measurement(f"{kind} report, {PODS} pods", measured, "none", "none")
+            yield Row(f"{kind} report, {PODS} pods", measured)
         writes, total = sum(map(len, written.values())), sum(map(sum, written.values()))
         measured = f"{writes / days:.0f} writes and {total / days / MIB:.1f} MiB a day"
         read = f"{server.reads / days:.0f} reads, {server.answers / days / MIB:.1f} MiB of answers"
-        yield Measurement(f"all reports of a node with {PODS} pods", f"{measured}; {read}", "none", "none")
+        yield Row(f"all reports of a node with {PODS} pods", f"{measured}; {read}")
 
 
 class _Node:

@@ -1,166 +1,204 @@
 """`python -m tools.bench.scheduler`: pods per second through a real kube-scheduler, without extender and with ours.
 
 Modes take turns in every round, forth and back, between two runs without an extender: one run says nothing on a
-machine whose speed drifts, and a ratio is only good within a round. Prints a Markdown table, also when interrupted.
+machine whose speed drifts, and a ratio is only good within a round. Prints Markdown, also when interrupted.
 """
 
 import argparse
-import os
-import platform
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from statistics import fmean, median
+from typing import Final
 
-from tools.bench import scheduler_objects as made
-from tools.bench.machine import ROOT
-from tools.bench.measurement import Grid, Item
-from tools.bench.results import markdown
-from tools.bench.scheduler_binds import Binds
+from tools.bench import objects as made
+from tools.bench.costs import CpuUsage
+from tools.bench.rows import NONE as NO_BUDGET
+from tools.bench.rows import ROOT, Item, Row, Table, machine, short, text
 from tools.bench.scheduler_parts import (
     NONE,
     NOTHING,
     SHORTLIST,
     WEIGHTED,
-    Extender,
-    KubeScheduler,
     Mode,
+    Program,
     scheduler_name,
+    start_extender,
+    start_kube_scheduler,
 )
-from tools.bench.scheduler_table import PROCESSES, Run, lines, measurements, picture
 from tools.devcluster import Cluster
+from tools.devcluster.api import ApiClient, ApiError
 from tools.devcluster.commands import DevClusterError
 from tools.devcluster.process import wait_until
 
-NODES = (1000, 5000)
-ROUNDS, PODS, MINUTES = 5, 500, 25.0
-SHORT = 8  # as many names as the shipped shortlist has of a group at least, from an extender that does nothing
-PATIENCE_SECONDS = 180
-WORKERS = 16
+NODES, ROUNDS, PODS = (1000, 5000), 5, 500
+MINUTES: Final = 25.0  # no run begins later than that
+PATIENCE_SECONDS: Final = 180
+WORKERS: Final = 16
+PATH: Final = "/api/v1/namespaces/default/pods"
+METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+PROCESSES: Final = ("scheduler", "apiserver", "etcd", "extender")
+
+PLAIN: Final = Mode(NONE, "no extender, kube-scheduler's own share of nodes", percentage=0)
+SAMPLED: Final = Mode(NONE, "no extender")
+MODES: Final[Mapping[str, Sequence[Mode]]] = {
+    NONE: (PLAIN, SAMPLED),
+    NOTHING: (
+        Mode(NOTHING, "do-nothing extender, filter + prioritize"),
+        Mode(NOTHING, "do-nothing extender, first 8 names", names=8),
+    ),
+    SHORTLIST: (Mode(SHORTLIST, "all plugins, `shortlist`"),),
+    WEIGHTED: (Mode(WEIGHTED, "all plugins, `weighted`"),),
+}
+BUDGETS: Final = {SHORTLIST: ">= 1.0 x no extender", WEIGHTED: ">= 0.55 x no extender"}
+REFERENCES: Final = {
+    (1000, NOTHING): "0.56 [0.43, 0.60]; aiohttp 0.46",
+    (5000, NOTHING): "0.58 [0.49, 0.73]",
+    (1000, SHORTLIST): "1.21 [0.96, 1.49] of 4 names, ranking only",
+    (5000, SHORTLIST): "1.28 [0.97, 1.63] of 4 names, ranking only",
+    (1000, WEIGHTED): "0.53 [0.45, 0.63], ranking only",
+    (5000, WEIGHTED): "0.59 [0.57, 0.59], ranking only",
+}
+"""What a prototype with a hand-written server reached on another machine of two cores, by nodes and kind of mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to measure."""
 
-    nodes: Sequence[int]  # numbers of nodes
-    modes: Sequence[Mode]  # what takes turns
-    rounds: int  # how often
-    pods: int  # how many pods a run schedules
-    minutes: float  # when to begin no further run
+    nodes: Sequence[int] = NODES  # numbers of nodes
+    rounds: int = ROUNDS
+    pods: int = PODS  # how many pods a run schedules
+    kinds: Sequence[str] = tuple(MODES)
+
+    def turn(self, number: int) -> list[Mode]:
+        """Return the modes of a round: forth in even ones, back in odd ones, without extender at both ends."""
+        modes = [mode for kind in self.kinds for mode in MODES[kind] if mode != PLAIN]
+        ends = [PLAIN] if NONE in self.kinds else []
+        return [*ends, *(reversed(modes) if number % 2 else modes), *ends]
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are in all."""
+        return len(self.nodes) * self.rounds * len(self.turn(0))
+
+
+QUICK: Final = Plan(nodes=(12,), rounds=1, pods=20)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run."""
+
+    nodes: int
+    round: int
+    mode: Mode
+    per_second: float  # pods bound per second, from the first to the last
+    cpu_ms: Mapping[str, float]  # CPU time per pod of each process [ms]
+    other: float  # CPU time of everything else on the machine, as a share of a core
+    algorithm_ms: float | None  # what kube-scheduler's algorithm took per pod [ms]
+    extender: Mapping[str, float] = field(default_factory=dict)  # what the extender reports of itself, by name
 
 
 def measure(plan: Plan) -> Iterator[Run]:
     """Run after run, on one cluster that grows; everything that is started ends with it.
 
     Raises:
-        DevClusterError: the cluster did not start, or ended.
+        DevClusterError: The cluster did not start, or ended.
     """
-    deadline = time.monotonic() + plan.minutes * 60
-    with Cluster(say=_quiet) as cluster:
+    deadline = time.monotonic() + MINUTES * 60
+    with Cluster(say=lambda _: None) as cluster:
         cluster.control_plane.scheduler.stop()
         cluster.control_plane.controller_manager.stop()  # it would find that no kubelet renews its Lease
         for kind in ("node_metric", "elastic_quota"):
             cluster.define(ROOT / "crds" / f"{kind}.yaml")
         there = 0
         for count in sorted(plan.nodes):
-            _grow(cluster, there, count)
+            _grow(cluster, range(there, count))
             there = count
-            _once(cluster, (count, -1, Mode(NONE)), min(plan.pods, 100))  # a first run is slower than all others
+            _once(cluster, (count, -1, SAMPLED), min(plan.pods, 100))  # a first run is slower than all others
             for number in range(plan.rounds):
-                for mode in turn(plan.modes, number):
+                for mode in plan.turn(number):
                     if time.monotonic() > deadline:
-                        _tell(f"{plan.minutes:g} minutes are over: no more runs")
+                        _log(f"{MINUTES:g} minutes are over: no more runs")
                         return
                     try:
-                        yield _once(cluster, (count, number, mode), plan.pods)
+                        run = _once(cluster, (count, number, mode), plan.pods)
                     except (DevClusterError, OSError) as error:
                         cluster.check()
-                        _tell(f"a run with {mode.title} failed: {error}")
+                        _log(f"a run with {mode.title} failed: {error}")
+                        continue
+                    _log(f"{count:,} nodes, round {number + 1}, {mode.title}: {run.per_second:.0f} pods/s")
+                    yield run
 
 
 def part(*, quick: bool = False) -> Iterator[Item]:
-    """What `make bench` shows of it: rates, ratios to no extender of the same round, and everything else as a table.
+    """Measure rates and ratios to no extender of the same round, and everything else as a table.
 
     Raises:
-        DevClusterError: as `measure`, or a run is missing.
+        DevClusterError: As `measure`, or a run is missing.
     """
-    plan = _plan(["--quick"] if quick else [])
+    plan = QUICK if quick else Plan()
     runs = list(measure(plan))
-    yield from measurements(runs)
-    title = (
-        f"Of all runs, {plan.pods} pods each. A ratio is to the mean of the runs with no extender of the same round:"
-    )
-    yield Grid(title, lines(runs))
-    yield picture(runs)
-    if len(runs) < expected(plan):
-        raise DevClusterError(f"{expected(plan) - len(runs)} of {expected(plan)} runs are missing")
+    yield from items(runs)
+    if len(runs) < plan.runs:
+        raise DevClusterError(f"{plan.runs - len(runs)} of {plan.runs} runs are missing")
 
 
-def expected(plan: Plan) -> int:
-    """How many runs there are in all."""
-    return len(plan.nodes) * sum(len(turn(plan.modes, each)) for each in range(plan.rounds))
+def _log(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
 
 
-def turn(modes: Sequence[Mode], number: int) -> list[Mode]:
-    """The order of a round: forth in even ones, back in odd ones, and without extender at both ends."""
-    order = list(modes if number % 2 == 0 else reversed(modes))
-    plain = [mode for mode in modes if mode.kind == NONE]
-    return [*plain[:1], *(mode for mode in order if mode not in plain[:1]), *plain[:1]]
-
-
-def _quiet(_: str) -> None:
-    """Progress of the cluster is not what people wait for here."""
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _grow(cluster: Cluster, first: int, end: int) -> None:
+def _grow(cluster: Cluster, numbers: range) -> None:
     """Make nodes that report."""
-    now, numbers = time.time(), range(first, end)
-    cluster.api.create_all(("/api/v1/nodes", made.node(number)) for number in numbers)
+    now = time.time()
+    cluster.api.create_all(("/api/v1/nodes", made.node(number, now, images=0)) for number in numbers)
     cluster.api.create_all((made.METRICS, made.node_metric(number)) for number in numbers)
 
     def write(number: int) -> None:
-        cluster.api.merge(f"{made.METRICS}/{made.name(number)}/status", made.report(number, now))
+        cluster.api.merge(f"{made.metric_path(number)}/status", made.usage_report(number, now))
 
     with ThreadPoolExecutor(WORKERS) as pool:
         list(pool.map(write, numbers))
-    _tell(f"{end:,} nodes report after {time.time() - now:.0f} s")
+    _log(f"{numbers.stop:,} nodes report after {time.time() - now:.0f} s")
 
 
 def _once(cluster: Cluster, which: tuple[int, int, Mode], pods: int) -> Run:
-    """One run: pods first, then the extender, then kube-scheduler.
+    """Make pods, then start the extender, then kube-scheduler, and wait until all are bound.
 
     Args:
-        cluster: where.
-        which: number of nodes, round and mode.
-        pods: how many.
+        cluster: Where.
+        which: Number of nodes, round and mode.
+        pods: How many.
 
     Raises:
-        DevClusterError: something ended, or not all pods were bound in time.
-        OSError: something did not answer.
+        DevClusterError: Something ended, or not all pods were bound in time.
+        OSError: Something did not answer.
     """
-    path, mode = f"/api/v1/namespaces/{made.NAMESPACE}/pods", which[2]
-    _clear(cluster, path)
-    cluster.api.create_all((path, pod) for pod in made.pods(pods, scheduler_name()))
-    plane, running = cluster.control_plane, []
-    known = {"apiserver": plane.apiserver, "etcd": plane.etcd}
-    pids = {name: one.process.pid for name, one in known.items() if one.process}
-    binds = Binds(cluster.api, made.NAMESPACE, pods, PATIENCE_SECONDS)
+    mode = which[2]
+    names = [item["metadata"]["name"] for item in cluster.api.get(PATH)["items"]]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        list(pool.map(lambda name: cluster.api.request("DELETE", f"{PATH}/{name}?gracePeriodSeconds=0"), names))
+    cluster.api.create_all((PATH, pod) for pod in made.pending_pods(pods, scheduler_name()))
+    plane = cluster.control_plane
+    known = {"apiserver": plane.apiserver.process, "etcd": plane.etcd.process}
+    pids = {name: process.pid for name, process in known.items() if process}
+    binds, running = Binds(cluster.api, pods), list[Program]()
     try:
-        extender = None if mode.kind == NONE else Extender.start(cluster, mode)
-        if extender is not None:
-            running.append(extender.process)
+        extender = None
+        if mode.kind != NONE:
+            extender = start_extender(cluster, mode)
+            running.append(extender)
             pids["extender"] = extender.process.pid
-        scheduler = KubeScheduler.start(cluster, mode, extender.url if extender else "")
-        running.append(scheduler.process)
+        scheduler = start_kube_scheduler(cluster, mode, extender.url if extender else "")
+        running.append(scheduler)
         binds.follow({**pids, "scheduler": scheduler.process.pid})
-        wait_until(partial(binds.wait, 0.1), f"{pods} pods being bound", PATIENCE_SECONDS, running, 0.1)
+        processes = [program.process for program in running]
+        wait_until(partial(binds.wait, 0.1), f"{pods} pods being bound", PATIENCE_SECONDS, processes, 0.1)
         spent = binds.spent()
         return Run(
             *which,
@@ -171,60 +209,144 @@ def _once(cluster: Cluster, which: tuple[int, int, Mode], pods: int) -> Run:
             extender=extender.figures() if extender else {},
         )
     finally:
-        for process in reversed(running):
-            process.stop()
+        for program in reversed(running):
+            program.process.stop()
 
 
-def _clear(cluster: Cluster, path: str) -> None:
-    """Take all pods away."""
-    query = "gracePeriodSeconds=0"
-    names = [item["metadata"]["name"] for item in cluster.api.get(path)["items"]]
-    with ThreadPoolExecutor(WORKERS) as pool:
-        list(pool.map(lambda name: cluster.api.request("DELETE", f"{path}/{name}?{query}"), names))
+class Binds:
+    """Watches nothing but metadata of pods until so many are bound; none is when it begins."""
+
+    def __init__(self, api: ApiClient, wanted: int) -> None:
+        self._api, self._path, self._wanted = api, f"{PATH}?fieldSelector=spec.nodeName!=", wanted
+        self._changes = api.watch(self._path, PATIENCE_SECONDS, METADATA)
+        next(self._changes)  # what happens from here on is seen, whenever it is looked at
+        self._deadline = time.monotonic() + PATIENCE_SECONDS
+        self._times: dict[str, float] = {}  # when each pod was seen bound [s]
+        self._usages: list[CpuUsage] = []  # at the first and at the last
+
+    def follow(self, processes: Mapping[str, int]) -> None:
+        """Watch in a thread; the CPU time of these processes counts: pid by name."""
+        self._thread = threading.Thread(target=self._follow, args=(processes,), daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a while; return whether all are bound."""
+        self._thread.join(seconds)
+        return len(self._usages) > 1
+
+    @property
+    def per_second(self) -> float:
+        """How many were bound per second from the first to the last."""
+        times = list(self._times.values())
+        return (len(times) - 1) / max(times[-1] - times[0], 1e-9)
+
+    def spent(self) -> dict[str, float]:
+        """Return CPU time per bound pod of each process [ms], and that of "other" as a share of a core."""
+        first, last = self._usages
+        spent = last.since(first)
+        other = spent.pop("other") / max(last.at - first.at, 1e-9)
+        return {**{name: seconds / len(self._times) * 1000 for name, seconds in spent.items()}, "other": other}
+
+    def _follow(self, processes: Mapping[str, int]) -> None:
+        for name in self._names():
+            if name not in self._times:
+                self._times[name] = time.monotonic()
+                if len(self._times) in (1, self._wanted):
+                    self._usages.append(CpuUsage.of(processes))
+                if len(self._times) == self._wanted:
+                    return
+
+    def _names(self) -> Iterator[str]:
+        """Yield bound pods, some of them more than once. An API server ends a watch that does not keep up."""
+        changes = self._changes
+        while time.monotonic() < self._deadline:
+            try:
+                for kind, found in changes:
+                    listed = found["items"] if kind == "LISTED" else [found] if kind == "ADDED" else []
+                    yield from (item["metadata"]["name"] for item in listed)
+            except (OSError, ApiError):
+                time.sleep(0.1)
+            changes = self._api.watch(self._path, PATIENCE_SECONDS, METADATA)
 
 
-def modes_of(kinds: Sequence[str], sizes: Sequence[int], percentages: Sequence[int | None]) -> list[Mode]:
-    """What takes turns: every kind, `shortlist` once for each size, all of them once for each share of nodes.
+def items(runs: Sequence[Run]) -> Iterator[Item]:
+    """Rates, ratios and CPU per pod by number of nodes and mode, then a table of everything."""
+    groups: dict[tuple[int, Mode], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.nodes, run.mode), []).append(run)
+    for (nodes, mode), found in groups.items():
+        what = f"pods per second on the real kube-scheduler, {nodes:,} nodes, {mode.title}"
+        rates, ratios = _spread([run.per_second for run in found], "{:.0f}"), _ratios(found, runs, PLAIN)
+        if mode.kind == NONE or not ratios:
+            yield Row(what, f"{rates} pods/s")
+            continue
+        reference = NO_BUDGET if mode.names else REFERENCES.get((nodes, mode.kind), NO_BUDGET)
+        measured = f"{_spread(ratios, '{:.2f}')} x no extender ({rates} pods/s)"
+        yield Row(what, measured, BUDGETS.get(mode.kind, NO_BUDGET), reference, median(ratios))
+        if mode.kind == SHORTLIST and (same := _ratios(found, runs, SAMPLED)):
+            measured = f"{_spread(same, '{:.2f}')} x no extender"
+            yield Row(f"{what}, beside the same node sampling", measured, ">= 0.8 x", value=median(same))
+            spent = median([run.cpu_ms["extender"] for run in found])
+            yield Row(
+                f"CPU of the extender per pod, {nodes:,} nodes, {mode.title}",
+                f"{spent:.2f} ms",
+                "<= 0.9 ms",
+                value=spent,
+            )
+    head: tuple[str, ...] = (
+        "nodes",
+        "mode",
+        "runs",
+        "pods/s, median [min, max]",
+        "ratio to no extender of the same round",
+    )
+    head += ("to the same node sampling", "scheduling algorithm [ms]")
+    head += (f"CPU per pod: {' / '.join(PROCESSES)} [ms]", "extender", "rest of the machine [% of a core]")
+    cells = [_cells(nodes, mode, found, runs) for (nodes, mode), found in groups.items()]
+    yield Table("Of all runs. A ratio is to the mean of the runs with no extender of the same round:", [head, *cells])
 
-    With the shipped share alone, no extender runs twice: as kube-scheduler comes, which is what all is compared with,
-    and with the shipped share of nodes.
-    """
-    every = {
-        NONE: [Mode(NONE, percentage=0), Mode(NONE)] if list(percentages) == [None] else [Mode(NONE)],
-        NOTHING: [Mode(NOTHING), Mode(NOTHING, SHORT)],
-        SHORTLIST: [Mode(SHORTLIST, size) for size in sizes],
-        WEIGHTED: [Mode(WEIGHTED)],
-    }
-    plain = [mode for kind in kinds for mode in every[kind]]
-    return [mode if share is None else Mode(mode.kind, mode.size, share) for share in percentages for mode in plain]
+
+def _cells(nodes: int, mode: Mode, found: Sequence[Run], runs: Sequence[Run]) -> list[str]:
+    spent = [_median([run.cpu_ms[name] for run in found if name in run.cpu_ms]) for name in PROCESSES]
+    own = {key: [run.extender[key] for run in found if key in run.extender] for run in found for key in run.extender}
+    return [
+        f"{nodes:,}",
+        mode.title,
+        str(len(found)),
+        _spread([run.per_second for run in found], "{:.0f}"),
+        _spread(_ratios(found, runs, PLAIN), "{:.2f}"),
+        _spread(_ratios(found, runs, SAMPLED), "{:.2f}"),
+        _median([run.algorithm_ms for run in found if run.algorithm_ms is not None]),
+        " / ".join(spent),
+        ", ".join(f"{key} {_median(values)}" for key, values in own.items()),
+        _median([run.other * 100 for run in found]),
+    ]
 
 
-def _numbers(text: str) -> list[int]:
-    if not all(part.isascii() and part.isdigit() for part in text.split(",")):
-        raise argparse.ArgumentTypeError(f"{text!r}: write numbers like 1,4,8")
-    return [int(part) for part in text.split(",")]
+def _ratios(found: Sequence[Run], runs: Sequence[Run], base: Mode) -> list[float]:
+    """Return the rates beside the mean rate of the base mode in the same round."""
+    bases: dict[tuple[int, int], list[float]] = {}
+    for run in runs:
+        if run.mode == base:
+            bases.setdefault((run.nodes, run.round), []).append(run.per_second)
+    return [run.per_second / fmean(rates) for run in found if (rates := bases.get((run.nodes, run.round)))]
 
 
-def _plan(arguments: Sequence[str] | None) -> Plan:
-    parser = argparse.ArgumentParser(prog="python -m tools.bench.scheduler", description=__doc__)
-    kinds = (NONE, NOTHING, SHORTLIST, WEIGHTED)
-    parser.add_argument("--nodes", type=_numbers, default=NODES, help="numbers of nodes, such as 1000,5000")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds ({ROUNDS})")
-    parser.add_argument("--pods", type=int, default=PODS, help=f"pods of a run ({PODS})")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"begin no run after this time ({MINUTES:g})")
-    parser.add_argument("--modes", default=",".join(kinds), help=f"some of {', '.join(kinds)}")
-    parser.add_argument("--sizes", type=_numbers, default=[0], help="sizes of the shortlist; 0: the shipped one")
-    text = "percentageOfNodesToScore, several numbers; without: the shipped one"
-    parser.add_argument("--percentages", type=_numbers, default=[None], help=text)
-    parser.add_argument("--quick", action="store_true", help="a few nodes and pods, to see that everything runs")
-    options = parser.parse_args(arguments)
-    chosen = options.modes.split(",")
-    if unknown := set(chosen) - set(kinds):
-        parser.error(f"no mode named {', '.join(sorted(unknown))}: choose from {', '.join(kinds)}")
-    nodes, rounds, pods = (options.nodes, options.rounds, options.pods) if not options.quick else ([12], 1, 20)
-    if min(rounds, pods - 1, *nodes) < 1:
-        parser.error("there have to be nodes, a round, and two pods at least")
-    return Plan(nodes, modes_of(chosen, options.sizes, options.percentages), rounds, pods, options.minutes)
+def _spread(values: Sequence[float], form: str) -> str:
+    """Return median, smallest and largest; a dash for nothing."""
+    if not values:
+        return "-"
+    return f"{form.format(median(values))} [{form.format(min(values))}, {form.format(max(values))}]"
+
+
+def _median(values: Sequence[float]) -> str:
+    return short(median(values) if values else None)
+
+
+def _numbers(words: str) -> list[int]:
+    if not all(word.isascii() and word.isdigit() and int(word) for word in words.split(",")):
+        raise argparse.ArgumentTypeError(f"{words!r}: write numbers like 1000,5000")
+    return [int(word) for word in words.split(",")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -233,19 +355,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 1 when some runs are missing.
     """
-    plan, began, runs = _plan(arguments), time.monotonic(), []
-    complete = False
+    parser = argparse.ArgumentParser(prog="python -m tools.bench.scheduler", description=__doc__)
+    parser.add_argument("--nodes", type=_numbers, default=NODES, help="numbers of nodes, such as 1000,5000")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds ({ROUNDS})")
+    parser.add_argument("--pods", type=int, default=PODS, help=f"pods of a run ({PODS})")
+    parser.add_argument("--modes", default=",".join(MODES), help=f"some of {', '.join(MODES)}")
+    options = parser.parse_args(arguments)
+    kinds = options.modes.split(",")
+    if unknown := set(kinds) - set(MODES):
+        parser.error(f"no mode named {', '.join(sorted(unknown))}: choose from {', '.join(MODES)}")
+    plan, runs = Plan(options.nodes, max(options.rounds, 1), max(options.pods, 2), kinds), list[Run]()
     try:
         for run in measure(plan):
             runs.append(run)
-            _tell(f"{run.nodes:,} nodes, round {run.round + 1}, {run.mode.title}: {run.per_second:.0f} pods/s")
-        complete = len(runs) == expected(plan)
     except (DevClusterError, OSError, KeyboardInterrupt) as error:
-        _tell(f"no more runs: {error or 'interrupted'}")
-    machine = f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
-    print(f"{machine}; {plan.pods} pods a run; {(time.monotonic() - began) / 60:.0f} minutes in all.\n")
-    print(markdown(lines(runs)))
-    return 0 if complete else 1
+        _log(f"no more runs: {error or 'interrupted'}")
+    print(f"{machine()}; {plan.pods} pods a run.\n\n{text(items(runs))}")
+    return 0 if len(runs) == plan.runs else 1
 
 
 if __name__ == "__main__":

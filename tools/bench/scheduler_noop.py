@@ -1,6 +1,7 @@
-"""`python -m tools.bench.scheduler_noop PORT SHORT`: an extender that decides nothing, on the HTTP server of ours.
+"""`python -m tools.bench.scheduler_noop PORT NAMES`: an extender that decides nothing, on the HTTP server of ours.
 
-What it costs is what any extender costs: the floor under ours. `/counts` says how many names came in how many calls.
+What it costs is what any extender costs: the floor under ours. It answers filters with the first NAMES names (0: all);
+`/counts` has how many names came in how many calls.
 """
 
 import asyncio
@@ -14,59 +15,35 @@ KEY = b'"NodeNames":['  # the names come last in a request, and no text of a pod
 TAIL = b',"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""}'
 
 
-def names(body: bytes) -> list[bytes]:
-    """The quoted names of a request, as they stand."""
-    start = body.rfind(KEY) + len(KEY)
-    return body[start : body.index(b"]", start)].split(b",")
+async def run(port: int, short: int) -> None:
+    """Serve until the process ends."""
+    counts: Counter[str] = Counter()
 
+    def names(request: Request, verb: str) -> list[bytes]:
+        """Return the quoted names of a request, as they stand."""
+        start = request.body.rfind(KEY) + len(KEY)
+        given = request.body[start : request.body.index(b"]", start)].split(b",")
+        counts[f"{verb} calls"] += 1
+        counts[f"{verb} names"] += len(given)
+        return given
 
-class Nothing:
-    """Answers that decide nothing.
-
-    Args:
-        short: with how many names filter answers; 0: with all of them.
-    """
-
-    def __init__(self, short: int) -> None:
-        self._short = short
-        self._counts: Counter[str] = Counter()
-
-    def filter(self, request: Request) -> Reply:
-        """The first few names that were sent, or all."""
-        given = names(request.body)
-        self._count("filter", given)
-        kept = b",".join(given[: self._short or None])
+    def filter_nodes(request: Request) -> Reply:
+        kept = b",".join(names(request, "filter")[: short or None])
         return Reply(b'{"Nodes":null,"NodeNames":[' + kept + b"]" + TAIL)
 
-    def prioritize(self, request: Request) -> Reply:
-        """The same score for every node."""
-        given = names(request.body)
-        self._count("prioritize", given)
+    def prioritize(request: Request) -> Reply:
+        given = names(request, "prioritize")
         return Reply(b'[{"Host":' + b',"Score":0},{"Host":'.join(given) + b',"Score":0}]')
 
-    def counts(self, _: Request) -> Reply:
-        """How many calls and names came, by verb."""
-        return Reply(json.dumps(self._counts).encode())
-
-    def pages(self) -> dict[tuple[str, str], Page]:
-        """All of them."""
-        found: dict[tuple[str, str], Page] = {
-            ("POST", "/filter"): self.filter,
-            ("POST", "/prioritize"): self.prioritize,
-            ("GET", "/healthz"): lambda _: Reply.text("ok\n"),
-            ("GET", "/counts"): self.counts,
-        }
-        return found
-
-    def _count(self, verb: str, given: list[bytes]) -> None:
-        self._counts[f"{verb} calls"] += 1
-        self._counts[f"{verb} names"] += len(given)
-
-
-async def _run(port: int, short: int) -> None:
-    await serve(Nothing(short).pages(), "127.0.0.1", port)
+    pages: dict[tuple[str, str], Page] = {
+        ("POST", "/filter"): filter_nodes,
+        ("POST", "/prioritize"): prioritize,
+        ("GET", "/healthz"): lambda _: Reply.text("ok\n"),
+        ("GET", "/counts"): lambda _: Reply(json.dumps(counts).encode()),
+    }
+    await serve(pages, "127.0.0.1", port)
     await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(_run(int(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(run(int(sys.argv[1]), int(sys.argv[2])))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
-from tools.bench.measurement import Measurement, Timings
+from tools.bench.costs import Timings
+from tools.bench.rows import Row
 from tools.bench.workload import Workload
 
 TICKS, QUICK_TICKS = 5400, 180
@@ -20,7 +21,7 @@ START = 1_735_689_600.0
 MIB = 1 << 20
 
 
-def measure(*, quick: bool = False) -> Iterator[Measurement]:
+def measure(*, quick: bool = False) -> Iterator[Row]:
     """Fill a store tick by tick, with its maintenance between ticks as in the agent, and read windows from it."""
     ticks, windows = (QUICK_TICKS, QUICK_WINDOWS) if quick else (TICKS, WINDOWS)
     settings = StoreSettings(block_ticks=QUICK_BLOCK_TICKS) if quick else StoreSettings()
@@ -43,27 +44,23 @@ def measure(*, quick: bool = False) -> Iterator[Measurement]:
         store.checkpoint()
         size = store.size()
         chunk_bytes = _raw_chunk_bytes(Path(folder) / "agent.db")
-    yield Measurement(
+    yield Row(
         f"append of one tick of {each} of {series} series", str(appends), "p99 <= 3 ms", value=appends.milliseconds(99)
     )
-    yield Measurement(
-        f"5-minute window of {series} series, the latest", str(latest), "<= 30 ms", value=latest.milliseconds(50)
-    )
+    yield Row(f"5-minute window of {series} series, the latest", str(latest), "<= 30 ms", value=latest.milliseconds(50))
     what = f"5-minute window of {series} series, from compressed chunks"
-    yield Measurement(what, str(old), "<= 30 ms", value=old.milliseconds(50))
+    yield Row(what, str(old), "<= 30 ms", value=old.milliseconds(50))
     compacted = (ticks - size.head_ticks) * each
-    yield Measurement(
+    yield Row(
         f"compressed chunks of {ticks - size.head_ticks} ticks, levels of real traces with noise of a second",
         f"{chunk_bytes / compacted:.2f} B/sample",
         "<= 2.0 B/sample after compaction",
         "Prometheus TSDB 1-2 B/sample",
         chunk_bytes / compacted,
     )
-    yield Measurement(
+    yield Row(
         f"whole file after {ticks} ticks, {size.head_ticks} of them not yet compacted",
         f"{size.used_bytes / (ticks * each):.2f} B/sample ({size.used_bytes / MIB:.1f} MiB)",
-        "none",
-        "none",
     )
 
 

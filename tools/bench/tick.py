@@ -15,8 +15,9 @@ from agent.sources.pod import CgroupPods
 from agent.store_failover import StoreFailover
 from agent.training import CheckpointedTrainer
 from agent.tsdb.tsdb import Tsdb
+from tools.bench.costs import Timings, total
 from tools.bench.machine import replayed
-from tools.bench.measurement import Measurement, Timings, total
+from tools.bench.rows import NONE, Row
 from tools.bench.workload import PODS
 
 TICKS, QUICK_TICKS = 1500, 40
@@ -33,7 +34,7 @@ class _Clock:
         return self.now
 
 
-def measure(*, quick: bool = False) -> Iterator[Measurement]:
+def measure(*, quick: bool = False) -> Iterator[Row]:
     """Ticks one after the other, with a second of simulated time between them."""
     ticks = QUICK_TICKS if quick else TICKS
     with tempfile.TemporaryDirectory() as folder:
@@ -49,9 +50,9 @@ def measure(*, quick: bool = False) -> Iterator[Measurement]:
         pipeline.close(START + clock.now)
     per_tick = samples / (WARM_UP + ticks)
     what = f"tick, {PODS} pods, {per_tick:.0f} samples each ({gaps:.0f} gaps in {WARM_UP + ticks} ticks)"
-    yield Measurement(what, str(times), "none", "koordlet collects each second")
+    yield Row(what, str(times), NONE, "koordlet collects each second")
     steps = ", ".join(f"{name} {mean * 1000:.2f}" for name, mean in _steps(metrics))
-    yield Measurement("mean cost of its steps, maintenance of the store included", f"{steps} [ms]", "none", "none")
+    yield Row("mean cost of its steps, maintenance of the store included", f"{steps} [ms]")
 
 
 def _pipeline(paths: HostPaths, clock: _Clock, database: Path, metrics: Metrics) -> Pipeline:

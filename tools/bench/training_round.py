@@ -1,7 +1,6 @@
 """How long one training round takes: samples of one interval in, histograms and moments of everything up to date.
 
-The store's query is not part of it (the reference leaves it out too). Prints, asserts nothing.
-Run: .venv/bin/python -m tools.bench.training_round
+The store's query is not part of it (the reference leaves it out too).
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -12,7 +11,8 @@ from agent.pods import PodRef
 from agent.trainer.trainer import Trainer
 from agent.tsdb.series import Series
 from crds.priority import PriorityBand, QoS
-from tools.bench.measurement import Measurement, Timings
+from tools.bench.costs import Timings
+from tools.bench.rows import Row
 
 INTERVAL_SECONDS = 30
 ROUNDS, QUICK_ROUNDS = 200, 5
@@ -69,12 +69,12 @@ def rounds(pod_count: int, count: int = ROUNDS, warm_up: int = WARM_UP) -> Timin
     return durations
 
 
-def measure(*, quick: bool = False) -> Iterator[Measurement]:
+def measure(*, quick: bool = False) -> Iterator[Row]:
     """Rounds with few and many pods; the query of the store is left out."""
     for pods, reference in REFERENCE_MILLISECONDS.items():
         durations = rounds(pods, QUICK_ROUNDS, QUICK_WARM_UP) if quick else rounds(pods)
         budget = BUDGET_MILLISECONDS.get(pods)
-        yield Measurement(
+        yield Row(
             f"one training round, {pods} pods, both resources, without the store's query",
             str(durations),
             "none" if budget is None else f"<= {budget:g} ms",

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from tools.devcluster import audit, builders, images, node, packages, seeds, state
+from tools.devcluster import images, node, packages, seeds, state
 from tools.devcluster.binaries import CONTROL_PLANE, REAL_NODE, Binaries
 from tools.devcluster.cluster import Cluster, ClusterSpec
 from tools.devcluster.commands import DevClusterError, MissingRequirementError
@@ -180,9 +180,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add_named("node", real_node, "print the state of a cluster's real node")
     command = add("prepare", prepare, "build the programs that clusters need, once, into the cache")
     command.add_argument("--node", action="store_true", help="also what the real node needs, and our images")
-    command = add("images", builders.main, "build the container images: into the cache, or for a registry of yours")
-    builders.add_options(command)
-    add("audit", lambda _: audit.main(say), "list what the images consist of, and ask for known vulnerabilities")
+    add("images", lambda _: images.main(say), "build the container images into the cache")
     add("packages", lambda _: packages.install(say), "install the system packages that the real node needs")
     return parser.parse_args(arguments)
 

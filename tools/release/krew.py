@@ -1,9 +1,10 @@
-"""Archives for krew: the plugin with its libraries for several versions of Python, and a launcher that finds one.
+"""`python -m tools.release.krew`: archives for krew, of the plugin with its libraries for several versions of Python.
 
 An archive has `kubectl-headroom` (a shell script), LICENSE, and `lib/3.11` and so on, each as pip would install it. Two
 builds of the same sources and lock give the same bytes.
 """
 
+import argparse
 import gzip
 import hashlib
 import io
@@ -126,3 +127,14 @@ def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command[:4])} … failed: {(done.stderr or done.stdout).strip()[-2000:]}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tools.release.krew", description="Build the archives for krew.")
+    parser.add_argument("--out", type=Path, default=Path("dist/krew"), help="where to (default: dist/krew)")
+    repeated = "can be repeated (default: this machine's)"
+    parser.add_argument("--platform", action="append", choices=sorted(PLATFORMS), help=repeated)
+    parser.add_argument("--python", action="append", choices=PYTHONS, help="can be repeated (default: all of them)")
+    options = parser.parse_args()
+    for line in build(options.out, options.platform or [this_platform()], options.python or PYTHONS):
+        print(line, flush=True)

@@ -39,7 +39,7 @@ STEPS: Final[dict[str, Step]] = {
     ),
     "month": Step(
         "tools.soak.month",
-        18,
+        22,
         "31 simulated days of an agent with 110 pods and 2,000 of jobs a day: memory and database stay flat",
     ),
     "api-server": Step(
@@ -50,11 +50,6 @@ STEPS: Final[dict[str, Step]] = {
     ),
     "quotas": Step(
         "tools.soak.quotas", 4, "extenders and kube-schedulers are killed, paused and held back: quotas hold"
-    ),
-    "large-objects": Step(
-        "tools.soak.large_objects",
-        3,
-        "each service reads 1,000 large objects, each unlike the last: memory stays bounded",
     ),
     "kills": Step(
         "tools.soak.kills", 2, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"

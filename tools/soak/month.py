@@ -7,7 +7,6 @@ how fast this machine is; from that follows how many seconds lie between two tic
 What is kept for days fills the database and the memory at first; the verdict is about the days after that.
 """
 
-import asyncio
 import math
 import tempfile
 import time
@@ -16,25 +15,15 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 
-import psutil
-
-from agent.metrics import Metrics
-from agent.pipeline import Pipeline
 from agent.prediction.policy import in_force
 from agent.process import set_mmap_threshold
-from agent.settings import TrainSettings
-from agent.store_failover import StoreFailover
-from agent.training import CheckpointedTrainer
 from agent.tsdb.settings import StoreSettings
-from agent.tsdb.tsdb import Tsdb
-from tools.bench.reporting import Reporting
-from tools.bench.workload import PODS, Collected, Workload
+from tools.bench.week import DAY, MIB, SimulatedAgent
+from tools.bench.workload import Workload
 from tools.soak.progress import Progress, run
 from tools.soak.trend import Trend
 
-DAY, DAYS = 86_400, 31
-SHORT_PODS_A_DAY = 2000
-START = 1_735_689_600.0
+DAYS = 31
 STEPS = (15, 20, 30, 60, 120, 300)  # seconds between two ticks, one of which is chosen
 FINE_SECONDS, TRIAL_SECONDS, TRIAL_STEP = 1800, 4 * 3600, 60
 """First a tick a second, which fills what is kept tick by tick; then some that tell how fast this machine is."""
@@ -42,16 +31,13 @@ SPARE = 0.8  # the share of the time that is planned for: other work may begin o
 LOOK_DAYS = 2
 """Every so many simulated days it is seen whether the rest still fits, and if not, ticks are further apart from there
 on; but not any more in the days that are judged, which must be alike."""
-FLUSH_SECONDS, SAVE_SECONDS = 60, 300.0
 REPORTING_SECONDS = 3600  # reports are made in the first hour of each day: they cost several times what a tick does
 LAST_SHARE = 0.9
 """Of the time, after which no other tick is made: what comes after the restart costs as much as some days."""
-MIB = 1 << 20
 RSS_MIB_A_DAY, DATABASE_MIB_A_DAY = 0.5, 0.5
 """Growth that still counts as flat: 15 MiB a month, a seventeenth of the agent's limit and of the database's bound."""
 RSS_MIB = 90.0  # what the agent may take with so many short pods
 COARSE_BLOCK_TICKS = 12
-UPKEEP_SECONDS = 0.2
 """Ticks are far apart in the month; were there 600 in a block, the recent ones would reach back for most of a day."""
 DATABASE_MIB = StoreSettings().max_bytes / MIB
 
@@ -65,106 +51,44 @@ class Sizes:
     database: list[float] = field(default_factory=list)  # the database's file [MiB]
 
     def see(self, day: float, rss: float, database: float) -> str:
-        """Note a day, and say it."""
+        """Note a day, and return it as a line."""
         self.days.append(day)
         self.rss.append(rss)
         self.database.append(database)
         return f"day {day:3.0f}: RSS {rss:6.1f} MiB, database {database:5.1f} MiB"
 
     def judge(self, progress: Progress, settled: float) -> None:
-        """Tell whether both are flat.
+        """Check that both are flat once everything that is kept for some days is full, and within their bounds.
 
         Args:
             progress: Takes the verdict.
-            settled: Days until everything that is kept for some days is full. [days]
+            settled: When that is. [days]
         """
         first = next((place for place, day in enumerate(self.days) if day >= settled), len(self.days))
-        days = self.days[first:]
-        for what, values, most in (
-            ("resident memory", self.rss, RSS_MIB_A_DAY),
-            ("the database", self.database, DATABASE_MIB_A_DAY),
+        for what, values, a_day, most in (
+            ("resident memory", self.rss, RSS_MIB_A_DAY, RSS_MIB),
+            ("the database", self.database, DATABASE_MIB_A_DAY, DATABASE_MIB),
         ):
-            claim = f"{what} is flat once {settled:.0f} days are kept: at most {most:g} MiB a day"
-            trend = Trend.of(days, values[first:])
-            if trend is None:
-                found = (
-                    f"{self.days[-1] if self.days else 0:.0f} days were simulated: too few to say; give it more time"
-                )
-                progress.check(claim, found, passed=False)
-                continue
-            found = f"{trend.slope:+.2f} MiB a day over {days[-1] - days[0]:.0f} days, {trend.level:.0f} MiB on average"
-            progress.check(claim, found, passed=trend.slope <= most)
-        bound = f"resident memory stays within {RSS_MIB:.0f} MiB"
-        largest = max(self.rss, default=0.0)
-        progress.check(bound, f"{largest:.1f} MiB at most", passed=0 < largest <= RSS_MIB)
-        largest = max(self.database, default=0.0)
-        bound = f"the database stays within its bound of {DATABASE_MIB:.0f} MiB"
-        progress.check(bound, f"{largest:.1f} MiB at most", passed=0 < largest <= DATABASE_MIB)
+            trend = Trend.of(self.days[first:], values[first:])
+            found = "too few days were simulated: give it more time"
+            if trend is not None:
+                found = f"{trend.slope:+.2f} MiB a day, {trend.level:.0f} MiB on average"
+            claim = f"{what} is flat once {settled:.0f} days are kept: at most {a_day:g} MiB a day"
+            progress.check(claim, found, passed=trend is not None and trend.slope <= a_day)
+            largest = max(values, default=0.0)
+            claim = f"{what} stays within {most:.0f} MiB"
+            progress.check(claim, f"{largest:.1f} MiB at most", passed=0 < largest <= most)
 
 
-class Month:
-    """An agent whose time is moved by hand."""
+def _fine(agent: SimulatedAgent, second: int) -> int:
+    """Make a tick a second for as long as samples are kept tick by tick in memory; return when it ended."""
+    for fine in range(second + 1, second + FINE_SECONDS):
+        _pass_until(agent, fine)
+    return second + FINE_SECONDS
 
-    def __init__(
-        self,
-        database: Path,
-        settings: StoreSettings | None = None,
-        second: int = 0,
-        workload: Workload | None = None,
-    ) -> None:
-        """Begin, or go on with what an agent left.
 
-        Args:
-            database: Where it is kept.
-            settings: Its bounds.
-            second: When, since the beginning of the month. [s]
-            workload: What runs then.
-        """
-        self.workload, self.metrics = workload or Workload(), Metrics()
-        self.database = database
-        self.pipeline = Pipeline(
-            {"workload": Collected(self.workload, START)},
-            self.workload,
-            StoreFailover(lambda: Tsdb.open(database, settings)),
-            lambda store: CheckpointedTrainer(store, TrainSettings(checkpoint_seconds=SAVE_SECONDS)),
-            self.metrics,
-        )
-        self._reporting = Reporting(self.pipeline, self.workload, self.metrics)
-        self._turn = asyncio.Runner()
-        self._second = second
-
-    def pass_until(self, second: int) -> None:
-        """A tick, reports when they are due, and what comes with the minute and the day."""
-        now = START + second
-        if second // DAY > self._second // DAY:
-            self.workload.replace_some(PODS // 10)
-        self.workload.run_jobs(second, SHORT_PODS_A_DAY)
-        self.pipeline.run_once(now)
-        if second - self._second > 1:  # the upkeep of all the ticks that there would be in between
-            self.pipeline.store.maintain(now, UPKEEP_SECONDS)
-        if second // FLUSH_SECONDS > self._second // FLUSH_SECONDS:
-            self.pipeline.store.checkpoint()
-        if second % DAY < REPORTING_SECONDS:
-            self._turn.run(self._reporting.at(now))
-        self._second = second
-
-    def fine(self, second: int) -> int:
-        """A tick a second for as long as samples are kept tick by tick in memory; answers when it ended."""
-        for fine in range(second + 1, second + FINE_SECONDS):
-            self.pass_until(fine)
-        return second + FINE_SECONDS
-
-    def sizes(self) -> tuple[float, float]:
-        """Resident memory and the database's file. [MiB]"""
-        return psutil.Process().memory_info().rss / MIB, self.database.stat().st_size / MIB
-
-    def close(self) -> str:
-        """End it; what failed at last."""
-        self._turn.run(self._reporting.close())
-        self._turn.close()
-        failing = dict(self.pipeline.failing)
-        self.pipeline.close(START + self._second)
-        return ", ".join(f"{step}: {problem}" for step, problem in failing.items())
+def _pass_until(agent: SimulatedAgent, second: int) -> None:
+    agent.pass_until(second, reports=second % DAY < REPORTING_SECONDS)
 
 
 def step_for(days: float, tick_seconds: float, left_seconds: float) -> int:
@@ -179,33 +103,10 @@ def step_for(days: float, tick_seconds: float, left_seconds: float) -> int:
     return next((step for step in STEPS if step >= wanted), STEPS[-1])
 
 
-class Pace:
-    """How far ticks are apart."""
+def simulate(progress: Progress, month: SimulatedAgent, settled: float, sizes: Sizes) -> int:
+    """Simulate the whole month, or as much of it as there is time for.
 
-    def __init__(self, progress: Progress, settled: float) -> None:
-        self._progress, self._settled = progress, settled
-        self.step = TRIAL_STEP  # time between two ticks [s]
-        self._look_at, self._ticks, self._began = TRIAL_SECONDS, 0, time.monotonic()
-
-    def after(self, second: int) -> None:
-        """A tick was made: see from time to time whether the rest of the month still fits.
-
-        Args:
-            second: The tick's. [seconds since the beginning]
-        """
-        self._ticks += 1
-        if second < self._look_at or second > self._settled * DAY:
-            return
-        cost = (time.monotonic() - self._began) / self._ticks
-        fits = step_for(DAYS - second / DAY, cost, SPARE * self._progress.left())
-        if self._look_at == TRIAL_SECONDS or fits > self.step:
-            self.step = fits
-            self._progress.log(f"a tick takes {cost * 1000:.1f} ms: from here on one every {fits} s, for {DAYS} days")
-        self._look_at, self._ticks, self._began = second + LOOK_DAYS * DAY, 0, time.monotonic()
-
-
-def simulate(progress: Progress, month: Month, settled: float, sizes: Sizes) -> int:
-    """The whole month, or as much of it as there is time for.
+    From time to time the distance between ticks is chosen so that the rest of the month fits.
 
     Args:
         progress: Takes what is seen day by day, and knows the time.
@@ -216,13 +117,21 @@ def simulate(progress: Progress, month: Month, settled: float, sizes: Sizes) -> 
     Returns:
         The second at which it ended.
     """
-    pace, second = Pace(progress, settled), month.fine(0)
+    second, step, look_at, ticks = _fine(month, 0), TRIAL_STEP, TRIAL_SECONDS, 0
+    began = time.monotonic()
     while second <= DAYS * DAY and progress.left(LAST_SHARE) > 0:
-        month.pass_until(second)
+        _pass_until(month, second)
+        ticks += 1
         if second // DAY > len(sizes.days):
             progress.log(sizes.see(second // DAY, *month.sizes()))
-        pace.after(second)
-        second += pace.step
+        if look_at <= second <= settled * DAY:
+            cost = (time.monotonic() - began) / ticks
+            fits = step_for(DAYS - second / DAY, cost, SPARE * progress.left())
+            if look_at == TRIAL_SECONDS or fits > step:
+                step = fits
+                progress.log(f"a tick takes {cost * 1000:.1f} ms: from here on one every {fits} s, for {DAYS} days")
+            look_at, ticks, began = second + LOOK_DAYS * DAY, 0, time.monotonic()
+        second += step
     return second
 
 
@@ -232,7 +141,7 @@ def trial(progress: Progress) -> None:
     settled, sizes, failing = settled_days(), Sizes(), []
     with tempfile.TemporaryDirectory(prefix="headroom-soak-") as folder:
         database, coarse = Path(folder) / "agent.db", StoreSettings(block_ticks=COARSE_BLOCK_TICKS)
-        month = Month(database, coarse)
+        month = SimulatedAgent(database, coarse)
         second = simulate(progress, month, settled, sizes)
         failing.append(month.close())
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:  # as a restart is: another process
@@ -256,8 +165,8 @@ def restarted(database: Path, second: int, workload: Workload) -> tuple[int, flo
         The second at which it ended, resident memory and the database's file [MiB], and what failed at last.
     """
     set_mmap_threshold()
-    month = Month(database, second=second, workload=workload)
-    second = month.fine(second)
+    month = SimulatedAgent(database, second=second, workload=workload)
+    second = _fine(month, second)
     return second, *month.sizes(), month.close()
 
 

@@ -12,10 +12,10 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from tests.audited import audited
 from tests.scheduler_plugins.extenders import Extender, configuration, profile
@@ -24,8 +24,8 @@ from tools.devcluster import Cluster
 from tools.devcluster.component import Component
 from tools.devcluster.controlplane import RECORDED_GROUP
 from tools.soak.progress import ROOT, Progress, run
-from tools.soak.quota_history import Away, Bound, Event, Evicted, LeaseTaken, faults
-from tools.soak.quota_record import Record, history
+from tools.soak.quota_history import Away, Bound, LeaseTaken, faults
+from tools.soak.quota_record import Record, evictions, history
 from tools.soak.relay import Relay
 
 SCHEDULER, NAMESPACE, NAME = "quotas", "kube-system", "kube-scheduler"
@@ -48,9 +48,7 @@ UNHEARD_SECONDS: Final = LEASE_SECONDS + TROUBLE_SECONDS[1]
 FLIGHT_SECONDS: Final = 3 * TROUBLE_SECONDS[1]
 """How old what a pod was let through by may be when it is bound: whoever decides may be paused meanwhile."""
 STRICT_SHARE, ALL_SHARE = 0.5, 0.9  # until which parts of the time pods wait for the extender, and anything is tried
-FEWEST: Final[dict[type, int]] = {Bound: 20, Evicted: 2, LeaseTaken: 2}
-"""Of what there has to be in a run: the Lease has changed hands, too."""
-FEWEST_TROUBLES = 4
+FEWEST: Final = {"bindings": 20, "evictions": 2, "holders of the Lease": 2, "troubles": 4}  # of a run
 MOST_TOLD = 8
 RECLAIM: Final = {"schedulerNames": [SCHEDULER], "holdSeconds": 20, "backOffSeconds": 1, "longestBackOffSeconds": 5}
 PLUGIN: Final = {**CAPACITY_SCHEDULING, "args": {"maxMissing": "infinite", "reclaim": RECLAIM}}
@@ -247,16 +245,25 @@ def trial(progress: Progress) -> None:
         _live(progress, site)
         for replica in site.replicas:
             site.back(replica)
-        audit = list(audited(site.cluster, f'"{RECORDED_GROUP}"'))
-        seen, broken = list(site.record.seen), list(site.record.broken)
-        found = history(seen, audit, REPLICAS)
-        wrong = broken + faults(found, FLIGHT_SECONDS, UNHEARD_SECONDS, site.away)
-        without = len(broken) + len(faults(found, FLIGHT_SECONDS, UNHEARD_SECONDS)) - len(wrong)
+        events = list(history(list(site.record.seen)))
+        evicted, wrong = evictions(audited(site.cluster, f'"{RECORDED_GROUP}"'), events, REPLICAS)
+        wrong += site.record.broken
+        past = faults(events, FLIGHT_SECONDS, UNHEARD_SECONDS, site.away)
+        without = len(faults(events, FLIGHT_SECONDS, UNHEARD_SECONDS)) - len(past)
+        wrong += past
         if wrong:
             site.cluster.keep_logs()
-            print(*found, *site.away, sep="\n", file=sys.stderr)  # into the step's log
+            print(*events, *site.away, sep="\n", file=sys.stderr)  # into the step's log
     progress.log(f"{without} bound past a max while the extender was away and pods were placed without it")
-    judge(progress, wrong, found, site.done)
+    kinds = Counter(type(event) for event in events)
+    counts = {"bindings": kinds[Bound], "evictions": evicted, "holders of the Lease": kinds[LeaseTaken]}
+    counts["troubles"] = site.done.total()
+    found = ", ".join(f"{what} {count}" for what, count in counts.items())
+    named = "; ".join(wrong[:MOST_TOLD]) + (f"; and {len(wrong) - MOST_TOLD} more" if len(wrong) > MOST_TOLD else "")
+    claim = "no binding passes a max, no pod is evicted twice, only the leader evicts"
+    progress.check(claim, named or found, passed=not wrong)
+    enough = all(counts[what] >= least for what, least in FEWEST.items())
+    progress.check("enough of it was tried, and the Lease changed hands", found, passed=enough)
 
 
 def _live(progress: Progress, site: Site) -> None:
@@ -277,18 +284,6 @@ def _live(progress: Progress, site: Site) -> None:
                 told = site.done.total()
                 progress.log(f"{told} troubles: {dict(site.done)}")
             time.sleep(TICK_SECONDS)
-
-
-def judge(progress: Progress, wrong: Sequence[str], found: Sequence[Event], done: "Counter[str]") -> None:
-    """Tell what was wrong in a history, and whether there was enough of it and of trouble."""
-    count = Counter(type(event) for event in found)
-    said = ", ".join(f"{kind.__name__} {count[kind]}" for kind in get_args(Event))
-    named = "; ".join(wrong[:MOST_TOLD]) + (f"; and {len(wrong) - MOST_TOLD} more" if len(wrong) > MOST_TOLD else "")
-    claim = "no binding passes a max, nobody is evicted twice or for no hold, only the leader writes"
-    progress.check(claim, named or said, passed=not wrong)
-    kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(done.items()))
-    enough = done.total() >= FEWEST_TROUBLES and all(count[kind] >= least for kind, least in FEWEST.items())
-    progress.check("enough of it was tried, and the Lease changed hands", f"{kinds}; {said}", passed=enough)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tools.bench.large_pods_kinds import KINDS, PLACEMENTS
-from tools.bench.large_pods_server import Run
+from tools.bench.api_server import Run
+from tools.bench.large_pods_kinds import KINDS
 
 MOST_BYTES = 1536 * 1024  # etcd takes no larger request
 
@@ -23,14 +23,6 @@ def test_each_pod_is_large_and_its_own(kind: str) -> None:
     items = [_largest(each[KINDS[kind].part]) for each in (first, second)]
     assert [len(each) for each in items] == [KINDS[kind].count] * 2
     assert all(one != other for one, other in zip(*items, strict=True))
-
-
-def test_placements_are_apart() -> None:
-    """A pod is in the namespace, on the node and behind the gate that its placement names."""
-    found = {name: json.loads(Run("extender", "list", name, "plain", 1).objects()(7)) for name in PLACEMENTS}
-    assert {name for name, pod in found.items() if pod["metadata"]["namespace"] == "free"} == {"no-quota"}
-    assert {name for name, pod in found.items() if pod["spec"].get("nodeName") == "node-07"} == {"bound"}
-    assert {name for name, pod in found.items() if "schedulingGates" in pod["spec"]} == {"gated"}
 
 
 def _largest(value: Any) -> list[Any]:  # noqa: ANN401 - JSON

@@ -145,8 +145,7 @@ class Life:
     def publish(self) -> None:
         """The edit that publishes Mid resources, with a cold start of seconds in place of a day.
 
-        What is published depends on requests alone here: this machine may be busy with other work, and then nothing
-        on it would be unused.
+        What is published depends on requests alone here: each upgrade starts pods, whose usage would lower it.
         """
         config = json.loads((MANIFESTS / "colocation-config.json").read_text())
         self.configure({**config, "midPolicy": "designMixed"})

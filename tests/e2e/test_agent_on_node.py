@@ -29,8 +29,6 @@ WINDOW_SECONDS = CONFIG["metricAggregateDurationSeconds"]
 START_SECONDS = 20.0
 """Within this time a load holds its memory and burns at its rate."""
 FAST = "agent.extraArgs={--training-interval=5s,--report-after=3s}"
-SHARED_MACHINE = '{"resources": {"cpu": "500m", "memory": "4Gi"}}'
-"""The machine of the node runs more than the node: that is not the pods' doing, so it is reserved."""
 
 
 Counters = dict[str, tuple[float, float]]
@@ -50,7 +48,6 @@ def beginning(request: pytest.FixtureRequest, real_node_requirements: None) -> I
     """Agent, manager and all loads at work."""
     with Cluster(ClusterSpec(real_node=True)) as cluster:
         node = AgentNode(cluster)
-        cluster.kubectl("annotate", "node", node.name, f"node.koordinator.sh/reservation={SHARED_MACHINE}")
         node.install()
         node.start_loads()
         # What kubelet says at first may be of their start, when they burn much more.

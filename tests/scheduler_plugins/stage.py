@@ -1,6 +1,6 @@
 """A stage for tests on the dev cluster: kwok nodes with NodeMetrics written by hand, extenders, kube-schedulers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -79,13 +79,10 @@ class Stage:
         *,
         pool: str = "",
         prefix: str = "",
-        labels: Mapping[str, str] | None = None,
-        taints: Sequence[Mapping[str, str]] = (),
     ) -> list[str]:
         """Make nodes with empty NodeMetrics, and wait until every running extender knows them."""
         taint = {"key": "pool", "value": self.name, "effect": "NoSchedule"}  # keeps the pods of other tests away
-        named = {"pool": pool or self.name, **(labels or {})}
-        template = NodeTemplate(cpu=cpu, memory=memory, labels=named, taints=[taint, *taints])
+        template = NodeTemplate(cpu=cpu, memory=memory, labels={"pool": pool or self.name}, taints=[taint])
         names = self.cluster.kwok.add(count, template, prefix=prefix or self.name)
         metric = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
         self.cluster.api.create_all((METRICS, {**metric, "metadata": {"name": node}}) for node in names)
@@ -126,12 +123,6 @@ class Stage:
         self.add_scheduler(name, found)
         return extender
 
-    def remove(self, name: str, extender: Extender) -> None:
-        """Stop a kube-scheduler and an extender, which would only take time from the others."""
-        self.schedulers.pop(name).stop()
-        extender.process.stop()
-        self.extenders.remove(extender)
-
     def wait(self) -> None:
         """Wait until all extenders know the cluster."""
         for extender in self.extenders:
@@ -144,33 +135,23 @@ class Stage:
         used: Mapping[str, Usage],
         *,
         since: float = 0,
-        interval: int | None = None,
         pods: Mapping[str, Mapping[str, Usage]] | None = None,
-        measured: Mapping[str, Mapping[str, Any]] | None = None,
-        status: Mapping[str, Any] | None = None,
     ) -> None:
         """Write NodeMetrics.
 
         Args:
             used: by node.
             since: how long ago it was measured. [s]
-            interval: in which the spec says that nodes report; None: it does not say. [s]
             pods: what pods of this namespace use of it, by node and name.
-            measured: more of the status' nodeMetric, by node.
-            status: more of the status.
         """
         when = (datetime.now(UTC) - timedelta(seconds=since)).strftime("%Y-%m-%dT%H:%M:%SZ")
         for node, usage in used.items():
-            if interval is not None:
-                spec = {"metricCollectPolicy": {"reportIntervalSeconds": interval}}
-                self.cluster.api.merge(f"{METRICS}/{node}", {"spec": spec})
             of_pods = [
                 {"namespace": self.name, "name": name, "podUsage": part.resources()}
                 for name, part in ((pods or {}).get(node) or {}).items()
             ]
-            of_node = {"nodeUsage": usage.resources(), **((measured or {}).get(node) or {})}
-            content = {"updateTime": when, "nodeMetric": of_node, "podsMetric": of_pods}
-            self.cluster.api.merge(f"{METRICS}/{node}/status", {"status": {**content, **(status or {})}})
+            content = {"updateTime": when, "nodeMetric": {"nodeUsage": usage.resources()}, "podsMetric": of_pods}
+            self.cluster.api.merge(f"{METRICS}/{node}/status", {"status": content})
 
     def settle(
         self,

@@ -120,7 +120,6 @@ class Teams:
         for team in there:
             api.request("DELETE", f"/apis/apps/v1/namespaces/{self.namespace(team)}/deployments")
             api.request("DELETE", self.quota(team).removesuffix("/quota"))  # all that it has
-            self.free(team)
             api.request("DELETE", f"{self.pods(team)}?gracePeriodSeconds=0")
             api.request("DELETE", f"/api/v1/namespaces/{self.namespace(team)}")
         until(lambda: not any(api.get(self.pods(team))["items"] for team in there), "the teams' pods being gone")
@@ -166,32 +165,6 @@ class Teams:
         """End pods, as their owner would."""
         for name in names:
             self.stage.cluster.api.request("DELETE", f"{self.pods(team, name)}?gracePeriodSeconds=0")
-
-    def resize(self, team: str, name: str, amount: int) -> None:
-        """Change in place what a pod requests and is limited to."""
-        asked = {self.resource: str(amount)}
-        (container,) = self.stage.cluster.api.get(self.pods(team, name))["spec"]["containers"]
-        container["resources"] = {"requests": asked, "limits": asked}
-        self.stage.cluster.api.merge(f"{self.pods(team, name)}/resize", {"spec": {"containers": [container]}})
-
-    def has(self, team: str, name: str, amount: int) -> None:
-        """Say what a pod has of what it requests, as its kubelet would; a kwok node has none."""
-        given = {self.resource: str(amount)}
-        (status,) = self.stage.cluster.api.get(self.pods(team, name))["status"]["containerStatuses"]
-        status |= {"allocatedResources": given, "resources": {"requests": given, "limits": given}}
-        self.stage.cluster.api.merge(f"{self.pods(team, name)}/status", {"status": {"containerStatuses": [status]}})
-
-    def keep(self, team: str, name: str) -> None:
-        """Let a pod never be gone once it is deleted, until `free`."""
-        held = {"metadata": {"finalizers": ["headroom.sh/test"]}}
-        self.stage.cluster.api.merge(self.pods(team, name), held)
-
-    def free(self, team: str) -> None:
-        """Let the pods of a team go that were to be kept."""
-        for pod in self.stage.cluster.api.get(self.pods(team))["items"]:
-            if pod["metadata"].get("finalizers"):
-                patch = {"metadata": {"finalizers": None}}
-                self.stage.cluster.api.merge(self.pods(team, pod["metadata"]["name"]), patch)
 
     def next_second(self) -> None:
         """Wait until pods start later than all that run now: the API writes whole seconds."""

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.scheduler_plugins.extenders import NO_SCORES, load_aware, profile, until
-from tests.scheduler_plugins.stage import Stage
+from tests.scheduler_plugins.extenders import NO_SCORES, Json, load_aware, profile, until
+from tests.scheduler_plugins.stage import Stage, among
 from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 
 HOT = "node(s) cpu usage exceed threshold"
-SHORTLIST, WEIGHTED = "headroom-shortlist", "headroom-weighted"
+SHORTLIST, WEIGHTED, SHIPPED = "headroom-shortlist", "headroom-weighted", "headroom-shipped"
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +23,8 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
         stage.add(
             WEIGHTED, profile("weighted", [load_aware()]), NO_SCORES
         )  # only our scores decide, so that a test sees them
+        by_cpu = load_aware(resourceWeights={"cpu": 1})  # the score is the free share of the CPU
+        stage.add(SHIPPED, profile("weighted", [by_cpu]))  # beside the scores of kube-scheduler
         stage.wait()
         yield stage
 
@@ -55,6 +57,28 @@ def test_scores_reach_scheduler(stage: Stage) -> None:
     coolest = stage.nodes[7]
     stage.settle({coolest: 1}, otherwise=12)
     assert stage.place(stage.pod("coolest", WEIGHTED, cpu="100m")) == [coolest]
+
+
+def _prefer(nodes: dict[str, int]) -> Json:
+    """An affinity to some nodes, softly by weight, among them."""
+    hosts = {node: [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}] for node in nodes}
+    soft = [{"weight": nodes[node], "preference": {"matchExpressions": match}} for node, match in hosts.items()]
+    required = among(*nodes)["nodeAffinity"]
+    return {"nodeAffinity": {**required, "preferredDuringSchedulingIgnoredDuringExecution": soft}}
+
+
+@pytest.mark.parametrize(("weight", "cooler"), [(79, False), (81, True)])
+def test_weights_mean_what_they_say(stage: Stage, weight: int, cooler: bool) -> None:  # noqa: FBT001 - a parameter
+    """In weighted mode our 0 to 100 counts ten times, like that of a plugin of weight 1 whose weight is ten times that.
+
+    The cool node is 93 - 53 = 40 points better by load: 40 * 10. By affinity the warm one is better: it has 100 points,
+    the cool one as many as its weight, each counts 20, so the tie is at (100 - 80) * 20.
+    """
+    stage.clear()
+    cool, warm = stage.nodes[:2]
+    stage.settle({cool: 2, warm: 14.88})  # of 32 cores, and the pod's 0.085: 93.5 and 53.2 percent are left
+    pod = stage.pod("torn", SHIPPED, cpu="100m", affinity=_prefer({warm: 100, cool: weight}))
+    assert stage.place(pod) == [cool if cooler else warm]
 
 
 def test_burst_does_not_pile_up(stage: Stage) -> None:

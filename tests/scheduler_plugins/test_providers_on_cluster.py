@@ -11,7 +11,7 @@ import pytest
 
 from tests.scheduler_plugins import metrics_api
 from tests.scheduler_plugins.extenders import Extender, load_aware, profile, until
-from tests.scheduler_plugins.stage import CORES, MEMORY, Stage, Usage
+from tests.scheduler_plugins.stage import CORES, MEMORY, Stage
 from tools.devcluster import Cluster
 from tools.devcluster.component import free_port
 
@@ -87,35 +87,3 @@ def test_state_is_told(site: Site) -> None:
         f'headroom_scheduler_provider_nodes{{plugin="{PLUGIN}",provider="KubernetesMetricsServer",state="matched"}}'
         in metrics
     )
-
-
-def test_parity_takes_capacity(site: Site) -> None:
-    """In parity mode percentages are of capacity, as upstream's are, although scores are of allocatable."""
-    stage, (node, *_) = site.stage, site.stage.nodes
-    path = f"/api/v1/nodes/{node}/status"
-    source = {"type": "KubernetesMetricsServer", "intervalSeconds": 1}
-    parity = stage.add_extender("parity", profile(plugins=[load_aware(), low_risk(parity=True, metricProvider=source)]))
-    try:
-        stage.report({node: Usage(2.0)})
-        stage.cluster.api.merge(path, {"status": {"capacity": {"cpu": str(2 * CORES)}}})
-        parity.wait()
-        until(
-            lambda: (site.reading(parity, node) or {}).get("cpu", {}).get("average") == 100 * 2 / (2 * CORES),
-            "capacity",
-        )
-        assert site.reading(site.from_api, node)["cpu"]["average"] == pytest.approx(100 * 2 / CORES)
-    finally:
-        stage.extenders.remove(parity)
-        parity.process.stop()
-
-
-def test_last_answer_stays(site: Site) -> None:
-    """When the metrics API goes away, the last reading stays, its age is told, and the extender is well."""
-    node = site.stage.nodes[1]
-    before = site.reading(site.from_api, node)
-    site.api.shutdown()
-    site.api.socket.close()
-    until(lambda: "failed" in site.state(site.from_api), "failing")
-    assert "last answer" in site.state(site.from_api)
-    assert site.reading(site.from_api, node) == before
-    assert site.from_api.healthy()

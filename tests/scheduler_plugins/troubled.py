@@ -1,8 +1,6 @@
 """The extender in trouble, to be run with `python -m`. Its own flags, beside those of the extender:
 
-`--late`: news of bound pods comes late, as from an API server that is busy.
-`--forget`: the same without the in-flight ledger, to show what the ledger is good for.
-`--dies-with=FILE`: at its hundredth request it kills itself, and the processes whose ids are in the file, by SIGKILL.
+`--forget`: news of bound pods comes late, and there is no in-flight ledger: it shows what the ledger is good for.
 `--dies-when=held`: it kills itself as soon as it has written the first hold, before anybody is evicted.
 `--dies-when=evicted`: it kills itself as soon as the first pod is evicted.
 """
@@ -12,21 +10,18 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from scheduler_plugins import wiring
 from scheduler_plugins.__main__ import main
-from scheduler_plugins.extender.service import Extender
 from scheduler_plugins.preemption import eviction, hold_writer
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 
-LATE, FORGET, DIES_WITH = "--late", "--forget", "--dies-with="
+FORGET = "--forget"
 DIES_HELD, DIES_EVICTED = "--dies-when=held", "--dies-when=evicted"
 LATE_PODS: Final = 300  # so many bound pods are not heard of yet while more are bound
 LATE_SECONDS: Final = 3.0  # all are heard of when there has been no other for so long
-LAST_REQUEST: Final = 100
 
 
 class LateCache(ClusterCache):
@@ -68,22 +63,6 @@ class ForgetfulCache(LateCache):
         """Charge nothing."""
 
 
-class MortalExtender(Extender):
-    """Dies in the middle of its work."""
-
-    companions = Path()
-    requests = 0
-
-    def filter(self, asked: Any) -> Any:  # noqa: ANN401 - as the extender's
-        """Answer, or die."""
-        self.requests += 1
-        if self.requests == LAST_REQUEST:
-            for pid in map(int, self.companions.read_text(encoding="utf-8").split()):
-                os.kill(pid, signal.SIGKILL)
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().filter(asked)
-
-
 def _mortal(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """The same, but it is the last thing that is done here."""
 
@@ -96,11 +75,8 @@ def _mortal(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]
 
 def _trouble(word: str) -> bool:
     """Whether a flag is one of this module; if so it is obeyed."""
-    if word in (LATE, FORGET):
-        setattr(wiring, "ClusterCache", LateCache if word == LATE else ForgetfulCache)  # noqa: B010 - not exported
-    elif word.startswith(DIES_WITH):
-        MortalExtender.companions = Path(word.removeprefix(DIES_WITH))
-        setattr(wiring, "Extender", MortalExtender)  # noqa: B010 - not exported
+    if word == FORGET:
+        setattr(wiring, "ClusterCache", ForgetfulCache)  # noqa: B010 - not exported
     elif word == DIES_HELD:
         setattr(hold_writer, "write", _mortal(hold_writer.write))  # noqa: B010 - mypy would have it stay as it is
     elif word == DIES_EVICTED:

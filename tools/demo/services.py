@@ -10,7 +10,7 @@ import yaml
 from tools.demo.story import CHART, NAMESPACE, ROOT, Story
 from tools.devcluster.component import free_port
 
-HELM = ("install", "headroom", str(CHART), "--namespace", NAMESPACE, "--create-namespace", "--wait", "--timeout", "3m")
+HELM = ("install", "headroom", str(CHART), "--namespace", NAMESPACE, "--create-namespace", "--wait", "--timeout", "5m")
 
 
 def install_as_pods(story: Story) -> None:

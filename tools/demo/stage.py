@@ -15,8 +15,8 @@ SHARED_MACHINE = {
     "node.koordinator.sh/reservation": '{"resources": {"cpu": "1", "memory": "3Gi"}}',
     "scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 0, "memory": 95}}',
 }
-"""The machine of the real node also runs the control plane, the replay and whatever else is there: the node keeps room
-for them, and its CPU threshold is off, so that they do not make it a hot node. The replayed nodes have the defaults."""
+"""The machine of the real node also runs the control plane and the replay: the node keeps room for them. Its CPU
+threshold is off: on two CPUs the start of its own pods may exceed it. The replayed nodes have the defaults."""
 
 
 @contextmanager

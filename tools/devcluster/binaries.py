@@ -182,7 +182,7 @@ def _find_installed(family: Family, say: Say) -> dict[str, Path] | None:
 def _rejection(family: Family, program: str, file: Path) -> str | None:
     """Why this file cannot stand for the family's program; None when its minor version is the pinned one."""
     try:
-        text = run([file, *family.version_arguments.get(program, ("--version",))], timeout_seconds=20)
+        text = run([file, *family.version_arguments.get(program, ("--version",))], timeout_seconds=60)
     except DevClusterError as error:
         return f"{file} does not tell its version ({str(error).splitlines()[0]})"
     wanted, found = _minor(family.version), _minor(text)

@@ -17,7 +17,7 @@ MOUNTINFO = Path("/proc/self/mountinfo")
 INHERITED = ("cpuset.cpus", "cpuset.mems")  # empty in a new v1 cpuset, and no process may enter before they are set
 NEEDED = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
 """Controllers that the kubelet wants on v2, where the host has them."""
-REMOVE_SECONDS = 10.0
+REMOVE_SECONDS = 30.0
 PAUSE_SECONDS = 0.05
 
 

@@ -16,7 +16,7 @@ from tools.devcluster.sandbox import enter_command, init_pid
 SOCKET = "/run/containerd/containerd.sock"  # inside the node, where `/run` is its own
 PAUSE_IMAGE = "localhost/pause:dev"
 NAMESPACE = "k8s.io"  # containerd's name for what belongs to the kubelet
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 IMPORT_SECONDS = 300.0
 
 CONFIG = """\

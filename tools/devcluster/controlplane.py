@@ -15,7 +15,7 @@ from tools.devcluster.network import SERVICE_ADDRESS, SERVICE_SUBNET
 from tools.devcluster.process import Supervisor, wait_until
 
 API_PORT = 443  # of the API server inside a network of its own
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 APISERVER_GRACE_SECONDS = 1.5  # it waits for open watches to end, which they do not do by themselves
 FORWARD_SCRIPT = Path(__file__).with_name("forward.py")
 REQUESTS_PER_SECOND = 500

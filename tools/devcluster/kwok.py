@@ -11,7 +11,7 @@ from tools.devcluster.process import wait_until
 STAGES = Path(__file__).with_name("kwok-stages.yaml")
 ANNOTATION = "kwok.x-k8s.io/node"
 LEASE_SECONDS = 40  # as long as the kubelet's; kwok renews a lease when a quarter of it is left
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 READY_SECONDS_PER_NODE = 0.2
 """Added for each node: on a busy machine of 2 cores kwok makes some 50 nodes a second Ready."""
 NOT_READY = "node.kubernetes.io/not-ready"

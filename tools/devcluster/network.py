@@ -23,7 +23,7 @@ SERVICE_ADDRESS = "10.96.0.1"
 CLUSTER_DNS = "10.96.0.10"  # what pods are told to ask for names: nothing answers there
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"), Path("/usr/libexec/cni"))
 CNI_PLUGINS = ("bridge", "host-local", "loopback")
-START_SECONDS = 10.0
+START_SECONDS = 60.0
 
 BRIDGE_MAC = "02:68:65:61:64:72"
 """Set, because a bridge without an address of its own takes the lowest of its ports': each new pod could change it, and

@@ -82,6 +82,7 @@ class RealNode:
         self._claim(supervisor)
         seeds.plant(self.directory / "containerd", self.spec.images, self._binaries, self._say)
         self._node = self._open_sandbox(net)
+        self._node.start("node-proc", [sys.executable, "-S", "-m", "tools.devcluster.node_proc"])
         containerd.start(self._node, self._binaries, self._write_containerd_config())
         self._write_kubelet_config(pki)
         self.start_kubelet()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.devcluster import cgroups, supervisor
+from tools.devcluster import cgroups, node_proc, supervisor
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWCGROUP = 0x02000000
@@ -104,6 +104,12 @@ def show_sysctls() -> None:
             mount(str(file), target, flags=MS_BIND)
 
 
+def show_usage() -> None:
+    """Show CPU and memory of the node's cgroups in place of the machine's."""
+    for file, target in node_proc.show():
+        mount(file, target, flags=MS_BIND)
+
+
 def prepare(view: View) -> None:
     """Build the node's view of the machine."""
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -111,6 +117,8 @@ def prepare(view: View) -> None:
         enter_cgroups(view.cgroup)
     cover_folders(view)
     show_sysctls()
+    if view.cgroup:
+        show_usage()
     mount("", "/", flags=MS_REC | MS_SHARED)  # mounts of the kubelet and containerd must reach each other's
 
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 SCRIPT = Path(__file__).with_name("supervisor.py")
 GRACE_SECONDS = 5.0  # how long a program may take to end after SIGTERM before it is killed
-CLOSE_SECONDS = 60.0  # how long the clean-up of a whole cluster may take
+CLOSE_SECONDS = 120.0  # how long the clean-up of a whole cluster may take
 LAST_LINES = 15
 LONGEST_LINE = 400
 

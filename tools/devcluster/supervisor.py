@@ -25,7 +25,7 @@ from typing import Any
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
 POLL_SECONDS = 0.5
-CLEANUP_SECONDS = 30.0
+CLEANUP_SECONDS = 60.0
 
 Request = dict[str, Any]
 

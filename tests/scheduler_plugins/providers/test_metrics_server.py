@@ -1,4 +1,4 @@
-"""The resource metrics API as a provider. A real API server stands between in test_aggregation_on_cluster.py."""
+"""The resource metrics API as a provider. A real API server stands between in test_providers_on_cluster.py."""
 
 from typing import Any
 

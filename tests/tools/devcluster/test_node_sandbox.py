@@ -3,9 +3,11 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from agent.host import procfs
 from tests.architecture.sources import ROOT
 
 pytestmark = pytest.mark.node
@@ -31,7 +33,8 @@ mounts = [line.split(" - ")[0].split(" ")[3:5] for line in open("/proc/self/moun
 own = {name: os.listdir(name) for name in ("/var/lib", "/run/netns") if os.path.isdir(name)}
 settings = {name: open("/proc/sys/" + name).read().strip() for name in ("vm/overcommit_memory", "kernel/panic")}
 print(json.dumps({"top": top, "mounts": mounts, "own": own, "settings": settings, "pid": os.getpid(),
-                  "links": os.listdir("/sys/class/net"), "kept": os.path.exists(KEPT)}))
+                  "links": os.listdir("/sys/class/net"), "kept": os.path.exists(KEPT),
+                  "stat": open("/proc/stat").read()}))
 '''
 
 name = sys.argv[1]
@@ -54,7 +57,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 @pytest.mark.parametrize("host", [AS_IT_IS, UNIFIED], ids=["this host", "v2 only"])
 def test_node_sees_its_own(real_node_requirements: None, host: str) -> None:  # noqa: ARG001 - it skips
-    """The node is at the top of every hierarchy, with empty folders, the kubelet's settings and a bare network."""
+    """The node is at the top of every hierarchy, with the kubelet's settings, a bare network and its own usage."""
     command = ["unshare", "--mount", "sh", "-c", f'{host} && exec "$@"', "sh", sys.executable, "-c", PROGRAM, NAME]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr
@@ -69,3 +72,4 @@ def test_node_sees_its_own(real_node_requirements: None, host: str) -> None:  # 
     assert seen["links"] == ["lo"]
     assert seen["pid"] < 100
     assert seen["kept"]
+    assert procfs.busy_ticks(seen["stat"]) < procfs.busy_ticks(Path("/proc/stat").read_text()) / 2

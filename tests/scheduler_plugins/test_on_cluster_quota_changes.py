@@ -27,10 +27,9 @@ def stage(cluster: Cluster) -> Iterator[Teams]:
 
 @pytest.fixture
 def teams(stage: Teams) -> Iterator[Teams]:
-    """No teams yet; afterwards the ledger is what the API has."""
+    """No teams yet."""
     stage.resource = GPU
     yield stage
-    stage.agree()
     stage.clear()
 
 

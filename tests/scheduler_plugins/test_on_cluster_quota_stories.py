@@ -41,7 +41,6 @@ def gpus(stage: Teams) -> Iterator[Teams]:
     """Quotas over GPUs."""
     stage.resource = GPU
     yield stage
-    stage.agree()
     stage.clear()
 
 
@@ -50,7 +49,6 @@ def cpus(stage: Teams) -> Iterator[Teams]:
     """Quotas over CPUs."""
     stage.resource = "cpu"
     yield stage
-    stage.agree()
     stage.clear()
 
 

@@ -24,12 +24,12 @@ class ElasticQuotaSpec(Part):
 
 @dataclass(frozen=True, slots=True)
 class ElasticQuotaStatus(Part):
-    """What admission charges, and how the quota stands beside others, the cluster and the namespace's ResourceQuota."""
+    """What admission charges, and how the quota stands beside others and the cluster."""
 
     used: Mapping[str, QuantityText] | None = None
     """In use, per resource."""
     conditions: tuple[Condition, ...] | None = None
-    """Whether all is well with it: `InForce`, `MinWithinMax`, `MinWithinCapacity`, `MaxWithinResourceQuota`."""
+    """Whether all is well with it: `InForce`, `MinWithinMax`, `MinWithinCapacity`, `UsedWithinMax`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from crds.codec import JSON_NAME, json_name
 from crds.duration import DurationError, format_duration, parse_duration
+from headroom.runtime.removed import removed
 
 _LONGEST_SHOWN: Final = 60
 _INT64: Final = range(-(2**63), 2**63)
@@ -85,7 +86,8 @@ def read(cls: type[Any], data: object, path: str, mistakes: list[str]) -> Any:  
     for name, value in data.items():
         field = fields.get(name) if isinstance(name, str) else None
         if field is None:
-            mistakes.append(f"{path}.{_key(name)}: unknown; {nearest(str(name), fields)}")
+            gone = removed("argument", f"{path.rpartition('.')[2]}.{name}")
+            mistakes.append(f"{path}.{_key(name)}: {gone or f'unknown; {nearest(str(name), fields)}'}")
         elif value is not None:
             wrong: list[str] = []
             value_of = _duration if field.name.endswith("_duration") else partial(_value, types_of[field.name])

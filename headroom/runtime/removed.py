@@ -9,6 +9,10 @@ _NO_KUBELET: Final = "was removed: the agent reads its pods from the API server 
 
 REMOVED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
+        ("argument", "reclaim.crossNode"): (
+            "crossNode was removed: all victims of a pod run on one node, as in upstream. Leave it out, and let a pod "
+            "request no more of its quota than one node can give back"
+        ),
         ("flag", "--pods-from=kubelet"): f"--pods-from=kubelet {_NO_KUBELET}",
         ("flag", "--kubelet-address"): f"--kubelet-address {_NO_KUBELET}",
         ("flag", "--kubelet-ca"): f"--kubelet-ca {_NO_KUBELET}",

@@ -79,7 +79,6 @@ class Evaluator:
                 self.cluster,
                 now,
                 misfit if plugin_verdicts.refused else fit.misfit,
-                cross_node=self.settings.cross_node,
                 nodes=[*plugin_verdicts.suitable, *(node for node in plugin_verdicts.refused if node not in hopeless)],
                 budgets_rule=self.settings.disruption_budgets,
                 refused=hopeless,

@@ -29,8 +29,6 @@ class PreemptionSettings:
     pods/eviction (or to delete pods, see `disruptionBudgets`) and to patch pods/status."""
     dry_run: bool = False
     """Whether only to tell, in Events, who would be evicted for whom."""
-    cross_node: bool = False
-    """Whether victims on several nodes may be combined where no single node can free enough of a quota."""
     disruption_budgets: BudgetsRule = BudgetsRule.RESPECT
     """respect: PodDisruptionBudgets hold. count: they only make a node less likely, as upstream has it."""
     over_max: OverMaxRule = OverMaxRule.TELL

@@ -30,7 +30,7 @@ class Hold:
     node: str  # where the pod is to go
     until: float  # when it expires. [unix s]
     victims: tuple[str, ...] = ()
-    """Uids of the pods that were evicted for it, on that node or, with crossNode, elsewhere."""
+    """Uids of the pods that were evicted for it."""
     attempt: int = 1  # how often room has been freed for this pod, this time included
     relief: Mapping[str, int] = field(default_factory=lambda: _NONE, hash=False)
     """What was measured of those victims on the node when they were chosen: an average over minutes holds it still when

@@ -50,6 +50,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "headroom.backtest": (
         "headroom.backtest",
         "headroom.cluster",
+        "headroom.runtime.removed",
         "headroom.runtime.sanitize",
         "crds",
         *(name for name in PURE if name.startswith("agent.")),
@@ -62,6 +63,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "headroom.cluster",
         "headroom.kube",
         "headroom.runtime.options",
+        "headroom.runtime.removed",
         "headroom.runtime.sanitize",
         "headroom.runtime.text",
         "crds",

@@ -50,7 +50,6 @@ EXCUSED: Final = {
         "create pods/eviction": f"borrowed resources are given back: {_EXTENDERS}",
         "patch pods/status": f"a refused pod is tried again: {_EXTENDERS}",
         "patch elasticquotas/status.scheduling.x-k8s.io": f"there is no quota here: {_EXTENDERS}",
-        "list resourcequotas": f"there is no quota here: {_EXTENDERS}",
         "create events.events.k8s.io": f"what a refused pod is told: {_EXTENDERS}",
         "patch events.events.k8s.io": "an event that is repeated",
         "list nodes.metrics.k8s.io": "metricProvider.type KubernetesMetricsServer",

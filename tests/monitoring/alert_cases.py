@@ -238,12 +238,6 @@ SCHEDULER: Final[Mapping[str, Case]] = {
         "The provider Prometheus of P has not answered for 1h 0m 0s",
         {"plugin": "P", "provider": "Prometheus"},
     ),
-    "HeadroomQuotaAccountsWrong": Case(
-        {'headroom_scheduler_quota_differences{against="kept"}': "1x240"},
-        {'headroom_scheduler_quota_differences{against="kept"}': "0x238 1x2"},
-        "1 namespaces are charged something else than their pods come to",
-        {"against": "kept"},
-    ),
     "HeadroomQuotaPassedOver": Case(
         {"headroom_scheduler_quotas_passed_over": "1x240"},
         {"headroom_scheduler_quotas_passed_over": "0x240"},

@@ -127,7 +127,6 @@ def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
     assert stage.placed("q") == [node]
     until(lambda: _asked(stage, "create", "pods/eviction"), "the eviction being written down")
     until(lambda: _asked(stage, "patch", "elasticquotas/status"), "the quotas' status being written")
-    until(lambda: _asked(stage, "list", "resourcequotas"), "the namespaces' own limits being looked at")
     extender.process.stop()
     until(lambda: _watched(stage), "the watches being over")
     requests = _requests(stage)

@@ -75,7 +75,6 @@ _SCHEDULER: Final = (
     PolicyRule("", "pods/status", "patch"),
     PolicyRule("", "pods/eviction", "create"),
     PolicyRule("", "namespaces", "list watch"),
-    PolicyRule("", "resourcequotas", "list"),
     PolicyRule(GROUP, PLURAL, "list watch"),
     PolicyRule("metrics.k8s.io", "nodes", "list"),
     PolicyRule(QUOTA_GROUP, "elasticquotas", "list watch"),

@@ -11,7 +11,7 @@ claims              of other pods: {"pod", "priority", "node", "requests", "held
 nodes               {"fits": names, "misfits": {node: reason}, "unmodelled": what of the pod cannot be judged}, by the
                     model of kube-scheduler's filters; null for a pod that is bound
 eviction            null for a pod that is bound, else {"node", "victims": [{"pod", "uid", "priority", "node",
-                    "charged"}], "budgetViolations", "crossNode", "arithmetic"}, or where nobody would be evicted
+                    "charged"}], "budgetViolations", "arithmetic"}, or where nobody would be evicted
                     {"reason", "rejected": {node: reason}}; and "obstacles": why the extender would not act now
 overMin             whether the namespace uses more than is guaranteed to it
 notes               sentences
@@ -98,7 +98,6 @@ def _eviction(explanation: Explanation) -> dict[str, Any]:
         "node": decision.node,
         "victims": [_victim(victim) for victim in decision.victims],
         "budgetViolations": decision.violations,
-        "crossNode": decision.cross_node,
         "arithmetic": decision.arithmetic,
         "obstacles": obstacles,
     }

@@ -91,7 +91,6 @@ def explain(seen: Seen, pod: QuotaPod) -> Explanation:
             cluster,
             now,
             fitting.misfit,
-            cross_node=settings.cross_node,
             budgets_rule=settings.disruption_budgets,
         ),
         tuple(_obstacles(seen, pod)),

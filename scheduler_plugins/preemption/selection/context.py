@@ -144,18 +144,6 @@ class Freed:
             return False
         return not (everything and _is_short(everything, self._total))
 
-    def is_helped_by(self, pod: QuotaPod) -> bool:
-        """Whether a pod is charged anything of what there is still too much of."""
-        own, everything = self._context.shortage
-        freed = self._of.get(pod.namespace, NOTHING)
-        if pod.namespace == self._context.pod.namespace and _helps(pod.charge, own, freed):
-            return True
-        return _helps(pod.charge, everything, self._total)
-
-
-def _helps(charge: Amounts, shortage: Amounts, freed: Amounts) -> bool:
-    return any(charge.get(name, 0) > 0 and freed.get(name, 0) < amount for name, amount in shortage.items())
-
 
 def _is_short(shortage: Amounts, freed: Amounts) -> bool:
     return any(freed.get(name, 0) < amount for name, amount in shortage.items())
@@ -255,20 +243,6 @@ class PreemptionContext:
     def is_possible_victim(self, other: QuotaPod, freed: Freed) -> bool:
         """Whether one of these may still leave once others have: a namespace keeps what is guaranteed to it."""
         return self.quota is None or self.beyond_min or freed.is_over_min(other.namespace)
-
-    def lacking(self, node: str) -> dict[str, int]:
-        """How much room a node lacks for the pod at least, by what bound pods request; what is enough is left out."""
-        has, taken = self.cluster.nodes[node].allocatable, self.cluster.requested(node)
-        lacking = {}
-        for name, amount in self.pod.requests.items():
-            missing = amount + taken.get(name, 0) - has.get(name, 0)
-            if amount and missing > 0:
-                lacking[name] = missing
-        if lacking and self.going:
-            for uid in self.going & self.cluster.on_node(node).keys():
-                requests = self.cluster.on_node(node)[uid].requests
-                lacking = {name: amount - requests.get(name, 0) for name, amount in lacking.items()}
-        return lacking
 
 
 def _going(pod: QuotaPod, cluster: QuotaCluster, now: float) -> list[str]:

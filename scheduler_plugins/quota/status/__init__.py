@@ -1,4 +1,4 @@
-"""What ElasticQuotas say of themselves: what is in use, and what is wrong with them. And whether the ledger is right.
+"""The status of ElasticQuotas: what is in use, and what is wrong with them.
 
 Writes to nothing but the status of ElasticQuotas, and Events. Decides nothing: admission never reads a status.
 """
@@ -11,9 +11,7 @@ from headroom.kube import ApiServer
 from headroom.kube.events import EventRecorder
 from headroom.kube.lease import LeaseFollower
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.status.limits import NamespaceLimits
 from scheduler_plugins.quota.status.metrics import QuotaMetrics
-from scheduler_plugins.quota.status.verification import LedgerVerifier
 from scheduler_plugins.quota.status.writer import Writer
 
 COMPONENT: Final = "headroom-scheduler"  # the reporting controller of Events
@@ -22,9 +20,8 @@ COMPONENT: Final = "headroom-scheduler"  # the reporting controller of Events
 def status_tasks(
     cluster: QuotaCluster, api: ApiServer, leader: LeaseFollower, trusted: Callable[[], bool], metrics: QuotaMetrics
 ) -> Mapping[str, Callable[[], Coroutine[Any, Any, None]]]:
-    """What runs until the end, by name. Every replica checks its own ledger; the leader alone writes."""
+    """What runs until the end, by name. The leader alone writes."""
     guarded = api.guarded(leader.may_write_for)
     recorder = EventRecorder(guarded, COMPONENT, time.time)
-    limits = NamespaceLimits(api)
-    writer = Writer(cluster, limits, guarded, recorder, lambda: leader.leads() and trusted(), metrics)
-    return {"quota status": writer.run, "quota check": LedgerVerifier(cluster, api, trusted, metrics).run}
+    writer = Writer(cluster, guarded, recorder, lambda: leader.leads() and trusted(), metrics)
+    return {"quota status": writer.run}

@@ -1,10 +1,10 @@
 """What is to be said of a quota beside its usage. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-from scheduler_plugins.quota.amounts import UNLIMITED, Amounts, amounts_of, bound, quantity
+from scheduler_plugins.quota.amounts import UNLIMITED, Amounts, bound, quantity
 from scheduler_plugins.quota.over_max import sentences
 from scheduler_plugins.quota.quota import Quota
 
@@ -15,15 +15,9 @@ MIN_WITHIN_CAPACITY: Final = "MinWithinCapacity"
 USED_WITHIN_MAX: Final = "UsedWithinMax"
 """Condition: whether its namespace's bound pods are within max. They are not where max was lowered, another scheduler
 placed them, or the extender was away."""
-MAX_WITHIN_RESOURCE_QUOTA: Final = "MaxWithinResourceQuota"
-"""Condition: whether the namespace's ResourceQuotas let it use its max."""
-OURS: Final = (IN_FORCE, MIN_WITHIN_MAX, USED_WITHIN_MAX, MIN_WITHIN_CAPACITY, MAX_WITHIN_RESOURCE_QUOTA)
+OURS: Final = (IN_FORCE, MIN_WITHIN_MAX, USED_WITHIN_MAX, MIN_WITHIN_CAPACITY)
 """The conditions that are written here."""
 
-Hard: TypeAlias = Mapping[str, tuple[int, str]]
-"""By resource: the least that a namespace's ResourceQuotas allow, and which of them. [milli-cores, else base units]"""
-
-_REQUESTS: Final = "requests."
 _MOST_NAMED: Final = 5
 
 
@@ -47,7 +41,7 @@ class Surroundings:
 
 
 def findings(
-    quota: Quota, of_namespace: Sequence[Quota], surroundings: Surroundings, hard: Hard | None, bound_pods: Amounts
+    quota: Quota, of_namespace: Sequence[Quota], surroundings: Surroundings, bound_pods: Amounts
 ) -> list[Finding]:
     """All that is to be said of a quota; of one that is not in force, only that and what is wrong in itself.
 
@@ -55,14 +49,11 @@ def findings(
         quota: the quota.
         of_namespace: all quotas of its namespace, the one in force first.
         surroundings: what all quotas are judged against.
-        hard: what the namespace's ResourceQuotas allow; None: it is not known, and nothing is said of it.
         bound_pods: what the namespace is charged for bound pods. [milli-cores for cpu, else base units]
     """
     found = [_in_force(quota, of_namespace), _min_within_max(quota)]
     if of_namespace[0].uid == quota.uid:
         found.append(_min_within_capacity(quota, surroundings))
-        if hard is not None:
-            found.append(_max_within_hard(quota, hard))
         found.append(_used_within_max(quota, bound_pods))
     return found
 
@@ -103,17 +94,6 @@ def _min_within_capacity(quota: Quota, surroundings: Surroundings) -> Finding:
     return _finding(MIN_WITHIN_CAPACITY, wrong, "Within", "MinAboveCapacity", good)
 
 
-def _max_within_hard(quota: Quota, hard: Hard) -> Finding:
-    wrong = []
-    for name, most in quota.max.items():
-        allowed, of = hard.get(name, (UNLIMITED, ""))
-        if name in quota.named and allowed < most < UNLIMITED:
-            amounts = f"max {quantity(name, most)} is above the {quantity(name, allowed)}"
-            wrong.append(f"{name}: {amounts} of ResourceQuota {of}")
-    good = "No ResourceQuota keeps the namespace from its max."
-    return _finding(MAX_WITHIN_RESOURCE_QUOTA, wrong, "Within", "MaxAboveResourceQuota", good)
-
-
 def _finding(kind: str, wrong: Sequence[str], good_reason: str, bad_reason: str, good: str) -> Finding:
     if not wrong:
         return Finding(kind, True, good_reason, good)
@@ -123,23 +103,3 @@ def _finding(kind: str, wrong: Sequence[str], good_reason: str, bad_reason: str,
 def _listed(items: Sequence[str], between: str = ", ") -> str:
     more = [f"and {len(items) - _MOST_NAMED} more"] if len(items) > _MOST_NAMED else []
     return between.join([*items[:_MOST_NAMED], *more])
-
-
-def hard_by_namespace(resource_quotas: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, tuple[int, str]]]:
-    """What ResourceQuotas allow the pods of each namespace to request, but for those that are about some pods alone.
-
-    Raises:
-        QuantityError: an amount is not a quantity.
-    """
-    found: dict[str, dict[str, tuple[int, str]]] = {}
-    for each in resource_quotas:
-        metadata, spec = each.get("metadata") or {}, each.get("spec") or {}
-        if spec.get("scopes") or spec.get("scopeSelector"):
-            continue
-        of_namespace = found.setdefault(str(metadata.get("namespace") or ""), {})
-        # requests.cpu says the same as cpu; whichever is less counts.
-        for key, amount in (spec.get("hard") or {}).items():
-            for name, most in amounts_of({str(key).removeprefix(_REQUESTS): amount}).items():
-                if name not in of_namespace or most < of_namespace[name][0]:
-                    of_namespace[name] = most, str(metadata.get("name") or "")
-    return found

@@ -1,9 +1,9 @@
-"""What quotas guarantee, allow and are charged, and how writing their status and verifying their ledger fares."""
+"""What quotas guarantee, allow and are charged, and how writing their status fares."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -68,24 +68,9 @@ class QuotaMetrics:
     """The metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.differences = Gauge(
-            "headroom_scheduler_quota_differences",
-            "Namespaces that are charged something else than their pods come to, as of the last check. Must be 0.",
-            ["against"],
-            registry=registry,
-        )
-        self.checks = Counter(
-            "headroom_scheduler_quota_checks",
-            "Comparisons of the ledger of quotas with all pods, by what it was compared with (kept, listed).",
-            ["against"],
-            registry=registry,
-        )
         self.writes = Counter(
             "headroom_scheduler_quota_status_writes",
             "Writes of the status of an ElasticQuota, by result (ok, gone, changed, refused, unavailable).",
             ["result"],
             registry=registry,
         )
-        for against in ("kept", "listed"):
-            self.differences.labels(against).set(0)
-            self.checks.labels(against)

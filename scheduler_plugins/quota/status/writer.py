@@ -17,7 +17,6 @@ from headroom.runtime.backoff import Backoff
 from headroom.runtime.token_bucket import TokenBucket
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.status.findings import Finding, Surroundings, findings
-from scheduler_plugins.quota.status.limits import NamespaceLimits
 from scheduler_plugins.quota.status.metrics import QuotaMetrics
 from scheduler_plugins.quota.status.patch import Update, update
 
@@ -70,7 +69,6 @@ class Writer:
     """Writes where there is a difference, at a limited rate."""
 
     cluster: QuotaCluster
-    limits: NamespaceLimits  # what ResourceQuotas allow
     api: ApiServer  # the session, which writes for the leader alone
     recorder: EventRecorder
     may_write: Callable[[], bool]  # whether this replica leads, and knows the cluster as it is
@@ -107,7 +105,6 @@ class Writer:
         for uid in self._known.keys() - objects.keys():
             del self._known[uid]
         self._unreadable.retain(set(objects))
-        await self.limits.refresh(objects)
         due = await self._due(list(objects))
         done = 0
         for start in range(0, len(due), _AT_ONCE):
@@ -179,12 +176,12 @@ class Writer:
         if quota is None:
             return None
         known = self._known.setdefault(quota.uid, _Known())
-        bound, hard = ledger.bound(namespace), self.limits.of(namespace)
-        looked_at = (metadata.get("resourceVersion"), all_of_it, bound, hard, surroundings)
+        bound = ledger.bound(namespace)
+        looked_at = (metadata.get("resourceVersion"), all_of_it, bound, surroundings)
         if now < known.not_before or looked_at == known.settled:
             return None
         used = quota.reported(bound) if quota is senior else None
-        change = update(stored, used, findings(quota, all_of_it, surroundings, hard, bound), self.clock())
+        change = update(stored, used, findings(quota, all_of_it, surroundings, bound), self.clock())
         if change is None:
             known.settled = looked_at
         # With every node that comes or goes the numbers change in the words of all quotas.

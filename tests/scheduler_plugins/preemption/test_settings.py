@@ -10,12 +10,11 @@ from scheduler_plugins.profile.registry import build
 
 
 def test_defaults() -> None:
-    """Reclaim is on, respects budgets, stays on one node, and is for the schedulers of the flag."""
+    """Reclaim is on, respects budgets, and is for the schedulers of the flag."""
     settings = decode(CapacityScheduling, {}, "args").reclaim
     assert settings == PreemptionSettings(
         enabled=True,
         dry_run=False,
-        cross_node=False,
         disruption_budgets=BudgetsRule.RESPECT,
         over_max=OverMaxRule.TELL,
         scheduler_names=(),
@@ -45,7 +44,8 @@ def test_ranges(name: str) -> None:
         ({"disruptionBudgets": "ignore"}, "must be respect or count"),
         ({"schedulerNames": [""]}, r"args.reclaim.schedulerNames\[0\]: '' is no name of a scheduler"),
         ({"backOffSeconds": 60, "longestBackOffSeconds": 30}, "longestBackOffSeconds: 30 is less than backOffSeconds"),
-        ({"crossnode": True}, 'args.reclaim.crossnode: unknown; did you mean "crossNode"'),
+        ({"dryrun": True}, 'args.reclaim.dryrun: unknown; did you mean "dryRun"'),
+        ({"crossNode": True}, "args.reclaim.crossNode: crossNode was removed: all victims of a pod run on one node"),
         ({"enabled": "yes"}, "args.reclaim.enabled: 'yes' is not true or false"),
     ],
 )

@@ -53,7 +53,7 @@ class World:
         pod["spec"]["nodeName"] = node
         if more.get("static"):
             pod["metadata"]["ownerReferences"] = [{"kind": "Node", "name": node, "controller": True}]
-        pod["status"]["startTime"] = f"2026-01-01T00:{next(self._seconds):02}:00Z"
+        pod["status"]["startTime"] = f"2026-01-01T{(at := next(self._seconds)) // 60:02}:{at % 60:02}:00Z"
         return self._put(pod)
 
     def wait(self, key: str, gpus: int = 1, priority: int = 0, **more: Any) -> QuotaPod:  # noqa: ANN401

@@ -2,8 +2,6 @@
 
 import asyncio
 import copy
-import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -13,7 +11,6 @@ from headroom.kube import ApiError, ApiServer
 from headroom.kube.events import EventRecorder
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.quota.status.limits import RESOURCE_QUOTAS, NamespaceLimits
 from scheduler_plugins.quota.status.metrics import QuotaMetrics
 from scheduler_plugins.quota.status.writer import Writer
 from tests.scheduler_plugins.objects import NOW, Json, at, node, pod
@@ -46,15 +43,11 @@ class FakeApi:
 
     quotas: dict[str, Json] = field(default_factory=dict)
     """By `namespace/name`."""
-    resource_quotas: list[Json] = field(default_factory=list)
-    pods: dict[str, Json] = field(default_factory=dict)
-    """By `namespace/name`."""
     patches: list[tuple[str, Json]] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
     """The next requests fail with these."""
     prunes: bool = False
     """Whether its definition of the kind has no conditions."""
-    lists: int = 0
 
     def _fail(self) -> None:
         if self.failures:
@@ -79,27 +72,6 @@ class FakeApi:
         new["metadata"]["resourceVersion"] = str(int(stored["metadata"]["resourceVersion"]) + 1)
         self.quotas[f"{namespace}/{name}"] = new
         return copy.deepcopy(new)
-
-    async def list(
-        self,
-        path: str,
-        params: Any = None,  # noqa: ANN401, ARG002 - JSON
-        keep: Callable[[Json], Any] | None = None,
-        decode: Callable[[bytes], Json] | None = None,
-    ) -> Any:  # noqa: ANN401 - what is kept
-        """All ResourceQuotas, or pods."""
-        self._fail()
-        self.lists += 1
-        items = self.resource_quotas if path == RESOURCE_QUOTAS else list(self.pods.values())
-        decoded = [decode(json.dumps(item).encode()) for item in items] if decode else items
-        return [keep(item) if keep else item for item in decoded], "1"
-
-    async def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
-        """One pod."""
-        *_, namespace, _, name = path.split("/")
-        if f"{namespace}/{name}" not in self.pods:
-            raise ApiError(404, "NotFound", "no such pod")
-        return self.pods[f"{namespace}/{name}"]
 
 
 def merged(stored: Any, change: Any) -> Any:  # noqa: ANN401 - JSON
@@ -142,7 +114,6 @@ class Site:
         self.metrics = QuotaMetrics(CollectorRegistry())
         self.writer = Writer(
             self.cluster,
-            NamespaceLimits(cast("ApiServer", self.api), lambda: self.now),
             cast("ApiServer", self.api),
             cast("EventRecorder", self.recorder),
             lambda: self.leads,

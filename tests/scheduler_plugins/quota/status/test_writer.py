@@ -11,7 +11,6 @@ GOOD = {
     "InForce": "OnlyQuota",
     "MinWithinMax": "Within",
     "MinWithinCapacity": "Within",
-    "MaxWithinResourceQuota": "Within",
     "UsedWithinMax": "Within",
 }
 
@@ -71,7 +70,7 @@ async def test_foreign_conditions_survive() -> None:
     site = Site({**quota(minimum={"cpu": 2}), "status": {"conditions": [theirs]}})
     await site.reconcile()
     assert site.status()["conditions"][0] == theirs
-    assert len(site.status()["conditions"]) == 6
+    assert len(site.status()["conditions"]) == 5
 
 
 async def test_definition_without_conditions(caplog: pytest.LogCaptureFixture) -> None:
@@ -176,50 +175,6 @@ async def test_changing_numbers_are_not_written_at_once() -> None:
     assert len(site.recorder.told) == 1
 
 
-@pytest.mark.parametrize(("key", "reason"), [("requests.cpu", "-MaxAboveResourceQuota"), ("limits.cpu", "Within")])
-async def test_max_above_resource_quota(key: str, reason: str) -> None:
-    """A ceiling that the namespace's ResourceQuota keeps from being reached is told; limits are another matter."""
-    site = Site()
-    hard = {"metadata": {"namespace": "a", "name": "rq"}, "spec": {"hard": {key: "3", "pods": "5"}}}
-    scoped = {"metadata": {"namespace": "a", "name": "s"}, "spec": {"hard": {"cpu": "1"}, "scopes": ["BestEffort"]}}
-    other = {"metadata": {"namespace": "b", "name": "rq"}, "spec": {"hard": {"cpu": "1"}}}
-    site.api.resource_quotas = [hard, scoped, other]
-    site.create(quota(maximum={"cpu": "3500m", "memory": "1Gi", "pods": 5}))
-    await site.reconcile()
-    assert site.conditions()["MaxWithinResourceQuota"] == reason
-    notes = [note for _, _, note in site.recorder.told]
-    assert notes == (["cpu: max 3500m is above the 3 of ResourceQuota rq."] if reason.startswith("-") else [])
-
-
-async def test_resource_quotas_are_read_now_and_then() -> None:
-    """They are read when a quota's bounds change, and else twice a minute; a change of theirs is seen then."""
-    site = Site(quota(maximum={"cpu": 5, "memory": 1}))
-    await site.reconcile()
-    for _ in range(10):
-        await site.reconcile()
-    assert site.api.lists == 1
-    site.api.resource_quotas = [{"metadata": {"namespace": "a", "name": "rq"}, "spec": {"hard": {"cpu": "3"}}}]
-    await site.reconcile(after=30)
-    assert site.conditions()["MaxWithinResourceQuota"] == "-MaxAboveResourceQuota"
-    await site.reconcile(after=3)
-    assert site.api.lists == 2
-    site.create({**site.api.quotas["a/q"], "spec": {"max": {"cpu": 3}}})
-    await site.reconcile()
-    assert site.api.lists == 3
-    assert site.conditions()["MaxWithinResourceQuota"] == "Within"
-
-
-async def test_unknown_resource_quotas_are_not_judged(caplog: pytest.LogCaptureFixture) -> None:
-    """Where ResourceQuotas may not be read nothing is said of them, and everything else is."""
-    site = Site(quota(maximum={"cpu": 5}))
-    site.api.failures = [ApiError(403, "Forbidden", "no")]
-    assert await site.reconcile() == ["a/q"]
-    assert "MaxWithinResourceQuota" not in site.conditions()
-    assert await site.reconcile(after=40) == []
-    (record,) = caplog.records
-    assert "ResourceQuotas cannot be read, so nothing is said of them in quotas: no" in record.message
-
-
 async def test_quota_that_changed_meanwhile() -> None:
     """A write meets only the version that it was made for; the next look has the new one."""
     site = Site(quota(minimum={"cpu": 2}))
@@ -243,7 +198,6 @@ async def test_quota_that_is_gone() -> None:
 async def test_server_that_is_away_is_left_alone() -> None:
     """After a failure nothing is sent for a second, then two."""
     site = Site(quota(minimum={"cpu": 2}))
-    await site.writer.limits.refresh(site.cluster.quota_objects)
     for pause in (1.0, 2.0):
         site.api.failures = [ApiUnavailable("away")]
         assert await site.reconcile() == []
@@ -257,7 +211,6 @@ async def test_server_that_is_away_is_left_alone() -> None:
 async def test_missing_right_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Without the right to write a status the log names the rule, once."""
     site = Site(quota(minimum={"cpu": 2}), quota(namespace="b", minimum={"cpu": 2}))
-    await site.writer.limits.refresh(site.cluster.quota_objects)
     site.api.failures = [ApiError(403, "Forbidden", "no")] * 2
     for _ in range(5):
         assert await site.reconcile() == []

@@ -5,15 +5,15 @@ import errno
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from headroom.cli import arguments, colour, output
-from headroom.cli.errors import FAILED, INTERRUPTED, CommandError
+from headroom.cli import arguments, output
+from headroom.cli.errors import FAILED, INTERRUPTED, USAGE, CommandError
+from headroom.runtime.removed import removed
 from headroom.runtime.text import joined
 
-_COMPLETE = "__complete"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -29,11 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     _open_streams()
     try:
-        if words[:1] == [_COMPLETE]:
-            _complete(words[1:])
-            return 0
+        if sentence := next(filter(None, (removed("command", name) for name in _names(words))), None):
+            raise CommandError(sentence, USAGE)  # noqa: TRY301 - as a wrong argument
         options = arguments.parser().parse_args(joined(words))
-        colour.choose(getattr(options, "color", "auto"))
         code = _run(options)
         sys.stdout.flush()
     except CommandError as error:
@@ -66,7 +64,19 @@ def _close_stdout() -> None:
 
 
 def complete() -> int:
-    return main([_COMPLETE, *sys.argv[1:]])
+    """Print what can follow the words on the command line: the entry point `kubectl_complete-headroom`."""
+    from headroom.cli.completion import complete as candidates  # noqa: PLC0415
+
+    _open_streams()
+    print("\n".join(candidates(sys.argv[1:])))
+    return 0
+
+
+def _names(words: Sequence[str]) -> Iterator[str]:
+    """Name the command and its action, and each option, as the table of removed ones has them."""
+    plain = [word for word in words if not word.startswith("-")]
+    yield from (" ".join(plain[:2]), *plain[:1])
+    yield from (word.partition("=")[0] for word in words if word.startswith("-"))
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -74,20 +84,10 @@ def _run(options: argparse.Namespace) -> int:
     if options.command == "version":
         _print_version(options.output)
         return 0
-    if options.command == "completion":
-        from headroom.cli.completion import scripts  # noqa: PLC0415
-
-        print(scripts.of(options.shell), end="")
-        return 0
     if options.command == "config" and options.action == "check":
         from headroom.cli.config import check  # noqa: PLC0415
 
         return check.run(options.file, options.output)
-    if options.command == "config" and options.action == "explain":
-        from headroom.cli.config import explain  # noqa: PLC0415
-
-        explain.run(options.field, options.output)
-        return 0
     if options.command == "backtest":
         from headroom.cli.backtest import command as backtest  # noqa: PLC0415
 
@@ -95,12 +95,6 @@ def _run(options: argparse.Namespace) -> int:
     from headroom.cli import commands  # noqa: PLC0415
 
     return commands.run(options)
-
-
-def _complete(words: Sequence[str]) -> None:
-    from headroom.cli.completion import command  # noqa: PLC0415
-
-    command.run(words)
 
 
 def _print_version(form: str) -> None:

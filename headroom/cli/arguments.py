@@ -7,7 +7,6 @@ from headroom.cli import parsers
 from headroom.cli.backtest import options as backtest
 from headroom.cli.parsers import Parser
 
-SHELLS: Final = ("bash", "zsh", "fish")  # shells that can complete our command line
 _EPILOG: Final = (
     "exit codes: 0 done, 1 the cluster has not got what was asked for or something is wrong with it, "
     "2 wrong command line or file, 3 no login or no API server, 130 interrupted"
@@ -18,7 +17,7 @@ _Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - it
 
 def parser() -> Parser:
     """The parser of the whole command line."""
-    general, login, output = parsers.general(), parsers.login(), parsers.output()
+    login, output = parsers.login(), parsers.output()
     root = Parser(
         prog="kubectl headroom",
         parents=[parsers.login(root=True)],
@@ -28,14 +27,13 @@ def parser() -> Parser:
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_top(commands, [login, output, parsers.watch()])
     _add_explain(commands, [login, output, parsers.watch()])
-    _add_config(commands, login, [general, output])
+    _add_config(commands, login, output)
     _add_shadow(commands, [login, output])
     _add_simulate(commands, [login, output])
     _add_quota(commands, [login, output, parsers.watch()])
-    _add_backtest(commands, [general, backtest.output()])
+    _add_backtest(commands, [backtest.output()])
     _add_doctor(commands, [login, output])
-    commands.add_parser("version", help="print the version of this command", parents=[general, output])
-    _add_completion(commands)
+    commands.add_parser("version", help="print the version of this command", parents=[output])
     return root
 
 
@@ -164,25 +162,20 @@ def _add_explain(commands: _Commands, parents: list[Parser]) -> None:
     )
 
 
-def _add_config(commands: _Commands, login: Parser, alone: list[Parser]) -> None:
-    about = "check a colocation config, see what it would change before it is stored, or read about its fields"
+def _add_config(commands: _Commands, login: Parser, output: Parser) -> None:
+    about = "check a colocation config, or see what it would change before it is stored"
     config = commands.add_parser("config", help=about, description=f"{about.capitalize()}.")
     actions = config.add_subparsers(dest="action", required=True, metavar="ACTION")
     about = "every error and warning, as the admission webhook and the manager say them; needs no cluster"
-    check = actions.add_parser("check", help=about, description=f"{about.capitalize()}.", parents=alone)
+    check = actions.add_parser("check", help=about, description=f"{about.capitalize()}.", parents=[output])
     about = "which nodes of the cluster would change, and how their strategy differs"
-    parents = [login, *alone[1:]]
+    parents = [login, output]
     diff = actions.add_parser("diff", help=about, description=f"{about.capitalize()}.", parents=parents)
     parsers.add_place(diff)
     for action in (check, diff):
         action.add_argument(
             "file", metavar="FILE", help="JSON of colocation-config, or a ConfigMap's manifest; - reads standard input"
         )
-    about = "what a field means, its default and what it may be; needs no cluster"
-    explain = actions.add_parser("explain", help=about, description=f"{about.capitalize()}.", parents=alone)
-    explain.add_argument(
-        "field", metavar="FIELD", nargs="?", help="such as midEviction.mode; without one: all of them, in short"
-    )
 
 
 def _add_doctor(commands: _Commands, parents: list[Parser]) -> None:
@@ -199,9 +192,3 @@ def _add_backtest(commands: _Commands, parents: list[Parser]) -> None:
         "knows the future, is always shown beside them."
     )
     backtest.add(commands.add_parser("backtest", help=about, description=described, parents=parents))
-
-
-def _add_completion(commands: _Commands) -> None:
-    about = "a script that makes a shell complete this command line"
-    completion = commands.add_parser("completion", help=about, description=f"{about.capitalize()}.")
-    completion.add_argument("shell", choices=SHELLS, help="such as: source <(kubectl headroom completion bash)")

@@ -4,7 +4,6 @@ import argparse
 from typing import Final, NoReturn
 
 from crds.duration import DurationError, parse_duration
-from headroom.cli.colour import CHOICES
 from headroom.cli.errors import USAGE
 from headroom.cli.output import FORMATS, TABLE
 from headroom.runtime.sanitize import printable
@@ -26,30 +25,14 @@ class Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"kubectl headroom: {printable(message)}; see {self.prog} --help\n")
 
 
-def general(*, root: bool = False) -> Parser:
-    """What every command takes.
-
-    Args:
-        root: for what stands before the command, which must not be forgotten after it.
-    """
-    parser = Parser(add_help=False)
-    parser.add_argument(
-        "--color",
-        choices=CHOICES,
-        default="auto" if root else argparse.SUPPRESS,
-        help="auto: on a terminal, unless NO_COLOR is set (default: auto)",
-    )
-    return parser
-
-
 def login(*, root: bool = False) -> Parser:
-    """Which cluster, as whom; of `general`, too.
+    """Which cluster, as whom.
 
     Args:
         root: for what stands before the command, which must not be forgotten after it.
     """
     default = None if root else argparse.SUPPRESS
-    parser = Parser(add_help=False, parents=[general(root=root)])
+    parser = Parser(add_help=False)
     parser.add_argument(
         "--kubeconfig", metavar="FILE", default=default, help="kubeconfig file (default: as kubectl does)"
     )

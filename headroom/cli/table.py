@@ -1,12 +1,12 @@
 """A table: aligned columns in a pipe, colours on a terminal."""
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TextIO
 
-from headroom.cli import colour
 from headroom.runtime.sanitize import printable
 
 _GAP: Final = "   "
@@ -46,7 +46,7 @@ def write(columns: Sequence[Column], rows: Sequence[Row], out: TextIO | None = N
         wide: also the columns that are for wide screens.
     """
     target = out or sys.stdout
-    if colour.wanted(target):
+    if target.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
         _coloured(*_chosen(columns, rows, wide=wide), target)
     else:
         target.write(plain(columns, rows, wide=wide))

@@ -13,6 +13,13 @@ REMOVED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
             "crossNode was removed: all victims of a pod run on one node, as in upstream. Leave it out, and let a pod "
             "request no more of its quota than one node can give back"
         ),
+        ("command", "config explain"): "config explain was removed: docs/configuration.md lists every field",
+        (
+            "command",
+            "completion",
+        ): "completion was removed: kubectl completes `kubectl headroom` itself "
+        "through the program kubectl_complete-headroom, which is installed with this one",
+        ("command", "--color"): "--color was removed: set NO_COLOR=1 for plain text",
         ("flag", "--pods-from=kubelet"): f"--pods-from=kubelet {_NO_KUBELET}",
         ("flag", "--kubelet-address"): f"--kubelet-address {_NO_KUBELET}",
         ("flag", "--kubelet-ca"): f"--kubelet-ca {_NO_KUBELET}",

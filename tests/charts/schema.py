@@ -15,11 +15,11 @@ from enum import StrEnum
 from typing import Any, Final
 
 from crds.ranges import ALLOWED, Choice, Range
-from headroom.cli.config.fields import ENTRY, Field, every_field
 from headroom.runtime.removed import REMOVED
 from scheduler_plugins.arguments import json_fields
 from scheduler_plugins.plugins import PLUGINS
 from tests.charts.readme import CHART
+from tests.support.config_fields import ENTRY, Field, every_field
 
 Json = dict[str, Any]
 

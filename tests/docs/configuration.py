@@ -6,8 +6,8 @@ from typing import Final
 
 from crds.models import MODELS
 from crds.ranges import Choice
-from headroom.cli.config.fields import ENTRY, Field, every_field
 from tests.docs.pages import ROOT
+from tests.support.config_fields import ENTRY, Field, every_field
 
 PAGE: Final = ROOT / "docs" / "configuration.md"
 _PREDICT: Final = "nodePredictPolicy"

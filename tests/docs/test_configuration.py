@@ -1,7 +1,7 @@
 """The tables of docs/configuration.md are those that its maker makes from the types."""
 
-from headroom.cli.config.fields import every_field
 from tests.docs.configuration import PAGE, groups, rewritten
+from tests.support.config_fields import every_field
 
 
 def test_page_is_made_from_types() -> None:

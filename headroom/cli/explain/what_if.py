@@ -11,7 +11,7 @@ from manager.config.parse import parse_config, parse_strategy
 from manager.mid.explanation.what_if import SOURCE, TriedConfig, WhatIf
 
 _UNKNOWN: Final = "unknown field"
-_NONE: Final = f"{_UNKNOWN}: kubectl headroom config explain lists those that there are"
+_NONE: Final = f"{_UNKNOWN}: docs/configuration.md lists the fields"
 
 
 def what_if(settings: Sequence[str], config: ConfigFile | None) -> WhatIf | None:

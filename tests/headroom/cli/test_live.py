@@ -200,7 +200,6 @@ def test_every_format(live: Cluster) -> None:
     assert rows == told
     wide = run(live, "top", "--node", NODE, "-o", "wide").stdout.splitlines()
     assert wide[0].split()[-3:] == ["REQUESTED", "ALLOCATABLE", "PODS"]
-    assert "\x1b[" in run(live, "top", "--node", NODE, "--color", "always").stdout
     assert "\x1b[" not in run(live, "top", "--node", NODE).stdout
 
 
@@ -240,19 +239,6 @@ def test_explain_pod(live: Cluster) -> None:
     missing = run(live, "explain", "pod", "searchh", "-n", NAMESPACE)
     assert missing.returncode == 1
     assert "Did you mean search?" in missing.stderr
-
-
-def test_completion_asks_the_cluster(live: Cluster) -> None:
-    """What stands next are names of the cluster: nodes, namespaces, pods of the namespace that was typed."""
-
-    def complete(*words: str) -> list[str]:
-        return run(live, "__complete", *words).stdout.splitlines()
-
-    # A cluster that takes longer than anybody wants to wait for a completion has no names for it.
-    until(lambda: NODE in complete("explain", "node", NODE[:6]), "the node's name")
-    assert complete("explain", "node", NODE[:6])[-1] == ":4"
-    until(lambda: NAMESPACE in complete("top", "pods", "-n", NAMESPACE[:5]), "the namespace's name")
-    until(lambda: complete("explain", "pod", "-n", NAMESPACE, "c") == ["cart", ":4"], "the pod's name alone")
 
 
 def test_watching(live: Cluster) -> None:

@@ -1,11 +1,10 @@
 """What depends on who looks: colours, bars, screens that are drawn again."""
 
 import io
-from collections.abc import Iterator
 
 import pytest
 
-from headroom.cli import colour, progress, watching
+from headroom.cli import progress, watching
 from headroom.cli.errors import CommandError
 from headroom.cli.table import Cell, Column, write
 from headroom.kube import ApiServer, ApiUnavailable
@@ -15,42 +14,21 @@ from tests.headroom.cli.test_table import Terminal
 API = ApiServer(Connection("http://nowhere", None, lambda: None), "test")
 
 
-@pytest.fixture(autouse=True)
-def undecided(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nobody has said anything about colours."""
+@pytest.mark.parametrize(
+    ("variables", "coloured"), [({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({"NO_COLOR": "1"}, False)]
+)
+def test_colours_on_terminals_alone(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], *, coloured: bool
+) -> None:
+    """A terminal gets colours, a pipe none; NO_COLOR and a terminal without colours turn them off."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    yield
-    colour.choose("auto")
-
-
-def test_colours_on_terminals_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal gets colours, a pipe none; NO_COLOR and a terminal that cannot show any take them away."""
-    assert (colour.wanted(Terminal()), colour.wanted(io.StringIO())) == (True, False)
-    monkeypatch.setenv("TERM", "dumb")
-    assert not colour.wanted(Terminal())
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert not colour.wanted(Terminal())
-
-
-def test_flag_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--color always and never are stronger than the environment."""
-    monkeypatch.setenv("NO_COLOR", "1")
-    colour.choose("always")
-    assert colour.wanted(io.StringIO())
-    monkeypatch.delenv("NO_COLOR")
-    colour.choose("never")
-    assert not colour.wanted(Terminal())
-
-
-def test_forced_colours_fold_nothing() -> None:
-    """In a pipe that asks for colours a long line stays one line."""
-    colour.choose("always")
-    out = io.StringIO()
-    write((Column("A"), Column("B")), [(Cell("x" * 300, "red"), Cell("y" * 300))], out)
-    assert "\x1b[" in out.getvalue()
-    assert len(out.getvalue().splitlines()) == 2
+    for name, content in variables.items():
+        monkeypatch.setenv(name, content)
+    terminal, pipe = Terminal(), io.StringIO()
+    for out in (terminal, pipe):
+        write((Column("A"),), [(Cell("x", "red"),)], out)
+    assert ("\x1b[" in terminal.getvalue(), "\x1b[" in pipe.getvalue()) == (coloured, False)
 
 
 def test_wide_columns_are_for_wide_tables() -> None:

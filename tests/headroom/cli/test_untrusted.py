@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from crds.shadow_accounts import name_of
-from headroom.cli import colour, live
+from headroom.cli import live
 from headroom.cli.__main__ import main
 from headroom.cli.explain.command import show
 from headroom.kube import paths
@@ -136,7 +136,8 @@ def test_hostile_texts_are_shown(capsys: pytest.CaptureFixture[str], monkeypatch
     said = capsys.readouterr().out
     _expect_sound(said, "explain node")
     assert "\\x1b]0;title" in said
-    monkeypatch.setattr(colour, "wanted", lambda _out: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
     show(recording.explained("web-1", node_metric=metric))
     coloured = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)  # our own colours
     _expect_sound(coloured, "explain node in colours")

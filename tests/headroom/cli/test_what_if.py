@@ -75,7 +75,7 @@ def test_values_and_paths(settings: list[str], path: str, value: object) -> None
         (["midUnallocatedPercent=120"], "--set midUnallocatedPercent: must be 0 to 100, got 120"),
         (["midUnallocatedPercnt=20"], "midUnallocatedPercnt: unknown field: did you mean midUnallocatedPercent?"),
         (["nodePredictPolicy.safetyMargin=2"], "nodePredictPolicy.safetyMargin: unknown field"),
-        (["surely.not=1"], "surely: unknown field: kubectl headroom config explain lists"),
+        (["surely.not=1"], "surely: unknown field: docs/configuration.md lists"),
         (["midPolicy=best"], 'midPolicy: must be one of "reclaimable", "design", "designMixed", got "best"'),
         (["enable=yes"], 'enable: must be true or false, got "yes"'),
         (["midUnallocatedPercent=NaN"], "NaN"),

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from headroom.cli.__main__ import main
+from headroom.cli.errors import USAGE
 from headroom.runtime.option_types import TEXT
 from headroom.runtime.options import WrongSetting, load, misspelled, setting
 from headroom.runtime.removed import REMOVED
@@ -35,3 +37,10 @@ def test_removed_flag_is_refused(name: str) -> None:
 def test_other_values_of_the_flag_remain() -> None:
     """A removed value of a flag refuses no other value."""
     assert load(Settings, "headroom-agent", ["--pods-from", "cgroups"], {})[0].pods_from == "cgroups"
+
+
+@pytest.mark.parametrize("name", [name for kind, name in REMOVED if kind == "command"])
+def test_removed_command_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kubectl headroom ends with a usage error and the sentence."""
+    assert main([*name.split(), "x"]) == USAGE
+    assert REMOVED["command", name] in capsys.readouterr().err

@@ -1,1 +1,0 @@
-"""Shell completion: what can stand next; asks the cluster for names, and is silent where that fails."""

@@ -27,7 +27,7 @@ from headroom.backtest import sources
 from headroom.backtest.trace import Trace
 from tools.bench.data import BITBRAINS
 from tools.bench.replay_node import STEP_SECONDS, TICKS, UNITS, Agent, Node, Policy, Publisher
-from tools.bench.rows import Item, Row, Table
+from tools.bench.rows import Table
 
 MACHINES: Final = 40  # nodes that the trace's machines are packed on
 SEED: Final = 0  # of the packing
@@ -122,8 +122,8 @@ def _least(free: FloatArray, ahead: int) -> FloatArray:
     return least
 
 
-def measure(*, quick: bool = False) -> Iterator[Item]:
-    """Replay on all processors; rows of the default policy, and the table of all."""
+def measure(*, quick: bool = False) -> Iterator[Table]:
+    """Replay on all processors; a line for each resource and policy."""
     count, days = (1, 2.25) if quick else (6, 30.0)
     jobs = [(node, hard) for node in _nodes(count, days) for hard in (False, True)]
     context = multiprocessing.get_context("spawn")
@@ -133,14 +133,18 @@ def measure(*, quick: bool = False) -> Iterator[Item]:
             for key, figures in result.items():
                 scores.setdefault(key, []).append(figures)
     fleet = {key: _together(found) for key, found in scores.items()}
-    for resource in UNITS:
-        yield from _rows(
-            resource, {name: figures for (of, name), figures in fleet.items() if of == resource}, count, days
-        )
-    head = ["resource", "policy", "published", "of allocatable", *(f"over, {name}" for name in HORIZONS)]
+    head = [
+        "resource",
+        "policy",
+        "used by Prod",
+        "published",
+        "of allocatable",
+        *(f"over, {name}" for name in HORIZONS),
+    ]
     cells = [
         [
-            *(resource, name, _amount(resource, one["published"]), _share(one)),
+            *(resource, name, _amount(resource, one["used"]), _amount(resource, one["published"])),
+            f"{one['published'] / one['allocatable']:.1%}",
             *(f"{one[horizon]:.2%}" for horizon in HORIZONS),
             *(_amount(resource, one["missing"]), f"{one['writes']:.0f}", f"{one['turns']:.1f}"),
         ]
@@ -218,40 +222,5 @@ def _together(scores: Sequence[Figures]) -> Figures:
     }
 
 
-def _rows(resource: str, fleet: Mapping[str, Figures], count: int, days: float) -> Iterator[Row]:
-    """What the default policy published, and how safely, beside the others."""
-    own, hard = fleet[DEFAULT], fleet[HARD]
-    others = {name: one for name, one in fleet.items() if name not in (DEFAULT, HARD)}
-    yield Row(
-        f"replay: Mid {resource} published by the default policy as it ships, on average; {count} nodes, {days:g} days",
-        f"{_amount(resource, own['published'])} ({_share(own)}) of {_amount(resource, own['allocatable'])} that Prod "
-        f"requested, {_amount(resource, own['used'])} of it used",
-        reference="; ".join(f"{name} {_share(one)}" for name, one in others.items()),
-    )
-    yield Row(
-        f"replay: time in which more Mid {resource} was published than was free, then than stayed free 1 h, 24 h",
-        _over(own),
-        reference="; ".join(f"{name} {_over(one)}" for name, one in others.items()),
-    )
-    yield Row(
-        f"replay: the same of {resource} with a restart of the agent a day, and 2 h without agent or API server every "
-        "second day",
-        f"{_over(hard)}, {_share(hard)} published",
-    )
-    yield Row(
-        f"replay: writes of Mid {resource} to a Node a day, and how often their direction changed",
-        f"{own['writes']:.0f}, {own['turns']:.1f}",
-        reference="; ".join(f"{name} {one['writes']:.0f}, {one['turns']:.1f}" for name, one in others.items()),
-    )
-
-
 def _amount(resource: str, amount: float) -> str:
     return f"{amount:.3g} cores" if resource == CPU else f"{amount / (1 << 30):.3g} GiB"
-
-
-def _share(one: Figures) -> str:
-    return f"{one['published'] / one['allocatable']:.1%}"
-
-
-def _over(one: Figures) -> str:
-    return f"{one['now']:.2%}, {one['1 h']:.2%}, {one['24 h']:.2%}"

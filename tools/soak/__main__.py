@@ -48,9 +48,7 @@ STEPS: Final[dict[str, Step]] = {
         "a real API server is killed and restarted below agents, manager, extender",
         longer_seconds=420,
     ),
-    "quotas": Step(
-        "tools.soak.quotas", 4, "extenders and kube-schedulers are killed, paused and held back: quotas hold"
-    ),
+    "quotas": Step("tools.soak.quotas", 4, "extenders and kube-schedulers are killed and paused: quotas hold"),
     "kills": Step(
         "tools.soak.kills", 2, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"
     ),
@@ -126,30 +124,17 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     known = ", ".join(STEPS)
     parser = argparse.ArgumentParser(prog="python -m tools.soak", description=__doc__)
-    parser.add_argument("--only", type=_names, action="append", metavar="STEP", help=f"some of {known}; all without it")
-    parser.add_argument("--minutes", type=_minutes, help="the time of all steps together (60, or less with --only)")
+    parser.add_argument("--only", default=",".join(STEPS), metavar="STEP,STEP", help=f"some of {known}; all without it")
+    parser.add_argument("--minutes", type=float, help="the time of all steps together (60, or less with --only)")
     options = parser.parse_args(arguments)
-    options.only = [name for names in options.only or [list(STEPS)] for name in names]
+    options.only = options.only.split(",")
+    if unknown := set(options.only) - set(STEPS):
+        parser.error(f"no step named {', '.join(sorted(unknown))}: choose from {known}")
     if options.minutes is None:
         options.minutes = sum(STEPS[name].minutes + 1 for name in set(options.only))
+    if not SHORTEST <= options.minutes < math.inf:
+        parser.error(f"--minutes: give a number from {SHORTEST:g} on")
     return options
-
-
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    if unknown := [name for name in names if name not in STEPS]:
-        raise argparse.ArgumentTypeError(f"no step named {', '.join(unknown)}: choose from {', '.join(STEPS)}")
-    return names
-
-
-def _minutes(text: str) -> float:
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = math.nan
-    if not SHORTEST <= minutes < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r}: write a number of minutes from {SHORTEST:g} on")
-    return minutes
 
 
 if __name__ == "__main__":

@@ -18,18 +18,17 @@ from agent.tsdb.tsdb import Tsdb
 from tools.devcluster.api import ApiError
 from tools.devcluster.commands import DevClusterError
 from tools.devcluster.process import wait_until
-from tools.soak.loop import ASK_SECONDS, NODES, Loop
+from tools.soak.loop import NODES, Loop
 from tools.soak.progress import Progress, run
 from tools.soak.trend import Trend
 
 FEWEST, MOST = 3, 100  # restarts
 LONGEST_OUTAGE_SECONDS = 10.0
 PATIENCE_SECONDS = 180.0
-START_SECONDS = 60.0  # how long an API server may take to come back; it takes some seconds
 STOP_SECONDS = 20.0  # how long a service may take to end
 LAST_SHARE = 0.8  # of the time, after which no other outage begins
 SETTLED = 3  # restarts after which memory is compared: caches and connections are made by then
-MIB_A_RESTART, FILES_A_RESTART = 1.0, 0.5
+MIB_A_RESTART = 1.0
 GAP_SECONDS = 30.0
 """The agents measure once a second; a machine that starts an API server beside them holds them up for a while."""
 
@@ -44,7 +43,6 @@ class Seen:
     withdrawn: list[str] = field(default_factory=list)  # where a node had nothing when the API server was back
     memory: dict[str, list[float]] = field(default_factory=lambda: {"manager": [], "extender": []})
     """After each restart. [MiB]"""
-    files: dict[str, list[float]] = field(default_factory=dict)  # open files after each restart
 
 
 class UnsettledError(Exception):
@@ -93,11 +91,8 @@ def outage(loop: Loop, seen: Seen, chance: random.Random) -> None:
             raise UnsettledError(f"restart {number + 1}: {str(error).splitlines()[0]}") from error
     seen.restarts += 1
     seen.took.append(time.time() - back)
-    for name in loop.processes:
-        memory, files = loop.holds(name)
-        seen.files.setdefault(name, []).append(files)
-        if name in seen.memory:
-            seen.memory[name].append(memory)
+    for name, values in seen.memory.items():
+        values.append(loop.memory_mib(name))
 
 
 def _wanted(loop: Loop, back: float) -> Iterator[tuple[str, Callable[[], bool]]]:
@@ -112,12 +107,6 @@ def _wanted(loop: Loop, back: float) -> Iterator[tuple[str, Callable[[], bool]]]
     yield "the extender being healthy", loop.healthy
     for node in NODES:
         yield f"{node} having what explain says", lambda node=node: loop.explained(node)  # type: ignore[misc]
-
-
-def longest(seconds: float) -> float:
-    """When the step has ended at the latest, whatever does not come, for a time that it is given. [s]"""
-    last = LONGEST_OUTAGE_SECONDS + START_SECONDS + PATIENCE_SECONDS + ASK_SECONDS
-    return seconds + last + (len(NODES) + 2) * STOP_SECONDS
 
 
 def trial(progress: Progress) -> None:
@@ -163,18 +152,13 @@ def _gap(loop: Loop, node: str, seen: Seen) -> float:
 
 
 def _judge_growth(progress: Progress, seen: Seen) -> None:
-    for what, unit, all_values, most in (
-        ("memory", "MiB", seen.memory, MIB_A_RESTART),
-        ("the number of open files", "", seen.files, FILES_A_RESTART),
-    ):
-        trends = {name: Trend.of(range(len(each[SETTLED:])), each[SETTLED:]) for name, each in all_values.items()}
-        if not trends or None in trends.values():
-            progress.log(f"too few restarts to say whether {what} grows with them")
+    for name, values in seen.memory.items():
+        trend = Trend.of(range(len(values[SETTLED:])), values[SETTLED:])
+        if trend is None:
+            progress.log(f"too few restarts to judge whether the memory of the {name} grows with them")
             continue
-        sure = {name: trend for name, trend in trends.items() if trend is not None}
-        found = ", ".join(f"{name} {each.slope:+.2f} ({each.level:.0f})" for name, each in sure.items())
-        claim = f"{what} does not grow with restarts: at most {most:g} {unit} each".replace("  ", " ")
-        progress.check(claim, found, passed=all(each.slope <= most for each in sure.values()))
+        claim = f"memory of the {name} does not grow with restarts: at most {MIB_A_RESTART:g} MiB each"
+        progress.check(claim, f"{trend.slope:+.2f} ({trend.level:.0f})", passed=trend.slope <= MIB_A_RESTART)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.rounds import ROUNDS, TRIED
@@ -23,16 +21,6 @@ SELECTED = "hypothesis and not cluster and not node"
 WORKERS = ("--numprocesses", "logical", "--maxprocesses", "8", "--dist", "worksteal", "--maxschedchunk", "1")
 END_SECONDS = 20.0
 NAMED = 5  # so many that failed are named; the log has all
-
-
-@dataclass(frozen=True, slots=True)
-class Property:
-    """What came of one test."""
-
-    name: str  # the test
-    failed: bool  # whether it did not hold
-    rounds: int | None
-    """How many rounds of inputs it had: 0 when the time was over before; None: it is not tried in rounds."""
 
 
 def trial(progress: Progress) -> None:
@@ -58,8 +46,7 @@ def trial(progress: Progress) -> None:
                 _watch(progress, process, begun)
             finally:
                 _end(process)
-        found = list(properties(results)) if results.is_file() else []
-    judge(progress, found, process.returncode)
+        judge(progress, results, process.returncode)
 
 
 def files() -> list[str]:
@@ -89,35 +76,29 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.kill()
 
 
-def properties(results: Path) -> Iterator[Property]:
-    """What pytest's JUnit file says of each test."""
-    for case in ET.parse(results).getroot().iter("testcase"):  # noqa: S314 - pytest wrote it just now
-        said = {each.get("name"): each.get("value", "0") for each in case.iter("property")}
-        failed = case.find("failure") is not None or case.find("error") is not None
-        rounds = int(said[TRIED]) if TRIED in said else None
-        yield Property(f"{case.get('classname')}::{case.get('name')}", failed, rounds)
-
-
-def judge(progress: Progress, found: list[Property], code: int) -> None:
-    """Tell whether all hold, and all were tried.
+def judge(progress: Progress, results: Path, code: int) -> None:
+    """Check by pytest's JUnit file whether all properties hold, and all were tried.
 
     Args:
         progress: Takes the verdict.
-        found: What came of each.
+        results: The file; it may be missing.
         code: Exit code of pytest.
     """
-    failed = [each.name for each in found if each.failed]
-    left_out = [each.name for each in found if each.rounds == 0]
-    rounds = [each.rounds for each in found if each.rounds]
-    whole, least = sum(each == ROUNDS for each in rounds), min(rounds, default=0)
-    tried = f"{len(found) - len(left_out)} were tried, {whole} of them with all inputs, one with {least / ROUNDS:.0%}"
+    failed, rounds = list[str](), dict[str, int]()  # properties that failed; rounds of inputs that each had
+    for case in ET.parse(results).getroot().iter("testcase") if results.is_file() else ():  # noqa: S314 - pytest's own
+        name = f"{case.get('classname')}::{case.get('name')}"
+        failed += [name] if case.find("failure") is not None or case.find("error") is not None else []
+        stated = {each.get("name"): each.get("value", "0") for each in case.iter("property")}
+        rounds |= {name: int(stated[TRIED])} if TRIED in stated else {}
+    whole, least = sum(count == ROUNDS for count in rounds.values()), min(rounds.values(), default=0)
+    tried = f"{len(rounds)} were tried, {whole} of them with all inputs, one with {least / ROUNDS:.0%}"
     progress.check(
         "every parser and property holds", f"{_named(failed)} failed" if failed else tried, passed=not failed
     )
-    if failed:
-        return
-    missing = f"no time was left for {_named(left_out)}: give it more" if left_out else f"pytest ended with {code}"
-    progress.check("all of them were tried", missing, passed=code == 0 and bool(rounds) and not left_out)
+    untried = [name for name, count in rounds.items() if not count]
+    why = f"no time was left for {_named(untried)}: give it more" if untried else f"pytest ended with {code}"
+    passed = code == 0 and bool(rounds) and not untried
+    progress.check("all of them were tried", tried if passed else why, passed=passed)
 
 
 def _named(names: list[str]) -> str:

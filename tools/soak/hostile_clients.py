@@ -74,99 +74,83 @@ def still_open(connections: list[socket.socket]) -> int:
         return len(connections) - ended
 
 
-class Besieged:
-    """A service of its own process, and the most that it has taken.
-
-    Args:
-        module: what is run.
-        flag: how it is told where to listen for strangers.
-        more: its other flags.
-    """
-
-    def __init__(self, module: str, flag: str, more: list[str]) -> None:
-        self.port = free_port()
-        words = [sys.executable, "-m", module, f"{flag}=127.0.0.1:{self.port}", *more]
-        self._process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(self.answers, f"{module} answering", START_SECONDS, pause_seconds=0.2)
-        self._before = self._now()
-        self.most = (0.0, 0, 0)  # beyond what it had at first: memory [MiB], threads, connections
-
-    def _now(self) -> tuple[float, int, int]:
-        process = psutil.Process(self._process.pid)
-        ours = [each for each in process.net_connections("tcp") if each.status == psutil.CONN_ESTABLISHED]
-        at_port = sum(1 for each in ours if each.laddr and each.laddr[1] == self.port)
-        return process.memory_info().rss / 2**20, process.num_threads(), at_port
-
-    def look(self) -> None:
-        """Note what it takes now."""
-        memory, threads, connections = self._now()
-        found = (memory - self._before[0], threads - self._before[1], connections)
-        self.most = max(self.most[0], found[0]), max(self.most[1], found[1]), max(self.most[2], found[2])
-
-    def answers(self) -> bool:
-        """Whether somebody who asks as kubelet does is answered.
-
-        Raises:
-            OSError: nobody is there.
-        """
+@contextmanager
+def _started(module: str, port: int, flags: list[str]) -> Iterator[psutil.Process]:
+    """A service as a process of its own, once it answers."""
+    words = [sys.executable, "-m", module, *flags]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/livez", timeout=30) as answer:
-                return bool(answer.status)
-        except urllib.error.HTTPError as error:
-            with error:
-                return True
-
-    def end(self) -> None:
-        """End it."""
-        self._process.terminate()
-        try:
-            self._process.wait(20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-
-def services(folder: Path) -> Iterator[tuple[str, Besieged]]:
-    """Each service with the port that anybody may reach, one after the other; it has ended when the next one comes."""
-    login = folder / "kubeconfig"
-    login.write_text(_KUBECONFIG)
-    alone = ["--standalone", f"--data-dir={folder / 'data'}"]
-    told = f"--kubeconfig={login}"
-    for name, module, flag, more in (
-        ("agent", "agent", "--listen", alone),
-        ("manager", "manager", "--listen", [told]),
-        ("manager's page", "manager", "--ui-listen", [told, "--listen=127.0.0.1:0"]),
-        ("extender's metrics", "scheduler_plugins", "--metrics-listen", [told, "--listen=127.0.0.1:0"]),
-    ):
-        service = Besieged(module, flag, more)
-        try:
-            yield name, service
+            wait_until(lambda: _answers(port), f"{module} answering", START_SECONDS, pause_seconds=0.2)
+            yield psutil.Process(process.pid)
         finally:
-            service.end()
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
-def besiege(service: Besieged, goes_on: Callable[[], bool]) -> int:
-    """Connect in all ways, again and again; how often somebody who asked properly meanwhile was not answered."""
-    lost, first = 0, True
-    while first or goes_on():
-        first = False
-        for said in (UNFINISHED, ENDLESS, PIPELINED, PARAMETERS, b"GET", b""):
-            with strangers(service.port, MANY, said):
+def _answers(port: int) -> bool:
+    """Whether a client that asks as kubelet does gets an answer.
+
+    Raises:
+        OSError: It gets none.
+    """
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=30) as answer:
+            return bool(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return True
+
+
+def _costs(process: psutil.Process, port: int) -> tuple[float, int, int]:
+    """Resident memory [MiB], threads, and connections at the port."""
+    open_ones = [each for each in process.net_connections("tcp") if each.status == psutil.CONN_ESTABLISHED]
+    at_port = sum(1 for each in open_ones if each.laddr and each.laddr[1] == port)
+    return process.memory_info().rss / 2**20, process.num_threads(), at_port
+
+
+def besiege(process: psutil.Process, port: int, goes_on: Callable[[], bool]) -> tuple[float, int, int, int]:
+    """Connect in all ways, again and again.
+
+    Returns:
+        The most that it cost (memory [MiB], threads, connections), and how many proper requests got no answer.
+    """
+    before, memory, threads, connections, lost = _costs(process, port), 0.0, 0, 0, 0
+    while True:
+        for text in (UNFINISHED, ENDLESS, PIPELINED, PARAMETERS, b"GET", b""):
+            with strangers(port, MANY, text):
                 try:
-                    lost += not service.answers()
+                    lost += not _answers(port)
                 except OSError:
                     lost += 1
-                service.look()
-    return lost
+                now = _costs(process, port)
+            memory, threads = max(memory, now[0] - before[0]), max(threads, now[1] - before[1])
+            connections = max(connections, now[2])
+        if not goes_on():
+            return memory, threads, connections, lost
 
 
 def trial(progress: Progress) -> None:
     """Keep hundreds of connections open to each service, and count what they cost it."""
     with tempfile.TemporaryDirectory() as folder:
-        for number, (name, service) in enumerate(services(Path(folder)), 1):
+        login = Path(folder, "kubeconfig")
+        login.write_text(_KUBECONFIG)
+        known, quiet = f"--kubeconfig={login}", "--listen=127.0.0.1:0"
+        for number, (name, module, flag, more) in enumerate(
+            (
+                ("agent", "agent", "--listen", ["--standalone", f"--data-dir={folder}/data"]),
+                ("manager", "manager", "--listen", [known]),
+                ("manager's page", "manager", "--ui-listen", [known, quiet]),
+                ("extender's metrics", "scheduler_plugins", "--metrics-listen", [known, quiet]),
+            ),
+            1,
+        ):
             progress.log(f"besieging the {name}")
-            lost = besiege(service, lambda left=1 - SHARE * number: progress.left() > left * progress.seconds)  # type: ignore[misc]
-            memory, threads, connections = service.most
+            port, end = free_port(), (1 - SHARE * number) * progress.seconds
+            with _started(module, port, [f"{flag}=127.0.0.1:{port}", *more]) as process:
+                memory, threads, connections, lost = besiege(process, port, lambda end=end: progress.left() > end)  # type: ignore[misc]
             progress.check(
                 f"{MANY} connections at a time cost the {name} at most {MOST_MIB:.0f} MiB and {MOST_THREADS} threads",
                 f"{memory:.1f} MiB, {threads} threads; {connections} were kept",

@@ -157,10 +157,9 @@ class Loop:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.extender_port}/healthz", timeout=10) as answer:
             return bool(answer.status == 200)  # noqa: PLR2004 - HTTP
 
-    def holds(self, name: str) -> tuple[float, float]:
-        """What a service holds now: resident memory [MiB], and open files."""
-        process = psutil.Process(self.processes[name].pid)
-        return process.memory_info().rss / (1 << 20), float(process.num_fds())
+    def memory_mib(self, name: str) -> float:
+        """Return the resident memory of a service. [MiB]"""
+        return psutil.Process(self.processes[name].pid).memory_info().rss / (1 << 20)
 
     def said(self, name: str) -> str:
         """A service's log."""

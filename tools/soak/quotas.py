@@ -1,10 +1,10 @@
 """Two replicas of extender and kube-scheduler in trouble, and every write about quotas judged as one history.
 
-Each replica is a kube-scheduler with a host name of its own and the extender beside it, which reaches the API server
-through a relay. One namespace borrows what another wants back again and again, and `max` is edited meanwhile. All the
-while a replica's extender or kube-scheduler is killed or paused, or what the extender writes is held back. In the first
-half of the time pods wait for an extender that is away (`ignorable: false`), so that no binding may ever pass a `max`;
-in the second half they are placed without it, as is shipped, and only what was bound while it was away may.
+Each replica is a kube-scheduler with a host name of its own and the extender beside it. One namespace borrows what
+another wants back again and again, and `max` is edited meanwhile. All the while a replica's extender or kube-scheduler
+is killed or paused. In the first half of the time pods wait for an extender that is away (`ignorable: false`), so that
+no binding may ever pass a `max`; in the second half they are placed without it, as is shipped, and only what was bound
+while it was away may.
 """
 
 import random
@@ -26,7 +26,6 @@ from tools.devcluster.controlplane import RECORDED_GROUP
 from tools.soak.progress import ROOT, Progress, run
 from tools.soak.quota_history import Away, Bound, LeaseTaken, faults
 from tools.soak.quota_record import Record, evictions, history
-from tools.soak.relay import Relay
 
 SCHEDULER, NAMESPACE, NAME = "quotas", "kube-system", "kube-scheduler"
 """The name that pods give, and the Lease: the one that every kube-scheduler may hold."""
@@ -52,7 +51,7 @@ FEWEST: Final = {"bindings": 20, "evictions": 2, "holders of the Lease": 2, "tro
 MOST_TOLD = 8
 RECLAIM: Final = {"schedulerNames": [SCHEDULER], "holdSeconds": 20, "backOffSeconds": 1, "longestBackOffSeconds": 5}
 PLUGIN: Final = {**CAPACITY_SCHEDULING, "args": {"maxMissing": "infinite", "reclaim": RECLAIM}}
-KINDS: Final = ("kill extender", "pause extender", "hold back writes", "kill scheduler", "pause scheduler")
+KINDS: Final = ("kill extender", "pause extender", "kill scheduler", "pause scheduler")
 
 Json = dict[str, Any]
 
@@ -62,7 +61,6 @@ class Replica:
     """A kube-scheduler and the extender beside it."""
 
     name: str  # host name, and user of the audit log
-    relay: Relay  # between the extender and the API server
     extender: Extender  # the extender
     scheduler: Component  # the kube-scheduler, which ends when it loses the Lease
     since: float | None = None  # since when the extender is away; None: it answers [unix s]
@@ -116,18 +114,15 @@ class Site:
                 yield site
             finally:
                 record.close()
-                for replica in site.replicas:
-                    replica.relay.close()
 
     def start(self, name: str) -> Replica:
         """Start a replica."""
         plane = self.cluster.control_plane
-        relay = Relay(plane.apiserver.port)
         login = plane.pki.client(name, name, ("system:masters", RECORDED_GROUP))
-        kubeconfig = plane.pki.kubeconfig(name, login, relay.url)
+        kubeconfig = plane.pki.kubeconfig(name, login, plane.url)
         flags = [f"--kubeconfig={kubeconfig}", f"--leader-lease={NAMESPACE}/{NAME}", f"--leader-identity={name}"]
         extender = Extender.start(self.cluster, f"extender-{name}", profile(plugins=[PLUGIN]), flags)
-        replica = Replica(name, relay, extender, plane.scheduler)
+        replica = Replica(name, extender, plane.scheduler)
         self.schedule(replica)
         return replica
 
@@ -163,12 +158,9 @@ class Site:
         process = replica.extender.process if kind.endswith("extender") else replica.scheduler.process
         if kind.endswith("extender"):
             replica.since = time.time()
-        if kind == "hold back writes":
-            replica.relay.hold()
-        elif process is not None:
+        if process is not None:
             process.signal(signal.SIGKILL if kind.startswith("kill") else signal.SIGSTOP)
         yield from self.wait(*TROUBLE_SECONDS)
-        replica.relay.release()
         if kind == "kill extender":
             replica.extender.restart()
         elif process is not None and kind.startswith("pause"):

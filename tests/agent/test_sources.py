@@ -1,11 +1,13 @@
 """Pods and node from the API server's watch, or from the machine."""
 
+import asyncio
 import errno
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from agent.host.cgroup import CgroupTree, detect
 from agent.host.procfs import HostPaths
@@ -16,6 +18,7 @@ from crds.priority import PriorityBand
 from headroom import kube
 from headroom.cluster.typed_pod import undecoded
 from tests.agent.recorded import RecordedMachine
+from tests.headroom.kube.fake import serving
 
 NO_SERVER: Any = None  # no request is sent in these tests
 
@@ -170,3 +173,21 @@ def test_node_follows_its_watch(caplog: pytest.LogCaptureFixture) -> None:
     assert source.resources.capacity["cpu"] == 4000
     source.apply(kube.Changed("DELETED", _node()))
     assert source.resources.capacity == {}
+
+
+@pytest.mark.parametrize(("source", "selector"), [(ApiPods, "spec.nodeName=worker"), (ApiNode, "metadata.name=worker")])
+async def test_only_own_objects_are_listed(source: type[ApiPods | ApiNode], selector: str) -> None:
+    """The API server is asked for this node's pods and for its Node alone."""
+    asked = asyncio.Event()
+
+    async def refuse(_: web.Request) -> web.Response:
+        asked.set()
+        return web.Response(status=503)
+
+    async with serving() as (fake, api), asyncio.timeout(60):
+        fake.add("list", refuse)
+        task = asyncio.create_task(source(api, "worker").run())
+        await asked.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert [each["fieldSelector"] for each in fake.queries("list")] == [selector]

@@ -58,7 +58,6 @@ def _of(chart: Rendered, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.helm
-@pytest.mark.cluster
 @pytest.mark.parametrize(("name", "hook", "worker"), [(UNINSTALL, "pre-delete", "Job"), (DOCTOR, "test", "Pod")])
 def test_rights_last_as_long_as_work(helm: Helm, name: str, hook: str, worker: str) -> None:
     """The rights of a hook are made before its pod and are gone after it, however it ends."""
@@ -76,7 +75,6 @@ def test_rights_last_as_long_as_work(helm: Helm, name: str, hook: str, worker: s
 
 
 @pytest.mark.helm
-@pytest.mark.cluster
 def test_hook_says_what_values_say(helm: Helm) -> None:
     """Each value of `uninstall` is a flag of the program, and a right that goes with it."""
     chart = render(helm, "configMap.name=mine", "scheduler.name=placer")
@@ -108,7 +106,6 @@ def _asked(chart: Rendered) -> Options:
 
 
 @pytest.mark.helm
-@pytest.mark.cluster
 def test_names_are_the_charts(helm: Helm) -> None:
     """What the hook stops and deletes has the names that the chart gives it."""
     chart = render(helm, "scheduler.name=placer", "colocationConfig.enable=false")

@@ -100,7 +100,6 @@ def test_tightening_is_found(change: Json, reported: str) -> None:
 
 
 @pytest.mark.helm
-@pytest.mark.cluster
 def test_values_are_still_values(helm: Helm, tmp_path: Path) -> None:
     """Whatever could be set in the previous chart can be set in this one: `--reset-then-reuse-values` goes through."""
     given = tmp_path / "values.yaml"

@@ -1,8 +1,5 @@
 """The admission webhook in the chart."""
 
-import base64
-import json
-import time
 from typing import Any
 
 import pytest
@@ -10,10 +7,8 @@ import pytest
 from crds.names import CONFIG_MAP_NAME
 from manager.settings import WebhookSettings
 from manager.webhook.admission import HANDLER
-from manager.webhook.certificates import issue
 from manager.webhook.service import served_names
-from tests.charts.rendered import CHART, NAMESPACE, Helm, Rendered, render, rules
-from tools.devcluster import Cluster
+from tests.charts.rendered import NAMESPACE, Helm, Rendered, render, rules
 
 KINDS = ("ValidatingWebhookConfiguration", "Service", "Certificate", "Issuer")
 SETTINGS = WebhookSettings()
@@ -104,30 +99,3 @@ def test_can_be_left_out(helm: Helm) -> None:
     assert chart.of_kind(*KINDS) == []
     assert may(chart) == set()
     assert flags(chart) == {}
-
-
-@pytest.mark.long
-@pytest.mark.cluster
-def test_upgrade_keeps_trust(cluster: Cluster) -> None:
-    """What the manager has the API servers trust survives an upgrade and a rollback of the release."""
-    release = ("headroom", str(CHART), "-n", "chart-webhook-test", "--set", "manager.replicas=0")
-    parts = ("scheduler.enabled=false", "agent.nodeSelector.no=node", "priorityClasses.create=false")
-    more = [flag for part in parts for flag in ("--set", part)]
-    hook = ("validatingwebhookconfiguration", SETTINGS.configuration_name)
-    bundle = base64.b64encode(issue(("a.b.svc",), time.time()).certificate).decode()
-    patch = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]
-
-    def trusted() -> str:
-        found = json.loads(cluster.kubectl("get", *hook, "-o", "json"))
-        return str(found["webhooks"][0]["clientConfig"].get("caBundle"))
-
-    cluster.helm("install", *release, *more, "--create-namespace")
-    try:
-        cluster.kubectl("patch", *hook, "--type=json", "-p", json.dumps(patch), "--field-manager=headroom-manager")
-        cluster.helm("upgrade", *release, *more, "--set", "manager.extraArgs={--log-level=debug}")
-        assert trusted() == bundle
-        cluster.helm("rollback", "headroom", "1", "-n", "chart-webhook-test")
-        assert trusted() == bundle
-    finally:
-        cluster.helm("uninstall", "headroom", "-n", "chart-webhook-test", "--no-hooks")
-        cluster.kubectl("delete", "namespace", "chart-webhook-test", "--wait=false")

@@ -55,7 +55,7 @@ EXCUSED: Final = {
         "list nodes.metrics.k8s.io": "metricProvider.type KubernetesMetricsServer",
     },
     "headroom-uninstall": {
-        "patch configmaps": "of another's ConfigMap the annotation goes: tests/manager/test_cleanup_on_cluster.py"
+        "patch configmaps": "of another's ConfigMap the annotation goes: tests/manager/test_cleanup.py"
     },
     "headroom-doctor": {},
 }

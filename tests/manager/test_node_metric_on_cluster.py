@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,10 +15,9 @@ from agent.metrics import Metrics
 from agent.reporter.publisher import Publisher
 from agent.reporter.reporter import Report, ReportBuilder
 from agent.reporter.spec import SpecInForce
-from crds import shadow_accounts
 from headroom import kube
 from tests.agent.reporter.stage import NO_JITTER, PREDICTION, FakeReports
-from tests.manager.stage import METRICS, NODES, PUBLISHED, ROOT, Manager, Stage, prepared
+from tests.manager.stage import METRICS, PUBLISHED, ROOT, Manager, Stage, prepared
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
@@ -29,25 +25,18 @@ from tools.devcluster.api import ApiError
 pytestmark = pytest.mark.cluster
 
 Json = dict[str, Any]
-SHADOW = {"shadow": "yes"}
 
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """A namespace of our own, and an entry for nodes in shadow mode before that for all of ours."""
+    """A namespace of our own."""
     with prepared(cluster, "node-metric-test") as stage:
         yield stage
 
 
 def _config(stage: Stage, **fields: object) -> Json:
-    shadow = {
-        "name": "shadow",
-        "nodeSelector": {"matchLabels": {**stage.pool, **SHADOW}},
-        **PUBLISHED,
-        "mode": "shadow",
-    }
     ours = {"name": "ours", "nodeSelector": {"matchLabels": stage.pool}, **PUBLISHED, **fields}
-    return {"nodeConfigs": [shadow, ours]}
+    return {"nodeConfigs": [ours]}
 
 
 @pytest.fixture(scope="module")
@@ -109,29 +98,6 @@ def test_fields_have_their_owners(stage: Stage) -> None:
     assert _policy(stage, "owners")["cpu"] == {"safetyMarginPercent": 7}
 
 
-def test_metric_goes_while_manager_is_away(stage: Stage, manager: Manager) -> None:
-    """A Node that is deleted while no manager runs takes its NodeMetric along; one that came back has a new one."""
-    stage.add_node("away-gone")
-    stage.add_node("away-back")
-    stage.report("away-back", "4")
-    stage.expect_cpu("away-back", "4k")
-    old = stage.found(f"{METRICS}/away-back")["metadata"]["uid"]
-    assert manager.stop() == 0
-    stage.wipe("away-gone", "away-back")
-    stage.make_nodes("away-back")
-    eventually(lambda: not stage.found(f"{METRICS}/away-gone"), "the NodeMetric is gone with its Node")
-    manager.start()
-
-    def renewed() -> bool:
-        metadata = stage.found(f"{METRICS}/away-back").get("metadata", {})
-        node = stage.found(f"{NODES}/away-back")["metadata"]["uid"]
-        owners = [each["uid"] for each in metadata.get("ownerReferences", [])]
-        return metadata.get("uid") not in (None, old) and owners == [node]
-
-    eventually(renewed, "the new Node has a NodeMetric of its own")
-    assert stage.published("away-back") == {}
-
-
 @dataclass
 class Reports(FakeReports):
     """Reports that a real API server takes."""
@@ -168,7 +134,7 @@ def test_conditions_beside_the_agents(stage: Stage) -> None:
         reports = Reports()
         async with kube.ApiServer(kube.connect(str(stage.cluster.kubeconfig)), "headroom-agent") as api:
             publisher = Publisher(api, "beside", cast("ReportBuilder", reports), NO_JITTER, Metrics("beside"))
-            for number in range(20):
+            for number in range(8):
                 # Its own condition changes each time.
                 readiness = PREDICTION.readiness._replace(reason=f"Round{number}")
                 reports.prediction = replace(PREDICTION, readiness=readiness)
@@ -185,31 +151,6 @@ def test_conditions_beside_the_agents(stage: Stage) -> None:
         lambda: _conditions(stage, "beside") == {**expected, "Collecting": ("True", f"Round{last}")}, "both stand"
     )
     _expect_rest(stage, "beside")
-
-
-@pytest.mark.usefixtures("manager")
-def test_shadow_mode(stage: Stage) -> None:
-    """In shadow mode the account is in a ConfigMap and nothing on the Node; active mode publishes at once."""
-    kept = f"/api/v1/namespaces/{stage.namespace}/configmaps/{shadow_accounts.name_of('dark')}"
-    stage.add_node("dark", **SHADOW)  # from the beginning: the manager may see a report before a label
-    stage.report("dark", "4")
-    eventually(lambda: _conditions(stage, "dark").get("MidPublished") == ("False", "Shadow"), "the condition says so")
-    eventually(lambda: "dark" in stage.found(kept).get("data", {}), "there is an account")
-    assert stage.published("dark") == {}
-    shown = subprocess.run(
-        [sys.executable, "-m", "headroom.cli", "shadow", "-n", stage.namespace, "-l", "shadow=yes", "-o", "json"],
-        cwd=ROOT,
-        env={**os.environ, "KUBECONFIG": str(stage.cluster.kubeconfig)},
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert [each["node"] for each in json.loads(shown.stdout)["nodes"]] == ["dark"]
-    stage.cluster.kubectl("label", "node", "dark", "shadow-")
-    stage.expect_cpu("dark", "4k")
-    eventually(lambda: "dark" not in stage.found(kept).get("data", {}), "the account is gone")
-    eventually(lambda: _conditions(stage, "dark")["MidPublished"] == ("True", "Published"), "the condition says so")
 
 
 @pytest.fixture

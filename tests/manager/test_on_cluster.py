@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +235,24 @@ def test_deleted_config_means_defaults(stage: Stage) -> None:
     stage.cluster.kubectl("delete", "configmap", CONFIG_MAP, "-n", NAMESPACE)
     stage.expect_cpu("deleted", None)
     stage.expect_event("ColocationConfigDeleted", CONFIG_MAP)
+
+
+def test_second_start_writes_nothing(stage: Stage, manager: Manager) -> None:
+    """A manager that finds a Node as it should be writes nothing about it at its start."""
+    stage.add_node("again")
+    stage.report("again", "4")
+    stage.expect_cpu("again", "4k")
+    stage.expect_explained()  # nothing is left to do
+    assert manager.stop() == 0
+    began = datetime.now(UTC)
+    manager.start()
+    stage.add_node("sees-all")
+    stage.report("sees-all", "4")
+    stage.expect_cpu("sees-all", "4k")  # the Nodes of before were reconciled first
+    assert manager.stop() == 0
+    written = [each for each in stage.requests() if each.at > began and each.writes and each.name == "again"]
+    assert written == []
+    manager.start()
 
 
 def test_api_server_may_go_away(stage: Stage, manager: Manager) -> None:

@@ -1,4 +1,4 @@
-"""`kubectl headroom quota` beside a running extender, on a cluster that does not know quotas at first."""
+"""`kubectl headroom quota` beside a running extender."""
 
 import json
 import os
@@ -9,36 +9,27 @@ from typing import Any, Final
 
 import pytest
 
-from tests.scheduler_plugins.extenders import ROOT, Extender, Json, profile, until
-from tests.scheduler_plugins.stage import Stage, Usage
+from tests.scheduler_plugins.extenders import ROOT, Json, profile, until
+from tests.scheduler_plugins.stage import Stage
 from tools.devcluster import Cluster
-from tools.devcluster.api import ApiError
 
 pytestmark = pytest.mark.cluster
 
 NAME: Final = f"quota-cli-{os.getpid()}"
-CRD: Final = ROOT / "crds" / "elastic_quota.yaml"
-CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 QUOTAS: Final = "/apis/scheduling.x-k8s.io/v1alpha1"
 
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """Two nodes, and no definition of quotas; it is there again at the end, for the tests that follow."""
+    """Two nodes, an extender with its kube-scheduler, and a quota to which one pod is charged."""
     with Stage.open(cluster, NAME, 2) as stage:
-        cluster.api.request("DELETE", f"{CRDS}/elasticquotas.scheduling.x-k8s.io")
-        until(lambda: _is_unknown(cluster), "quotas being unknown")
-        try:
-            yield stage
-        finally:
-            cluster.define(CRD)
-
-
-def _is_unknown(cluster: Cluster) -> bool:
-    try:
-        return not cluster.api.exists(f"{QUOTAS}/elasticquotas")
-    except ApiError:  # while a definition goes, there are other answers than that
-        return False
+        extender = stage.add(NAME, profile())
+        stage.wait()
+        _make_quota(stage, NAME, 4, 6)
+        until(lambda: extender.bounds(NAME, "cpu") == (4, 6), "the quota being in force")
+        stage.settle()
+        stage.place(stage.pod("first", NAME))
+        yield stage
 
 
 def _run(cluster: Cluster, *words: str) -> tuple[int, Any, str]:
@@ -64,31 +55,6 @@ def _make_quota(stage: Stage, namespace: str, cores: int, most: int) -> None:
 def _status(stage: Stage) -> Json:
     found: Json = stage.cluster.api.get(f"{QUOTAS}/namespaces/{NAME}/elasticquotas/team").get("status") or {}
     return found
-
-
-def _refusals(extender: Extender, pod: Json, *nodes: str) -> Any:  # noqa: ANN401 - parsed JSON
-    return json.loads(extender.ask("/filter", {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}))
-
-
-def test_unknown_quotas_are_none(stage: Stage) -> None:
-    """A cluster without the definition is served as one without quotas; as soon as it is there, quotas count."""
-    extender = stage.add(NAME, profile())
-    stage.wait()
-    assert (
-        "[i]ElasticQuotas defined: the cluster does not know ElasticQuotas" in extender.ask("/healthz?verbose").decode()
-    )
-    code, said, complaint = _run(stage.cluster)
-    assert (code, said) == (1, None)
-    assert "This cluster does not know ElasticQuotas" in complaint
-    stage.report(dict.fromkeys(stage.nodes, Usage()))
-    stage.place(stage.pod("first", NAME))
-
-    stage.cluster.define(CRD)
-    _make_quota(stage, NAME, 4, 6)
-    asked = {**stage.pod("probe", NAME, cpu="6"), "metadata": {"namespace": NAME, "name": "probe", "uid": "probe"}}
-    # Its first pod was there before the quota, and counts.
-    until(lambda: _refusals(extender, asked, *stage.nodes)["FailedAndUnresolvableNodes"], "the quota being in force")
-    assert "[i]ElasticQuotas defined: ok" in extender.ask("/healthz?verbose").decode()
 
 
 def test_commands_say_what_extender_does(stage: Stage) -> None:

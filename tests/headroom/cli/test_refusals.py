@@ -7,6 +7,7 @@ import pytest
 from headroom import kube
 from headroom.cli import live
 from headroom.cli.errors import FAILED, CommandError
+from headroom.kube.connection import Connection
 
 
 class Refusing(kube.ApiServer):
@@ -30,6 +31,13 @@ async def test_missing_kind_says_install(read: Callable[[kube.ApiServer], Awaita
     with pytest.raises(CommandError, match="does not know NodeMetrics, so Headroom is not installed") as raised:
         await read(Refusing(404, "", "404 page not found"))
     assert raised.value.exit_code == FAILED
+
+
+@pytest.mark.parametrize(("given", "context", "namespace"), [("a", "b", "a"), (None, "b", "b"), (None, "", "default")])
+def test_namespace_of_the_context(given: str | None, context: str, namespace: str) -> None:
+    """Without -n the namespace of the kubeconfig's context counts, as for kubectl."""
+    api = kube.ApiServer(Connection("http://127.0.0.1:1", None, lambda: None, namespace=context), "headroom-tests")
+    assert live.namespace_of(api, given) == namespace
 
 
 async def test_missing_object_is_none() -> None:

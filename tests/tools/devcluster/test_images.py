@@ -3,14 +3,13 @@
 import fnmatch
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.architecture.sources import ROOT
-from tools.devcluster import Cluster, base_image, buildah, images
+from tools.devcluster import base_image, buildah
 from tools.devcluster.base_image import Source
 from tools.devcluster.commands import MissingRequirementError
 from tools.devcluster.images import RECIPES, SHARED_INPUTS, Recipe
@@ -124,23 +123,3 @@ def test_missing_buildah_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingRequirementError, match="apt-get install buildah"), buildah.session():
         pass
-
-
-@pytest.mark.node
-def test_second_build_does_nothing(real_node_cluster: Cluster, tmp_path: Path) -> None:
-    """When nothing has changed, nothing is built, nothing is said, and the images are the same."""
-    for name in {file for recipe in RECIPES for file in (recipe.dockerfile, *SHARED_INPUTS, *recipe.inputs)}:
-        source, target = ROOT / name, tmp_path / name  # a copy, which nobody edits meanwhile
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, target, dirs_exist_ok=True) if source.is_dir() else shutil.copy(source, target)
-    said: list[str] = []
-    first = images.build_all(real_node_cluster.binaries, lambda _: None, tmp_path)
-    second = images.build_all(real_node_cluster.binaries, said.append, tmp_path)
-    assert second == first
-    assert [line for line in said if "building" in line] == []
-    assert [image.name for image in second] == [
-        "localhost/pause:dev",
-        f"localhost/kube-scheduler:{real_node_cluster.binaries.kubernetes_version}",
-        "localhost/headroom-agent:dev",
-        "localhost/headroom-manager:dev",
-    ]

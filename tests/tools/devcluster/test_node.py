@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tools.devcluster import Cluster
-from tools.devcluster.commands import CommandError
 from tools.devcluster.process import wait_until
 
 pytestmark = pytest.mark.node
@@ -94,14 +93,6 @@ def execute(node_cluster: Cluster) -> Callable[..., str]:
     )
 
 
-def test_node_says_what_it_is(node_cluster: Cluster) -> None:
-    """The Node object has the pinned version, the node's address and the machine's processors."""
-    status = node_cluster.api.get(f"/api/v1/nodes/{node_cluster.spec.node_name}")["status"]
-    assert status["nodeInfo"]["kubeletVersion"] == node_cluster.binaries.kubernetes_version
-    assert {"type": "InternalIP", "address": "10.244.0.1"} in status["addresses"]
-    assert int(status["capacity"]["cpu"]) >= 1
-
-
 def test_pod_sees_only_its_node(execute: Callable[..., str]) -> None:
     """In a pod with the host's cgroups, kubepods is at the top of each hierarchy, and no other node is seen."""
     seen = json.loads(execute(LOOK_AROUND))
@@ -135,35 +126,3 @@ def test_node_itself_reaches_nothing(node_cluster: Cluster) -> None:
 def _run(argv: list[str]) -> str:
 
     return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=SECONDS).stdout
-
-
-def test_static_pod_runs(node_cluster: Cluster) -> None:
-    """A manifest in the static-pod folder runs, and ends when the file is gone."""
-    assert node_cluster.node is not None
-    manifest = node_cluster.node.static_pods / "static.json"
-    name = f"static-{node_cluster.spec.node_name}"
-    manifest.write_text(json.dumps(_pod("static", "python3", "-c", "import time; time.sleep(3600)")))
-    _wait_running(node_cluster, NAMESPACE, name)
-    manifest.unlink()
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
-    wait_until(lambda: not node_cluster.api.exists(path), "the static pod's end", SECONDS)
-
-
-def test_pods_outlive_the_kubelet(node_cluster: Cluster, execute: Callable[..., str]) -> None:
-    """A kubelet that is stopped and started again finds its pods running, in the same container."""
-    assert node_cluster.node is not None
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/sleeper"
-    before = node_cluster.api.get(path)["status"]["containerStatuses"][0]
-    node_cluster.node.stop_kubelet()
-    node_cluster.node.start_kubelet()
-
-    def knows_pod() -> bool:
-        try:
-            return execute("print('here')") == "here\n"
-        except CommandError:  # it does not listen yet, or has not asked the API server for its pods
-            return False
-
-    wait_until(knows_pod, "the kubelet's answer about its pod", SECONDS)
-    after = node_cluster.api.get(path)["status"]["containerStatuses"][0]
-    assert after["containerID"] == before["containerID"]
-    assert after["restartCount"] == before["restartCount"] == 0

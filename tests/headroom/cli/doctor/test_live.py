@@ -21,7 +21,7 @@ from headroom.cli.__main__ import main
 from headroom.cli.doctor.permissions import Permission
 from headroom.cli.doctor.registry import READS
 from tests.charts.rendered import CHART
-from tests.manager.stage import METRICS, Manager, Stage, refuses_privileges, rendered
+from tests.manager.stage import METRICS, Manager, Stage, rendered
 from tests.scheduler_plugins.extenders import until
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
@@ -209,54 +209,6 @@ def test_definitions(ward: Ward) -> None:
     ward.expect_health()
 
 
-def test_missing_agent(ward: Ward) -> None:
-    """A namespace that refuses the agent's pods, and the node that is without one for that."""
-    ward.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=baseline", "--overwrite")
-    gone = ward.pods("headroom-agent")[NODES[0]]
-    eventually(lambda: refuses_privileges(ward.cluster, NAMESPACE), "pods with privileges being refused")
-    ward.kubectl("delete", "pod", gone, "--grace-period=0", "--force")
-    ward.expect("error pod-security: ", "enforces pod security level baseline")
-    ward.expect("error agents: ", f"1 node without an agent: {NODES[0]}")
-    ward.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=privileged", "--overwrite")
-    # The DaemonSet waits longer and longer between its attempts: another template is tried at once.
-    ward.kubectl("rollout", "restart", "daemonset", "headroom-agent")
-    ward.expect_health()
-
-
-@pytest.mark.long
-def test_sick_pods(ward: Ward) -> None:
-    """An agent whose image cannot be fetched, and an extender that does not answer."""
-    agent, scheduler = ward.pods("headroom-agent")[NODES[1]], ward.pods("headroom-scheduler")[NODES[1]]
-    waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}, "ready": False}
-    for pod, name in ((agent, "agent"), (scheduler, "extender")):
-        status = ward.get("pod", pod)["status"]
-        others = [each for each in status.get("containerStatuses", []) if each["name"] != name]
-        mine = {"name": name, "image": "", "imageID": "", "restartCount": 0, **waiting}
-        conditions = [each for each in status["conditions"] if each["type"] != "Ready"]
-        conditions.append({"type": "Ready", "status": "False", "lastTransitionTime": None})
-        patch = {"status": {"conditions": conditions, "containerStatuses": [*others, mine]}}
-        ward.kubectl("patch", "pod", pod, "--subresource=status", "--type=merge", "-p", json.dumps(patch))
-    ward.expect("error agents: ", f"(agent: ImagePullBackOff, no such image): {NODES[1]}")
-    ward.expect("error extender: ", f"{scheduler}: the extender does not answer on loopback (ImagePullBackOff")
-    ward.expect("warning scheduler: ", "1 of 2 replicas of the scheduler are ready")
-    ward.kubectl("delete", "pod", agent, scheduler, "--grace-period=0", "--force")
-    ward.expect_health()
-
-
-@pytest.mark.long
-def test_clocks(ward: Ward) -> None:
-    """A node whose clock is behind, a little and too much; its report is as fresh as before."""
-    ward.stage.report(NODES[0], "4", age_seconds=120)
-    ward.expect("warning clocks: ", f"{NODES[0]} (12")
-    ward.stage.report(NODES[0], "4", age_seconds=-120)
-    ward.expect("warning clocks: ", "are ahead")
-    ward.stage.report(NODES[0], "4", age_seconds=3600)
-    ward.expect("error clocks: ", f"{NODES[0]} (3600 s)")
-    assert not [each for each in ward.bad() if " agents: " in each]
-    ward.stage.report(NODES[0], "4")
-    ward.expect_health()
-
-
 def test_config(ward: Ward) -> None:
     """Without the webhook a wrong config is stored: both are told, and what applies in its place."""
     good = ward.get("configmap", "slo-controller-config")
@@ -284,41 +236,6 @@ def test_missing_right(ward: Ward) -> None:
     ward.expect("error rights: ", f"{NAMESPACE}/headroom-manager may not patch nodes/status")
     ward.kubectl("patch", "clusterrole", "headroom-manager", "--type=merge", "-p", json.dumps({"rules": role["rules"]}))
     ward.expect_health()
-
-
-def _workload(kind: str, name: str, *arguments: str) -> Json:
-    """A workload of somebody else's, which no node takes."""
-    labels = {"app": name}
-    spec = {"nodeSelector": {"no": "node"}, "containers": [{"name": "c", "image": "none", "args": list(arguments)}]}
-    template = {"metadata": {"labels": labels}, "spec": spec}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": {"name": name},
-        "spec": {"selector": {"matchLabels": labels}, "template": template},
-    }
-
-
-@pytest.mark.long
-def test_company(ward: Ward) -> None:
-    """A live Koordinator, a rival of the same name, a policy that cuts us off, and a class that is gone."""
-    policy = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    deny = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "deny"}, "spec": policy}
-    batch = ward.get("priorityclass", "koord-batch")
-    rival = _workload("Deployment", "rival", "--leader-elect-resource-name=headroom-scheduler")
-    for obj in (_workload("DaemonSet", "koordlet"), rival, deny):
-        ward.create(obj)
-    ward.kubectl("delete", "priorityclass", "koord-batch")
-    ward.expect("warning koordinator: ", f"{NAMESPACE}/koordlet is alive")
-    ward.expect("warning scheduler: ", f"Deployment {NAMESPACE}/rival runs a scheduler of the same name")
-    ward.expect("warning priority-classes: ", "koord-batch")
-    cut = [each for each in ward.bad() if each.startswith("warning network-policies: ")]
-    ward.kubectl("delete", "daemonset/koordlet", "deployment/rival", "networkpolicy/deny")
-    ward.create(batch)
-    ward.expect_health()
-    # The chart's own policies let the webhook be reached, and this adds nothing to what they refuse.
-    assert [each for each in cut if "out to API servers" in each]
-    assert not [each for each in cut if "webhook" in each]
 
 
 def test_rights_of_helm_test(ward: Ward, tmp_path: Path) -> None:
@@ -374,21 +291,6 @@ def test_few_rights(ward: Ward, tmp_path: Path) -> None:
     assert any("lacks the right to list nodes" in each["message"] for each in said)
     preflight = ward.findings("--preflight", "--kubeconfig", str(tmp_path / "login"))
     assert [each["check"] for each in preflight if each["severity"] == "error"] == ["install"]
-
-
-@pytest.mark.long
-def test_no_leader(ward: Ward) -> None:
-    """A manager that has given its Lease back leads no more; the next one does."""
-    assert ward.manager.stop() == 0
-    said: list[str] = []
-
-    def seen() -> bool:
-        said[:] = ward.bad()
-        return any("No replica of the manager leads" in each for each in said)
-
-    until(seen, lambda: f"no leader among {said}")
-    ward.manager.start()
-    ward.expect_health()
 
 
 def test_process(installed: Ward) -> None:

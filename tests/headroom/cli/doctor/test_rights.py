@@ -12,8 +12,6 @@ from headroom.cli.doctor.registry import READS
 from headroom.cli.doctor.service_accounts import Installed, PolicyRule, policy_rules
 from tests.charts.rendered import NAMESPACE, Helm, Rendered, render
 
-pytestmark = pytest.mark.cluster  # for helm alone
-
 Row = tuple[str, str, str, str, str]
 """Namespace (empty: all), group, resource, verb, name (empty: any)."""
 

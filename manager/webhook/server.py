@@ -14,9 +14,9 @@ from headroom.runtime import http
 from headroom.runtime.sanitize import printable
 from manager.http import ListenError
 from manager.webhook import admission
+from manager.webhook.certificate import ServingCertificate
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
-from manager.webhook.serving_certificate import ServingCertificate
 
 _LOG: Final = logging.getLogger(__name__)
 _LIMITS: Final = replace(

@@ -104,7 +104,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "crds",
         "headroom.cluster",
     ),
-    "manager.webhook.certificates": ("manager.webhook.certificates",),
     "manager.webhook.admission": (
         "headroom.runtime.sanitize",
         "manager.webhook.admission",

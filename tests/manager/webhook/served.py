@@ -19,11 +19,11 @@ from kopf._core.reactor.inventory import ResourceMemories
 
 from manager.handlers import admission
 from manager.metrics import ManagerMetrics
-from manager.webhook.certificates import Pair, issue
+from manager.settings import Settings
+from manager.webhook.certificate import Pair, ServingCertificate, issue
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
 from manager.webhook.server import WebhookServer
-from manager.webhook.serving_certificate import ServingCertificate
 
 Json = dict[str, Any]
 NAMESPACE = "headroom-system"
@@ -115,9 +115,9 @@ class Served:
     def __init__(self, pair: Pair) -> None:
         self.metrics = ManagerMetrics()
         self.listener = Listener("127.0.0.1:0")
-        self.serving = ServingCertificate()
         self.pair = pair
         metrics = self.metrics.of(WebhookMetrics)
+        self.serving = ServingCertificate(Settings(), NAMES, metrics)
         self.server = WebhookServer(self.listener, self.serving, NAMESPACE, NAME, metrics)
 
     def count(self, result: str) -> float:

@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from manager.settings import WebhookSettings
-from manager.webhook.certificates import LIFETIME_SECONDS, issue, read
+from manager.webhook.certificate import LIFETIME_SECONDS, issue, read
 from manager.webhook.service import served_names
 from tests.manager.stage import CONFIG_MAP, ROOT, Manager, Stage, prepared
 from tests.support.waiting import eventually

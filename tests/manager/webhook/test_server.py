@@ -185,7 +185,7 @@ async def test_certificate_changes_under_way() -> None:
         sent, old = request(json.dumps(review("{")).encode()), served.trust()
         writer.write(sent[:100])
         served.pair = made()
-        assert [served.serving.load(served.pair) for _ in range(2)] == [True, False]
+        served.serving.load(served.pair)
         assert (await served.ask(review("{")))["allowed"] is False  # trusts the new certificate alone
         with pytest.raises(ssl.SSLCertVerificationError):
             await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=old)

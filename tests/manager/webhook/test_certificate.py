@@ -1,20 +1,24 @@
 """Certificates in the cluster: what the leader writes, in which order, and what nobody may break."""
 
 import base64
+import contextlib
 import copy
 import logging
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from cryptography import x509
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headroom.kube import ApiError, ApiUnavailable
 from headroom.kube.api import APPLY, JSON_PATCH
 from manager.metrics import ManagerMetrics
 from manager.settings import Settings, WebhookSettings
-from manager.webhook.certificates import LIFETIME_SECONDS, Pair, UnusableError, issue, read
+from manager.webhook.certificate import LIFETIME_SECONDS, Pair, ServingCertificate, UnusableError, issue, read
 from manager.webhook.metrics import WebhookMetrics
-from manager.webhook.rotator import CertRotator
-from manager.webhook.serving_certificate import ServingCertificate
+from manager.webhook.service import served_names
 from tests.support.api import FakeApi
 
 NOW = 1_800_000_000.0
@@ -22,6 +26,7 @@ DAY = 86400.0
 NAMES = ("headroom-manager-webhook.headroom-system.svc",)
 SECRET = "/api/v1/namespaces/headroom-system/secrets/headroom-manager-webhook-tls"  # noqa: S105 - a path
 HOOK = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/headroom-colocation-config"
+PAIR = issue(NAMES, NOW)
 FORBIDDEN = ApiError(403, "Forbidden", "secrets is forbidden")
 
 Json = dict[str, Any]
@@ -67,18 +72,9 @@ class World:
             metadata = {"name": "headroom-colocation-config", "uid": "hook"}
             self.api.put(HOOK, {"metadata": metadata, "webhooks": [{"name": "w", "clientConfig": client}]})
 
-    def replica(self, *, leads: bool = True, certificates: str = "self") -> tuple[CertRotator, ServingCertificate]:
-        """One replica."""
-        serving, metrics = ServingCertificate(), self.metrics.of(WebhookMetrics)
-
-        async def sleep(seconds: float) -> None:
-            self.slept.append((seconds, self.trusted(), self.api.objects.get(SECRET)))
-
-        settings, api = Settings(webhook=WebhookSettings(certificates=certificates)), cast("Any", self.api)
-        keeper = CertRotator(
-            api, settings, NAMES, serving, metrics, leads=lambda: leads, wall=lambda: self.now, sleep=sleep
-        )
-        return keeper, serving
+    def replica(self, *, leads: bool = True, certificates: str = "self") -> "Replica":
+        """Return one replica."""
+        return Replica(self, Settings(webhook=WebhookSettings(certificates=certificates)), leads=leads)
 
     def store(self, age_days: float, others: bytes = b"") -> Pair:
         """A pair of this age is in the Secret, and trusted beside others."""
@@ -105,20 +101,109 @@ class World:
         return [path for method, path, _ in self.api.calls if method != "GET"]
 
 
+class Replica:
+    """A manager that serves the webhook."""
+
+    def __init__(self, world: World, settings: Settings, *, leads: bool) -> None:
+        self._world, self.leads = world, leads
+        self.serving = ServingCertificate(settings, NAMES, world.metrics.of(WebhookMetrics))
+        self.during_sleep: Callable[[], object] = lambda: None
+
+    async def step(self) -> str:
+        """Read the Secret once."""
+        return await self.serving.step(cast("Any", self._world.api), lambda: self.leads, self._world.now, self._sleep)
+
+    @property
+    def pair(self) -> Pair | None:
+        return self.serving.pair
+
+    async def _sleep(self, seconds: float) -> None:
+        self._world.slept.append((seconds, self._world.trusted(), self._world.api.objects.get(SECRET)))
+        self.during_sleep()
+
+
+def test_issued_certificate() -> None:
+    """It is for the names, for 90 days, valid for a clock that is a year behind, and an authority of itself alone."""
+    pair = issue((*NAMES, "127.0.0.1"), NOW)
+    assert read(pair.data) == pair
+    assert pair.due((*NAMES, "127.0.0.1"), NOW) == ""
+    assert pair.ends == NOW + LIFETIME_SECONDS
+    assert pair.leaf.not_valid_before_utc.timestamp() < NOW - 365 * DAY
+    pair.leaf.verify_directly_issued_by(pair.leaf)
+    usage = pair.leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert [each.dotted_string for each in usage] == ["1.3.6.1.5.5.7.3.1"]
+    assert pair.leaf.extensions.get_extension_for_class(x509.BasicConstraints).value.path_length == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "days", "reason"),
+    [
+        (NAMES, 0, ""),
+        (NAMES, 59, ""),
+        (NAMES, 61, "it ends in 29 days"),
+        (NAMES, 91, "it ends in -1 days"),
+        (NAMES, -2, "it ends in 92 days"),  # issued by a clock that was ahead
+        ((*NAMES, "localhost", "::1"), 0, "it is not for localhost, ::1"),
+    ],
+)
+def test_due(names: tuple[str, ...], days: float, reason: str) -> None:
+    """A certificate is renewed before its last third, and when a name is missing."""
+    assert issue(NAMES, NOW).due(names, NOW + days * DAY) == reason
+
+
+@pytest.mark.parametrize(
+    ("host", "more"),
+    [
+        ("", ()),
+        ("0.0.0.0", ()),  # noqa: S104 - all addresses are no name
+        ("::", ()),
+        ("127.0.0.1", ("127.0.0.1",)),
+        ("0:0:0:0:0:0:0:1", ("::1",)),
+        ("localhost", ("localhost",)),
+    ],
+)
+@pytest.mark.parametrize("namespace", ["ns", "n" * 63])  # too long for a common name
+def test_names_of_the_service(host: str, more: tuple[str, ...], namespace: str) -> None:
+    """A certificate is for the Service and, but for addresses that mean all, for the host."""
+    names = served_names("hook", namespace, host)
+    assert names == (f"hook.{namespace}.svc", f"hook.{namespace}.svc.cluster.local", *more)
+    assert issue(names, NOW).due(names, NOW) == ""
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # the library warns of serial numbers that are not positive
+@given(st.data())
+def test_damaged_secret_is_refused(data: st.DataObject) -> None:
+    """Any change of a byte gives a pair that the webhook can serve, or `UnusableError`."""
+    part = data.draw(st.sampled_from(["tls.crt", "tls.key"]))
+    text = bytearray(base64.b64decode(PAIR.data[part]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        text[data.draw(st.integers(0, len(text) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(UnusableError):
+        read({**PAIR.data, part: base64.b64encode(text).decode()}).context()
+
+
+@pytest.mark.parametrize("data", [None, {}, {"tls.crt": PAIR.data["tls.crt"]}, {**PAIR.data, "tls.key": "%"}])
+def test_incomplete_secret_is_refused(data: Json | None) -> None:
+    """A Secret without a part, or with the key of another certificate, is unusable."""
+    for content in (data, {**PAIR.data, "tls.key": issue(NAMES, NOW).data["tls.key"]}):
+        with pytest.raises(UnusableError):
+            read(content)
+
+
 async def test_first_certificate() -> None:
     """The leader makes the Secret, which goes with the webhook, and has the API servers trust it; others load it."""
     world = World()
-    (leader, leading), (other, following) = world.replica(), world.replica(leads=False)
+    leader, other = world.replica(), world.replica(leads=False)
     await other.step()
-    assert not following.ready.is_set()
+    assert not other.serving.ready.is_set()
     await leader.step()
-    assert leading.pair == world.stored()
+    assert leader.pair == world.stored()
     assert world.trusted() == world.stored().certificate
     body = world.api.objects[SECRET]
     assert (body["type"], body["metadata"]["ownerReferences"][0]["uid"]) == ("kubernetes.io/tls", "hook")
     await other.step()
-    assert following.pair == leading.pair
-    assert following.ready.is_set()
+    assert other.pair == leader.pair
+    assert other.serving.ready.is_set()
     assert world.slept == []  # no certificate was served before, so nothing waits
     value = world.metrics.registry.get_sample_value
     assert value("headroom_manager_webhook_certificate_expiry_timestamp_seconds") == NOW + 90 * DAY
@@ -129,17 +214,17 @@ async def test_first_certificate() -> None:
 async def test_nothing_to_do_writes_nothing(*, leads: bool) -> None:
     world = World()
     pair = world.store(0)
-    keeper, serving = world.replica(leads=leads)
+    keeper = world.replica(leads=leads)
     for _ in range(3):
         await keeper.step()
-    assert (serving.pair, world.writes()) == (pair, [])
+    assert (keeper.pair, world.writes()) == (pair, [])
 
 
 async def test_rotation_never_breaks_trust() -> None:
-    """A due certificate is replaced without a moment in which some replica serves what the API servers do not trust."""
+    """A due certificate is replaced without a moment in which a replica serves what the API servers do not trust."""
     world = World()
     old = world.store(70)
-    (leader, leading), (other, following) = world.replica(), world.replica(leads=False)
+    leader, other = world.replica(), world.replica(leads=False)
     await other.step()
     await leader.step()
     ((seconds, trusted, secret),) = world.slept
@@ -147,17 +232,12 @@ async def test_rotation_never_breaks_trust() -> None:
     assert secret is not None  # trust is widened before the Secret changes
     assert secret["data"] == old.data
     new = world.stored()
-    assert (leading.pair, following.pair) == (new, old)
+    assert (leader.pair, other.pair) == (new, old)
     assert world.trusted() == new.certificate + old.certificate == trusted
     await other.step()
-    assert following.pair == new
-    world.now += 3000
+    assert other.pair == new
     await leader.step()
     assert world.trusted() == new.certificate + old.certificate
-    world.now += 1000  # an hour is over
-    await leader.step()
-    await leader.step()
-    assert world.trusted() == new.certificate
     assert world.stored() == new
     assert len(world.slept) == 1
 
@@ -167,12 +247,12 @@ async def test_deleted_secret_keeps_old_trust(*, restarted: bool) -> None:
     """A new certificate is made, and what replicas still serve stays trusted, also where another replica leads now."""
     world = World()
     old = world.store(1)
-    leader, leading = world.replica()
+    leader = world.replica()
     if not restarted:
         await leader.step()
     del world.api.objects[SECRET]
     await leader.step()
-    assert leading.pair == world.stored() != old
+    assert leader.pair == world.stored() != old
     ((_, trusted, secret),) = world.slept
     assert secret is None
     assert trusted == world.trusted() == world.stored().certificate + old.certificate
@@ -183,15 +263,15 @@ async def test_garbage_is_replaced(data: Json | None) -> None:
     """A Secret with garbage is repaired by the leader; a replica that serves goes on with what it has meanwhile."""
     world = World()
     old = world.store(0)
-    (leader, _), (other, following) = world.replica(), world.replica(leads=False)
+    leader, other = world.replica(), world.replica(leads=False)
     await other.step()
     world.api.put(SECRET, {"metadata": {}, "type": "Opaque", "data": data})
     with pytest.raises(UnusableError):
         await other.step()
-    assert following.pair == old
+    assert other.pair == old
     await leader.step()
     await other.step()
-    assert following.pair == world.stored() != old
+    assert other.pair == world.stored() != old
     assert world.api.objects[SECRET]["type"] == "Opaque"  # a type cannot be changed
     assert old.certificate in world.trusted()
 
@@ -199,42 +279,40 @@ async def test_garbage_is_replaced(data: Json | None) -> None:
 async def test_without_configuration() -> None:
     """Where no API server calls the webhook no Secret is made: it would stay when the webhook is uninstalled."""
     world = World(installed=False)
-    leader, leading = world.replica()
+    leader = world.replica()
     await leader.step()
-    assert (leading.ready.is_set(), world.writes()) == (False, [])
+    assert (leader.serving.ready.is_set(), world.writes()) == (False, [])
     world.api.put(HOOK, {"metadata": {"uid": "h"}, "webhooks": [{"name": "a", "clientConfig": {}}]})
     await leader.step()
-    assert leading.pair == world.stored()
+    assert leader.pair == world.stored()
     assert world.trusted() == world.stored().certificate
 
 
 @pytest.mark.parametrize("due", ["gone", "old", "narrow", ""])
-async def test_uninstalled_while_running(due: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_uninstalled_while_running(due: str) -> None:
     """Whatever is due when the configuration goes first: nothing is written that would outlive the webhook."""
-    caplog.set_level(logging.INFO)
     world = World()
     world.store(70 if due == "old" else 1, issue(NAMES, NOW - DAY).certificate if due == "narrow" else b"")
-    leader, leading = world.replica()
+    leader = world.replica()
     if due == "gone":
         await leader.step()
         del world.api.objects[SECRET]
     del world.api.objects[HOOK], world.api.calls[:]
     for _ in range(3):
-        await leader.step()
+        assert "is not renewed while its owner" in await leader.step()
     assert world.writes() == []
-    assert leading.pair is not None  # what is there is served
-    assert caplog.text.count("is not registered") == 1
+    assert leader.pair is not None  # what is there is served
 
 
 async def test_trust_is_put_right() -> None:
     """A bundle that was emptied or replaced is put right; one that cert-manager injects is left to it."""
     world = World()
     pair = world.store(1)
-    leader, _ = world.replica()
+    leader = world.replica()
     for wrong in (b"", issue(NAMES, NOW).certificate):
         world.trust(wrong)
         await leader.step()
-        assert world.trusted() == pair.certificate
+        assert world.trusted() == pair.certificate + wrong
     world.api.objects[HOOK]["metadata"]["annotations"] = {"cert-manager.io/inject-ca-from": "ns/name"}
     world.trust(b"")
     await leader.step()
@@ -245,40 +323,34 @@ async def test_trust_is_put_right() -> None:
 async def test_garbage_bundle_is_survived(garbage: object) -> None:
     """A bundle that holds no certificates does not keep a due one from being replaced."""
     world = World()
-    world.store(80)
+    old = world.store(80)
     world.api.objects[HOOK]["webhooks"][0]["clientConfig"]["caBundle"] = garbage
-    leader, _ = world.replica()
+    leader = world.replica()
     await leader.step()
     assert world.stored().ends == NOW + LIFETIME_SECONDS
-    assert world.trusted() == world.stored().certificate
+    assert world.trusted() == world.stored().certificate + old.certificate
 
 
-async def test_cert_manager_is_only_read(caplog: pytest.LogCaptureFixture) -> None:
+async def test_cert_manager_is_only_read() -> None:
     """With cert-manager the Secret is loaded, whoever leads, and nothing is written, even when it is due or missing."""
     world = World()
-    keeper, serving = world.replica(certificates="cert-manager")
-    with caplog.at_level(logging.INFO):
-        for _ in range(3):
-            await keeper.step()
-    assert caplog.text.count("waits for cert-manager to make Secret headroom-manager-webhook-tls") == 1
+    keeper = world.replica(certificates="cert-manager")
+    assert await keeper.step() == "is missing until the leader or cert-manager creates it"
     pair = world.store(89)
     await keeper.step()
-    assert (serving.pair, world.writes()) == (pair, [])
+    assert (keeper.pair, world.writes()) == (pair, [])
 
 
 async def test_lost_leadership_writes_no_secret() -> None:
     """A leader that loses the Lease while trust settles leaves the Secret to its successor."""
     world = World()
     old = world.store(80)
-    leader, _ = world.replica()
+    leader = world.replica()
 
-    async def sleep(_: float) -> None:
-        leader.leads = lambda: False
-
-    leader.sleep = sleep
+    leader.during_sleep = lambda: setattr(leader, "leads", False)
     await leader.step()
     assert world.stored() == old
-    successor, _ = world.replica()
+    successor = world.replica()
     await successor.step()
     assert world.stored().ends == NOW + LIFETIME_SECONDS
     assert old.certificate in world.trusted()
@@ -288,18 +360,15 @@ async def test_another_write_wins() -> None:
     """When the Secret changes meanwhile the write is refused, and the next step starts from what is there."""
     world = World()
     world.store(80)
-    leader, leading = world.replica()
+    leader = world.replica()
 
-    async def sleep(_: float) -> None:
-        world.store(1)
-
-    leader.sleep = sleep
+    leader.during_sleep = lambda: world.store(1)
     with pytest.raises(ApiError):
         await leader.step()
     better = world.stored()
     await leader.step()
-    assert leading.pair == world.stored() == better
-    assert world.trusted() == better.certificate
+    assert leader.pair == world.stored() == better
+    assert world.trusted().startswith(better.certificate)
 
 
 class _EnoughError(Exception):
@@ -311,30 +380,19 @@ async def test_failure_is_logged_once(error: Exception, caplog: pytest.LogCaptur
     """Missing rights, an API server that is away, even a fault of ours: one line, tried again, and then it works."""
     world = World()
     world.api.fails[SECRET] = error
-    keeper, serving = world.replica()
+    keeper = world.replica()
     sleeps: list[float] = []
 
     async def sleep(seconds: float) -> None:
         sleeps.append(seconds)
         if len(sleeps) == 3:
-            assert not serving.ready.is_set()
+            assert not keeper.serving.ready.is_set()
             world.api.fails.clear()
         if len(sleeps) == 4:
             raise _EnoughError
 
-    keeper.sleep = sleep
     with caplog.at_level(logging.WARNING), pytest.raises(_EnoughError):
-        await keeper.run()
-    assert serving.ready.is_set()
-    assert caplog.text.count("cannot be kept") == 1
+        await keeper.serving.keep(cast("Any", world.api), lambda: True, lambda: world.now, sleep)
+    assert keeper.serving.ready.is_set()
+    assert caplog.text.count("The webhook's certificate (Secret headroom-manager-webhook-tls)") == 1
     assert "edits of the config are not checked" in caplog.text
-
-
-async def test_trust_forbidden_still_serves() -> None:
-    """Without the right to write the configuration the certificate is served, for who adds the bundle by hand."""
-    world = World()
-    world.api.fails[f"PATCH {HOOK}"] = FORBIDDEN
-    keeper, serving = world.replica()
-    with pytest.raises(ApiError):
-        await keeper.step()
-    assert serving.pair == world.stored()

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
+from scheduler_plugins.settings import Settings
 from tests.charts.rendered import CHART, NAMESPACE, Helm, render
 from tools.devcluster import Cluster, CommandError
 
@@ -27,8 +29,8 @@ MATRIX: Final[dict[str, tuple[str, ...]]] = {
     "closed network": (
         *("networkPolicy.egress.enabled=true", "networkPolicy.egress.apiServers={10.0.0.1/32,fd00::1/128}"),
         *("networkPolicy.webhookFrom={10.0.0.0/8}", f"networkPolicy.metricsFrom{PEER}=prometheus"),
-        *("scheduler.watcher.enabled=true"),
-        *(f"networkPolicy.watcherFrom{PEER}=kube-scheduler", "networkPolicy.egress.apiServerPorts={6443}"),
+        *("scheduler.watcher.enabled=true", f"networkPolicy.watcherFrom{PEER}=kube-scheduler"),
+        "networkPolicy.egress.apiServerPorts={6443}",
         "networkPolicy.egress.schedulerTo[0].ports[0].port=9090",
         f"networkPolicy.egress.schedulerTo[0].to{PEER}=prometheus",
     ),
@@ -144,3 +146,42 @@ def test_data_directory_of_others_is_left(helm: Helm, tmp_path: Path) -> None:
     assert refused.returncode == 1
     assert "agent.dataDir" in refused.stderr
     assert theirs.stat().st_uid == os.getuid()
+
+
+def _understood(cluster: Cluster, path: Path, *flags: str) -> Any:  # noqa: ANN401 - parsed YAML
+    """The configuration that kube-scheduler would run with, every default filled in; it only writes it and ends."""
+    done = subprocess.run(
+        [cluster.binaries.path("kube-scheduler"), f"--write-config-to={path}", "--secure-port=0", *flags],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return yaml.safe_load(path.read_text())
+
+
+def _weights(config: Any) -> dict[str, int]:  # noqa: ANN401 - parsed YAML
+    enabled = config["profiles"][0]["plugins"]["multiPoint"]["enabled"]
+    return {plugin["name"]: plugin["weight"] for plugin in enabled if plugin["weight"]}
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("mode", ["shortlist", "weighted"])
+def test_kube_scheduler_understands_it(cluster: Cluster, tmp_path: Path, mode: str) -> None:
+    """kube-scheduler accepts the chart's configuration; in mode `weighted` its own scores weigh ten times as much."""
+    defaults = _understood(cluster, tmp_path / "defaults.yaml", f"--kubeconfig={cluster.kubeconfig}")
+    config = render(cluster.helm, f"scheduler.mode={mode}").config("headroom-scheduler", "kube-scheduler.yaml")
+    config["clientConnection"] = {"kubeconfig": str(cluster.kubeconfig)}
+    given = tmp_path / "given.yaml"
+    given.write_text(yaml.safe_dump(config))
+    found = _understood(cluster, tmp_path / "found.yaml", f"--config={given}")
+    factor = 10 if mode == "weighted" else 1
+    assert _weights(found) == {name: factor * weight for name, weight in _weights(defaults).items()}
+    (extender,) = found["extenders"]
+    assert (extender["filterVerb"], extender["preemptVerb"]) == ("filter", "preempt")
+    assert (extender["nodeCacheCapable"], extender["ignorable"]) == (True, True)
+    assert extender["httpTimeout"] == f"{Settings().http_timeout:.0f}s"  # the extender counts what takes longer
+    assert extender.get("prioritizeVerb", "") == ("prioritize" if mode == "weighted" else "")
+    assert "bindVerb" not in extender
+    assert not extender.get("managedResources")

@@ -5,6 +5,7 @@ import http.client
 import json
 import ssl
 import tempfile
+import time
 import urllib.parse
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -113,35 +114,40 @@ class ApiClient:
     def watch(
         self, path: str, timeout_seconds: int = WATCH_SECONDS, accept: str = "application/json"
     ) -> Iterator[tuple[str, Json]]:
-        """Objects of a collection as they are and as they change; ends when the server ends the watch, or fails.
+        """Objects of a collection as they are and as they change, without a gap; ends after a time, or fails.
+
+        An API server also ends the watch of a client that is slow, on a busy machine: that one is resumed.
 
         Args:
             path: of the collection, with a query if need be.
-            timeout_seconds: when the server ends it.
+            timeout_seconds: when the watch ends.
             accept: media type of the changes, such as that of the metadata alone.
 
         Yields:
             What happened (`LISTED` once with the list, then `ADDED`, `MODIFIED`, `DELETED`), and the list or object.
         """
-        found = self.get(path)
-        yield "LISTED", found
-        version, joint = found["metadata"]["resourceVersion"], "&" if "?" in path else "?"
-        query = f"watch=1&resourceVersion={version}&timeoutSeconds={timeout_seconds}"
-        connection = self._connect(timeout_seconds + TIMEOUT_SECONDS)
-        try:
-            connection.request("GET", f"{path}{joint}{query}", headers={"Accept": accept})
-            response = connection.getresponse()
-            if response.status >= HTTP_ERRORS:
-                _decode(response.status, response.read())
-            for line in response:
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise ApiError(int(event["object"].get("code", 0)), str(event["object"].get("message")))
-                yield event["type"], event["object"]
-        except (http.client.HTTPException, ValueError) as error:
-            raise OSError(f"the watch of {path} broke off: {error}") from error
-        finally:
-            connection.close()
+        listed = self.get(path)
+        yield "LISTED", listed
+        version, joint = listed["metadata"]["resourceVersion"], "&" if "?" in path else "?"
+        ends = time.monotonic() + timeout_seconds
+        while (left := int(ends - time.monotonic())) > 0:
+            query = f"watch=1&resourceVersion={version}&timeoutSeconds={left}"
+            connection = self._connect(left + TIMEOUT_SECONDS)
+            try:
+                connection.request("GET", f"{path}{joint}{query}", headers={"Accept": accept})
+                response = connection.getresponse()
+                if response.status >= HTTP_ERRORS:
+                    _decode(response.status, response.read())
+                for line in response:
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise ApiError(int(event["object"].get("code", 0)), str(event["object"].get("message")))
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    yield event["type"], event["object"]
+            except (http.client.HTTPException, ValueError) as error:
+                raise OSError(f"the watch of {path} broke off: {error}") from error
+            finally:
+                connection.close()
 
     def create_all(self, requests: Iterable[tuple[str, Json]]) -> None:
         """Create many objects, several at a time; one that exists already is left as it is."""

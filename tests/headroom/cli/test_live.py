@@ -16,7 +16,8 @@ import yaml
 
 from tests.audited import audited
 from tests.headroom.cli.recording import named, recorded
-from tests.scheduler_plugins.extenders import until
+from tests.scheduler_plugins.extenders import Json, profile, until
+from tests.scheduler_plugins.stage import Stage, Usage
 from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
@@ -174,3 +175,67 @@ def test_watching(live: Cluster) -> None:
         assert watch.wait(timeout=120) == 130
     patch = json.dumps({"status": {"nodeMetric": {"nodeUsage": {"resources": {"memory": "20Gi"}}}}})
     live.kubectl("patch", "nodemetric", NODE, "--subresource=status", "--type=merge", "-p", patch)
+
+
+TEAM: Final = f"quota-cli-{os.getpid()}"
+QUOTAS: Final = "/apis/scheduling.x-k8s.io/v1alpha1"
+
+
+@pytest.fixture(scope="module")
+def stage(cluster: Cluster) -> Iterator[Stage]:
+    """Two nodes, an extender with its kube-scheduler, and a quota to which one pod is charged."""
+    with Stage.open(cluster, TEAM, 2) as stage:
+        extender = stage.add(TEAM, profile())
+        stage.wait()
+        _make_quota(stage, TEAM, 4, 6)
+        until(lambda: extender.bounds(TEAM, "cpu") == (4, 6), "the quota being in force")
+        stage.report(dict.fromkeys(stage.nodes, Usage()))
+        stage.place(stage.pod("first", TEAM))
+        yield stage
+
+
+def _quota(cluster: Cluster, *words: str) -> tuple[int, Any, str]:
+    """The exit code, what the command says as JSON, and what it complains of."""
+    done = run(cluster, "quota", *words, "-o", "json")
+    return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+
+def _make_quota(stage: Stage, namespace: str, cores: int, most: int) -> None:
+    kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": "team"}}
+    spec = {"min": {"cpu": cores, "memory": "8Gi"}, "max": {"cpu": most}}
+    stage.cluster.api.request("POST", f"{QUOTAS}/namespaces/{namespace}/elasticquotas", {**kind, "spec": spec})
+
+
+def _status(stage: Stage) -> Json:
+    found: Json = stage.cluster.api.get(f"{QUOTAS}/namespaces/{TEAM}/elasticquotas/team").get("status") or {}
+    return found
+
+
+def test_commands_say_what_extender_does(stage: Stage) -> None:
+    """The table is what pods come to, the refusal is that of the pod's event, and the written status is verified."""
+    cluster, (extender,) = stage.cluster, stage.extenders
+    stage.place(stage.pod("second", TEAM, cpu="2"))
+    stage.create(stage.pod("third", TEAM, cpu="4"))
+    code, report, _ = _quota(cluster, "-n", TEAM)
+    (team,) = report["quotas"]
+    cpu = {each["resource"]: each for each in team["resources"]}["cpu"]
+    numbers = {"min": "4", "used": "3", "max": "6", "borrowed": "0", "lent": "0", "pending": "4"}
+    assert (code, cpu) == (0, {"resource": "cpu", **numbers})
+
+    until(lambda: stage.failures("third"), "the pod being refused")
+    code, explanation, _ = _quota(cluster, "explain", "third", "-n", TEAM)
+    assert code == 0
+    assert explanation["refusal"] in stage.failures("third")
+    assert {each["resource"]: each["exceeded"] for each in explanation["admission"]}["cpu"] == "max"
+    assert explanation["nodes"]["fits"] == sorted(stage.nodes)
+
+    until(lambda: _status(stage).get("used", {}).get("cpu") == "3", "the status being written")
+    assert _quota(cluster, "verify")[0] == 0
+    extender.process.stop()
+    status = {"used": {"cpu": "1", "memory": _status(stage)["used"]["memory"]}}
+    cluster.api.merge(f"{QUOTAS}/namespaces/{TEAM}/elasticquotas/team/status", {"status": status})
+    code, verified, _ = _quota(cluster, "verify")
+    assert code == 1
+    assert [each["text"] for each in verified["findings"]] == [
+        "status.used says cpu 1, and the pods of the namespace come to 3"
+    ]

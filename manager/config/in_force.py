@@ -63,16 +63,7 @@ def at_start(
     text: str | None, *, present: bool, last_good: str | None, last_good_since: float = 0.0, now: float = 0.0
 ) -> InForce:
     """What is in force when the manager starts: the ConfigMap, else the last good text that an earlier run kept."""
-    before, kept = InForce(since=now), parse_last_good(last_good) if last_good else None
+    before, kept = InForce(since=now), parse_config(last_good).config if last_good else None
     if kept is not None:
         before = InForce(kept, last_good or "", Origin.LAST_GOOD, since=last_good_since or now)
     return after_change(before, text, present=present, now=now)
-
-
-def parse_last_good(text: str) -> ColocationConfig | None:
-    """What a kept text puts in force: all of it, or what this version, if it is stricter than the last, accepts of it.
-
-    An upgrade must not disable the whole cluster for one value that used to pass.
-    """
-    parsed = parse_config(text)
-    return parsed.config or parsed.salvage

@@ -4,8 +4,7 @@ A fault in the cluster's part refuses the whole text (the last good one stays in
 `nodeConfigs` disables that entry alone. An unknown name that resembles a known one is a fault, any other a warning.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -19,7 +18,6 @@ from manager.config.fields import Fields
 from manager.config.findings import ConfigFinding, join
 from manager.config.layers import Layers
 from manager.config.models import PART, check, faults_together
-from manager.config.overlaps import compare_selectors
 from manager.inputs.reading import LONGEST_ANNOTATION
 
 NO_KEY: Final = ConfigFinding(
@@ -41,9 +39,7 @@ class ParsedConfig:
     entry_errors: tuple[ConfigFinding, ...] = ()  # why entries of `nodeConfigs` are disabled
     warnings: tuple[ConfigFinding, ...] = ()  # what is ignored, or probably not meant
     hints: tuple[ConfigFinding, ...] = ()
-    """What is worth a word while it is being edited, and no alarm: entries that some node may both match."""
-    salvage: ColocationConfig | None = None
-    """What is left of a text with faults when the faulty fields are taken away; `None` when nothing is."""
+    """What is worth a word while it is being edited, and no alarm: entries without a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +90,7 @@ def parse_config(text: str | None) -> ParsedConfig:
     fields = Fields(errors=list(wrong))
     clean = fields.read(ColocationConfig, data, "")
     listed = clean.pop("nodeConfigs", [])
-    before = len(fields.errors)
     _check_models(clean, "", fields, PREDICT_DEFAULTS.model)
-    policy_holds = len(fields.errors) == before
     _check_report_interval(clean, "", fields, clean)
     entries, entry_errors = list[dict[str, Any]](), list[ConfigFinding]()
     for index, item in enumerate(listed):
@@ -104,21 +98,29 @@ def parse_config(text: str | None) -> ParsedConfig:
         entries.append(_entry(item, join("nodeConfigs", index), entry, clean))
         entry_errors += entry.errors
         fields.warnings += entry.warnings
-    warnings, hints = compare_selectors(entries)
-    found = _bounded(entry_errors), _bounded([*fields.warnings, *warnings]), hints
+    warnings = _bounded([*fields.warnings, *_same_names(entries)])
+    found = _bounded(entry_errors), warnings, _bounded([*_missing_names(entries)])
     if fields.errors:
-        # Numbers that are none may hide in free content, so such a document is of no use at all.
-        rest = {name: value for name, value in clean.items() if name != PART or policy_holds}
-        return ParsedConfig(None, _bounded(fields.errors), *found, salvage=None if wrong else _salvage(rest, listed))
+        return ParsedConfig(None, _bounded(fields.errors), *found)
     if entries:
         clean["nodeConfigs"] = entries
     return ParsedConfig(from_json(ColocationConfig, clean), (), *found)
 
 
-def _salvage(clean: Mapping[str, Any], entries: Sequence[Any]) -> ColocationConfig | None:
-    """What is left of a text, its entries validated against what is left of the cluster's part."""
-    rest = {**clean, "nodeConfigs": entries} if entries else clean
-    return parse_config(json.dumps(rest)).config if rest else None
+def _same_names(entries: Sequence[Mapping[str, Any]]) -> Iterator[ConfigFinding]:
+    first: dict[str, int] = {}
+    for index, entry in enumerate(entries):
+        name = entry.get("name")
+        if name and first.setdefault(name, index) != index:
+            message = f"nodeConfigs[{first[name]}] has the same name: give each its own, so that messages are clear"
+            yield ConfigFinding(join(join("nodeConfigs", index), "name"), message)
+
+
+def _missing_names(entries: Sequence[Mapping[str, Any]]) -> Iterator[ConfigFinding]:
+    for index, entry in enumerate(entries):
+        if entry and not entry.get("name"):
+            message = "has no name: give it one, so that events and explain can name it"
+            yield ConfigFinding(join("nodeConfigs", index), message)
 
 
 def parse_strategy(text: str) -> ParsedStrategy:

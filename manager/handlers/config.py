@@ -7,7 +7,7 @@ from typing import Any
 import kopf
 
 from headroom.kube import ApiServer
-from manager.config.in_force import InForce, Origin, after_change, at_start, parse_last_good
+from manager.config.in_force import InForce, Origin, after_change, at_start
 from manager.config.parse import parse_config
 from manager.context import Context, Run
 from manager.handlers import config_map, priority_classes
@@ -123,7 +123,7 @@ class ConfigReconciler:
             self._record_object(found)
         text, since = config_map.text_of(kept) or "", config_map.since_of(kept)
         await _parsed(text)
-        known, now = parse_last_good(text) if text else None, context.in_force
+        known, now = parse_config(text).config if text else None, context.in_force
         if text == now.text and since:
             self._apply(replace(now, since=since))
         elif known is not None and now.errors and since > now.since:

@@ -10,7 +10,6 @@ from agent.predictors import PolicyError
 from crds import names
 from crds.codec import from_json, to_json
 from crds.predict_policy import PredictPolicy
-from manager.config.in_force import at_start
 from manager.config.merge import effective_strategy
 from manager.config.parse import parse_config, parse_strategy
 from tests.manager.test_config_parse import _errors, _warnings
@@ -138,24 +137,6 @@ def test_intervals_of_layers_go_together() -> None:
         policy = effective.strategy.node_predict_policy
         assert policy is not None
         assert (policy.check_interval_seconds, policy.force_update_interval_seconds) == (300, 600)
-
-
-def test_bad_policy_is_not_salvaged() -> None:
-    """An upgraded manager that refuses the kept policy goes on with the rest of the text; entries fit what is left."""
-    text = json.dumps(
-        {
-            "enable": True,
-            "midUnallocatedPercent": 5,
-            "nodePredictPolicy": {"model": "nsigma-v2", "checkIntervalSeconds": 300, "forceUpdateIntervalSeconds": 120},
-            "nodeConfigs": [
-                {"name": "n", "nodeSelector": {}, "nodePredictPolicy": {"parameters": {"n": 4}}},
-                {"name": "margin", "nodeSelector": {}, "nodePredictPolicy": {"safetyMarginPercent": 7}},
-            ],
-        }
-    )
-    config = at_start(text, present=True, last_good=text).config
-    assert (config.enable, config.mid_unallocated_percent, config.node_predict_policy) == (True, 5, None)
-    assert [each.node_selector for each in config.node_configs or ()] == [None, {}]
 
 
 def test_nested_fields_have_their_right_names() -> None:

@@ -57,31 +57,6 @@ def test_start(text: str, kept: str | None, enabled: bool | None, origin: Origin
     assert (now.config.enable, now.origin, bool(now.errors)) == (enabled, origin, text == BAD)
 
 
-def test_stricter_version_keeps_the_rest() -> None:
-    """After an upgrade that accepts less, what was in force stays in force but for the values that are refused now."""
-    text = (
-        '{"enable": true, "midUnallocatedPercent": 5, "degradeTimeMinutes": 0, '
-        '"nodeConfigs": [{"name": "db", "nodeSelector": {}, "enable": false}, {"nodeSelector": {}, "mode": "odd"}]}'
-    )
-    now = start(text, text, last_good_since=100.0, now=200.0)
-    assert [each.path for each in now.errors] == ["degradeTimeMinutes"]
-    assert (now.config.enable, now.config.mid_unallocated_percent, now.config.degrade_time_minutes) == (True, 5, None)
-    assert [entry.name for entry in now.config.node_configs or ()] == ["db", None]
-    assert (now.origin, now.since) == (Origin.LAST_GOOD, 100.0)
-    assert start(text, None).config == ColocationConfig()
-
-
-@pytest.mark.parametrize("of", ["[{}]", "[1]", "[null]", '[{"parameters": {}}, {"model": "nsigma-v2"}]'])
-@pytest.mark.parametrize("model", ["max", "theirs"])
-def test_fault_in_a_list_takes_the_policy_away(model: str, of: str) -> None:
-    policy = f'{{"model": "{model}", "of": {of}}}'
-    text = f'{{"enable": true, "nodePredictPolicy": {policy}}}'
-    config = start(text, text).config
-    assert (config.enable, config.node_predict_policy) == (True, None)
-    part = f'{{"enable": true, "nodePredictPolicy": {{"cpu": {policy}}}}}'
-    assert start(part, part).config.enable
-
-
 def test_time_stays_while_the_text_does() -> None:
     """What is in force keeps its time through a bad edit and its repair; another text has its own."""
     first = after_change(InForce(since=1.0), GOOD, present=True, now=10.0)

@@ -10,13 +10,12 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import combinations
 from typing import Any, Final
 
 from crds.codec import from_json, to_json
 from crds.colocation import ColocationConfig, ColocationStrategy, NodeStrategy
 from crds.names import ANNOTATION_COLOCATION_STRATEGY, CONFIG_MAP_KEY
-from manager.config import label_sets, overlaps, selector
+from manager.config import overlaps, selector
 from manager.config.in_force import InForce, after_change
 from manager.config.merge import effective_strategy
 from manager.config.parse import parse_strategy, review
@@ -119,14 +118,6 @@ def _profile_names(vector: Json) -> Json:
     return {"error": bool(vector.get("nameCheckEnabled")) and bool(told.refusals() or told.warnings)}
 
 
-def _selector_overlap(vector: Json) -> Json:
-    selectors = [profile.get("nodeSelector") for profile in vector.get("profiles") or ()]
-    if any(selector.faults(each, "") for each in selectors if each is not None):
-        return {"error": True}
-    boxes = [label_sets.box(each) for each in selectors]
-    return {"error": any(label_sets.overlap(a, b) is not None for a, b in combinations(boxes, 2))}
-
-
 def _node_conflict(vector: Json) -> Json:
     labels = (vector.get("node") or {}).get("labels") or {}
     config = config_of({"nodeConfigs": vector.get("profiles") or []})
@@ -147,7 +138,6 @@ OPERATIONS: Final[Mapping[str, Adapter]] = {
     "webhook_node_conflict": _node_conflict,
     "webhook_param_valid": _param_valid,
     "webhook_profile_names": _profile_names,
-    "webhook_selector_overlap": _selector_overlap,
 }
 
 

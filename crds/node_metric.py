@@ -279,7 +279,7 @@ class NodeMetricStatus(Part):
     conditions: tuple[Condition, ...] | None = None
     """`Collecting` and `PredictionReady` of the agent, `MidPublished` and `MidDeficit` of the manager."""
     shadow: ShadowAccount | None = None
-    """Where managers of before kept the account of shadow mode; taken over, and removed."""
+    """Not used: the account of shadow mode is in a ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal
 
-from crds.codec import Part, below, from_json, to_json
+from crds.codec import Part, below
 from crds.models import DEEPEST
 from crds.ranges import Allowed, Range
 
@@ -77,8 +77,6 @@ DEFAULTS: Final = PredictPolicy(
 """The policy where nothing is configured. Its safety margin is `usual_margin`; its parameters are the model's own."""
 _OTHER_MARGIN_PERCENT: Final = 10
 
-RETIRED: Final[Mapping[str, str]] = {"load-profile": "diversity"}
-"""Models that are no more -> the model that agents use in their place, with its own parameters."""
 
 RANGES: Final[Mapping[str, Allowed]] = {
     "resourceDiffThresholdPercent": Range(1, 100),
@@ -178,30 +176,6 @@ def _holds_large_number(value: Any) -> bool:  # noqa: ANN401 - a parameter of a 
         elif isinstance(each, int | float) and not abs(each) <= _LARGEST_NUMBER:
             return True
     return False
-
-
-def succeeded(policy: PredictPolicy | None) -> PredictPolicy | None:
-    """The policy with every model that is no more (`RETIRED`) replaced by the one in its place.
-
-    The parameters of that model go with it; everything else stays as it is.
-    """
-    if policy is None:
-        return None
-    stated = to_json(policy)
-    parts = {name: _succeeded(stated[name], stated.get("model")) for name in ("cpu", "memory") if name in stated}
-    return from_json(PredictPolicy, {**_succeeded(stated, None), **parts})
-
-
-def _succeeded(choice: Mapping[str, Any], general: str | None, depth: int = 0) -> dict[str, Any]:
-    """A choice of a model, and those that it combines; `general` is the model where it names none."""
-    found = dict(choice)
-    if found.get("model", general) in RETIRED:
-        found.pop("parameters", None)
-    if found.get("model") in RETIRED:
-        found["model"] = RETIRED[found["model"]]
-    if isinstance(found.get("of"), list | tuple) and depth <= DEEPEST:
-        found["of"] = [_succeeded(part, None, depth + 1) if isinstance(part, Mapping) else part for part in found["of"]]
-    return found
 
 
 def usual_margin(model: str | None) -> int:

@@ -37,7 +37,6 @@ class CachedNodeMetric:
     managed_fields: ManagedFields  # its spec, and who owns it
     conditions: Mapping[str, CachedCondition]  # those of its conditions that are the manager's, by type
     last_conditions: Mapping[str, CachedCondition]  # the same as they last were, also those that are gone
-    shadow: Any  # its account of shadow mode, which an earlier version wrote
     report: NodeReport | None
     observed_at: ObservedAt  # when its times were observed to change, on the clock of `put_node_metric`
     prediction_summary: PredictionSummary
@@ -111,7 +110,6 @@ class ClusterState:
             managed_fields=ManagedFields.from_object(node_metric),
             conditions=conditions,
             last_conditions={**(same.last_conditions if same else {}), **conditions},
-            shadow=get_path(node_metric, "status", "shadow"),
             report=report,
             observed_at=_observed_at(before, report, now),
             prediction_summary=PredictionSummary.from_object(node_metric),

@@ -5,6 +5,7 @@ longer apply are removed, unless another manager applies them, too.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ APPLY_PARAMETERS: Final = {"fieldManager": FIELD_MANAGER, "force": "true"}
 
 _LONGEST_SHARED: Final = 16 * 1024
 """Specs of ours take a tenth of it; only such ones are kept for other nodes. [characters]"""
-PROBE_SECONDS: Final = 600.0  # how often one node probes whether a field is known meanwhile [s]
+RETRY_SECONDS: Final = 600.0  # after this time the manager writes refused fields again [s]
 _UNDECLARED: Final = re.compile(r"\.([A-Za-z0-9_.]+)[^:\s]*: field not declared in schema")
 _OWNER: Final = re.compile(r'k:\{"uid":"([^"]*)"\}')
 
@@ -79,8 +80,6 @@ class ManagedFields:
     applied: Json | None
     """The fields of the spec that we have applied, as `managedFields` writes them; `None`: we never have."""
     applied_owners: frozenset[str]  # the uids of the owners that we have applied
-    has_update_entry: bool
-    """Whether we own fields that we wrote in another way than by apply, which an apply alone cannot take away."""
 
     @classmethod
     def from_object(cls, node_metric: Mapping[str, Any]) -> Self:
@@ -95,12 +94,11 @@ class ManagedFields:
             ),
             applied=None if fields is None else _shared(get_path(fields, "f:spec")),
             applied_owners=frozenset(_owner_uids(fields or {})),
-            has_update_entry=any(each.get("operation") == "Update" for each in own),
         )
 
     @property
     def written_by_manager(self) -> bool:
-        return self.applied is not None or self.has_update_entry
+        return self.applied is not None
 
     def belongs_to_other_node(self, node_uid: str) -> bool:
         """Whether it belongs to a Node of the same name that is gone: what it reports is not about this one."""
@@ -112,7 +110,6 @@ class ManagedFields:
         owner = wanted["metadata"]["ownerReferences"][0]["uid"]
         return (
             self.applied is not None
-            and not self.has_update_entry
             and _has_values(self.spec, wanted.get("spec") or {})
             and _all_wanted(self.applied, wanted.get("spec") or {})
             and any(uid == owner for _, uid in self.owners)
@@ -156,20 +153,6 @@ def _all_wanted(applied: Mapping[str, Any], wanted: Any) -> bool:  # noqa: ANN40
     return True
 
 
-def migrate_managed_fields(managed_fields: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """`managedFields` in which all that we own counts as applied, so that the next apply removes what is obsolete."""
-    theirs = [dict(each) for each in managed_fields if not _is_ours(each)]
-    own = [each for each in managed_fields if _is_ours(each)]
-    fields: Json = {}
-    for each in own:
-        fields = _union(fields, each.get("fieldsV1") or {})
-    return [*theirs, *({**each, "operation": "Apply", "fieldsV1": fields} for each in own[:1])]
-
-
-def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> Json:
-    return {**one, **{key: _union(one.get(key) or {}, below) for key, below in other.items()}}
-
-
 def _shared(data: object) -> Json:
     """The same object for equal JSON: 5,000 nodes have few different specs."""
     if not isinstance(data, Mapping):
@@ -196,48 +179,27 @@ def undeclared_field(message: str) -> str | None:
 
 
 @dataclass(slots=True)
-class DefinitionFields:
-    """The fields that the cluster's definition does not know: they are left out, and probed now and then.
+class UnknownFields:
+    """The fields that the NodeMetric definition of the cluster does not have: writes leave them out.
 
-    Koordinator's has no predictPolicy and no conditions.
+    Koordinator's definition has no predictPolicy and no conditions. The manager tries all of them again after a while.
     """
 
-    _probe_at: dict[str, float] = field(default_factory=dict)
+    paths: set[str] = field(default_factory=set)
+    logged: set[str] = field(default_factory=set)
+    _retry_at: float = math.inf
 
-    @property
-    def unknown(self) -> frozenset[str]:
-        return frozenset(self._probe_at)
+    def below(self, part: str, now: float) -> frozenset[str]:
+        """Return those below a path, such as `spec`, by a clock that never jumps. [s]"""
+        if now >= self._retry_at:
+            self.paths.clear()
+            self._retry_at = math.inf
+        return frozenset(path for path in self.paths if f"{path}.".startswith(f"{part}."))
 
-    def omitted(self, part: str, now: float) -> frozenset[str]:
-        """The fields below a path to leave out of this write; a field that is due for a probe is kept once.
-
-        Args:
-            part: the path, such as `spec` or `status.conditions`.
-            now: a clock that never jumps. [s]
-        """
-        here = {path: when for path, when in self._probe_at.items() if f"{path}.".startswith(f"{part}.")}
-        due = {path for path, when in here.items() if when <= now}
-        for path in due:
-            self._probe_at[path] = now + PROBE_SECONDS
-        return frozenset(here.keys() - due)
-
-    def mark_unknown(self, path: str, now: float) -> bool:
-        """Record that a field is unknown; whether that is new."""
-        news = path not in self._probe_at
-        self._probe_at[path] = now + PROBE_SECONDS
-        return news
-
-    def mark_known(self, body: Mapping[str, Any]) -> list[str]:
-        """Record that a body was applied whole; the fields of it that were unknown before."""
-        back = [path for path in self._probe_at if _has(body, path)]
-        for path in back:
-            del self._probe_at[path]
-        return back
-
-
-def _has(body: Any, path: str) -> bool:  # noqa: ANN401 - any JSON
-    head, _, rest = path.partition(".")
-    return isinstance(body, Mapping) and head in body and (not rest or _has(body[head], rest))
+    def add(self, path: str, now: float) -> None:
+        """Record a field that the API server refused."""
+        self.paths.add(path)
+        self._retry_at = min(self._retry_at, now + RETRY_SECONDS)
 
 
 def without_field(body: Mapping[str, Any], path: str) -> Json:

@@ -8,7 +8,7 @@ from agent.predictors import PolicyError, build, window_days
 from agent.predictors.base import Model
 from agent.samples import CPU, MEMORY
 from crds.codec import to_json
-from crds.predict_policy import DEFAULTS, RANGES, PredictPolicy, Resource, effective, faults, succeeded, with_defaults
+from crds.predict_policy import DEFAULTS, RANGES, PredictPolicy, Resource, effective, faults, with_defaults
 from crds.ranges import problems
 
 PATH: Final = "spec.predictPolicy"  # where the policy stands in a NodeMetric
@@ -46,14 +46,14 @@ class Policy:
 
 
 def in_force(requested: PredictPolicy | None, last_good: PredictPolicy | None) -> Policy:
-    """The requested policy, else with others in place of removed models, else the last good one, else the default."""
+    """The requested policy, else the last good one, else the default."""
     try:
         return resolve(requested)
     except PolicyError as error:
         reason = str(error)
-    for fallback in (requested, last_good, DEFAULTS):
+    for fallback in (last_good, DEFAULTS):
         try:
-            return resolve(succeeded(fallback), problem=reason)
+            return resolve(fallback, problem=reason)
         except PolicyError:  # a model that was installed when it was good, and is not any more
             continue
     raise AssertionError("the default policy can be followed")  # pragma: no cover - a test resolves it

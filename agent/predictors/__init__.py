@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from agent.predictors.base import MODEL_FAILURES, Model, quoted, window_days
 from crds.codec import CodecError, from_json
-from crds.predict_policy import RETIRED, ModelChoice, ResourcePolicy
+from crds.predict_policy import ModelChoice, ResourcePolicy
 
 __all__ = ["ENTRY_POINT_GROUP", "PREDICTORS", "PolicyError", "build", "window_days"]
 
@@ -89,8 +89,6 @@ def _resolve(name: str, path: str) -> Any:  # noqa: ANN401 - a class that only t
     if target is not None:
         return pkgutil.resolve_name(target)
     others = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
-    if name not in others and name in RETIRED:
-        raise PolicyError(f"{path}.model: model {name} is no more, {RETIRED[name]} is in its place: name that, or none")
     if name not in others:
         raise PolicyError(
             f"{path}.model: no model is named {quoted(name)}; known are {', '.join([*PREDICTORS, *others])}"

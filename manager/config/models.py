@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from crds.models import COMBINING, DEEPEST, MODELS
-from crds.predict_policy import MOST_MODELS, RETIRED, ModelChoice
+from crds.predict_policy import MOST_MODELS, ModelChoice
 from crds.predict_policy import faults as policy_faults
 from manager.config.document import UnusableNumber
 from manager.config.fields import Fields
@@ -78,9 +78,6 @@ def _unknown(model: str, path: str, fields: Fields) -> None:
     same = next((known for known in MODELS if _plain(known) == _plain(model)), None)
     if same is not None:
         fields.error(path, f"no model is named {shown(model)}: write {same}")
-    elif model in RETIRED:
-        instead = RETIRED[model]
-        fields.warn(path, f"model {model} is no more: agents predict with {instead} in its place; name that, or none")
     elif model.isspace():
         fields.error(path, "must be the name of a model, such as nsigma-v2")
     elif model and fields.may_inspect(path):  # an empty name is a fault of any policy

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, Final
 
 from crds.colocation import ColocationStrategy
-from headroom.kube import APPLY, JSON_PATCH, ApiError, ApiUnavailable, Relisted, WatchTiming, list_and_watch, paths
+from headroom.kube import APPLY, ApiError, ApiUnavailable, Relisted, WatchTiming, list_and_watch, paths
 from manager import node_metric
 from manager.context import Run
 from manager.inputs.reading import get_path
-from manager.node_metric import APPLY_PARAMETERS, DefinitionFields, ManagedFields, undeclared_field, without_field
+from manager.node_metric import APPLY_PARAMETERS, ManagedFields, UnknownFields, undeclared_field, without_field
 from manager.write_rate_limiter import DriftCorrection
 
 _LOG: Final = logging.getLogger(__name__)
@@ -107,13 +107,13 @@ async def ensure(run: Run, name: str, uid: str, strategy: ColocationStrategy) ->
         In how many seconds to reconcile again, when a correction is rate-limited. [s]
     """
     context = run.context
-    known, fields = context.cluster.node_metrics.get(name), context.state_of(DefinitionFields)
+    known, fields = context.cluster.node_metrics.get(name), context.state_of(UnknownFields)
     if known is not None and known.managed_fields.belongs_to_other_node(uid):
         if not await _is_current(run, name, uid):
             return _SOON_SECONDS  # the watch reports the newer Node in a moment
         await _delete(run, name, known.uid)
         known = None
-    omitted = fields.omitted("spec", context.steady())
+    omitted = fields.below("spec", context.steady())
     wanted = node_metric.manifest(name, uid, strategy, omitted)
     if known is not None and known.managed_fields.matches(wanted):
         return None
@@ -123,8 +123,6 @@ async def ensure(run: Run, name: str, uid: str, strategy: ColocationStrategy) ->
         return None
     if wait := await _held_back(run, name, wanted):
         return wait
-    if known is not None and known.managed_fields.has_update_entry:
-        await _take_over(run, name)
     applied = await apply(run, node_metric.path(name), wanted)
     if applied is None:  # there is always the owner
         return None
@@ -133,7 +131,7 @@ async def ensure(run: Run, name: str, uid: str, strategy: ColocationStrategy) ->
     if context.cluster.put_written_node_metric(applied, context.steady()):
         run.queue.add(name)
     kept = ManagedFields.from_object(applied)
-    if not kept.matches(node_metric.manifest(name, uid, strategy, omitted | fields.unknown)):
+    if not kept.matches(node_metric.manifest(name, uid, strategy, omitted | fields.paths)):
         state.refused_correction = f"{kept} {wanted}"
         _LOG.warning("NodeMetric %s: something in the cluster changes its spec on the way: look for a webhook", name)
     return None
@@ -145,26 +143,24 @@ async def apply(run: Run, path: str, body: Json) -> Json | None:
     Returns:
         The object afterwards; `None` when the definition knows none of the fields, so that nothing was applied.
     """
-    fields = run.context.state_of(DefinitionFields)
+    fields = run.context.state_of(UnknownFields)
     while body.keys() > {"apiVersion", "kind", "metadata"} or body["metadata"].keys() > {"name"}:
         try:
-            answer = await run.api.patch(path, body, APPLY, APPLY_PARAMETERS)
+            return await run.api.patch(path, body, APPLY, APPLY_PARAMETERS)
         except ApiUnavailable as error:
             unknown = undeclared_field(str(error))
             less = body if unknown is None else without_field(body, unknown)
             if unknown is None or less == body:
                 raise
             body = less
-            if fields.mark_unknown(unknown, run.context.steady()):
+            fields.add(unknown, run.context.steady())
+            if unknown not in fields.logged:
+                fields.logged.add(unknown)
                 _LOG.warning(
                     "The cluster's NodeMetric definition does not know %s, so it is left out: "
                     "install Headroom's (crds/node_metric.yaml) in place of another one",
                     unknown,
                 )
-        else:
-            for each in fields.mark_known(body):
-                _LOG.info("The cluster's NodeMetric definition knows %s now", each)
-            return answer
     return None
 
 
@@ -187,16 +183,6 @@ async def _is_current(run: Run, name: str, uid: str) -> bool:
     """Whether the Node of this uid is the one of that name: what is known of it may be older than its NodeMetric."""
     found, _ = await run.api.list(paths.NODES, {"fieldSelector": f"metadata.name={name}"})
     return any(node["metadata"]["name"] == name and node["metadata"].get("uid") == uid for node in found)
-
-
-async def _take_over(run: Run, name: str) -> None:
-    """Migrate `managedFields` of an earlier version to apply."""
-    path = node_metric.path(name)
-    metadata = (await run.api.get(path))["metadata"]
-    fields = node_metric.migrate_managed_fields(metadata.get("managedFields") or ())
-    values = {"/metadata/managedFields": fields, "/metadata/resourceVersion": metadata["resourceVersion"]}
-    operations = [{"op": "replace", "path": where, "value": value} for where, value in values.items()]
-    await run.api.patch(path, operations, JSON_PATCH)
 
 
 async def remove(run: Run, name: str, *, if_ours: bool = False) -> None:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Self
 
-from crds.codec import CodecError, from_json
 from crds.node_metric import ShadowAccount
 from crds.quantity import milli_value, value
 from manager.calculators.base import Result
@@ -177,16 +176,6 @@ class StoredAccount:
     account: Account
     published: Amounts | None  # what would have been published
     written_at: float  # when it was written [unix s]
-
-    @classmethod
-    def read(cls, status: object) -> Self | None:
-        """Read `status.shadow`; `None` when it is not there, or not what it should be."""
-        if not isinstance(status, Mapping):
-            return None
-        try:
-            return cls.of(from_json(ShadowAccount, status))
-        except CodecError:
-            return None
 
     @classmethod
     def of(cls, found: ShadowAccount) -> Self | None:

@@ -28,15 +28,6 @@ def test_models_are_checked() -> None:
     ]
 
 
-def test_retired_model_is_a_warning() -> None:
-    """A model that is no more does not refuse the configuration: it is said what agents predict with instead."""
-    policy = {"model": "load-profile", "parameters": {"spreadShare": 2}, "reclaimRatioPercent": 50}
-    assert _errors({"nodePredictPolicy": policy}) == []
-    (warning,) = _warnings({"nodePredictPolicy": policy})
-    instead = "agents predict with diversity in its place; name that, or none"
-    assert warning == f"nodePredictPolicy.model: model load-profile is no more: {instead}"
-
-
 def _nested(levels: int) -> dict[str, Any]:
     choice: dict[str, Any] = {"model": "sum-max"}
     for _ in range(levels):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from manager.node_metric import PROBE_SECONDS, DefinitionFields, undeclared_field, without_field
+from manager.node_metric import RETRY_SECONDS, UnknownFields, undeclared_field, without_field
 
 
 @pytest.mark.parametrize(
@@ -22,24 +22,15 @@ def test_refusal_names_the_field(message: str, field: str | None) -> None:
     assert undeclared_field(message) == field
 
 
-def test_one_tries_again() -> None:
-    """A dropped field is left out, until after a while one look tries it again and the others go on without."""
-    definition = DefinitionFields()
-    assert definition.mark_unknown("spec.predictPolicy", 0.0)
-    assert not definition.mark_unknown("spec.predictPolicy", 1.0)
-    assert definition.omitted("spec", 2.0) == {"spec.predictPolicy"}
-    assert definition.omitted("status", 2.0) == set()
-    assert definition.omitted("spec", 1.0 + PROBE_SECONDS) == set()
-    assert definition.omitted("spec", 1.0 + PROBE_SECONDS) == {"spec.predictPolicy"}
-
-
-def test_accepted_field_is_known_again() -> None:
-    """A body that is taken with the field in it ends the matter; one without it says nothing."""
-    definition = DefinitionFields()
-    definition.mark_unknown("spec.predictPolicy", 0.0)
-    assert definition.mark_known({"spec": {"metricCollectPolicy": {}}}) == []
-    assert definition.mark_known({"spec": {"predictPolicy": {}}}) == ["spec.predictPolicy"]
-    assert definition.unknown == set()
+def test_refused_fields_are_tried_again() -> None:
+    """A refused field is left out of writes for ten minutes, and then tried once."""
+    unknown = UnknownFields()
+    unknown.add("spec.predictPolicy", 0.0)
+    assert unknown.below("spec", RETRY_SECONDS - 1) == {"spec.predictPolicy"}
+    assert unknown.below("status", 2.0) == set()
+    assert unknown.below("spec", RETRY_SECONDS) == set()
+    unknown.add("spec.predictPolicy", RETRY_SECONDS)
+    assert unknown.below("spec", 2 * RETRY_SECONDS - 1) == {"spec.predictPolicy"}
 
 
 def test_empty_parts_go_too() -> None:

@@ -42,23 +42,6 @@ async def test_obsolete_field_goes(world: World) -> None:
     assert "cpu" not in world.api.objects[METRIC]["spec"]["predictPolicy"]
 
 
-async def test_earlier_version_is_taken_over(world: World) -> None:
-    """What an earlier version wrote by merge patch counts as applied, so that its obsolete fields go."""
-    fields: Json = {"f:spec": {"f:predictPolicy": {"f:cpu": {"f:safetyMarginPercent": {}}}}}
-    entry = {"manager": "headroom-manager", "operation": "Update", "fieldsV1": fields}
-    earlier = {
-        "metadata": {"name": "n1", "uid": "old", "managedFields": [entry]},
-        "spec": {"predictPolicy": {"cpu": {"safetyMarginPercent": 5}}},
-    }
-    node_metric.observe(world.run, "ADDED", world.api.put(METRIC, earlier))
-    await world.reconcile()
-    assert "cpu" not in world.api.objects[METRIC]["spec"]["predictPolicy"]
-    assert world.api.objects[METRIC]["metadata"]["uid"] == "old"
-    before = _writes(world)
-    await world.reconcile()
-    assert _writes(world) == before
-
-
 async def test_new_machine_starts_afresh(world: World) -> None:
     """When a Node comes back as another one, the old one's report is not published: its NodeMetric is replaced."""
     world.reports(report())

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from crds.codec import from_json
 from crds.node_metric import NodeMetric
-from manager.node_metric import FIELD_MANAGER, ManagedFields, manifest, migrate_managed_fields
+from manager.node_metric import FIELD_MANAGER, ManagedFields, manifest
 from tests.support.api import server_side_apply
 from tests.support.objects import Json, strategy
 
@@ -111,31 +111,6 @@ def test_missing_owner_is_noticed() -> None:
     current["metadata"]["ownerReferences"] = [other]
     assert not ManagedFields.from_object(current).matches(_made())
     assert {each["uid"] for each in _applied(_made(), current)["metadata"]["ownerReferences"]} == {"uid-t", "uid-1"}
-
-
-def test_earlier_writes_count_as_applied() -> None:
-    """What a version without server-side apply wrote is ours: an apply alone would never take its fields away."""
-    fields: Json = {"f:spec": {".": {}, "f:predictPolicy": {".": {}, "f:cpu": {"f:safetyMarginPercent": {}}}}}
-    earlier = {"manager": FIELD_MANAGER, "operation": "Update", "fieldsV1": fields}
-    theirs = {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:predictPolicy": {}}}}
-    status = {"manager": FIELD_MANAGER, "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}}
-    made = _made(nodePredictPolicy={"cpu": {"safetyMarginPercent": 20}})
-    made["metadata"]["managedFields"] = [earlier, theirs, status]
-    assert ManagedFields.from_object(made).has_update_entry
-    taken = migrate_managed_fields(made["metadata"]["managedFields"])
-    assert taken == [theirs, status, {**earlier, "operation": "Apply"}]
-    made["metadata"]["managedFields"] = taken
-    assert not ManagedFields.from_object(made).has_update_entry
-    assert "cpu" not in _applied(_made(), made)["spec"]["predictPolicy"]
-
-
-def test_both_ways_are_united() -> None:
-    """Fields that we own in both ways become one entry."""
-    one = {"manager": FIELD_MANAGER, "operation": "Update", "fieldsV1": {"f:spec": {"f:a": {"f:b": {}}}}}
-    two = {"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": {"f:a": {"f:c": {}}}}}
-    (entry,) = migrate_managed_fields([one, two])
-    assert entry["operation"] == "Apply"
-    assert entry["fieldsV1"] == {"f:spec": {"f:a": {"f:b": {}, "f:c": {}}}}
 
 
 def test_unknown_fields_are_left_out() -> None:

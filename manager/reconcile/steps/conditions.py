@@ -18,7 +18,7 @@ from manager.context import Context, Run
 from manager.handlers.node_metric import apply
 from manager.inputs import Amounts
 from manager.mid.publish import HELD
-from manager.node_metric import DefinitionFields
+from manager.node_metric import UnknownFields
 from manager.reconcile.steps.step import ReconcileResult
 from manager.write_rate_limiter import ReportRateLimiter
 
@@ -127,7 +127,7 @@ class NodeMetricConditions:
         held, shadow = state.publish_state.withdrawn, reconciled.inputs.strategy.shadow
         states = (published(reconciled.result, shadow=shadow, held=held), deficit(reconciled.result))
         conditions = as_json(states, known.conditions, known.last_conditions, context.wall())
-        if conditions is None or context.state_of(DefinitionFields).omitted(_FIELD, context.steady()):
+        if conditions is None or context.state_of(UnknownFields).below(_FIELD, context.steady()):
             return None
         limiter = state.state_of(ReportRateLimiter)
         wait = limiter.wait(limiter.conditions, context.steady())

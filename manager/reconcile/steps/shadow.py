@@ -6,8 +6,6 @@ from typing import Final
 
 from crds.colocation import DEFAULTS
 from crds.shadow_accounts import StoredAccounts, name_of
-from headroom.kube import ApiError, paths
-from manager import node_metric
 from manager.calculators.mid import calculate
 from manager.context import Context, Run
 from manager.mid.shadow import Account, ShadowSimulation, StoredAccount
@@ -74,11 +72,9 @@ async def _simulation(run: Run, name: str, state: ShadowState) -> ShadowSimulati
         state.unread = state.unread and kept is None
         if not found_after_all:
             return state.simulation
-    known, stored = cluster.node_metrics.get(name), None
+    stored = None
     if written is not None:
         stored = StoredAccount.of(written.account) if written.node_uid == uid else None
-    elif known and not known.managed_fields.belongs_to_other_node(uid):
-        stored = StoredAccount.read(known.shadow)  # where an earlier version wrote it
     now, wall = context.steady(), context.wall()
     state.clear()
     state.node_uid, state.unread = uid, kept is None
@@ -119,7 +115,6 @@ async def _write(run: Run, name: str, state: ShadowState, simulation: ShadowSimu
     if await store.write(run, name, accounts):
         for each in accounts:
             same[each].written_at = now
-        await _remove_from_status(run, name)
     return None
 
 
@@ -129,18 +124,3 @@ async def _end(run: Run, name: str, state: ShadowState) -> None:
     store = run.context.state_of(ShadowStore)
     if name in (await store.of(run, name) or ()):
         await store.write(run, name, {name: None})
-    await _remove_from_status(run, name)
-
-
-async def _remove_from_status(run: Run, name: str) -> None:
-    """Remove an account that an earlier version wrote to the NodeMetric."""
-    known = run.context.cluster.node_metrics.get(name)
-    if known is None or known.shadow is None:
-        return
-    try:
-        answer = await run.api.patch(paths.status(node_metric.path(name)), {"status": {"shadow": None}})
-    except ApiError as error:
-        if not error.not_found:
-            raise
-        return
-    run.take_written(name, answer)

@@ -1,20 +1,15 @@
-from dataclasses import replace
-
 import pytest
 
 from agent.prediction.policy import in_force, resolve
 from agent.predictors import PolicyError
-from agent.predictors.base import Model
 from agent.predictors.borg_default import BorgDefault
 from agent.predictors.diversity import Diversity
-from agent.predictors.max_of import MaxOf
 from agent.predictors.nsigma_v2 import NSigmaV2
 from agent.predictors.recent_max import RecentMax
 from crds.predict_policy import ModelChoice, PredictPolicy, ResourceOverride, with_defaults
 
 BORG = PredictPolicy(model="borg-default")
 LONG = (ModelChoice("recent-max", {"windowDays": 3}), ModelChoice("resource-central", {"windowHours": 240}))
-RETIRED = ModelChoice("load-profile", {"windowDays": 3})
 
 
 def test_default_policy_is_diversity_without_margin_after_a_day() -> None:
@@ -79,23 +74,3 @@ def test_last_good_policy_stays_in_force_or_the_default(last: PredictPolicy | No
 )
 def test_longest_window_of_all_parts_is_kept(policy: PredictPolicy | None, days: float) -> None:
     assert resolve(policy).window_days == days
-
-
-@pytest.mark.parametrize(
-    ("asked", "models"),
-    [
-        (PredictPolicy(model="load-profile", parameters={"spreadShare": 2}), {Diversity()}),
-        (PredictPolicy(model="load-profile", cpu=ResourceOverride(parameters={"profileShare": 0})), {Diversity()}),
-        (PredictPolicy(memory=ResourceOverride(model="load-profile")), {Diversity()}),
-        (PredictPolicy(model="max", of=(RETIRED,)), {MaxOf((Diversity(),))}),
-    ],
-)
-def test_retired_model_has_a_successor(asked: PredictPolicy, models: set[Model]) -> None:
-    """The policy keeps all else that it says, also where it is the last good one of before an upgrade."""
-    careful = replace(asked, reclaim_ratio_percent=50, cold_start_period_seconds=3600)
-    found = in_force(careful, BORG)
-    assert {one.model for one in found.models.values()} == models
-    assert (found.reclaim_ratio, found.cold_start_seconds) == (0.5, 3600.0)
-    assert "model load-profile is no more, diversity is in its place: name that, or none" in found.problem
-    last = in_force(PredictPolicy(model="nonsense"), careful)
-    assert ({one.model for one in last.models.values()}, last.reclaim_ratio) == (models, 0.5)

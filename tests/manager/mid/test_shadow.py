@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds.codec import to_json
+from crds.codec import CodecError, from_json, to_json
+from crds.node_metric import ShadowAccount
 from manager.calculators.mid import calculate
 from manager.inputs import Amounts, NodeInputs
 from manager.mid.shadow import Account, ShadowSimulation, StoredAccount, free_for_mid
@@ -142,7 +143,7 @@ def test_restart_goes_on() -> None:
     """What is written is read back by another process, which goes on with the amounts that stood."""
     first = Node()
     first.reported("3", "3", "14", "3")
-    stored = StoredAccount.read(to_json(first.simulation.to_status(NOW + first.now)))
+    stored = StoredAccount.of(first.simulation.to_status(NOW + first.now))
     assert stored == StoredAccount(first.account, first.simulation.published, NOW + first.now)
     again = ShadowSimulation(stored.account, stored.published, 0.0)
     inputs = first.inputs(used("3", age=-first.now))
@@ -156,21 +157,17 @@ SINCE = {"since": at(-9), "time": at(0)}
 @pytest.mark.parametrize(
     "status",
     [
-        None,
-        1,
-        [],
         {},
         {**SINCE, "since": "yesterday"},
         {**SINCE, "time": "yesterday"},
-        {**SINCE, "observedSeconds": "x"},
         {**SINCE, "observedSeconds": -1},
         {**SINCE, "tooMuchSeconds": {"cpu": 1}},  # longer than observed
         {**SINCE, "offered": {"cpu": "-1"}},
         {**SINCE, "since": "0001-01-01T00:00:00+23:00"},
     ],
 )
-def test_odd_status_begins_anew(status: object) -> None:
-    assert StoredAccount.read(status) is None
+def test_impossible_account_is_ignored(status: Json) -> None:
+    assert StoredAccount.of(from_json(ShadowAccount, status)) is None
 
 
 _TIME = st.sampled_from(["2026-01-01T00:00:00Z", "0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-23:00", "", "x"])
@@ -188,6 +185,9 @@ _AMOUNTS = _ODD | st.fixed_dictionaries({"cpu": st.integers(), "memory": st.text
     )
 )
 def test_whatever_is_read_can_be_written(status: Json) -> None:
-    stored = StoredAccount.read(status)
+    try:
+        stored = StoredAccount.of(from_json(ShadowAccount, status))
+    except CodecError:
+        return
     if stored is not None:
         ShadowSimulation(stored.account, stored.published, 0.0).to_status(NOW)

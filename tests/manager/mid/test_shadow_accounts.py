@@ -17,7 +17,7 @@ from manager.mid.shadow import Account, ShadowSimulation
 from manager.reconcile.steps.shadow import ShadowState
 from manager.settings import DEFAULT_NAMESPACE
 from manager.shadow_store import FORBIDDEN_SECONDS, ShadowStore
-from tests.support.objects import Json, at, mid_pod, node, report
+from tests.support.objects import Json, mid_pod, node, report
 from tests.support.world import ENABLED, METRIC, World, put_pods
 
 SHADOW = '{"enable": true, "midIncreaseHoldSeconds": 0, "mode": "shadow"}'
@@ -174,23 +174,6 @@ async def test_leaving_publishes_at_once(world: Shadowed) -> None:
     with pytest.raises(ApiError):
         await world.reconcile()
     assert world.published() == {"cpu": "4000", "memory": str(10 * GI)}
-
-
-async def test_account_of_the_status_is_taken_over(world: Shadowed) -> None:
-    """What a manager of before kept in the status of the NodeMetric goes on in the ConfigMap, and leaves the status."""
-    old = {"since": at(-90_000), "time": at(-60), "observedSeconds": 80_000, "mean": {"cpu": "4", "memory": "1Gi"}}
-    world.restart()
-    del world.api.objects[ACCOUNTS]
-    stored = world.api.objects[METRIC]
-    stored = {**stored, "status": {**stored["status"], "shadow": old}}
-    node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, stored))
-    await world.reconcile()
-    account = world.account()
-    assert (account["since"], account["observedSeconds"], account["nodeUID"]) == (at(-90_000), 80_000, "uid-n1")
-    assert account["mean"] == {"cpu": "4000m", "memory": str(GI)}
-    assert "shadow" not in world.api.objects[METRIC]["status"]
-    await world.minute()
-    assert world.metric("observed_seconds") == 80060
 
 
 async def test_nodes_share_writes(world: Shadowed) -> None:

@@ -125,7 +125,7 @@ def _requests(work: Work, calls: int) -> Iterator[Measurement]:
         extender = Extender(work.cache, Cycle(enabled), Answering(), lambda: NOW, lot)
         teams = [1 + 2 * (each % (work.quotas // 2)) for each in range(calls + WARM_UP)]
         turn = [made.pod(f"{title}-{each}", team, 0, "", NOW) for each, team in enumerate(teams)]
-        requests = iter([Arguments(fresh(pod), some, None) for pod in turn])
+        requests = iter([Arguments(fresh(pod), some) for pod in turn])
         measured = times(lambda: extender.filter(next(requests)), calls)  # noqa: B023 - called at once
         yield Measurement(f"filter of {len(some):,} nodes, {title}, pod charged", str(measured))
         for pod in turn:

@@ -83,7 +83,7 @@ def scheduler() -> Feed:
         cache.put_node(node)
         cache.put_node_metric(node_metric)
         cache.put_pod(pod, 0.0)
-        extender.filter(Arguments(pod, ["n"], None))
+        extender.filter(Arguments(pod, ["n"]))
 
     return feed
 

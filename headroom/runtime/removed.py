@@ -9,6 +9,10 @@ _NO_KUBELET: Final = "was removed: the agent reads its pods from the API server 
 
 REMOVED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
+        ("argument", "extenders.nodeCacheCapable"): (
+            "nodeCacheCapable: false was removed: set nodeCacheCapable: true for the extender in kube-scheduler's "
+            "configuration"
+        ),
         ("argument", "reclaim.crossNode"): (
             "crossNode was removed: all victims of a pod run on one node, as in upstream. Leave it out, and let a pod "
             "request no more of its quota than one node can give back"

@@ -13,6 +13,7 @@ from scheduler_plugins.extender.wire import (
     Arguments,
     BadRequest,
     FilterResult,
+    FullNodes,
     Preemption,
     error_reply,
     filter_reply,
@@ -70,7 +71,7 @@ class Server:
     def filter(self, request: Request) -> Reply:
         """Which nodes the pod may be bound to. Trouble of ours is told in `Error`, which the pod's event quotes."""
         with self._meter.request("filter", request.received) as outcome:
-            asked = _parsed(parse, request, outcome)
+            asked = _parsed(parse, request, outcome, full_nodes=200)  # its event then quotes the error
             if isinstance(asked, Reply):
                 return asked
             try:
@@ -167,13 +168,16 @@ def _health(complaints: Sequence[str]) -> Reply:
     return Reply.text("".join(f"{line}\n" for line in complaints or ["ok"]), 503 if complaints else 200)
 
 
-def _parsed(parse_body: Callable[[bytes], _Asked], request: Request, outcome: list[str]) -> _Asked | Reply:
+def _parsed(
+    parse_body: Callable[[bytes], _Asked], request: Request, outcome: list[str], full_nodes: int = 400
+) -> _Asked | Reply:
     try:
         return parse_body(request.body)
     except BadRequest as error:
         _LOG.warning("A request was refused: %s", _brief(error))
         outcome.append("bad_request")
-        return Reply(error_reply(f"bad request: {_brief(error)}"), 400)
+        status = full_nodes if isinstance(error, FullNodes) else 400
+        return Reply(error_reply(f"bad request: {_brief(error)}"), status)
 
 
 def _not_ready(missing: Sequence[str]) -> str:

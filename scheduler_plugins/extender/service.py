@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption, node_object
+from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption
 from scheduler_plugins.framework.cycle import Cycle, PluginError, alone_at_top, best, rounded
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.framework.shortlist import Shortlist
@@ -85,7 +85,7 @@ class Extender:
             reason = shortened(error)
             return FilterResult(unresolvable=dict.fromkeys(asked.names, reason), families=frozenset({_UNREADABLE}))
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
-        nodes, unknown = self._look_up(asked)
+        nodes, unknown = self._cache.select(asked.names, self._clock())
         self._relieve(pod, nodes)
         verdict = self._cycle.filter(pod, nodes.cautious())
         passing = np.flatnonzero(verdict.passes)
@@ -121,7 +121,7 @@ class Extender:
         pod = self._read(asked)
         charge = self._cache.in_flight.get(pod.uid)
         self._cache.release(pod.uid)
-        nodes, unknown = self._look_up(asked)
+        nodes, unknown = self._cache.select(asked.names, self._clock())
         try:
             exact = self._cycle.score(pod, nodes)
         except PluginError:
@@ -174,23 +174,6 @@ class Extender:
             for assigned in gone:
                 self._cache.place(assigned.pod, assigned.timestamp)
 
-    def _look_up(self, asked: Arguments) -> tuple[Nodes, list[str]]:
-        """The nodes it is about; names of which the watch has brought nothing, and the request neither, come apart.
-
-        A Node that was sent in full is judged by what was sent while the watch has not brought it. It does not stay:
-        whether it is gone again, only the watch can tell.
-        """
-        now = self._clock()
-        nodes, unknown = self._cache.select(asked.names, now)
-        if not unknown or asked.nodes is None:
-            return nodes, unknown
-        strangers = [name for name in unknown if self._put(asked, name)]
-        try:
-            return self._cache.select(asked.names, now)
-        finally:
-            for name in strangers:
-                self._cache.delete_node(name)
-
     def _relieve(self, pod: PodRequest, nodes: Nodes) -> None:
         """Take off a node what is measured there of those who have left it for this very pod."""
         for kept in self._relieving:
@@ -200,15 +183,6 @@ class Extender:
                 row = nodes.names.index(found.node)
                 relief = np.array(ledger.left_behind(found.victims, found.relief), np.int64)
                 nodes.landing[row, :, : len(relief)] -= relief
-
-    def _put(self, asked: Arguments, name: str) -> bool:
-        """Take a Node as it was sent, if it can be understood."""
-        try:
-            self._cache.put_node(node_object(asked, name))
-        except Exception:  # noqa: BLE001 - what was sent is judged by the watch, which names it
-            self._cache.delete_node(name)
-            return False
-        return True
 
     def _read(self, asked: Arguments | Preemption) -> PodRequest:
         """The pod as numbers: as the watch brought it, or as kube-scheduler sent it."""

@@ -4,10 +4,12 @@ Ours are taken from `profiles[].plugins` and `pluginConfig`; kube-scheduler's ow
 because kube-scheduler itself has them in its own configuration.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from headroom.runtime.removed import removed
 from scheduler_plugins.arguments import nearest, shown
 from scheduler_plugins.framework.cycle import Enabled
 from scheduler_plugins.profile import registry
@@ -53,6 +55,7 @@ IN_TREE: Final = frozenset(
 )
 """kube-scheduler's own plugins."""
 _HEAVIEST: Final = 2**31 - 1
+_PORT: Final = re.compile(r":9820(/|$)")  # where the extender listens by default
 
 
 @dataclass(slots=True)
@@ -70,6 +73,7 @@ def parse(data: Mapping[str, Any], scheduler_name: str | None, complaints: Compl
     if data.get("apiVersion") not in API_VERSIONS:
         versions = ", ".join(API_VERSIONS)
         complaints.mistakes.append(f"apiVersion: {shown(data.get('apiVersion'))}: must be one of {versions}")
+    _check_extenders(data.get("extenders"), complaints)
     profiles = complaints.as_list(data.get("profiles"), "profiles")
     chosen = _choose(profiles, scheduler_name, complaints)
     if chosen is None:
@@ -83,6 +87,16 @@ def parse(data: Mapping[str, Any], scheduler_name: str | None, complaints: Compl
         reader.section(point, sections.get(point))
     arguments = _plugin_config(profile.get("pluginConfig"), f"{path}.pluginConfig", complaints)
     return Profile(tuple(_enabled(reader, arguments, complaints)))
+
+
+def _check_extenders(data: object, complaints: Complaints) -> None:
+    """Complain of an extender at Headroom's port that is sent full Node objects."""
+    for index, entry in enumerate(complaints.as_list(data, "extenders")):
+        extender = complaints.as_object(entry, f"extenders[{index}]")
+        ours = _PORT.search(str(extender.get("urlPrefix") or ""))
+        if ours and extender.get("nodeCacheCapable") is not True:
+            path = f"extenders[{index}].nodeCacheCapable"
+            complaints.mistakes.append(f"{path}: {removed('argument', 'extenders.nodeCacheCapable')}")
 
 
 def _choose(

@@ -257,6 +257,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.plugins",
         "scheduler_plugins.snapshot",
         "scheduler_plugins.requeue.settings",
+        "headroom.runtime.removed",
     ),
     "scheduler_plugins.extender": (
         "scheduler_plugins.extender",
@@ -265,6 +266,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.snapshot",
         "headroom.cluster.typed_pod",
         "headroom.runtime.http",
+        "headroom.runtime.removed",
     ),
     "scheduler_plugins.extender.watcher": (
         "scheduler_plugins.snapshot",

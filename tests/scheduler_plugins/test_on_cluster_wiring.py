@@ -1,4 +1,4 @@
-"""Other ways to wire a kube-scheduler to the extender: whole nodes over TLS, scores alone, and preemption."""
+"""Other ways to wire a kube-scheduler to the extender: over TLS, scores alone, and preemption."""
 
 import ssl
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tools.devcluster.certs import Pki
 pytestmark = pytest.mark.cluster
 
 HOT = "node(s) cpu usage exceed threshold"
-WHOLE, SCORES, WITHOUT = "headroom-whole-nodes", "headroom-scores-alone", "headroom-without-preempt"
+OVER_TLS, SCORES, WITHOUT = "headroom-over-tls", "headroom-scores-alone", "headroom-without-preempt"
 PRIORITIES: Final = {"wiring-lowest": 10, "wiring-low": 20, "wiring-high": 1000}
 HOSTNAME: Final = "kubernetes.io/hostname"
 
@@ -44,22 +44,22 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
         for name, value in PRIORITIES.items():
             priorities.make(cluster, name, value)
         url = stage.add_extender("extender-wiring", profile("weighted"), flags=flags, context=context).url
-        stage.add_scheduler(WHOLE, _configuration(WHOLE, url, pki, nodeCacheCapable=False))
+        stage.add_scheduler(OVER_TLS, _configuration(OVER_TLS, url, pki))
         stage.add_scheduler(SCORES, _configuration(SCORES, url, pki, "filterVerb", "preemptVerb"))
-        stage.add_scheduler(WITHOUT, _configuration(WITHOUT, url, pki, "preemptVerb", nodeCacheCapable=False))
+        stage.add_scheduler(WITHOUT, _configuration(WITHOUT, url, pki, "preemptVerb"))
         stage.wait()
         yield stage
         for name in PRIORITIES:
             priorities.remove(cluster, name)
 
 
-def test_whole_nodes_are_judged(stage: Stage) -> None:
-    """Without nodeCacheCapable a hot node is refused, with the reason in the event, and the coolest one wins."""
+def test_requests_over_tls(stage: Stage) -> None:
+    """Over TLS a hot node is refused, with the reason in the event, and the coolest one wins."""
     hot, coolest = stage.nodes[0], stage.nodes[2]
     stage.settle({hot: 30, coolest: 1}, otherwise=12)
-    stage.create(stage.pod("whole-hot", WHOLE, selector={HOSTNAME: hot}))
-    stage.refused("whole-hot", HOT)
-    assert stage.place(stage.pod("whole", WHOLE, cpu="100m")) == [coolest]
+    stage.create(stage.pod("tls-hot", OVER_TLS, selector={HOSTNAME: hot}))
+    stage.refused("tls-hot", HOT)
+    assert stage.place(stage.pod("tls", OVER_TLS, cpu="100m")) == [coolest]
 
 
 def test_scores_alone_decide(stage: Stage) -> None:
@@ -74,7 +74,7 @@ def test_scores_alone_decide(stage: Stage) -> None:
     stage.clear()
 
 
-@pytest.mark.parametrize("scheduler", [WHOLE, WITHOUT])
+@pytest.mark.parametrize("scheduler", [OVER_TLS, WITHOUT])
 def test_no_victims_on_hot_nodes(stage: Stage, scheduler: str) -> None:
     """Pods are evicted where that makes room, not from a node that stays too hot; without our preempt verb they are."""
     hot, cool = stage.nodes[0], stage.nodes[1]
@@ -84,7 +84,7 @@ def test_no_victims_on_hot_nodes(stage: Stage, scheduler: str) -> None:
         stage.create(stage.pod(f"victim-{node}", cpu="20", node=node, priorityClassName=priority))
     stage.seen()
     preemptor = stage.pod("preemptor", scheduler, "20", affinity=among(hot, cool), priorityClassName="wiring-high")
-    if scheduler == WHOLE:
+    if scheduler == OVER_TLS:
         assert stage.place(preemptor) == [cool]
         assert f"victim-{hot}" in stage.where()
     else:

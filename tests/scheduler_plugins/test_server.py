@@ -112,6 +112,16 @@ def test_bad_body_is_refused(site: Site, verb: str) -> None:
     assert f'request_seconds_count{{outcome="bad_request",verb="{verb}"}} 1.0' in site.get("/metrics")[1]
 
 
+@pytest.mark.parametrize(("verb", "status"), [("filter", 200), ("prioritize", 400)])
+def test_full_nodes_name_the_setting(site: Site, verb: str, status: int) -> None:
+    """A request with full Nodes is refused with the setting; by filter as an error that the pod's event quotes."""
+    body = {"Pod": pod(), "Nodes": {"metadata": {}, "items": [node("a")]}, "NodeNames": None}
+    reply = site.send("POST", f"/{verb}", json.dumps(body).encode())
+    assert reply.status == status
+    assert "set nodeCacheCapable: true for the extender" in json.loads(reply.body)["Error"]
+    assert f'request_seconds_count{{outcome="bad_request",verb="{verb}"}} 1.0' in site.get("/metrics")[1]
+
+
 def test_trouble_is_told(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
     """A pod that cannot be judged is refused with a reason that its event quotes, not ignored; the server lives on."""
     status, reply = ask("filter", ["a"], pod(requests={"cpu": "lots"}))

@@ -1,6 +1,5 @@
 """The extender behind every way to configure kube-scheduler, and in its preemption."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_plugins.extender.service import Answering, Extender, Mode, Refused
-from scheduler_plugins.extender.wire import Arguments, Preemption, parse
+from scheduler_plugins.extender.wire import Arguments, Preemption
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.framework.shortlist import Shortlist
@@ -61,11 +60,7 @@ def _cluster(**used: str) -> World:
 
 
 def _ask(item: Json, *names: str) -> Arguments:
-    return Arguments(item, list(names), None)
-
-
-def _ask_full(item: Json, *nodes: Json) -> Arguments:
-    return parse(json.dumps({"Pod": item, "Nodes": {"items": nodes}, "NodeNames": None}).encode())
+    return Arguments(item, list(names))
 
 
 def _charged(world: World, name: str = "p") -> tuple[str, ...]:
@@ -151,44 +146,13 @@ def test_refusals_are_told() -> None:
     assert told == [("default/p", "p", ["a"], [HOT])]
 
 
-# Full nodes
-
-
-@pytest.mark.parametrize("mode", Mode)
-def test_full_nodes_are_judged(mode: Mode) -> None:
-    """A Node that only the request has is judged by it, and by the reports that are known; it is not kept."""
-    world = _cluster(a="60").put(node_metric("new", cpu="90"), node_metric("cool", cpu="5"))
-    extender = _extender(world, mode)
-    result = extender.filter(_ask_full(pod(), node("new"), node("a")))
-    assert list(result.names) == ["a"]
-    assert extender.filter(_ask_full(pod(), node("new"))).unresolvable == {"new": HOT}
-    scores = extender.prioritize(_ask_full(pod(priority=3500), node("a"), node("cool"), node("new")))
-    assert scores.argmax() == 1
-    assert list(world.cache.nodes) == ["a"]
-
-
-def test_what_was_sent_is_not_kept_for_what_is_watched() -> None:
-    """Of a Node that the watch knows the watch's state counts, whatever was sent."""
-    world = _cluster(a="60")
-    assert list(_extender(world, Mode.SHORTLIST).filter(_ask_full(pod(), node("a", cpu="1"))).names) == ["a"]
-    assert (world.cache.own_allocatable("a") or {})["cpu"] == 100_000
-
-
-def test_unreadable_full_node_is_unknown() -> None:
-    """A Node that cannot be understood passes like one that nobody knows: it may be the only one that fits."""
-    odd = {"metadata": {"name": "odd"}, "status": {"allocatable": {"cpu": "lots"}}}
-    assert list(_extender(_cluster(a="10"), Mode.SHORTLIST).filter(_ask_full(pod(), odd, node("a"))).names) == [
-        "a",
-        "odd",
-    ]
-
-
 def test_charges_reach_nodes_that_come_later() -> None:
     """A pod answered with a Node that the watch had not brought is charged there in the next request."""
     world = World().put(node_metric("n", cpu="10"))
     extender = _extender(world, Mode.SHORTLIST)
-    assert list(extender.filter(_ask_full(pod("p", {"cpu": "50"}), node("n"))).names) == ["n"]
-    assert extender.filter(_ask_full(pod("q", {"cpu": "50"}), node("n"))).unresolvable == {"n": HOT}
+    assert list(extender.filter(_ask(pod("p", {"cpu": "50"}), "n")).names) == ["n"]
+    world.put(node("n"))
+    assert extender.filter(_ask(pod("q", {"cpu": "50"}), "n")).unresolvable == {"n": HOT}
 
 
 # Preemption

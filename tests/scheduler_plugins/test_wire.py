@@ -9,10 +9,10 @@ from scheduler_plugins.extender.wire import (
     Arguments,
     BadRequest,
     FilterResult,
+    FullNodes,
     Preemption,
     error_reply,
     filter_reply,
-    node_object,
     parse,
     parse_preemption,
     preempt_reply,
@@ -29,7 +29,7 @@ def _body(**keys: object) -> bytes:
 def test_names_are_read() -> None:
     """With nodeCacheCapable only names come."""
     asked = parse(_body())
-    assert (asked.pod["metadata"]["name"], list(asked.names), asked.nodes) == ("p", ["a", "b"], None)
+    assert (asked.pod["metadata"]["name"], list(asked.names)) == ("p", ["a", "b"])
 
 
 def test_names_come_once() -> None:
@@ -37,23 +37,18 @@ def test_names_come_once() -> None:
     assert parse(_body(NodeNames=["a", "b", "a"])).names == ["a", "b"]
 
 
-def test_full_nodes_go_back_as_they_came() -> None:
-    """Without nodeCacheCapable whole nodes come, and go back with every field that we know nothing of."""
-    odd = {**node("b"), "future": {"field": [1, None, 1e30]}}
-    asked = parse(_body(NodeNames=None, Nodes={"metadata": {}, "items": [node("a"), odd]}))
-    assert list(asked.names) == ["a", "b"]
-    assert node_object(asked, "b") == odd
-    reply = json.loads(filter_reply(FilterResult(["b"]), asked))
-    assert reply["Nodes"] == {"metadata": {}, "items": [odd]}
-    assert reply["NodeNames"] is None
-
-
-@pytest.mark.parametrize("nodes", [{}, {"items": None}, {"items": []}])
-def test_no_nodes_are_no_mistake(nodes: object) -> None:
-    """Go writes an empty list as null."""
-    asked = parse(_body(NodeNames=None, Nodes=nodes))
-    assert list(asked.names) == []
-    assert json.loads(filter_reply(FilterResult(), asked))["Nodes"]["items"] == []
+@pytest.mark.parametrize(
+    "body",
+    [
+        _body(NodeNames=None, Nodes={"metadata": {}, "items": [node("a")]}),
+        _body(NodeNames=None, Nodes={"items": None}),
+        json.dumps({"pod": pod(), "nodes": {"metadata": {}, "items": [node("a")]}}).encode(),
+    ],
+)
+def test_full_nodes_are_refused(body: bytes) -> None:
+    """Full Node objects are refused with the setting that sends names."""
+    with pytest.raises(FullNodes, match="nodeCacheCapable: false was removed: set nodeCacheCapable: true"):
+        parse(body)
 
 
 def test_keys_may_be_missing() -> None:
@@ -67,8 +62,6 @@ def test_keys_may_be_in_any_case() -> None:
     for key in ("pod", "Pod"):
         names = json.dumps({key: pod(), "nodes": None, "nodenames": ["a"]}).encode()
         assert parse(names).names == ["a"]
-    full = json.dumps({"pod": pod(), "nodes": {"metadata": {}, "items": [node("a")]}}).encode()
-    assert node_object(parse(full), "a") == node("a")
     victims = json.dumps({"pod": pod(), "nodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u"}]}}}).encode()
     assert parse_preemption(victims).victims == {"a": Victims(("u",), 0)}
 
@@ -77,7 +70,7 @@ def test_keys_may_be_in_any_case() -> None:
 def test_names_count_beside_nodes(names: list[str]) -> None:
     """Who sends names and nodes gets names."""
     asked = parse(_body(NodeNames=names, Nodes={"items": [node("a"), node("b")]}))
-    assert (list(asked.names), asked.nodes) == (names, None)
+    assert list(asked.names) == names
 
 
 @pytest.mark.parametrize(
@@ -94,13 +87,9 @@ def test_names_count_beside_nodes(names: list[str]) -> None:
         (_body(Pod=None), "Pod: is missing"),
         (_body(Pod={"metadata": {}}), "Pod: is missing its metadata or its spec"),
         (_body(Pod=7), "Pod: Expected `object | null`, got `int`"),
-        (_body(NodeNames=None), "both are missing"),
+        (_body(NodeNames=None), "NodeNames: is missing"),
         (_body(NodeNames="a"), "NodeNames: Expected `array"),
         (_body(NodeNames=["a", 1]), r"NodeNames\[1\]: Expected `str`, got `int`"),
-        (_body(NodeNames=None, Nodes={"items": [node("a"), {}]}), r"Nodes.items\[1\]: is not a Node with a name"),
-        (_body(NodeNames=None, Nodes={"items": [{"metadata": {}}]}), r"Nodes.items\[0\]: is not a Node with a name"),
-        (_body(NodeNames=None, Nodes={"items": 5}), "Nodes.items: Expected `array"),
-        (_body(NodeNames=None, Nodes=[]), "Nodes: Expected `object"),
         (_body().replace(b'"b"', b'"\xff"'), "is not JSON"),
     ],
 )
@@ -112,7 +101,7 @@ def test_bad_body_is_named(body: bytes, says: str) -> None:
 
 def test_reply_has_go_names() -> None:
     """All keys are there, under the names of the Go structs."""
-    asked = Arguments(pod(), ["a", "b", "c"], None)
+    asked = Arguments(pod(), ["a", "b", "c"])
     reply = json.loads(filter_reply(FilterResult(["a"], {"b": "x"}, {"c": "y"}), asked))
     assert reply == {
         "Nodes": None,
@@ -129,7 +118,7 @@ def test_reply_has_go_names() -> None:
 def test_strangers_are_not_named(result: FilterResult) -> None:
     """An answer never names a node that was not sent."""
     with pytest.raises(ValueError, match="not sent: z"):
-        filter_reply(result, Arguments(pod(), ["a"], None))
+        filter_reply(result, Arguments(pod(), ["a"]))
 
 
 def test_scores_are_listed() -> None:

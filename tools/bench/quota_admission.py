@@ -140,7 +140,7 @@ def _requests(work: Work, calls: int) -> Iterator[Row]:
         extender = Extender(work.cache, Cycle(enabled), Answering(), lambda: NOW, lot)
         teams = [1 + 2 * (each % (work.quotas // 2)) for each in range(calls + WARM_UP)]
         turn = [made.pod(f"{title}-{each}", team, 0, "", NOW) for each, team in enumerate(teams)]
-        requests = iter([Arguments(fresh(pod), some, None) for pod in turn])
+        requests = iter([Arguments(fresh(pod), some) for pod in turn])
         measured = timed(lambda: extender.filter(next(requests)), calls)  # noqa: B023 - called at once
         yield Row(f"filter of {len(some):,} nodes, {title}, pod charged", str(measured))
         for pod in turn:

@@ -74,6 +74,17 @@ def test_restricted_across_namespaces() -> None:
     assert "may be evicted" in world.why_not(world.wait("two/nginx", 1, priority=1_000_000))
 
 
+def test_known_limitation() -> None:
+    """Where a quota was borrowed on two nodes no single node frees enough: no pod is evicted, as upstream has it."""
+    world = World({"node-1": 2, "node-2": 2}, {"quota1": (0, 2), "quota2": (2, 2)})
+    world.run("quota1/nginx-1", "node-1")
+    world.run("quota1/nginx-2", "node-2")
+
+    assert world.why_not(world.wait("quota2/nginx", 2)) == (
+        "no eviction helps on any of 2 nodes: 2 global quota max exceeded"
+    )
+
+
 def test_equal_priorities_stay() -> None:
     """Beyond min nobody leaves for a pod of the same priority."""
     world = World({"gpu": 2}, {"a": (1, 4), "spare": (9, 9)})

@@ -88,7 +88,7 @@ class Site:
 
     def passes(self, item: Json) -> bool:
         """Whether filter lets a pod through somewhere."""
-        return bool(self.extender.filter(Arguments(item, list(self.nodes), None)).names)
+        return bool(self.extender.filter(Arguments(item, list(self.nodes))).names)
 
 
 @pytest.mark.parametrize(

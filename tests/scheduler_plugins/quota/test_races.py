@@ -297,18 +297,18 @@ def test_prioritize_that_fails_keeps_the_charge(monkeypatch: pytest.MonkeyPatch)
         raise PluginError("it is broken")
 
     monkeypatch.setattr(Cycle, "score", broken)
-    answer = world.run.extender.filter(Arguments(world.pods["uid-a-first"], list(NODES), None))
+    answer = world.run.extender.filter(Arguments(world.pods["uid-a-first"], list(NODES)))
     with pytest.raises(PluginError):
-        world.run.extender.prioritize(Arguments(world.pods["uid-a-first"], list(answer.names), None))
+        world.run.extender.prioritize(Arguments(world.pods["uid-a-first"], list(answer.names)))
     assert world.run.cluster.ledger.used("a")["cpu"] == 4000
 
 
 def test_nodes_that_are_not_known_yet() -> None:
     """A pod that its quota refuses is refused on nodes, too, that kube-scheduler knows before the watch brings them."""
     world = World(random.Random(1), QUOTAS)  # noqa: S311 - a repeatable test
-    answer = world.run.extender.filter(Arguments(pod("large", "a", {"cpu": "7"}), ["n1", "new"], None))
+    answer = world.run.extender.filter(Arguments(pod("large", "a", {"cpu": "7"}), ["n1", "new"]))
     assert not answer.names
     assert set(answer.unresolvable or ()) == {"n1", "new"}
-    alone = world.run.extender.filter(Arguments(pod("large", "a", {"cpu": "7"}), ["new"], None))
+    alone = world.run.extender.filter(Arguments(pod("large", "a", {"cpu": "7"}), ["new"]))
     assert set(alone.unresolvable or ()) == {"new"}
     assert not alone.failed

@@ -117,9 +117,9 @@ class World:
         """Ask about a pod, on some of the nodes. Whether it may be scheduled."""
         pod = deepcopy(self.pods[uid])
         names = self.lot.sample(NODES, self.lot.randint(1, len(NODES)))
-        answer = self.run.extender.filter(Arguments(pod, names, None))
+        answer = self.run.extender.filter(Arguments(pod, names))
         if answer.names and self.lot.random() < 0.5:
-            self.run.extender.prioritize(Arguments(pod, list(answer.names), None))
+            self.run.extender.prioritize(Arguments(pod, list(answer.names)))
         self.before.discard(uid)
         if answer.names:
             self.in_flight[uid] = self.now + LONGEST_SECONDS - 1

@@ -56,8 +56,8 @@ def test_plugin_starts_from_its_archive(filled: Path, tmp_path: Path) -> None:
     (tmp_path / "headroom.py").write_text("raise SystemExit('the wrong headroom')")
     done = _run(link, "version", cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("kubectl headroom 9.9\n", "")
-    told = _run(link, "config", "explain", "midEviction.mode", cwd=tmp_path)
-    assert "off, dry-run, on" in told.stdout, told.stderr
+    (tmp_path / "config.json").write_text('{"midEviction": {"mode": "x"}}')
+    assert 'one of "off", "dry-run", "on"' in _run(link, "config", "check", "config.json", cwd=tmp_path).stdout
     completing = link.with_name("kubectl_complete-headroom")
     completing.symlink_to(link.resolve())
     assert _run(completing, "vers", cwd=tmp_path).stdout.splitlines()[0].split("\t")[0] == "version"

@@ -1,6 +1,5 @@
 """The manager under exactly the rights of the chart: it is refused nothing, and it has no right that it never uses."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,20 +100,6 @@ def manager(stage: Stage, tmp_path: Path) -> Iterator[Manager]:
     assert "Traceback" not in manager.said()
 
 
-def _old_node_metric(stage: Stage, name: str) -> None:
-    """A Node whose NodeMetric an earlier version of the manager wrote, without apply."""
-    metric = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": name}}
-    spec = {"metricCollectPolicy": {"reportIntervalSeconds": 7}}
-    text = json.dumps({**metric, "spec": spec})
-    stage.cluster.kubectl("create", "-f", "-", "--field-manager=headroom-manager", stdin=text)
-    stage.make_nodes(name)
-    policy = "metricCollectPolicy"
-    eventually(
-        lambda: stage.found(f"{METRICS}/{name}").get("spec", {}).get(policy, {}).get("reportIntervalSeconds") == 60,
-        "the spec is corrected",
-    )
-
-
 def _mid_pod(stage: Stage, name: str, node: str) -> str:
     """A Mid pod that runs on a node; its path."""
     amounts = {CPU: "2500", "kubernetes.io/mid-memory": "1Gi"}
@@ -146,7 +131,6 @@ def _evicts(stage: Stage) -> bool:
 def _story(stage: Stage) -> None:
     """Everything that the manager ever does."""
     stage.configure(stage.config)
-    _old_node_metric(stage, "earlier")
     stage.add_node("story")
     stage.report("story", "4")
     stage.expect_cpu("story", "4k")

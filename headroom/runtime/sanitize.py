@@ -10,10 +10,6 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
-def printable_lines(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
-
-
 def printable_json(text: str) -> str:
     """JSON whose strings hold the same with escapes of JSON in place of what is not printable."""
     if text.replace("\n", "").isprintable():

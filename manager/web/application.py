@@ -1,4 +1,4 @@
-"""The requests that the page answers: GET and HEAD, below /ui, from this machine. Everything else is refused."""
+"""The requests for the page and its JSON: GET and HEAD, below /ui, from this machine. Others are refused."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from typing import Any, Final
 from headroom.runtime.http import Pages, Reply, Request
 from manager.context import Context
 from manager.mid.explanation.document import as_json as explanation_as_json
-from manager.web import explanation, layout, node_page, overview, overview_page
+from manager.web import explanation, overview
 from manager.web.explanation import NodeMetrics
 from manager.web.history import RESOURCES, RINGS, Plot, Series
 from manager.web.recorder import Recorder
@@ -22,7 +22,9 @@ _LOG: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 8  # requests that are worked on or wait for their turn; whoever comes then is told to come again
 _HTML: Final = "text/html; charset=utf-8"
 _JSON: Final = "application/json"
+_ROOT: Final = "/ui"
 _STATIC: Final[Mapping[str, str]] = {
+    "index.html": _HTML,
     "style.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
@@ -86,22 +88,16 @@ class Application:
         return working
 
     def _route(self, path: str, words: Words) -> Reply:
-        context = self._context
         if path in ("/", "/ui/"):
-            return _reply(b"", _HTML, HTTPStatus.FOUND, Location=layout.ROOT)
-        if path == layout.ROOT:
-            return self._html(lambda: overview_page.render(context, overview.Query.of(words)))
-        first, _, rest = path.removeprefix(f"{layout.ROOT}/").partition("/")
-        if not path.startswith(f"{layout.ROOT}/"):
+            return _reply(b"", _HTML, HTTPStatus.FOUND, Location=_ROOT)
+        first, _, rest = path.removeprefix(f"{_ROOT}/").partition("/")
+        if path == _ROOT or (path.startswith(f"{_ROOT}/") and first == "nodes" and rest):
+            return self._static["index.html"]  # the script reads the path
+        if not path.startswith(f"{_ROOT}/"):
             first = ""
         if first == "static" and rest in self._static:
             return self._static[rest]
-        if first == "nodes" and rest:
-            explained = explanation.of_node(context, self._metrics, rest)
-            if explained is None:
-                return self._html(lambda: node_page.missing(context, rest), HTTPStatus.NOT_FOUND)
-            return self._html(lambda: node_page.render(context, rest, _length(words), *explained))
-        return self._data(rest, words) if first == "api" else _plain(HTTPStatus.NOT_FOUND, f"try {layout.ROOT}")
+        return self._data(rest, words) if first == "api" else _plain(HTTPStatus.NOT_FOUND, f"try {_ROOT}")
 
     def _data(self, path: str, words: Words) -> Reply:
         context, now, length = self._context, self._context.wall(), _length(words)
@@ -116,22 +112,23 @@ class Application:
         first, _, rest = path.partition("/")
         name, _, what = rest.partition("/")
         if first == "nodes" and name in context.cluster.nodes and what in ("", "history", "explain"):
-            if what == "history":
-                return self._json(lambda: _plot(history.plot(name, length, now)))
-            explained = explanation.of_node(context, self._metrics, name) if what else None
-            of_row = overview.row_as_json(rows[name], now) if not what and name in rows else None
-            return self._json(lambda: explanation_as_json(explained[0]) if explained else of_row)
+            return self._node_data(name, what, length)
         return _reply(b'{"error": "there is no such thing"}', _JSON, HTTPStatus.NOT_FOUND)
+
+    def _node_data(self, name: str, what: str, length: str) -> Reply:
+        context, now, recorder = self._context, self._context.wall(), self._context.state_of(Recorder)
+        if what == "history":
+            return self._json(lambda: _plot(recorder.history.plot(name, length, now)))
+        if what == "explain" and (explained := explanation.of_node(context, self._metrics, name)):
+            return self._json(lambda: {**explanation_as_json(explained[0]), "problem": explained[1]})
+        row = None if what else recorder.rows.get(name)
+        return self._json(lambda: row and overview.row_as_json(row, now))
 
     # One at a time, so that readers never take more than half of the process from the manager.
 
-    def _html(self, render: Callable[[], str], status: HTTPStatus = HTTPStatus.OK) -> Reply:
-        with self._turn:
-            return _reply(render().encode(), _HTML, status)
-
     def _json(self, data: Callable[[], Any]) -> Reply:
         with self._turn:
-            return _reply(json.dumps(data(), ensure_ascii=False).encode(), _JSON)
+            return _reply(json.dumps(data()).encode(), _JSON)
 
 
 def _list(found: overview.Selection, now: float) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 from manager.context import Context
@@ -72,15 +72,6 @@ class Query(NamedTuple):
         page = said.get("page", "")
         number = int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 7 else 1  # noqa: PLR2004 - digits
         return cls(q=said.get("q", "").strip(), backwards=said.get("backwards") == "1", page=number, **chosen)
-
-    def words(self, **instead: str | int | bool) -> dict[str, str]:
-        """The query string that says the same, with some things otherwise; what goes without saying is left out."""
-        own = {**self._asdict(), **instead}
-        return {
-            name: str(int(each) if isinstance(each, bool) else each)
-            for name, each in own.items()
-            if each not in ("", self._field_defaults[name])
-        }
 
 
 class Selection(NamedTuple):
@@ -179,6 +170,7 @@ def as_json(found: Overview, context: Context) -> Json:
         "wasteful": [row_as_json(row, now) for row in found.wasteful],
         "leadership": context.progress.leadership(),
         "trouble": context.progress.trouble or None,
+        "problems": list(_problems(found, context)),
         "config": {
             "name": f"{context.settings.namespace}/{context.settings.config_name}",
             "present": state.present,
@@ -186,6 +178,27 @@ def as_json(found: Overview, context: Context) -> Json:
             "errors": [str(each) for each in (*state.errors, *state.entry_errors)],
         },
     }
+
+
+def _problems(found: Overview, context: Context) -> Iterator[Json]:
+    """Name what is wrong with the manager itself and its configuration, and what a new installation lacks."""
+    progress, state, settings = context.progress, context.in_force, context.settings
+    missing = [problem for check in progress.health().ready.values() if (problem := check())]
+    if progress.trouble:
+        yield {"kind": "error", "text": f"The manager cannot go on: {progress.trouble}"}
+    elif missing:
+        yield {"kind": "warning", "text": f"The numbers are not complete yet: {'; '.join(missing)}."}
+    if state.errors:
+        text = f"The colocation config cannot be used, so {state.origin.value} are in force: {state.errors[0]}"
+        yield {"kind": "error", "text": text}
+    if state.entry_errors:
+        yield {"kind": "warning", "text": f"An entry of nodeConfigs is disabled: {state.entry_errors[0]}"}
+    if found.states.get(State.OFF) and not found.states.get(State.PUBLISHING):
+        edit = f"kubectl -n {settings.namespace} edit configmap {settings.config_name}"
+        text = (
+            "Colocation is disabled, so nodes are measured and predicted, and nothing is published. To try it without "
+        )
+        yield {"kind": "note", "text": f'{text}publishing, set "enable": true and "mode": "shadow": {edit}'}
 
 
 def _amounts(number: Callable[[Series, str], float | None]) -> Json:

@@ -146,9 +146,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "headroom.cluster",
     ),
     "manager.web.history": (),
-    "manager.web.html": ("headroom.runtime.sanitize",),
-    "manager.web.figures": (),
-    "manager.web.plot": ("manager.web.history", "manager.web.html", "manager.web.figures"),
     "manager.config": ("manager.config", "manager.inputs", "crds", "headroom.cluster"),
     "manager.calculators": ("manager.calculators", "manager.inputs", "crds", "headroom.cluster"),
     "manager.mid.eviction": (

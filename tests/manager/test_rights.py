@@ -19,6 +19,7 @@ pytestmark = pytest.mark.cluster
 
 NAMESPACE: Final = "rights-test"
 EXCUSED: Final = {
+    "nodemetrics get": "asked for by the web page, which tests/manager/web/test_in_browser.py opens",
     "nodemetrics create": "asked for when an object that is not there is applied, which the audit log calls patch",
     "secrets create": "the same",
     "priorityclasses create": "the same",

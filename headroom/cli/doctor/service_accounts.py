@@ -66,7 +66,7 @@ _MANAGER: Final = (
     PolicyRule("", "pods", "get list watch"),
     PolicyRule("", "pods/eviction", "create"),
     PolicyRule(_EVENTS, "events", "create patch"),
-    PolicyRule(GROUP, PLURAL, "list watch create patch delete"),
+    PolicyRule(GROUP, PLURAL, "get list watch create patch delete"),
     PolicyRule(GROUP, f"{PLURAL}/status", "patch"),
 )
 _SCHEDULER: Final = (

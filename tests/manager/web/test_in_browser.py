@@ -115,15 +115,17 @@ async def test_the_page_shows_the_cluster(page: Page, browser: int) -> None:
     eventually(lambda: _shown(page, "ui-silent", "no report"), "the page shows that ui-silent is silent")
     async with tab_of(browser) as tab:
         await tab.open(page.url("?q=ui-"))
+        await tab.until("document.querySelectorAll('table.list tbody tr').length === 3")
         assert await tab.evaluate("document.title") == "Cluster – Headroom"  # noqa: RUF001 - a dash
         rows = await tab.evaluate("[...document.querySelectorAll('table.list tbody tr')].map((row) => row.innerText)")
         assert len(rows) == 3
         assert any("ui-silent" in row and "no report" in row for row in rows)
         await tab.open(page.url("/nodes/ui-publishes"))
+        await tab.until("document.querySelectorAll('figure.plot').length === 2")
         cpu, memory = await _figure(tab, "cpu"), await _figure(tab, "memory")
         metric_now = page.stage.cluster.api.get(f"{METRICS}/ui-publishes")["status"]
         assert metric_now["prodPeakMetric"]["resource"]["resources"]["cpu"] == "5000m"
-        assert (cpu["peak"][-1], cpu["used"][-1], cpu["prod"][-1]) == (5.0, 6.0, 4.0)
+        assert (cpu["peak"][-1], cpu["used"][-1], cpu["usedByProd"][-1]) == (5.0, 6.0, 4.0)
         assert cpu["published"][-1] * 1000 == 4000
         assert page.stage.published("ui-publishes") == {MID_CPU: "4k", MID_MEMORY: str(10 * 2**30)}
         assert (memory["published"][-1], memory["used"][-1]) == (10.0, 24.0)
@@ -139,6 +141,7 @@ async def test_the_page_explains(page: Page, browser: int) -> None:
     eventually(lambda: bool(page.data("nodes/ui-learns/explain")), "ui-learns is explained")
     async with tab_of(browser) as tab:
         await tab.open(page.url("/nodes/ui-learns"))
+        await tab.until("!!document.querySelector('.findings')")
         text = await tab.evaluate("document.querySelector('main').textContent")
         said = page.data("nodes/ui-learns/explain")
         command = page.explained("ui-learns")
@@ -146,7 +149,6 @@ async def test_the_page_explains(page: Page, browser: int) -> None:
             assert said[name] == command[name], name
         assert said["notes"] == command["notes"]
         assert all(note in text for note in said["notes"])
-        assert "shop/young-0" in text
         assert tab.complaints == []
 
 
@@ -154,6 +156,7 @@ async def test_the_script_helps(page: Page, browser: int) -> None:
     """The keyboard walks along a plot; fresh numbers come without a click, and what is open stays open."""
     async with tab_of(browser) as tab:
         await tab.open(page.url("/nodes/ui-publishes"))
+        await tab.until("document.querySelectorAll('figure.plot').length === 2")
         legend = "document.querySelector('figure[data-resource=cpu] .legend b[data-style=peak]').textContent"
         assert await tab.evaluate(legend) == "5 cores"
         await tab.evaluate("document.querySelector('figure[data-resource=cpu] svg[role=img]').focus()")

@@ -79,16 +79,6 @@ def test_lists_have_pages(world: World) -> None:
     assert select(rows, Query(page=99)).page == select(rows, Query()).pages == 3
 
 
-FULL = Query(q='a "b"&c', state="late", prediction="not ready", sort="memory", backwards=True, page=7, range="24h")
-
-
-@pytest.mark.parametrize("query", [Query(), FULL])
-def test_queries_survive_links(query: Query) -> None:
-    """What a link says is read again as the same, and what goes without saying is left out."""
-    assert Query.of(query.words()) == query
-    assert (Query().words(), Query(page=3).words(page=1, state="off")) == ({}, {"state": "off"})
-
-
 def test_odd_queries() -> None:
     """What cannot be understood counts as not said, and texts are cut."""
     odd = {"page": "-1", "sort": "x", "state": "<b>", "range": "9y", "prediction": "", "backwards": "2"}

@@ -136,11 +136,12 @@ class Head:
             table = np.concatenate([page.rows_of(series, low, high) for page, low, high in cuts], axis=1)
             table /= scale
             there = ~np.isnan(table)
-            for one, values, mask, count in zip(series, table, there, there.sum(axis=1).tolist(), strict=True):
+            columns, counts = table[:, None], there.sum(axis=1).tolist()
+            for one, values, mask, count in zip(series, columns, there, counts, strict=True):
                 if count == len(times):
-                    yield one, Part(segment, times, values[None])
+                    yield one, Part(segment, times, values)
                 elif count:
-                    yield one, Part(segment, times[mask], values[None, mask])
+                    yield one, Part(segment, times[mask], values[:, mask])
 
     def extents(self) -> Extents:
         """First and last time of each segment [milliseconds]."""

@@ -48,13 +48,16 @@ class Reader(ABC):
     ) -> dict[str, Series]:
         """The same for every entity, of these or of all, that has samples of this metric in the window."""
         selector, start_ms, end_ms = SeriesSelector(metric, entities, container), round(start * 1000), round(end * 1000)
-        parts: defaultdict[str, list[Part]] = defaultdict(list)
-        if not self._head_has_all(start_ms, end_ms):
+        recent = self._recent_parts(selector, start_ms, end_ms)
+        if self._head_has_all(start_ms, end_ms):  # in one segment, so each series has one part
+            found = ((entity, part.times_ms, part.columns) for entity, part in recent)
+        else:
             parts = self._blocks(RAW, selector, start_ms, end_ms)
-        for entity, part in self._recent_parts(selector, start_ms, end_ms):
-            parts[entity].append(part)
+            for entity, part in recent:
+                parts[entity].append(part)
+            found = latest(parts, self._extents(RAW))
         answer, before, seconds = {}, None, NO_TIMES
-        for entity, times_ms, columns in latest(parts, self._extents(RAW)):
+        for entity, times_ms, columns in found:
             if times_ms is not before:  # series that have the same ticks share their times
                 before, seconds = times_ms, times_ms / 1000.0
             if len(seconds):

@@ -3,7 +3,7 @@
 import sqlite3
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from agent.tsdb.codec import CodecError
 from agent.tsdb.recent import Recent
 from agent.tsdb.schema import MINUTES, RAW
 from agent.tsdb.segments import Extents, Part, latest, widened
-from agent.tsdb.series import EMPTY, FIVE_MINUTES_MS, MINUTE_MS, NO_TIMES, Points, Series
+from agent.tsdb.series import EMPTY, FIVE_MINUTES_MS, MINUTE_MS, NO_TIMES, Floats, Integers, Points, Series
 
 _Row = TypeVar("_Row")
 
@@ -49,6 +49,7 @@ class Reader(ABC):
         """The same for every entity, of these or of all, that has samples of this metric in the window."""
         selector, start_ms, end_ms = SeriesSelector(metric, entities, container), round(start * 1000), round(end * 1000)
         recent = self._recent_parts(selector, start_ms, end_ms)
+        found: Iterator[tuple[str, Integers, Floats]]
         if self._head_has_all(start_ms, end_ms):  # in one segment, so each series has one part
             found = ((entity, part.times_ms, part.columns) for entity, part in recent)
         else:

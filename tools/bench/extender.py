@@ -54,10 +54,17 @@ class Work:
         self.cache = ClusterCache(rules, {part.name: part.plugin for part in enabled})
         for number in range(nodes):
             self.cache.put_node(fresh(made.node(number, NOW)))
-            self.cache.put_node_metric(fresh(made.node_metric(number, number % made.LEVELS, NOW)))
         for number in range(nodes):
-            for each in range(PODS_PER_NODE):
-                self.cache.put_pod(self.pod(each, number), NOW)
+            pods = [self.pod(each, number) for each in range(PODS_PER_NODE)]
+            for pod in pods:
+                self.cache.put_pod(pod, NOW)
+            metric = {**made.node_metric(number), **made.usage_report(number, NOW)}
+            usage = {"resources": {"cpu": "50m", "memory": "100Mi"}}
+            metric["status"]["podsMetric"] = [
+                {"namespace": "shop", "name": pod["metadata"]["name"], "priority": "koord-prod", "podUsage": usage}
+                for pod in pods
+            ]
+            self.cache.put_node_metric(fresh(metric))
         self.names = list(self.cache.nodes)
         self.cache.freeze(NOW)
 
@@ -66,7 +73,11 @@ class Work:
         pod = fresh(made.pod(each, number))
         uid = f"00000000-0000-4000-8000-{number:06d}{each:06d}"
         pod["metadata"] |= {"uid": uid, "namespace": "shop", "resourceVersion": "123456"}
-        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": made.moment(NOW)}
+        scheduled = {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastTransitionTime": made.moment(NOW - 3600),
+        }
         pod["status"] = {"phase": "Running", "qosClass": "Burstable", "conditions": [scheduled]}
         pod["spec"] |= spec
         return pod

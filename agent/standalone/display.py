@@ -58,12 +58,10 @@ class Display:
         screen = Screen(self.out)
         screen.live = screen.live and self.settings.output == "table" and not self.settings.once
         try:
-            with screen.with_log():
+            with screen.opened():
                 await self._show(screen)
         except BrokenPipeError:
             _discard(self.out)
-        finally:
-            screen.close()
 
     def node_metric(self) -> Json:
         """The NodeMetric of this moment."""

@@ -147,30 +147,13 @@ class Cluster:
 
     async def i_may(self, requests: Sequence[Json]) -> Sequence[bool]:
         """Whether this login may do each of that (`resourceAttributes`); every login may ask."""
-        return await self._reviewed("SelfSubjectAccessReview", [{"resourceAttributes": each} for each in requests])
-
-    async def may(self, permission: Permission, user: Json, requests: Sequence[Json]) -> Sequence[bool]:
-        """Whether a user, {"user": …, "groups": …}, may do each of that (`resourceAttributes`).
-
-        Raises:
-            Forbidden: this login lacks the permission to ask.
-        """
-        try:
-            return await self._reviewed(
-                "SubjectAccessReview", [{**user, "resourceAttributes": each} for each in requests]
-            )
-        except kube.ApiError as error:
-            if error.status == _FORBIDDEN:
-                raise Forbidden(permission) from error
-            raise
-
-    async def _reviewed(self, kind: str, specs: Sequence[Json]) -> Sequence[bool]:
         slots = asyncio.Semaphore(_CONCURRENT_REVIEWS)
 
-        async def review(spec: Json) -> bool:
-            body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        async def review(request: Json) -> bool:
+            kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+            body = {**kind, "spec": {"resourceAttributes": request}}
             async with slots:
-                answer = await self.api.create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", body)
+                answer = await self.api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
             return bool((answer.get("status") or {}).get("allowed"))
 
-        return await asyncio.gather(*(review(spec) for spec in specs))
+        return await asyncio.gather(*(review(each) for each in requests))

@@ -6,12 +6,10 @@ from typing import Any
 from crds.colocation import DEFAULTS
 from crds.names import CONFIG_MAP_KEY
 from headroom import kube
-from headroom.cli import manager_state
 from headroom.cli.doctor.cluster import Cluster, Forbidden
 from headroom.cli.doctor.finding import Finding, error, info, named
-from headroom.cli.doctor.objects import COMPONENTS, MANAGER, SCHEDULER, name
+from headroom.cli.doctor.objects import COMPONENTS, SCHEDULER, name
 from headroom.cli.doctor.permissions import CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES
-from headroom.cli.doctor.service_accounts import Installed
 from manager.config.parse import review
 
 Json = Mapping[str, Any]
@@ -109,20 +107,6 @@ def mappings(config: Json, key: str) -> list[Json]:
 def scheduler_lease(config: Json) -> str:
     election = config.get("leaderElection")
     return str((election.get("resourceName") if isinstance(election, Mapping) else None) or SCHEDULER)
-
-
-def installed(cluster: Cluster) -> Installed:
-    """How it is installed, as far as that decides about the permissions of its service accounts."""
-    manager = cluster.workload(MANAGER)
-    serves = manager_state.flag(manager, "--webhook-listen") is not None
-    return Installed(
-        namespace=cluster.namespace,
-        config_name=cluster.config_name,
-        certificates=(manager_state.flag(manager, "--webhook-certificates") or "self") if serves else "",
-        priority_classes=manager_state.flag(manager, "--create-priority-classes") is not None,
-        lease=scheduler_lease(scheduler_config(cluster)),
-        components=tuple(components(cluster)),
-    )
 
 
 def degrade_seconds(cluster: Cluster) -> float:

@@ -1,12 +1,9 @@
-"""What doctor keeps of a NodeMetric: when it was reported, by whose clock, and what its conditions say. Pure."""
+"""What doctor keeps of a NodeMetric: when it was reported, by whose clock and by which writers. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
-
-from crds.meta import Condition
-from crds.names import MANAGER_CONDITIONS
 
 _DEFAULT_INTERVAL_SECONDS: Final = 60.0
 
@@ -22,7 +19,6 @@ class NodeMetricSummary:
     predicted: float | None  # when the agent last reported its prediction, by the node's clock [unix s]
     written: float | None  # when the API server last took something of the agent's, by the server's clock [unix s]
     interval: float  # how often a report is requested [s]
-    conditions: tuple[Condition, ...]  # its conditions, the manager's too
     writers: tuple[str, ...]  # who writes the report, as the API server calls them
 
     @classmethod
@@ -38,15 +34,6 @@ class NodeMetricSummary:
             predicted=_seconds((status.get("prediction") or {}).get("time")),
             written=max(written, default=None),
             interval=float(policy.get("reportIntervalSeconds") or _DEFAULT_INTERVAL_SECONDS),
-            conditions=tuple(
-                Condition(
-                    type=str(each.get("type")),
-                    status=str(each.get("status")),
-                    reason=str(each.get("reason") or ""),
-                    message=str(each.get("message") or ""),
-                )
-                for each in status.get("conditions") or ()
-            ),
             writers=tuple(sorted({str(each.get("manager")) for each in entries})),
         )
 
@@ -62,10 +49,6 @@ class NodeMetricSummary:
     def age(self, now: float) -> float | None:
         """Time since the last full report by the API server's clock, where it is known; None: there was none. [s]"""
         return None if self.updated is None else now - (self.updated - (self.ahead or 0.0))
-
-    @property
-    def agents_conditions(self) -> list[Condition]:
-        return [each for each in self.conditions if each.type not in MANAGER_CONDITIONS]
 
 
 def _is_report(entry: Json) -> bool:

@@ -80,15 +80,12 @@ class Pod:
 
     name: str  # its name
     component: str  # which component it is of
-    version: str  # version by its label
     node: str  # where it runs; empty for nowhere yet
     ready: bool  # whether all of it answers
     ending: bool  # whether it is being deleted, or has ended
     started: str | None  # when kubelet took it on
-    images: tuple[str, ...]  # its images, without those of init containers
     states: tuple[ContainerState, ...]  # its containers, init containers first
     unschedulable: str  # why it has no node yet; empty when it has, or nothing says
-    ports: Mapping[str, int]  # its named ports
 
     @classmethod
     def of(cls, obj: Json) -> "Pod":
@@ -96,24 +93,19 @@ class Pod:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         conditions = {each.get("type"): each for each in status.get("conditions") or ()}
         scheduled = conditions.get("PodScheduled") or {}
-        containers = list(spec.get("containers") or ())
-        ports = [port for each in containers for port in each.get("ports") or () if port.get("name")]
         inits, running = status.get("initContainerStatuses") or (), status.get("containerStatuses") or ()
         return cls(
             name=name(obj),
             component=labels(obj).get(COMPONENT, ""),
-            version=labels(obj).get("app.kubernetes.io/version", ""),
             node=str(spec.get("nodeName") or ""),
             ready=(conditions.get("Ready") or {}).get("status") == "True",
             ending=status.get("phase") in {"Succeeded", "Failed"} or bool(obj["metadata"].get("deletionTimestamp")),
             started=status.get("startTime"),
-            images=tuple(str(each.get("image")) for each in containers),
             states=(
                 *(ContainerState.of(each, is_init=True) for each in inits),
                 *(ContainerState.of(each, is_init=False) for each in running),
             ),
             unschedulable=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
-            ports={str(port["name"]): int(port["containerPort"]) for port in ports},
         )
 
     @property

@@ -1,14 +1,10 @@
-"""Permissions: of this login before an install, and of each service account after it."""
+"""The permissions of this login before an install."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from headroom.cli.doctor.cluster import Cluster
 from headroom.cli.doctor.finding import Finding, count, error, named, ok
-from headroom.cli.doctor.installation import installed, upgrade
-from headroom.cli.doctor.objects import SCHEDULER
-from headroom.cli.doctor.permissions import REVIEWS
-from headroom.cli.doctor.service_accounts import KUBE_SCHEDULER, policy_rules
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _NAMESPACED: Final = (
@@ -54,29 +50,9 @@ async def install(cluster: Cluster) -> AsyncIterator[Finding]:
         yield ok(f"This login may create all {count(len(requests), 'kind')} of objects that the chart brings.")
 
 
-async def rights(cluster: Cluster) -> AsyncIterator[Finding]:
-    """Whether each service account may do what its service does."""
-    own = cluster.namespace
-    for component, needed in policy_rules(installed(cluster)).items():
-        rules = [*needed, *(KUBE_SCHEDULER if component == SCHEDULER else ())]
-        requests = [request for rule in rules for request in rule.resource_attributes()]
-        user = {
-            "user": f"system:serviceaccount:{own}:{component}",
-            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{own}", "system:authenticated"],
-        }
-        denied = _denied(requests, await cluster.may(REVIEWS, user, requests))
-        if denied:
-            message = f"Service account {own}/{component} may not {named(denied)}."
-            yield error(message, upgrade(cluster, force=True), denied)
-        else:
-            yield ok(f"Service account {own}/{component} has {count(len(requests), 'right')}, all that it needs.")
-
-
 def _denied(requests: Sequence[Mapping[str, Any]], answers: Sequence[bool]) -> list[str]:
     return [_text(**request) for request, allowed in zip(requests, answers, strict=True) if not allowed]
 
 
-def _text(verb: str, group: str, resource: str, namespace: str, subresource: str = "", name: str = "") -> str:
-    kind = f"{resource}/{subresource}" if subresource else resource
-    suffix = f"{f'.{group}' if group else ''}{f' {name}' if name else ''}{f' in {namespace}' if namespace else ''}"
-    return f"{verb} {kind}{suffix}"
+def _text(verb: str, group: str, resource: str, namespace: str) -> str:
+    return f"{verb} {resource}{f'.{group}' if group else ''}{f' in {namespace}' if namespace else ''}"

@@ -1,7 +1,6 @@
-"""The Deployments: their versions, replicas and leaders, the scheduler's profile, rivals and extender."""
+"""The Deployments: their replicas and leaders, the scheduler's profile, rivals and extender."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import metadata
 from typing import Any, Final
 
 from headroom.cli.doctor.cluster import Cluster
@@ -16,9 +15,7 @@ from headroom.cli.doctor.installation import (
     upgrade,
 )
 from headroom.cli.doctor.objects import (
-    AGENT,
     COMPONENT,
-    COMPONENTS,
     MANAGER,
     SCHEDULER,
     Pod,
@@ -36,47 +33,6 @@ _SCHEDULER_PAGE: Final = "scheduler.md"
 _EXTENDER: Final = "extender"  # the container
 _PROFILE_CHECK: Final = "check"  # the init container that reads flags and profile
 _MANY_RESTARTS: Final = 5
-
-
-def versions(cluster: Cluster) -> Iterator[Finding]:
-    """The version of each component by its pods' labels, the images that they run, and this command's version."""
-    pods = {component: cluster.pods(component) for component in COMPONENTS}
-    found = {component: sorted({pod.version for pod in its if pod.version}) for component, its in pods.items()}
-    every = {version for its in found.values() for version in its}
-    if not every:
-        yield info("No pod of ours says which version it is.")
-        return
-    rollout = f"kubectl -n {cluster.namespace} rollout status"
-    for component, its in pods.items():
-        images = sorted({_image(pod) for pod in its})
-        if len(images) > 1 and len(found[component]) <= 1:
-            message = f"Pods of {component} run different images: {named(images)}."
-            yield warning(message, f"{rollout} {_resource(component)}", images)
-    if len(every) > 1:
-        texts = ", ".join(f"{component} {' and '.join(its)}" for component, its in found.items() if its)
-        # The rollout to look at: one with two versions, else that of the lowest.
-        mixed = [component for component, its in found.items() if len(its) > 1]
-        behind = mixed[0] if mixed else min((its[0], component) for component, its in found.items() if its)[1]
-        yield warning(
-            f"Parts of different versions work together: {texts}. That is meant for the time of an upgrade.",
-            f"{rollout} {_resource(behind)}",
-        )
-        return
-    (version,) = every
-    own = metadata.version("headroom")
-    if own != version:
-        yield info(f"This command is version {own}, the installation is {version}.", docs="upgrade.md")
-    else:
-        yield ok(f"All parts and this command are version {version}.")
-
-
-def _image(pod: Pod) -> str:
-    """Our image of a pod; beside the extender there is kube-scheduler's."""
-    return pod.images[-1] if pod.component == SCHEDULER and pod.images else ", ".join(pod.images)
-
-
-def _resource(component: str) -> str:
-    return f"{'daemonset' if component == AGENT else 'deployment'}/{component}"
 
 
 def _replicas(deployment: Json) -> tuple[int, int]:

@@ -6,8 +6,7 @@ then read what changed: `python -m tests.headroom.cli.doctor.test_checks > tests
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pytest
@@ -17,7 +16,6 @@ from headroom.cli.doctor import permissions as may
 from tests.headroom.cli.doctor.world import (
     CONFIG,
     NAMESPACE,
-    POLICIES,
     VERSION,
     Change,
     World,
@@ -38,49 +36,13 @@ from tests.headroom.cli.recording import golden
 from tests.support.objects import at
 
 _CRD: Final = may.CRDS[0]
-_VERSION: Final = "metadata labels app.kubernetes.io/version"
 _TEMPLATE: Final = "spec template spec"
 _STATUS: Final = "spec versions 0 schema openAPIV3Schema properties status properties"
 _UNREADY: Final = [{"type": "Ready", "status": "False"}]
-_PODS: Final = [path.rpartition("/")[2] for path in healthy().objects if "/pods/" in path]
 _OVERLAP: Final = """{"nodeConfigs": [
   {"name": "a", "nodeSelector": {"matchLabels": {"kubernetes.io/os": "linux"}}, "enable": true},
   {"name": "b", "nodeSelector": {"matchExpressions": [{"key": "kubernetes.io/os", "operator": "Exists"}]}}]}"""
 _STOCK: Final = "leaderElection: {resourceName: headroom-scheduler}\nprofiles: [{schedulerName: default-scheduler}]"
-
-
-class Proxied(World):
-    """An API server that reaches the agents whose metrics it has."""
-
-    def __init__(self, metrics: Mapping[str, str]) -> None:
-        super().__init__()
-        self.objects = healthy().objects
-        self.mine = lambda each: each.get("subresource") == "proxy"
-        self.metrics = metrics
-
-    @asynccontextmanager
-    async def stream(self, path: str, params: Mapping[str, str], silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The metrics of a pod."""
-        assert (params, silence > 0) == ({}, True)
-        pod = path.removeprefix(f"/api/v1/namespaces/{NAMESPACE}/pods/").removesuffix(":9316/proxy/metrics")
-        if pod not in self.metrics:
-            raise kube.ApiUnavailable("no route", 503)
-        yield _chunks(self.metrics[pod])
-
-
-async def _chunks(text: str) -> AsyncIterator[bytes]:
-    yield text.encode()
-
-
-def _metrics(**labels: str) -> str:
-    texts = ",".join(f'{name}="{value}"' for name, value in labels.items())
-    return f"# HELP x y\nheadroom_agent_detected{{{texts}}} 1.0\nheadroom_agent_pods 3.0\n"
-
-
-_ANSWERS: Final = {
-    "agent-0": _metrics(cgroup="v2", driver="systemd", memory="v2", pods_in="kubepods.slice"),
-    "agent-1": _metrics(cgroup="v1", driver="cgroupfs", memory="none", pods_in=""),
-}
 
 
 def _machine(field: str, value: str) -> Change:
@@ -157,17 +119,6 @@ def _reported(ago: float = 20.0, ahead: float = 0.0) -> Change:
     return add(may.NODE_METRICS, node_metric("node-1", ago=ago, ahead=ahead))
 
 
-def _condition(kind: str, reason: str) -> Change:
-    condition = {"type": kind, "status": "False", "reason": reason, "message": "So it is."}
-    return put(may.NODE_METRICS, "node-1", "status conditions 0", condition)
-
-
-def _policies(*specs: Mapping[str, object]) -> Sequence[Change]:
-    """The namespace's policies in place of the chart's."""
-    made = [ours(f"policy-{number}", spec={"podSelector": {}, **spec}) for number, spec in enumerate(specs)]
-    return (gone(may.NETWORK_POLICIES, *POLICIES), *(add(may.NETWORK_POLICIES, each) for each in made))
-
-
 def _theirs(name: str, *arguments: str) -> Change:
     permission = may.DAEMON_SETS if name == "koordlet" else may.DEPLOYMENTS
     return add(permission, workload(name, *arguments, namespace="theirs"))
@@ -178,7 +129,6 @@ _NO_AGENT: Final = gone(may.DAEMON_SETS, "headroom-agent")
 _NO_SCHEDULER: Final = gone(may.DEPLOYMENTS, "headroom-scheduler")
 _NO_LEADER: Final = add(may.LEASES, lease("headroom-manager", "manager-0", ago=60.0))
 _EMPTY_METRIC: Final = add(may.NODE_METRICS, {"metadata": {"name": "node-1"}, "spec": {}})
-_OLD_TOKENS: Final = attributes(version={"gitVersion": "v1.31.4"})
 _NEVER_SCHEDULED: Final = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available."}
 _WRONG_PROFILE: Final = {"terminated": {"exitCode": 2, "reason": "Error", "message": "plugins[0].name: unknown"}}
 _LAST_GOOD: Final = ours("headroom-last-good-config")
@@ -212,12 +162,6 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
     "class is the default": [_class("koord-prod", "globalDefault", True)],
     "Prod preempts": [_class("koord-prod", "preemptionPolicy")],
     "Mid and Free preempt": [_class("koord-mid", "preemptionPolicy"), _class("koord-free", "preemptionPolicy", "Any")],
-    "denied permissions": [
-        attributes(denied={("headroom-manager", "patch", "nodes/status"), ("headroom-manager", "get", "secrets")})
-    ],
-    "another version of a pod": [put(may.PODS, "agent-0", _VERSION, "0.0.9")],
-    "another version of all pods": [put(may.PODS, pod, _VERSION, "7.0.0") for pod in _PODS],
-    "another image": [put(may.PODS, "manager-1", "spec containers 0 image", "manager:other")],
     "manager crashes": [*_unready("manager", 7, waiting={"reason": "CrashLoopBackOff"}), _ready("headroom-manager", 1)],
     "manager is unschedulable": [
         put(may.PODS, "manager-1", "status", {"phase": "Pending", "conditions": [_NEVER_SCHEDULED]}),
@@ -285,8 +229,6 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
     "node's clock is behind": [_reported(ago=100.0, ahead=-45.0)],
     "node's clock is ahead": [_reported(ago=100.0, ahead=45.0)],
     "node's clock is far behind": [_reported(ago=100.0, ahead=-2000.0)],
-    "machine cannot be measured": [_condition("Collecting", "MemoryControllerMissing")],
-    "agent still learns": [_condition("PredictionReady", "CollectingHistory")],
     "scheduler of the same Lease": [_theirs("other", "--leader-elect-resource-name=headroom-scheduler")],
     "scheduler of the stock name": [_scheduler(_STOCK)],
     "scheduler config is no YAML": [_scheduler("{")],
@@ -304,38 +246,6 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
     "wrong profile": [
         put(may.PODS, "scheduler-0", "status initContainerStatuses 0", {"name": "check", "state": _WRONG_PROFILE})
     ],
-    "no traffic in": _policies({"policyTypes": ["Ingress"]}),
-    "no traffic out": _policies({"policyTypes": ["Egress"]}),
-    "traffic in to a named port": _policies({"ingress": [{"ports": [{"port": "webhook"}]}]}),
-    "traffic in to a range": _policies({"ingress": [{"ports": [{"port": 9000, "endPort": 9999}]}]}),
-    "traffic in by UDP alone": _policies({"ingress": [{"ports": [{"port": 9443, "protocol": "UDP"}]}]}),
-    "traffic out to the API server": _policies({"egress": [{"ports": [{"port": 6443}]}], "policyTypes": ["Egress"]}),
-    "traffic of other pods": _policies({"podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Egress"]}),
-    "no policy of agents": [gone(may.ADMISSION_POLICIES, may.OWN_NODE_POLICY)],
-    "no policy of agents before 1.32": [gone(may.ADMISSION_POLICIES, may.OWN_NODE_POLICY), _OLD_TOKENS],
-    "no binding of agents": [gone(may.ADMISSION_BINDINGS, may.OWN_NODE_POLICY)],
-    "neither policy nor binding of agents": [
-        gone(may.ADMISSION_POLICIES, may.OWN_NODE_POLICY),
-        gone(may.ADMISSION_BINDINGS, may.OWN_NODE_POLICY),
-    ],
-    "no binding of the manager": [gone(may.ADMISSION_BINDINGS, may.NODE_STATUS_POLICY)],
-    "no FlowSchema": [gone(may.FLOW_SCHEMAS, may.AGENTS_QUEUE)],
-    "no PriorityLevelConfiguration": [gone(may.PRIORITY_LEVELS, may.AGENTS_QUEUE)],
-    "no queue": [gone(may.FLOW_SCHEMAS, may.AGENTS_QUEUE), gone(may.PRIORITY_LEVELS, may.AGENTS_QUEUE)],
-    "neither agent nor its safeguards": [
-        *(_NO_AGENT, gone(may.NETWORK_POLICIES, "headroom-agent"), gone(may.FLOW_SCHEMAS, may.AGENTS_QUEUE)),
-        gone(may.ADMISSION_POLICIES, may.OWN_NODE_POLICY),
-    ],
-    "neither manager nor its safeguards": [
-        *(_NO_MANAGER, gone(may.NETWORK_POLICIES, "headroom-manager")),
-        gone(may.ADMISSION_BINDINGS, may.NODE_STATUS_POLICY),
-    ],
-    "less to read of the safeguards": [
-        attributes(refused={str(may.ADMISSION_POLICIES)}),
-        gone(may.FLOW_SCHEMAS, may.AGENTS_QUEUE),
-        gone(may.NETWORK_POLICIES, "headroom"),
-    ],
-    "no NetworkPolicy of the manager": [gone(may.NETWORK_POLICIES, "headroom-manager")],
     "koordlet": [_theirs("koordlet")],
     "koordlet in place of our agent": [_theirs("koordlet"), _NO_AGENT],
     "koord-manager": [_theirs("koord-manager")],
@@ -355,11 +265,7 @@ BEFORE: Final[Mapping[str, Sequence[Change]]] = {
     "before: class of another band": [_class("koord-mid", "value", 9100), gone(may.PRIORITY_CLASSES, "koord-free")],
     "before: class is the default": [_class("koord-prod", "globalDefault", True)],
 }
-WORLDS: Final[Mapping[str, World]] = {
-    "healthy": healthy(),
-    "agents do not answer": Proxied({}),
-    "agents answer": Proxied(_ANSWERS),
-}
+WORLDS: Final[Mapping[str, World]] = {"healthy": healthy()}
 
 
 async def _text(name: str) -> str:

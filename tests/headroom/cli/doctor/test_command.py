@@ -141,19 +141,19 @@ async def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
 async def test_forms(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON and YAML hold the same; wide names pages and all objects."""
     world = healthy()
-    world.denied.add(("headroom-agent", "patch", "nodemetrics/status"))
+    gone(may.PODS, "agent-0")(world)
     await _run(world, "json")
     data = json.loads(capsys.readouterr().out)
     await _run(world, "yaml")
     assert yaml.safe_load(capsys.readouterr().out) == data
     assert (data["kind"], data["version"], data["preflight"], data["summary"]["error"]) == ("Doctor", 1, False, 1)
     (wrong,) = [each for each in data["findings"] if each["severity"] == "error"]
-    assert (wrong["check"], wrong["docs"]) == ("rights", "security.md")
-    assert wrong["objects"] == ["patch nodemetrics/status.slo.koordinator.sh"]
+    assert (wrong["check"], wrong["docs"]) == ("agents", "troubleshooting.md")
+    assert wrong["objects"] == ["node-1"]
     await _run(world, "wide")
     wide = capsys.readouterr().out
-    assert "docs: docs/security.md" in wide
-    assert "all: patch nodemetrics/status.slo.koordinator.sh" in wide
+    assert "docs: docs/troubleshooting.md" in wide
+    assert "all: node-1" in wide
     await _run(world, "table")
     assert "docs/" not in capsys.readouterr().out
 

@@ -1,14 +1,11 @@
-"""How checks read versions, schemas, policies and metrics, and what service accounts need."""
+"""How checks read versions, schemas and clocks."""
 
 import pytest
 
 from headroom.cli.doctor.checks.crds import missing
-from headroom.cli.doctor.checks.network_policies import admits, selecting
 from headroom.cli.doctor.checks.prerequisites import minor
-from headroom.cli.doctor.checks.reports import detected
 from headroom.cli.doctor.node_metric import NodeMetricSummary
-from headroom.cli.doctor.service_accounts import Installed, policy_rules
-from tests.headroom.cli.doctor.world import node_metric, ours
+from tests.headroom.cli.doctor.world import node_metric
 from tests.support.objects import NOW, at
 
 
@@ -42,38 +39,6 @@ def test_missing_fields() -> None:
     assert list(missing(wanted, wanted)) == []
     assert list(missing(wanted, {"properties": {**wanted["properties"], "m": {}}})) == ["m.*"]
     assert list(missing(wanted, {"properties": {**wanted["properties"], "m": {"additionalProperties": True}}})) == []
-
-
-def test_policies_add_up() -> None:
-    """What one policy refuses another may admit."""
-    deny = ours("deny", spec={"podSelector": {}, "policyTypes": ["Egress"]})
-    admit = ours("admit", spec={"podSelector": {}, "egress": [{"ports": [{"port": 443}]}]})
-    chosen = selecting([deny, admit], {}, "Egress")
-    assert chosen == [deny, admit]
-    assert admits(chosen, "Egress", 443)
-    assert not admits(chosen, "Egress", 80)
-    assert selecting([deny], {}, "Ingress") == []
-
-
-def test_detected() -> None:
-    """Metrics without the one that says what an agent detected say nothing."""
-    assert detected("headroom_agent_pods 1\n") is None
-    assert detected('# HELP x y\nheadroom_agent_detected{cgroup="v2"} 1.0\n') == {"cgroup": "v2"}
-
-
-def test_rights_follow_the_installation() -> None:
-    """What an account needs depends on how it is installed."""
-
-    def kinds(how: Installed) -> dict[str, set[tuple[str, str]]]:
-        return {account: {(each.resource, each.name) for each in its} for account, its in policy_rules(how).items()}
-
-    every = kinds(Installed("n"))
-    less = kinds(Installed("n", config_name="mine", certificates="", lease="a"))
-    assert every["headroom-agent"] == less["headroom-agent"]
-    assert ("configmaps", "mine") in less["headroom-manager"]
-    assert "secrets" not in {resource for resource, _ in less["headroom-manager"]}
-    assert ("leases", "a") in less["headroom-scheduler"]
-    assert set(kinds(Installed("n", components=("headroom-agent",)))) == {"headroom-agent"}
 
 
 def test_clock_of_a_fast_report() -> None:

@@ -30,7 +30,6 @@ Json = dict[str, Any]
 
 NAMESPACE: Final = "headroom-system"
 CONFIG: Final = "slo-controller-config"
-POLICIES: Final = ("headroom", "headroom-agent", "headroom-manager", "headroom-scheduler")
 OK, INFO, WARNING, ERROR = Severity.OK, Severity.INFO, Severity.WARNING, Severity.ERROR
 VERSION: Final = metadata.version("headroom")
 _KUBE_SCHEDULER: Final = """
@@ -48,7 +47,6 @@ class World:
         self.refused: set[str] = set()  # what may not be read, such as "list nodes"
         self.undefined: set[str] = set()  # plural names of kinds that are not defined
         self.failing: dict[str, int | None] = {}  # plural name of a kind -> status with which its lists fail
-        self.denied: set[tuple[str, str, str]] = set()  # (account, verb, resource) that reviews deny
         self.mine: Callable[[Mapping[str, Any]], bool] = lambda _: False  # reviews of oneself
         self.version: Json = {"gitVersion": "v1.36.2"}
         self.edit_refusal: kube.ApiError | None = None
@@ -77,15 +75,9 @@ class World:
         return [keep(each) if keep else each for each in found], "1"
 
     async def create(self, path: str, body: Json) -> Json:
-        """A review."""
-        spec = body["spec"]
-        attributes = spec["resourceAttributes"]
-        if path.endswith("/selfsubjectaccessreviews"):
-            return {"status": {"allowed": self.mine(attributes)}}
-        self._judge("create", path)
-        resource = "/".join(part for part in (attributes["resource"], attributes["subresource"]) if part)
-        denied = (spec["user"].rpartition(":")[2], attributes["verb"], resource) in self.denied
-        return {"status": {"allowed": not denied}}
+        """A review of oneself."""
+        assert path.endswith("/selfsubjectaccessreviews")
+        return {"status": {"allowed": self.mine(body["spec"]["resourceAttributes"])}}
 
     async def patch(self, path: str, body: Json, params: Mapping[str, Any]) -> Json:
         """An edit, which must be a dry run."""
@@ -209,8 +201,7 @@ def pod(component: str, name: str, where: str, *containers: str, init: str = "")
     """A pod of ours that is ready for an hour."""
     running = [{"name": each, "ready": True, "restartCount": 0, "state": {"running": {}}} for each in containers]
     done = {"name": init, "ready": True, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
-    ports = [{"name": "metrics", "containerPort": 9316}] if component == "headroom-agent" else []
-    images = [{"name": each, "image": f"{each}:{VERSION}", "ports": ports} for each in containers]
+    images = [{"name": each, "image": f"{each}:{VERSION}"} for each in containers]
     return {
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels(component)},
         "spec": {"nodeName": where, "containers": images},
@@ -297,13 +288,6 @@ def healthy() -> World:
     endpoints = ours("webhook-1", endpoints=[{"conditions": {"ready": True}}])
     endpoints["metadata"]["labels"] = {"kubernetes.io/service-name": "headroom-manager-webhook"}
     world.add(may.ENDPOINT_SLICES, endpoints)
-    for permission in (may.ADMISSION_POLICIES, may.ADMISSION_BINDINGS, may.FLOW_SCHEMAS, may.PRIORITY_LEVELS):
-        for name in permission.names:
-            world.add(permission, {"metadata": {"name": name}})
-    for name in POLICIES:
-        own = {"app.kubernetes.io/part-of" if name == "headroom" else "app.kubernetes.io/name": name}
-        spec = {"podSelector": {"matchLabels": own}, "policyTypes": ["Ingress"], "ingress": [{}]}
-        world.add(may.NETWORK_POLICIES, ours(name, spec=spec))
     world.add(may.CONFIG_MAPS, ours(CONFIG, data={"colocation-config": '{"enable": true}'}))
     world.add(may.CONFIG_MAPS, ours("headroom-scheduler", data={"kube-scheduler.yaml": _KUBE_SCHEDULER}))
     return world

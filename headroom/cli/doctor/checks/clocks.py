@@ -1,0 +1,41 @@
+"""The clocks of the nodes, by the agents' reports."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from headroom.cli.doctor.cluster import Cluster
+from headroom.cli.doctor.finding import Finding, Severity, count, info, named, ok
+from headroom.cli.doctor.installation import degrade_seconds
+from headroom.cli.doctor.permissions import NODE_METRICS
+
+_TOLERATED_SECONDS: Final = 30.0
+
+
+def check(cluster: Cluster) -> Iterator[Finding]:
+    """Nodes whose clocks are wrong: each report has the node's time, and the API server notes when it takes it."""
+    reports = [each for each in cluster.list(NODE_METRICS) if each.updated is not None]
+    known = {each.node: each.ahead for each in sorted(reports, key=lambda one: one.node) if each.ahead is not None}
+    limit = degrade_seconds(cluster)
+    behind = {node: -ahead for node, ahead in known.items() if -ahead > _TOLERATED_SECONDS}
+    fast = {node: ahead for node, ahead in known.items() if ahead > _TOLERATED_SECONDS}
+    for severity, seconds, consequence in (
+        (
+            Severity.ERROR,
+            {node: by for node, by in behind.items() if by > limit},
+            "so far behind that reports count as too old and nothing is published there",
+        ),
+        (
+            Severity.WARNING,
+            {node: by for node, by in behind.items() if by <= limit},
+            "behind, so their reports seem older than they are",
+        ),
+        (Severity.WARNING, fast, "ahead, so their reports seem newer than they are"),
+    ):
+        if seconds:
+            texts = named([f"{node} ({by:.0f} s)" for node, by in seconds.items()])
+            message = f"The clocks of {count(len(seconds), 'node')} are {consequence}: {texts}."
+            yield Finding(severity, message, "sudo timedatectl set-ntp true  # on the node", list(seconds))
+    if not known:
+        yield info("No node has reported yet, so nothing is known of their clocks.")
+    elif not behind and not fast:
+        yield ok(f"The clocks of {count(len(known), 'node')} agree with the API server's within 30 s.")

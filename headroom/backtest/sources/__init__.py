@@ -11,7 +11,6 @@ SOURCES: Final[Mapping[str, str]] = {
     "trace": "headroom.backtest.sources.folder:read",
     "db": "headroom.backtest.sources.agent_database:read",
     "prometheus": "headroom.backtest.sources.prometheus:read",
-    "nodemetrics": "headroom.backtest.sources.node_metrics:read",
 }
 """Where each source is: a function from places and options to traces, one per resource and time range."""
 

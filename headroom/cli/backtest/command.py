@@ -21,7 +21,7 @@ from headroom.cli.errors import FAILED, UNAVAILABLE, USAGE, CommandError
 
 _MOST_DEFAULT_MACHINES: Final = 40
 _SERIES_A_MACHINE: Final = 10
-_FROM_CLUSTERS: Final = ("db", "prometheus", "nodemetrics")
+_FROM_CLUSTERS: Final = ("db", "prometheus")
 _PROMETHEUS: Final = "prometheus"
 
 

@@ -32,7 +32,7 @@ OF_PROMETHEUS: Final = (
 )
 """Options that no other source has."""
 TIMEOUT_SECONDS: Final = 30  # how long one answer may take, by default [s]
-SOURCES: Final = ("trace", "db", "prometheus", "nodemetrics")
+SOURCES: Final = ("trace", "db", "prometheus")
 """Where usage comes from: the flags' names, and those of `headroom.backtest.sources.SOURCES`."""
 
 
@@ -102,7 +102,6 @@ _SOURCES: Final = (
     ),
     ("--db", "FILE", "+", "agents' databases, their folders, or what headroom-agent db export wrote"),
     ("--prometheus", "URL", None, "a Prometheus that scrapes kubelets and kube-state-metrics"),
-    ("--nodemetrics", "FILE", "+", "what kubectl get nodemetrics -o json printed, again and again"),
 )
 
 

@@ -1,9 +1,8 @@
-"""Traces of pods: agents' databases, their exports, snapshots of NodeMetrics."""
+"""Traces of pods: agents' databases and their exports."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -241,130 +240,32 @@ def test_gaps_of_pods(tmp_path: Path) -> None:
     )
 
 
-def snapshot(minute: float, *nodes: tuple[str, dict[str, tuple[str, str]]]) -> str:
-    """What `kubectl get nodemetrics -o json` prints at a minute: pods with CPU and memory, by node."""
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [metric(minute, *one) for one in nodes]}, indent=4)
-
-
-def metric(minute: float, node: str, pods: dict[str, tuple[str, str]], priority: str = "koord-prod") -> dict[str, Any]:
-    """One NodeMetric."""
-    time = np.datetime64(int(START + 60 * minute), "s")
-    reported = [
-        {
-            "namespace": name.split("/")[0],
-            "name": name.split("/")[1],
-            "priority": priority,
-            "podUsage": {"resources": {"cpu": cpu, "memory": memory}},
-        }
-        for name, (cpu, memory) in pods.items()
-    ]
-    return {
-        "apiVersion": "slo.koordinator.sh/v1alpha1",
-        "kind": "NodeMetric",
-        "metadata": {"name": node},
-        "spec": {"metricCollectPolicy": {"aggregateDurationSeconds": 300}},
-        "status": {"updateTime": f"{time}Z", "podsMetric": reported},
-    }
-
-
-def test_snapshots_are_read(tmp_path: Path) -> None:
-    """Snapshots appended to a file become a trace: each report counts once, for the minutes that it is about."""
-    a, b = {"shop/a": ("100m", "1Mi")}, {"shop/b": ("2", "2Mi")}
-    documents_ = [
-        snapshot(5, ("n1", a), ("n2", b)),
-        snapshot(10, ("n1", {"shop/a": ("300m", "3Mi"), "shop/c": ("7", "7Mi")}), ("n2", b)),
-        snapshot(10, ("n1", {"shop/a": ("300m", "3Mi")})),
-        json.dumps(metric(15, "n1", a)) + json.dumps(metric(15, "n2", b)),
-    ]
-    write(tmp_path / "metrics.json.gz", "\n".join(documents_))
-    file = pods_file(tmp_path / "pods.json", pod("shop/a", {"cpu": "1"}), pod("shop/b", {"cpu": "4"}))
-    found = trace("nodemetrics", tmp_path / "metrics.json.gz", options=Options(CPU_ONLY, pods=(file,)))
-    assert found.times.tolist() == [START, START + 300, START + 600]
-    assert (found.names, found.machines) == (("shop/a", "shop/b"), ("n1", "n2"))
-    assert found.usage.T.tolist() == [pytest.approx([0.1, 0.3, 0.1]), [2.0, 2.0, 2.0]]
-    assert found.lifetimes == (PodLifetime(0, 0, 0, 3), PodLifetime(1, 1, 0, 3))
-    assert found.notes == ("1 of 3 pods left out, nothing is known of them but their use: shop/c.",)
-
-
-def test_snapshots_know_classes(tmp_path: Path) -> None:
-    """A pod that the report calls Batch does not count, whatever the file of pods says, and the other way round."""
-    (tmp_path / "m.json").write_text(
-        "".join(
-            json.dumps(metric(minute, node, {f"shop/{name}": ("1", "1Mi")}, band))
-            for minute in (5, 10)
-            for node, name, band in (("n1", "a", ""), ("n2", "b", "koord-batch"), ("n3", "c", "koord-prod"))
-        )
-    )
-    known = [pod("shop/a"), pod("shop/b"), pod("shop/c", priority="koord-free")]
-    file = pods_file(tmp_path / "pods.json", *known)
-    found = trace("nodemetrics", tmp_path / "m.json", options=Options(CPU_ONLY, pods=(file,)))
-    assert found.names == ("shop/a",)
-    assert found.notes == ("2 of 3 pods left out, not Prod: shop/b, shop/c.",)
-
-
-def test_long_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A document may be longer than what is read at once, and several may be in one piece."""
-    monkeypatch.setattr(files, "_PIECE", 7)
-    texts = [snapshot(5 * number, ("n1", {"shop/a": ("1", "1Mi")})) for number in range(1, 5)]
-    (tmp_path / "m.json").write_text(" ".join(texts))
-    file = pods_file(tmp_path / "pods.json", pod("shop/a"))
-    assert trace("nodemetrics", tmp_path / "m.json", options=Options(CPU_ONLY, pods=(file,))).steps == 4
-    monkeypatch.setattr(files, "LARGEST", 100)
-    with pytest.raises(TraceError, match="document 1 is longer than"):
-        trace("nodemetrics", tmp_path / "m.json", options=Options(CPU_ONLY, pods=(file,)))
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is empty; it is written by kubectl get nodemetrics -o json"),
-        ("{", "document 1, '{', is no JSON"),
-        ("apiVersion: v1\n", "is no JSON (Expecting value)"),
-        ('{"kind": "List", "items": []} {"kind": "Pod"}', "document 2 has a Pod, not a NodeMetric"),
-        ("[3]", "document 1 has a int, not a NodeMetric"),
-        ("7", "document 1 has a int, not a NodeMetric"),
-        ("[" * 100_000, "is no JSON"),
-        ('{"kind": "NodeMetric", "status": []}', "a NodeMetric cannot be understood"),
-        (json.dumps(metric(5, "n1", {"shop/a": ("lots", "1")})), "cannot be understood"),
-        (json.dumps(metric(5, "n1", {})).replace("2023-", "last year "), "'last year 11-14T22:20:00Z' is no time"),
-        (snapshot(5, ("n1", {})), "reports no cpu of any pod"),
-        ('{"kind": "NodeMetric", "metadata": {"name": "n1"}}', "reports no cpu of any pod"),
-        (
-            "".join(snapshot(30 * number, ("n1", {"shop/a": ("1", "1")})) for number in range(4)),
-            "its snapshots are 30 minutes apart; keep one every five minutes",
-        ),
+        ("", "is no JSON (Expecting value); it is written by kubectl get pods --all-namespaces -o json"),
+        ("{", "is no JSON (Expecting property name"),
+        ("[" * 100_000, "is no JSON (a number or its nesting has no end)"),
+        ("9" * 5_000, "is no JSON (a number or its nesting has no end)"),
+        ("[3]", "has a int, not a Pod"),
+        ("7", "has a int, not a Pod"),
+        (" " * 1001, "is longer than 0 million characters; give several shorter files"),
+        (json.dumps({"kind": "List", "items": [{"kind": "Node"}]}), "has a Node, not a Pod"),
+        (json.dumps(pod("shop/a", {"cpu": "lots"})), "pod shop/a: "),
+        (json.dumps(pod("shop/a", {"cpu": "1e400"})), "pod shop/a: requests: cpu and memory must be below 1e308"),
+        (json.dumps({"kind": "Pod", "metadata": []}), "pod without metadata: "),
+        (json.dumps({"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": 3}}), "pod /a: "),
     ],
 )
-def test_wrong_snapshots_are_refused(tmp_path: Path, text: str, says: str) -> None:
-    """A file that is none is refused, and says which document of it."""
-    (tmp_path / "m.json").write_text(text)
-    file = pods_file(tmp_path / "pods.json", pod("shop/a"))
+def test_wrong_pods_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: str) -> None:
+    """A file of pods that is none is refused by its name, with the pod."""
+    if not text.strip():
+        monkeypatch.setattr(files, "LARGEST", 1000)
+    (tmp_path / "pods.json").write_text(text)
+    write(tmp_path / "cpu_millicores.csv", f"ts,a\n{START:.0f},100\n")
     with pytest.raises(TraceError) as caught:
-        trace("nodemetrics", tmp_path / "m.json", options=Options(CPU_ONLY, pods=(file,)))
-    assert says in str(caught.value)
-
-
-def test_snapshots_need_pods(tmp_path: Path) -> None:
-    """NodeMetrics do not know requests: without a file of pods that is said at once."""
-    with pytest.raises(TraceError, match="give --pods FILE, with kubectl get pods"):
-        trace("nodemetrics", tmp_path / "m.json")
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ({"kind": "List", "items": [{"kind": "Node"}]}, "has a Node, not a Pod"),
-        (pod("shop/a", {"cpu": "lots"}), "pod shop/a: "),
-        (pod("shop/a", {"cpu": "1e400"}), "pod shop/a: requests: cpu and memory must be below 1e308"),
-        ({"kind": "Pod", "metadata": []}, "pod without metadata: "),
-        ({"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": 3}}, "pod /a: "),
-    ],
-)
-def test_wrong_pods_are_refused(tmp_path: Path, content: dict[str, Any], says: str) -> None:
-    """A file of pods that is none is refused, with the pod."""
-    (tmp_path / "pods.json").write_text(json.dumps(content))
-    with pytest.raises(TraceError) as caught:
-        trace("nodemetrics", tmp_path / "m.json", options=Options(CPU_ONLY, pods=(str(tmp_path / "pods.json"),)))
+        trace("trace", tmp_path, options=Options(CPU_ONLY, pods=(str(tmp_path / "pods.json"),)))
+    assert f"{tmp_path / 'pods.json'}: " in str(caught.value)
     assert says in str(caught.value)
 
 

@@ -12,7 +12,7 @@ SOURCES: Final[Mapping[str, str]] = {
     "db": "headroom.backtest.sources.agent_database:read",
     "prometheus": "headroom.backtest.sources.prometheus:read",
 }
-"""Where each source is: a function from places and options to traces, one per resource and time range."""
+"""Where each source is: a function from places and options to traces, one per resource."""
 
 REQUESTS: Final = "requests"
 LIMITS: Final = "limits"
@@ -90,7 +90,7 @@ class Options:
 
 
 def read(kind: str, places: Sequence[str], options: Options, progress: Progress) -> list[Trace]:
-    """The traces of a source of that kind, one per resource and time range; blocks until all is read.
+    """The traces of a source of that kind, one per resource; blocks until all is read.
 
     Places are folders, files or a URL, at least one. Raises TraceError if they cannot be read, or nothing in them can
     be evaluated.

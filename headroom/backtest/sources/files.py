@@ -91,7 +91,7 @@ def read_table(path: Path, options: Options) -> Table:
     """
     with open_text(path) as stream:
         lines = csv_rows(path, stream)
-        names = header(path, lines, "ts")
+        names = header(path, lines)
         timed = ((_time(row[0], path, line), line, row) for line, row in lines)
         rows = ((time, amounts(row[1:], path, line, names)) for time, line, row in timed)
         wanted = ((time, values) for time, values in rows if options.has(time))
@@ -132,20 +132,20 @@ def dict_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str
             yield f"{path}: line {line}", dict(zip(columns, cells, strict=False))
 
 
-def header(path: Path, lines: Lines, first: str) -> tuple[str, ...]:
-    """The names of the columns after the first one, which must be called so; TraceError without such a header."""
+def header(path: Path, lines: Lines) -> tuple[str, ...]:
+    """The names of the columns after the first one, ``ts``; TraceError without such a header."""
     _, found = next(lines, (0, []))
     if not found:
         raise TraceError(f"{path}: is empty")
     cells = [cell.strip() for cell in found]
-    if cells[0] != first:
+    if cells[0] != "ts":
         raise TraceError(
-            f"{path}: its first line must be a header that begins with {first!r} and has commas between its columns, "
+            f"{path}: its first line must be a header that begins with 'ts' and has commas between its columns, "
             f"got: {shown(','.join(found))}"
         )
     names = cells[1:]
     if not names:
-        raise TraceError(f"{path}: has no column but {first!r}")
+        raise TraceError(f"{path}: has no column but 'ts'")
     if "" in names:
         raise TraceError(f"{path}: column {names.index('') + 2} of its header has no name")
     for name in names:

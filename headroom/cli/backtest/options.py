@@ -98,7 +98,7 @@ _SOURCES: Final = (
         "--trace",
         "DIR",
         "+",
-        "folder with cpu_millicores.csv, mem_mib.csv and vms.csv, or with PlanetLab's days; .gz and .xz, too",
+        "folder with cpu_millicores.csv, mem_mib.csv and vms.csv; .gz and .xz, too",
     ),
     ("--db", "FILE", "+", "agents' databases, their folders, or what headroom-agent db export wrote"),
     ("--prometheus", "URL", None, "a Prometheus that scrapes kubelets and kube-state-metrics"),

@@ -23,6 +23,7 @@ REMOVED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
             "completion",
         ): "completion was removed: kubectl completes `kubectl headroom` itself "
         "through the program kubectl_complete-headroom, which is installed with this one",
+        ("command", "--db"): ("--db was removed: give --trace a folder that headroom-agent db export --to DIR wrote"),
         ("command", "--nodemetrics"): (
             "--nodemetrics was removed: give --prometheus URL, or --trace with what headroom-agent db export wrote"
         ),

@@ -1,4 +1,4 @@
-"""Where traces come from, one file per source: files, agents' databases, Prometheus. Read only, no cluster needed."""
+"""Where traces come from: folders of CSV files, or Prometheus. Read only."""
 
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,6 @@ from headroom.backtest.trace import Resource, Trace, TraceError
 
 SOURCES: Final[Mapping[str, str]] = {
     "trace": "headroom.backtest.sources.folder:read",
-    "db": "headroom.backtest.sources.agent_database:read",
     "prometheus": "headroom.backtest.sources.prometheus:read",
 }
 """Where each source is: a function from places and options to traces, one per resource."""
@@ -78,11 +77,6 @@ class Options:
             raise OptionError("--client-key is the key of a certificate; give --client-cert, too")
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise OptionError("--from must be before --until")
-
-    @property
-    def within(self) -> str:
-        requested = (self.since, self.until, self.last_seconds)
-        return "" if requested == (None, None, None) else " in the requested time"
 
     def has(self, time: float) -> bool:
         """Whether a time is wanted, by `since` and `until` alone. [seconds since 1970]"""

@@ -23,6 +23,8 @@ def read(places: Sequence[str], options: Options, progress: Progress) -> list[Tr
         return export.read(exports, options, progress)
     if len(paths) > 1:
         raise TraceError(f"{paths[1]}: give one folder of machines at a time; several only of exports")
+    if options.pods and find(paths[0], machines.MACHINES) is not None:
+        raise TraceError(f"{paths[0]}: has the sizes of its machines in {machines.MACHINES}; leave --pods out")
     tables = [name for name, _ in machines.TABLES.values()]
     if not any(find(paths[0], name) for name in (machines.MACHINES, *tables)):
         raise TraceError(

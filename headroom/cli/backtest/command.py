@@ -21,7 +21,6 @@ from headroom.cli.errors import FAILED, UNAVAILABLE, USAGE, CommandError
 
 _MOST_DEFAULT_MACHINES: Final = 40
 _SERIES_A_MACHINE: Final = 10
-_FROM_CLUSTERS: Final = ("db", "prometheus")
 _PROMETHEUS: Final = "prometheus"
 
 
@@ -53,8 +52,6 @@ def _refuse(options: argparse.Namespace, kind: str) -> None:
             plot.check(options.plot)
         except plot.PlotError as error:
             raise CommandError(f"--plot: {error}.", USAGE) from error
-    if options.pods and kind not in _FROM_CLUSTERS:
-        raise CommandError(f"--pods is for --{', --'.join(_FROM_CLUSTERS)}; a trace has limits of its own.", USAGE)
     if kind != _PROMETHEUS and (set_ := [name for name in given.OF_PROMETHEUS if getattr(options, name)]):
         raise CommandError(f"--{set_[0].replace('_', '-')} is for --{_PROMETHEUS}.", USAGE)
     for flag, value in (("--slots", options.slots), ("--come-back", options.come_back)):

@@ -32,7 +32,7 @@ OF_PROMETHEUS: Final = (
 )
 """Options that no other source has."""
 TIMEOUT_SECONDS: Final = 30  # how long one answer may take, by default [s]
-SOURCES: Final = ("trace", "db", "prometheus")
+SOURCES: Final = ("trace", "prometheus")
 """Where usage comes from: the flags' names, and those of `headroom.backtest.sources.SOURCES`."""
 
 
@@ -98,9 +98,8 @@ _SOURCES: Final = (
         "--trace",
         "DIR",
         "+",
-        "folder with cpu_millicores.csv, mem_mib.csv and vms.csv; .gz and .xz, too",
+        "folder with cpu_millicores.csv, mem_mib.csv, and vms.csv, or what headroom-agent db export wrote; .gz and .xz",
     ),
-    ("--db", "FILE", "+", "agents' databases, their folders, or what headroom-agent db export wrote"),
     ("--prometheus", "URL", None, "a Prometheus that scrapes kubelets and kube-state-metrics"),
 )
 

@@ -265,8 +265,8 @@ def test_picture_is_drawn_beside(folder: Path, tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "one of the arguments --trace --db --prometheus is required"),
-        (["--trace", "a", "--db", "b"], "argument --db: not allowed with argument --trace"),
+        ([], "one of the arguments --trace --prometheus is required"),
+        (["--trace", "a", "--prometheus", "b"], "argument --prometheus: not allowed with argument --trace"),
         (["--trace", "nowhere"], "nowhere: "),
         (["--trace", ".", "--policy", "divrsity"], "did you mean diversity?"),
         (["--trace", ".", "--policies", "some"], "argument --policies: invalid choice: 'some'"),
@@ -280,7 +280,6 @@ def test_picture_is_drawn_beside(folder: Path, tmp_path: Path, capsys: pytest.Ca
         (["--trace", ".", "--from", "2013-08-02", "--until", "2013-08-01"], "--from must be before --until."),
         (["--trace", ".", "--slots", "3"], "--slots describes how series come and go: give --churn-mean-life, too."),
         (["--trace", ".", "--come-back", "101"], "argument --come-back: '101' is not a number from 0 to 100"),
-        (["--trace", ".", "--pods", "pods.json"], "--pods is for --db, --prometheus; a trace"),
         (["--trace", ".", "--token-file", "t"], "--token-file is for --prometheus."),
         (["--prometheus", "http://x", "--query", "cpu"], "--query must be NAME=PROMQL, got 'cpu'."),
         (["--prometheus", "http://x", "--query", "gpu=up"], "there is no query 'gpu'; there are: cpu, memory"),

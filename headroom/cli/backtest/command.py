@@ -146,7 +146,7 @@ def _evaluated(
         except engine.ModelError as error:
             raise CommandError(_sentence(error)) from error
     notes += [note for each in traces for note in report.always_cold(choices, each, plan)]
-    return Report(tuple(choices), tuple(traces), plan, report.pooled(results), tuple(dict.fromkeys(notes)))
+    return Report(tuple(choices), tuple(traces), plan, tuple(results), tuple(dict.fromkeys(notes)))
 
 
 def _plan(options: argparse.Namespace, machines: int | None) -> Plan:
@@ -165,9 +165,7 @@ def _plan(options: argparse.Namespace, machines: int | None) -> Plan:
 
 
 def _show(found: Report, form: str) -> None:
-    if form == given.CSV:
-        print(report.csv_text(found), end="")
-    elif outputs.is_for_people(form):
+    if outputs.is_for_people(form):
         text.show(found, wide=form == outputs.WIDE)
     else:
         outputs.show(report.document(found), form)

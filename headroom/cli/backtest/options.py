@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headroom.backtest.durations import parse_span, parse_timestamp
-from headroom.cli.output import FORMATS, TABLE
-from headroom.cli.parsers import Parser
 
-CSV: Final = "csv"  # a row for each result, for spreadsheets
 HORIZON_SECONDS: Final = 86_400  # how far the oracle looks ahead, by default [s]
 WARM_UP_SECONDS: Final = 86_400  # how much of the beginning is not counted, by default [s]
 SEEDS: Final = (0, 1)  # seeds of the random packing, by default
@@ -203,17 +200,3 @@ def add(command: argparse.ArgumentParser) -> None:
             group.add_argument(flag, **more)
     picture = "also draw violation against savings, and both by machine; FILE ends in .png or .svg; needs matplotlib"
     command.add_argument("--plot", metavar="FILE", type=Path, help=picture)
-
-
-def output() -> Parser:
-    """The form of the answer: as everywhere, and CSV."""
-    parser = Parser(add_help=False)
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=(*FORMATS, CSV),
-        default=TABLE,
-        help="wide: more columns and what each policy is; json and yaml have the same content; csv: a row for each "
-        "result (default: table)",
-    )
-    return parser

@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         found = _evaluated(options, choices, traces, bar)
     _show(found, options.output)
     if options.plot is not None:
-        title = f"{_source(found)}. {text.placed(found)} Figures include each policy's margin."
+        title = f"{_source(found)}\n{text.placed(found)} Figures include each policy's margin."
         try:
             plot.draw(found.results, options.plot, title)
         except plot.PlotError as error:

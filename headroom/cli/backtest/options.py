@@ -198,5 +198,5 @@ def add(command: argparse.ArgumentParser) -> None:
         group = command.add_argument_group(title)
         for flag, more in flags.items():
             group.add_argument(flag, **more)
-    picture = "also draw violation against savings, and both by machine; FILE ends in .png or .svg; needs matplotlib"
+    picture = "also draw savings against violation; FILE ends in .png or .svg; needs matplotlib"
     command.add_argument("--plot", metavar="FILE", type=Path, help=picture)

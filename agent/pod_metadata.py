@@ -1,6 +1,6 @@
 """Whose the series in the database are: the name, class, workload, requests and limits of each pod, kept with them.
 
-A backtest on the database needs them, and after a pod has ended they are known nowhere else.
+The export for a backtest needs them, and after a pod has ended they are known nowhere else.
 """
 
 import re

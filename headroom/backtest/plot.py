@@ -1,12 +1,10 @@
-"""Pictures of results: what a policy saves against how often it is wrong, and how machines differ. Needs matplotlib."""
+"""Pictures of results: what a policy saves against how often it is wrong. Needs matplotlib."""
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from headroom.backtest.durations import format_span
 from headroom.backtest.engine import ORACLE
@@ -25,6 +23,7 @@ _LONGEST_LABEL: Final = 34
 _MARKERS: Final = "osD^vPX<>phd"
 _TICKS: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _GREY: Final = "0.35"
+_POINT: Final[Any] = {"linestyle": "none", "markersize": 8, "markeredgecolor": "white"}
 _NOTE: Final[Any] = {"textcoords": "offset points", "fontsize": 8}
 _STYLE: Final[Any] = {
     "axes.grid": True,
@@ -55,10 +54,10 @@ def check(file: Path) -> None:
 
 
 def draw(results: Sequence[Result], file: Path, title: str = "") -> None:
-    """Write a picture: for each resource and horizon a row of three panels. The same results make the same bytes.
+    """Write a picture: for each resource and horizon a panel. The same results make the same bytes.
 
-    They are violation against savings (the front that no policy beats is a line, the oracle and our targets are in it),
-    and over the machines the distributions of violations and of savings. Raises PlotError if it cannot be written.
+    It is violation against savings: the front that no policy beats is a line, the oracle and our targets are in it.
+    Raises PlotError if it cannot be written.
     """
     check(file)
     from matplotlib import colormaps, rc_context  # noqa: PLC0415 - only who wants a picture pays for it
@@ -77,17 +76,14 @@ def draw(results: Sequence[Result], file: Path, title: str = "") -> None:
     }
     metadata: dict[str, Any] = {"Date": None} if file.suffix.lower() == ".svg" else {"Software": None}
     with rc_context(_STYLE):
-        figure = Figure(figsize=(17.0, 4.8 * len(groups) + 0.7), layout="constrained")
+        figure = Figure(figsize=(10.0, 4.8 * len(groups) + 0.7), layout="constrained")
         FigureCanvasAgg(figure)
-        rows = figure.subplots(len(groups), 3, squeeze=False, width_ratios=(1.35, 1.0, 1.0))
-        for axes, ((resource, horizon), group) in zip(rows, groups.items(), strict=True):
+        panels = figure.subplots(len(groups), 1, squeeze=False)[:, 0]
+        for axes, ((resource, horizon), group) in zip(panels, groups.items(), strict=True):
             about = f"{resource}, horizon {format_span(horizon)}"
-            _front(axes[0], group, styles, TARGETS.get((resource, horizon)), about)
-            _distribution(axes[1], group, styles, "violation", f"{about}: steps violated, by machine")
-            _distribution(axes[2], group, styles, "savings", f"{about}: saved, by machine")
-        lines = [Line2D([], [], label=_short(name), markeredgecolor="white", **style) for name, style in styles.items()]
-        lines.append(Line2D([], [], label=ORACLE, color=_GREY, linestyle="--"))
-        figure.legend(handles=lines, loc="outside lower center", ncols=min(len(lines), 6), frameon=False)
+            _front(axes, group, styles, TARGETS.get((resource, horizon)), about)
+        points = [Line2D([], [], label=_short(name), **_POINT, **style) for name, style in styles.items()]
+        figure.legend(handles=points, loc="outside lower center", ncols=min(max(len(points), 1), 4), frameon=False)
         if title:
             figure.suptitle(title)
         try:
@@ -113,7 +109,7 @@ def _front(
             }
             axes.annotate(f"oracle: 0 % at {saved:.1f} %", (1.0, saved), **place, **_NOTE)
         else:
-            axes.plot(violated, saved, linestyle="none", markersize=8, markeredgecolor="white", **styles[each.policy])
+            axes.plot(violated, saved, **_POINT, **styles[each.policy])
             axes.annotate(_short(each.policy), (violated, saved), xytext=(8, 0), va="center", **_NOTE)
             points.append((violated, saved))
     best: list[tuple[float, float]] = []
@@ -123,7 +119,11 @@ def _front(
     for (left, low), (right, high) in pairwise(best):
         axes.plot([left, right, right], [low, low, high], color=_GREY, linewidth=1.0, alpha=0.5, zorder=1)
     widest = max([violated for violated, _ in points], default=0.0)
-    _powers(axes, widest)
+    # Violations to 1 % in proportion, beyond in powers: the candidates lie close together.
+    axes.set_xscale("symlog", linthresh=1.0, linscale=0.6)
+    ticks = [tick for tick in _TICKS if tick <= max(2.0, 1.6 * widest)]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
     axes.set_xlim(-0.08, max(2.0, 1.6 * widest))
     low, high = axes.get_ylim()
     axes.set_ylim(low - 0.06 * (high - low), high + 0.08 * (high - low))
@@ -132,14 +132,6 @@ def _front(
     axes.set_xlabel("mean violation [% of steps]")
     axes.set_ylabel("savings [% of limits]")
     axes.set_title(f"{about}: savings against violation")
-
-
-def _powers(axes: "Axes", widest: float) -> None:
-    """Violations to 1 % in proportion, beyond in powers: the candidates lie close together."""
-    axes.set_xscale("symlog", linthresh=1.0, linscale=0.6)
-    ticks = [tick for tick in _TICKS if tick <= max(2.0, 1.6 * widest)]
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_xticks([], minor=True)
 
 
 def _target(axes: "Axes", violated: float, saved: float) -> None:
@@ -154,26 +146,6 @@ def _target(axes: "Axes", violated: float, saved: float) -> None:
     axes.set_ylim(low, high)
     text = f"what the default aims at: {violated:g} % at {saved:g} %"
     axes.annotate(text, (left, high), xytext=(3, -3), va="top", color="tab:green", **_NOTE)
-
-
-def _distribution(axes: "Axes", group: Sequence[Result], styles: _Styles, what: str, title: str) -> None:
-    """The share of machines at or below each value."""
-    widest = 0.0
-    for each in group:
-        if each.policy == ORACLE and what == "violation":
-            continue
-        values = np.sort(100.0 * getattr(each, what))
-        widest = max(widest, float(values[-1]))
-        shares = np.arange(1, len(values) + 1) / len(values)
-        oracle = {"color": _GREY, "linestyle": "--"}
-        style = oracle if each.policy == ORACLE else {"color": styles[each.policy]["color"]}
-        axes.step(np.r_[values[:1], values], np.r_[0.0, shares], where="post", linewidth=1.3, **style)
-    if what == "violation":
-        _powers(axes, widest)
-    axes.set_ylim(0.0, 1.02)
-    axes.set_xlabel("violation [% of steps]" if what == "violation" else "savings [% of limits]")
-    axes.set_ylabel("share of machines")
-    axes.set_title(title)
 
 
 def _short(name: str) -> str:

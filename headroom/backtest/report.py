@@ -1,15 +1,11 @@
-"""Results for programs and for tables: one JSON document, CSV, rows of text. No files, no terminals.
+"""Results for programs and for tables: one JSON document, rows of text. No files, no terminals.
 
 The JSON is a stable contract: fields are added, never renamed.
 """
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Final
-
-import numpy as np
 
 from agent.prediction.policy import resolve
 from agent.predictors import PREDICTORS
@@ -20,7 +16,6 @@ from headroom.backtest.durations import format_span, format_timestamp
 from headroom.backtest.engine import ORACLE, NamedPolicy, Plan
 from headroom.backtest.score import Result
 from headroom.backtest.trace import Resource, Trace
-from headroom.runtime.sanitize import printable
 
 KIND: Final = "Backtest"
 VERSION: Final = 1
@@ -35,7 +30,6 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "at its limit",
 }
 """What the figures are."""
-_SPREAD: Final = {"violationPercentMean": "mean", "violationPercentP50": "p50", "violationPercentP90": "p90"}
 _DIGITS: Final = 6
 _SHOWN: Final = 3
 
@@ -53,23 +47,6 @@ class Report:
     @property
     def all_notes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys([*(note for trace in self.traces for note in trace.notes), *self.notes]))
-
-
-def pooled(results: Sequence[Result]) -> tuple[Result, ...]:
-    """Results of several traces of one plan, such as single days, as if their machines had stood side by side."""
-    groups: dict[tuple[str, str, int], list[Result]] = {}
-    for each in results:
-        groups.setdefault((each.policy, each.resource, each.horizon_seconds), []).append(each)
-    return tuple(
-        replace(
-            group[0],
-            violation=np.concatenate([each.violation for each in group]),
-            severity=np.concatenate([each.severity for each in group]),
-            savings=np.concatenate([each.savings for each in group]),
-            limits=np.concatenate([each.limits for each in group]),
-        )
-        for group in groups.values()
-    )
 
 
 def document(report: Report) -> dict[str, Any]:
@@ -94,20 +71,6 @@ def document(report: Report) -> dict[str, Any]:
         "notes": list(report.all_notes),
         "definitions": dict(DEFINITIONS),
     }
-
-
-def csv_text(report: Report) -> str:
-    """A row for each result, the same figures as in the document; several seeds stand in one field, with blanks."""
-    out = io.StringIO()
-    names = ("policy", "resource", "horizonSeconds", "machines", "seed", *_SPREAD, "severityPercent", "savingsPercent")
-    writer = csv.DictWriter(out, names, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for each in report.results:
-        found = _result(each)
-        spread = {name: found["violationPercent"][part] for name, part in _SPREAD.items()}
-        texts = {"policy": printable(each.policy), "seed": " ".join(map(str, each.seeds))}
-        writer.writerow(found | spread | texts)
-    return out.getvalue()
 
 
 def ranked(results: Sequence[Result]) -> list[Result]:

@@ -7,6 +7,7 @@ import platform
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import metadata
+from itertools import pairwise
 from pathlib import Path
 
 from headroom.cli import arguments, output
@@ -73,10 +74,13 @@ def complete() -> int:
 
 
 def _names(words: Sequence[str]) -> Iterator[str]:
-    """Name the command and its action, and each option, as the table of removed ones has them."""
+    """Name the command and its action, each option, and the command with it, as the table of removed ones does."""
     plain = [word for word in words if not word.startswith("-")]
     yield from (" ".join(plain[:2]), *plain[:1])
-    yield from (word.partition("=")[0] for word in words if word.startswith("-"))
+    for word, following in pairwise((*words, "")):
+        if word.startswith("-"):
+            yield word.partition("=")[0]
+            yield from (f"{command} {option}" for command in plain[:1] for option in (word, f"{word}={following}"))
 
 
 def _run(options: argparse.Namespace) -> int:

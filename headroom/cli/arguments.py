@@ -31,7 +31,7 @@ def parser() -> Parser:
     _add_shadow(commands, [login, output])
     _add_simulate(commands, [login, output])
     _add_quota(commands, [login, output, parsers.watch()])
-    _add_backtest(commands, [backtest.output()])
+    _add_backtest(commands, [output])
     _add_doctor(commands, [login, output])
     commands.add_parser("version", help="print the version of this command", parents=[output])
     return root

@@ -23,6 +23,14 @@ REMOVED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
             "completion",
         ): "completion was removed: kubectl completes `kubectl headroom` itself "
         "through the program kubectl_complete-headroom, which is installed with this one",
+        **{
+            ("command", f"backtest {form}"): "-o csv was removed: -o json has the same figures"
+            for form in ("--output=csv", "-o=csv", "-ocsv")
+        },
+        ("command", "--db"): ("--db was removed: give --trace a folder that headroom-agent db export --to DIR wrote"),
+        ("command", "--nodemetrics"): (
+            "--nodemetrics was removed: give --prometheus URL, or --trace with what headroom-agent db export wrote"
+        ),
         ("command", "--color"): "--color was removed: set NO_COLOR=1 for plain text",
         ("flag", "--pods-from=kubelet"): f"--pods-from=kubelet {_NO_KUBELET}",
         ("flag", "--kubelet-address"): f"--kubelet-address {_NO_KUBELET}",

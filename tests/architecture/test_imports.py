@@ -7,7 +7,6 @@ from tests.architecture.sources import PACKAGES, ROOT, imported, modules
 # The packages of the services that do no I/O: what the CLI and the backtest may import of them.
 PURE = (
     "agent.numerics",
-    "agent.pod_metadata",
     "agent.pods",
     "agent.prediction.policy",
     "agent.predictors",
@@ -46,7 +45,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "headroom.cluster": ("headroom.cluster", "crds"),
     "tools": ("tools", "headroom", "agent", "manager", "scheduler_plugins", "crds", "headroom.cluster", "tests"),
     "tools.demo": ("tools.demo", "tools.devcluster"),
-    # The agent's own code, stepped through recorded usage; it reads the databases of agents, too.
+    # The agent's own code, stepped through recorded usage.
     "headroom.backtest": (
         "headroom.backtest",
         "headroom.cluster",
@@ -54,7 +53,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "headroom.runtime.sanitize",
         "crds",
         *(name for name in PURE if name.startswith("agent.")),
-        "agent.tsdb",
     ),
     # What the services calculate, calculated from objects just read; lists are kept in the extender's own snapshot.
     "headroom.cli": (

@@ -60,10 +60,8 @@ def test_folder_is_read_or_refused_by_its_name(folder: Path, given: tuple[str, d
     folder.mkdir()
     for name, content in contents.items():
         (folder / name).write_bytes(content)
-    kind, place, options = "trace", folder, Options()
-    if layout == "kubectl":
-        kind, place, options = "nodemetrics", folder / "m.json", Options(pods=(str(folder / "pods.json"),))
-    found = answer_or_refusal(lambda: read(kind, [str(place)], options, lambda *_: None), TraceError, str(folder))
+    options = Options(pods=(str(folder / "pods.json"),)) if layout == "kubectl" else Options()
+    found = answer_or_refusal(lambda: read("trace", [str(folder)], options, lambda *_: None), TraceError, str(folder))
     can_be_judged(found)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from headroom.backtest import policies, sources
 from headroom.backtest.engine import ORACLE, NamedPolicy, Plan, run
-from headroom.backtest.report import pooled
 from headroom.backtest.score import Result
 from headroom.backtest.trace import Trace
 from tools.bench import data
@@ -75,7 +76,24 @@ def _judged(
     results, began = list[Result](), time.process_time()
     for seed in seeds:
         results += run(trace, chosen, Plan(machines=machines, seeds=(seed,)))
-    return list(pooled(results)), (time.process_time() - began) / len(seeds)
+    return _pooled(results), (time.process_time() - began) / len(seeds)
+
+
+def _pooled(results: Sequence[Result]) -> list[Result]:
+    """Pool results of several packings as if their machines were one fleet."""
+    groups: dict[tuple[str, str, int], list[Result]] = {}
+    for result in results:
+        groups.setdefault((result.policy, result.resource, result.horizon_seconds), []).append(result)
+    return [
+        replace(
+            group[0],
+            violation=np.concatenate([result.violation for result in group]),
+            severity=np.concatenate([result.severity for result in group]),
+            savings=np.concatenate([result.savings for result in group]),
+            limits=np.concatenate([result.limits for result in group]),
+        )
+        for group in groups.values()
+    ]
 
 
 def _rows(results: Sequence[Result], machines: int) -> Iterator[Row]:

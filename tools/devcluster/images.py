@@ -68,16 +68,14 @@ BACKTEST_INPUTS = (
     "agent/__init__.py",
     "agent/host",
     "agent/numerics",
-    "agent/pod_metadata.py",
     "agent/pods.py",
     "agent/prediction/__init__.py",
     "agent/prediction/policy.py",
     "agent/predictors",
     "agent/samples.py",
     "agent/series_index.py",
-    "agent/tsdb",
 )
-"""What `kubectl headroom backtest` runs: the agent's own models, and what reads its databases."""
+"""What `kubectl headroom backtest` runs: the agent's own models."""
 RECIPES = (
     Recipe(
         "headroom-agent",

@@ -1,4 +1,4 @@
-"""Where traces come from, one file per source: files, agents' databases, Prometheus. Read only, no cluster needed."""
+"""Where traces come from: folders of CSV files, or Prometheus. Read only."""
 
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
@@ -9,11 +9,9 @@ from headroom.backtest.trace import Resource, Trace, TraceError
 
 SOURCES: Final[Mapping[str, str]] = {
     "trace": "headroom.backtest.sources.folder:read",
-    "db": "headroom.backtest.sources.agent_database:read",
     "prometheus": "headroom.backtest.sources.prometheus:read",
-    "nodemetrics": "headroom.backtest.sources.node_metrics:read",
 }
-"""Where each source is: a function from places and options to traces, one per resource and time range."""
+"""Where each source is: a function from places and options to traces, one per resource."""
 
 REQUESTS: Final = "requests"
 LIMITS: Final = "limits"
@@ -80,18 +78,13 @@ class Options:
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise OptionError("--from must be before --until")
 
-    @property
-    def within(self) -> str:
-        requested = (self.since, self.until, self.last_seconds)
-        return "" if requested == (None, None, None) else " in the requested time"
-
     def has(self, time: float) -> bool:
         """Whether a time is wanted, by `since` and `until` alone. [seconds since 1970]"""
         return (self.since is None or time >= self.since) and (self.until is None or time < self.until)
 
 
 def read(kind: str, places: Sequence[str], options: Options, progress: Progress) -> list[Trace]:
-    """The traces of a source of that kind, one per resource and time range; blocks until all is read.
+    """The traces of a source of that kind, one per resource; blocks until all is read.
 
     Places are folders, files or a URL, at least one. Raises TraceError if they cannot be read, or nothing in them can
     be evaluated.

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from headroom.backtest.sources import Options, Progress, grid
-from headroom.backtest.sources.bitbrains import MACHINES, TABLES
 from headroom.backtest.sources.files import amount, dict_rows, find, read_table
+from headroom.backtest.sources.machines import MACHINES, TABLES
 from headroom.backtest.sources.pod_lifetimes import Key, Measured, traces_of
 from headroom.backtest.sources.pods import Pod, merge_pod, read_pods
 from headroom.backtest.trace import Resource, Trace, TraceError

@@ -1,6 +1,6 @@
-"""Files of traces, compressed or not: wide CSV (a row per time, a column per series), rows by column, JSON documents.
+"""Files of traces, compressed or not: wide CSV (a row per time, a column per series), rows by column, JSON.
 
-Read row by row and object by object; what cannot be used is refused with the file, row and column.
+Tables are read row by row; what cannot be used is refused with the file, row and column.
 """
 
 import csv
@@ -26,10 +26,8 @@ Json = Mapping[str, Any]
 Lines = Iterator[tuple[int, list[str]]]
 ENDINGS: Final = ("", ".gz", ".xz")  # what a file's name may end in beside its own ending: it is unpacked as it is read
 LARGEST: Final = 1 << 28  # most characters of one JSON document
-_PIECE: Final = 1 << 20
 _PEEKED: Final = 200  # rows whose times decide the step
 _LONGEST_NAME: Final = 253
-_SHOWN: Final = 40
 _MILLISECONDS: Final = 1e11  # a time above this (the year 5138) is in milliseconds
 
 
@@ -63,52 +61,26 @@ def _opened(path: Path) -> TextIO:
 
 
 def objects(path: Path, kind: str, command: str) -> Iterator[Json]:
-    """Every object of a kind, those in lists one by one; documents may be lists, objects, or a mixture.
+    """The objects of a kind in a JSON document: a list of them, as kubectl prints it, or one.
 
     Raises TraceError if it is no JSON, or has other objects; the message names the command that writes such files.
     """
-    number = 0
-    for number, document in enumerate(_documents(path, command), 1):
-        items = document.get("items") if isinstance(document, Mapping) else document
-        for item in items if isinstance(items, list) else [document]:
-            # The items of a list of one kind, as the API itself answers, bear no kind of their own.
-            found = item.get("kind", kind) if isinstance(item, Mapping) else type(item).__name__
-            if found != kind:
-                raise TraceError(f"{path}: document {number} has a {found}, not a {kind}; it is written by {command}")
-            yield item
-    if not number:
-        raise TraceError(f"{path}: is empty; it is written by {command}")
-
-
-def _documents(path: Path, command: str) -> Iterator[Any]:
-    decoder, text, wanted, number = json.JSONDecoder(), "", _PIECE, 1
     with open_text(path) as stream:
-        while True:
-            piece = stream.read(wanted)
-            text = (text + piece).lstrip(" \t\r\n\x1e")
-            start = 0
-            while start < len(text):
-                try:
-                    document, start = decoder.raw_decode(text, start)
-                except (json.JSONDecodeError, RecursionError) as error:
-                    if piece and len(text) - start < LARGEST:
-                        break  # it may be cut off here: try again with more of it
-                    raise TraceError(_no_json(path, number, text[start:], error, command)) from error
-                yield document
-                number += 1
-                while start < len(text) and text[start] in " \t\r\n\x1e":
-                    start += 1
-            if not piece:
-                return
-            text = text[start:]
-            wanted = max(_PIECE, len(text))  # twice as much of a long one each time
-
-
-def _no_json(path: Path, number: int, rest: str, error: Exception, command: str) -> str:
-    if len(rest) >= LARGEST:
-        return f"{path}: document {number} is longer than {LARGEST >> 20} million characters"
-    why = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-    return f"{path}: document {number}, {rest[:_SHOWN]!r}, is no JSON ({why}); it is written by {command}"
+        text = stream.read(LARGEST + 1)
+    if len(text) > LARGEST:
+        raise TraceError(f"{path}: is longer than {LARGEST >> 20} million characters; give several shorter files")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        why = error.msg if isinstance(error, json.JSONDecodeError) else "a number or its nesting has no end"
+        raise TraceError(f"{path}: is no JSON ({why}); it is written by {command}") from error
+    items = document.get("items") if isinstance(document, Mapping) else document
+    for item in items if isinstance(items, list) else [document]:
+        # The items of a list of one kind, as the API itself returns them, have no kind of their own.
+        found = item.get("kind", kind) if isinstance(item, Mapping) else type(item).__name__
+        if found != kind:
+            raise TraceError(f"{path}: has a {found}, not a {kind}; it is written by {command}")
+        yield item
 
 
 def read_table(path: Path, options: Options) -> Table:
@@ -119,7 +91,7 @@ def read_table(path: Path, options: Options) -> Table:
     """
     with open_text(path) as stream:
         lines = csv_rows(path, stream)
-        names = header(path, lines, "ts")
+        names = header(path, lines)
         timed = ((_time(row[0], path, line), line, row) for line, row in lines)
         rows = ((time, amounts(row[1:], path, line, names)) for time, line, row in timed)
         wanted = ((time, values) for time, values in rows if options.has(time))
@@ -160,20 +132,20 @@ def dict_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str
             yield f"{path}: line {line}", dict(zip(columns, cells, strict=False))
 
 
-def header(path: Path, lines: Lines, first: str) -> tuple[str, ...]:
-    """The names of the columns after the first one, which must be called so; TraceError without such a header."""
+def header(path: Path, lines: Lines) -> tuple[str, ...]:
+    """The names of the columns after the first one, ``ts``; TraceError without such a header."""
     _, found = next(lines, (0, []))
     if not found:
         raise TraceError(f"{path}: is empty")
     cells = [cell.strip() for cell in found]
-    if cells[0] != first:
+    if cells[0] != "ts":
         raise TraceError(
-            f"{path}: its first line must be a header that begins with {first!r} and has commas between its columns, "
+            f"{path}: its first line must be a header that begins with 'ts' and has commas between its columns, "
             f"got: {shown(','.join(found))}"
         )
     names = cells[1:]
     if not names:
-        raise TraceError(f"{path}: has no column but {first!r}")
+        raise TraceError(f"{path}: has no column but 'ts'")
     if "" in names:
         raise TraceError(f"{path}: column {names.index('') + 2} of its header has no name")
     for name in names:

@@ -37,7 +37,7 @@ class Pod:
 
 
 def read_pods(paths: Sequence[str]) -> list[Pod]:
-    """The pods of files that kubectl wrote, every list in them; raises TraceError if one is no such file."""
+    """The pods of files that kubectl wrote; raises TraceError if one is no such file."""
     return [_pod(path, item) for path in paths for item in objects(Path(path), "Pod", PODS_COMMAND)]
 
 

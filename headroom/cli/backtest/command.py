@@ -21,7 +21,6 @@ from headroom.cli.errors import FAILED, UNAVAILABLE, USAGE, CommandError
 
 _MOST_DEFAULT_MACHINES: Final = 40
 _SERIES_A_MACHINE: Final = 10
-_FROM_CLUSTERS: Final = ("db", "prometheus", "nodemetrics")
 _PROMETHEUS: Final = "prometheus"
 
 
@@ -38,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         found = _evaluated(options, choices, traces, bar)
     _show(found, options.output)
     if options.plot is not None:
-        title = f"{_source(found)}. {text.placed(found)} Figures include each policy's margin."
+        title = f"{_source(found)}\n{text.placed(found)} Figures include each policy's margin."
         try:
             plot.draw(found.results, options.plot, title)
         except plot.PlotError as error:
@@ -53,8 +52,6 @@ def _refuse(options: argparse.Namespace, kind: str) -> None:
             plot.check(options.plot)
         except plot.PlotError as error:
             raise CommandError(f"--plot: {error}.", USAGE) from error
-    if options.pods and kind not in _FROM_CLUSTERS:
-        raise CommandError(f"--pods is for --{', --'.join(_FROM_CLUSTERS)}; a trace has limits of its own.", USAGE)
     if kind != _PROMETHEUS and (set_ := [name for name in given.OF_PROMETHEUS if getattr(options, name)]):
         raise CommandError(f"--{set_[0].replace('_', '-')} is for --{_PROMETHEUS}.", USAGE)
     for flag, value in (("--slots", options.slots), ("--come-back", options.come_back)):
@@ -149,7 +146,7 @@ def _evaluated(
         except engine.ModelError as error:
             raise CommandError(_sentence(error)) from error
     notes += [note for each in traces for note in report.always_cold(choices, each, plan)]
-    return Report(tuple(choices), tuple(traces), plan, report.pooled(results), tuple(dict.fromkeys(notes)))
+    return Report(tuple(choices), tuple(traces), plan, tuple(results), tuple(dict.fromkeys(notes)))
 
 
 def _plan(options: argparse.Namespace, machines: int | None) -> Plan:
@@ -168,9 +165,7 @@ def _plan(options: argparse.Namespace, machines: int | None) -> Plan:
 
 
 def _show(found: Report, form: str) -> None:
-    if form == given.CSV:
-        print(report.csv_text(found), end="")
-    elif outputs.is_for_people(form):
+    if outputs.is_for_people(form):
         text.show(found, wide=form == outputs.WIDE)
     else:
         outputs.show(report.document(found), form)

@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headroom.backtest.durations import parse_span, parse_timestamp
-from headroom.cli.output import FORMATS, TABLE
-from headroom.cli.parsers import Parser
 
-CSV: Final = "csv"  # a row for each result, for spreadsheets
 HORIZON_SECONDS: Final = 86_400  # how far the oracle looks ahead, by default [s]
 WARM_UP_SECONDS: Final = 86_400  # how much of the beginning is not counted, by default [s]
 SEEDS: Final = (0, 1)  # seeds of the random packing, by default
@@ -32,7 +29,7 @@ OF_PROMETHEUS: Final = (
 )
 """Options that no other source has."""
 TIMEOUT_SECONDS: Final = 30  # how long one answer may take, by default [s]
-SOURCES: Final = ("trace", "db", "prometheus", "nodemetrics")
+SOURCES: Final = ("trace", "prometheus")
 """Where usage comes from: the flags' names, and those of `headroom.backtest.sources.SOURCES`."""
 
 
@@ -98,11 +95,9 @@ _SOURCES: Final = (
         "--trace",
         "DIR",
         "+",
-        "folder with cpu_millicores.csv, mem_mib.csv and vms.csv, or with PlanetLab's days; .gz and .xz, too",
+        "folder with cpu_millicores.csv, mem_mib.csv, and vms.csv, or what headroom-agent db export wrote; .gz and .xz",
     ),
-    ("--db", "FILE", "+", "agents' databases, their folders, or what headroom-agent db export wrote"),
     ("--prometheus", "URL", None, "a Prometheus that scrapes kubelets and kube-state-metrics"),
-    ("--nodemetrics", "FILE", "+", "what kubectl get nodemetrics -o json printed, again and again"),
 )
 
 
@@ -203,19 +198,5 @@ def add(command: argparse.ArgumentParser) -> None:
         group = command.add_argument_group(title)
         for flag, more in flags.items():
             group.add_argument(flag, **more)
-    picture = "also draw violation against savings, and both by machine; FILE ends in .png or .svg; needs matplotlib"
+    picture = "also draw savings against violation; FILE ends in .png or .svg; needs matplotlib"
     command.add_argument("--plot", metavar="FILE", type=Path, help=picture)
-
-
-def output() -> Parser:
-    """The form of the answer: as everywhere, and CSV."""
-    parser = Parser(add_help=False)
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=(*FORMATS, CSV),
-        default=TABLE,
-        help="wide: more columns and what each policy is; json and yaml have the same content; csv: a row for each "
-        "result (default: table)",
-    )
-    return parser

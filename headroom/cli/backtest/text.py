@@ -26,18 +26,15 @@ _LEGEND: Final = (
     "median and 90th percentile over the machines. SAVINGS is the share of the limits that need not be kept. Figures\n"
     "include the margin; a cold series counts at its limit. The oracle knows the future."
 )
-_MOST_TRACES: Final = 3
 _MOST_NOTES: Final = 8
 
 
 def show(found: Report, *, wide: bool) -> None:
     """Print it; wide with all columns, notes and policies."""
-    for trace in found.traces if wide else found.traces[:_MOST_TRACES]:
+    for trace in found.traces:
         begin, end = format_timestamp(float(trace.times[0])), format_timestamp(float(trace.times[-1]))
         every = format_span(trace.step_seconds)
         line(f"{trace.source}: {trace.resource} of {trace.series} series, {begin} to {end}, every {every}")
-    if len(found.traces) > _MOST_TRACES and not wide:
-        print(f"… and {len(found.traces) - _MOST_TRACES} more")
     print(f"{placed(found)} The first {format_span(found.plan.warm_up_seconds)} are not counted.\n")
     results = report.ranked(found.results)
     table.write(_COLUMNS, [_row(each, found, results) for each in results], wide=wide)

@@ -1,13 +1,11 @@
-"""What programs read of a backtest: a stable JSON document, and CSV."""
+"""What programs read of a backtest: a stable JSON document."""
 
-import csv
-import io
 import json
 
 from headroom.backtest import policies
 from headroom.backtest.engine import Plan
 from headroom.backtest.placement import Churn
-from headroom.backtest.report import csv_text, description, document, dominating_policy, pooled, ranked
+from headroom.backtest.report import description, document, dominating_policy, ranked
 from tests.headroom.backtest.results import DAY, report, result, trace
 
 RESULT_KEYS = [
@@ -63,36 +61,6 @@ def test_document_can_be_repeated() -> None:
     assert made["traces"][0]["series"] == 2
     assert made["notes"] == ["One was left out."]
     assert {"violationPercent", "severityPercent", "savingsPercent", "oracle"} <= made["definitions"].keys()
-
-
-def test_csv_has_the_same_figures() -> None:
-    """A row for each result; seeds stand in one field."""
-    found = report([result("sum-max:margin=3", [0.0, 4.0], [50.0, 60.0], seeds=(0, 1))])
-    (row,) = csv.DictReader(io.StringIO(csv_text(found)))
-    (made,) = document(found)["results"]
-    assert row == {
-        "policy": "sum-max:margin=3",
-        "resource": "cpu",
-        "horizonSeconds": "86400",
-        "machines": "1",
-        "seed": "0 1",
-        "violationPercentMean": str(made["violationPercent"]["mean"]),
-        "violationPercentP50": "2.0",
-        "violationPercentP90": "3.6",
-        "severityPercent": "0.2",
-        "savingsPercent": "55.0",
-    }
-
-
-def test_days_are_pooled() -> None:
-    """Results of several traces of a resource are one, over the machines of all; other resources stay apart."""
-    first = result("sum-max", [0.0, 2.0], [40.0, 60.0], [1.0, 1.0])
-    second = result("sum-max", [4.0], [80.0], [2.0])
-    other = result("sum-max", [9.0], [9.0], resource="memory")
-    one, two = pooled([first, other, second])
-    assert list(one.violation) == [0.0, 0.02, 0.04]
-    assert one.savings_percent == 65.0
-    assert two.resource == "memory"
 
 
 def test_safest_come_first() -> None:

@@ -41,7 +41,8 @@ def test_image_has_what_backtest_runs() -> None:
     files = {_file(module) for module in needed()}
     assert len(files) > 60
     assert files - copied == set()
-    assert not {name for name in copied if re.match(r"agent/(collectors|reporter|standalone|__main__|pipeline)", name)}
+    others = r"agent/(collectors|reporter|standalone|tsdb|__main__|pipeline)"
+    assert not {name for name in copied if re.match(others, name)}
 
 
 def _file(module: str) -> str:
@@ -61,5 +62,5 @@ def test_no_library_of_services_is_needed() -> None:
         if not name.startswith(CODE)
     }
     foreign = {name for name in tops if name not in sys.stdlib_module_names}
-    assert foreign - base - {"matplotlib", "sqlite_utils"} == set()
+    assert foreign - base - {"matplotlib"} == set()
     assert any(line.startswith("matplotlib") for line in project["optional-dependencies"]["plot"])

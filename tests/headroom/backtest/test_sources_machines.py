@@ -1,4 +1,4 @@
-"""Traces of machines: Bitbrains' layout and PlanetLab's days."""
+"""Traces of machines: tables, and the size of each machine."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -235,7 +235,7 @@ def _other_resource(folder: Path) -> Path:
         (_no_xz, "cannot be unpacked: Input format not supported"),
         (_no_text, "is no text in UTF-8"),
         (_other_resource, "has no cpu_millicores.csv[.gz|.xz]"),
-        (lambda folder: folder, "has no trace: neither vms.csv nor cpu_millicores.csv"),
+        (lambda folder: folder, "has no trace: it must have cpu_millicores.csv or mem_mib.csv, and vms.csv"),
         (lambda folder: folder / "nowhere", "there is no such folder"),
     ],
 )
@@ -255,71 +255,13 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert trace("trace", folder, options=Options(resources=("cpu",), since=START + STEP)).steps == 10
 
 
-def _day(folder: Path, name: str, *rows: str) -> Path:
-    return write(folder / name, "\n".join(["vm,s0,s1,s2", *rows]) + "\n")
-
-
-def test_days_are_traces(tmp_path: Path) -> None:
-    """Each of PlanetLab's files is a trace of a day: percent of one core, a row per machine."""
-    _day(tmp_path, "20110306.csv", "a,1,2,3")
-    _day(tmp_path, "20110303.csv.gz", "a,0,50,100", "b,1,,3", "a,120,7,8")
-    first, second = traces("trace", tmp_path)
-    assert (first.times[0], first.steps) == (1299110400.0, 3)
-    assert first.names == ("a", "a (2)")
-    assert first.usage.tolist() == [[0.0, 1.0], [0.5, pytest.approx(0.07)], [1.0, pytest.approx(0.08)]]
-    assert first.limits.tolist() == [1.0, 1.0]
-    assert first.notes == (
-        "1 of 3 machines left out, measured for 95 % of the time or less: b.",
-        "Use above the limit counts as the limit: 17 % of the cpu values.",
-    )
-    assert (second.times[0], second.source) == (1299369600.0, str(tmp_path / "20110306.csv"))
-    assert [one.source for one in traces("trace", tmp_path / "20110306.csv")] == [second.source]
-
-
-def test_days_in_a_window(tmp_path: Path) -> None:
-    """Days outside of the window are left out, and one that is partly in it is cut."""
-    _day(tmp_path, "20110303.csv", "a,1,2,3")
-    _day(tmp_path, "20110306.csv", "a,1,2,3")
-    (found,) = traces("trace", tmp_path, options=Options(since=1299110400.0 + 300, until=1299369600.0))
-    assert (found.usage * 100).round().tolist() == [[2.0], [3.0]]
-    with pytest.raises(TraceError, match="no day is in the time"):
-        traces("trace", tmp_path, options=Options(since=2e9))
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "says"),
-    [
-        ("20110303.csv", ["vm,s0,s2", "a,1,2"], "must be s0, s1"),
-        ("20110303.csv", ["vm,s0,s1"], "has no rows"),
-        ("20110303.csv", ["vm,s0,s1", "a,1,-2"], "line 2, column 's1': '-2' is negative"),
-        ("20110303.csv", ["vm,s0,s1", "a,1,"], "none of its 1 machines was measured for more than 95 %"),
-        ("20111399.csv", ["vm,s0,s1", "a,1,2"], "its name must be the date"),
-        ("day.csv", ["vm,s0,s1", "a,1,2"], "its name must be the date"),
-    ],
-)
-def test_wrong_days_are_refused(tmp_path: Path, name: str, rows: list[str], says: str) -> None:
-    """A file that is no day is refused."""
-    with pytest.raises(TraceError) as caught:
-        trace("trace", write(tmp_path / name, "\n".join(rows) + "\n"))
-    assert says in str(caught.value)
-
-
-def test_days_have_no_memory(tmp_path: Path) -> None:
-    """Asked for memory alone, days say that they have none; asked for both, they give CPU."""
-    _day(tmp_path, "20110303.csv", "a,1,2,3")
-    with pytest.raises(TraceError, match="have CPU only; give --resource cpu"):
-        traces("trace", tmp_path, options=Options(resources=("memory",)))
-    assert [one.resource for one in traces("trace", tmp_path)] == ["cpu"]
-
-
 def test_layouts_are_not_mixed(tmp_path: Path) -> None:
-    """Two folders of machines, or a folder beside a file, are not one trace."""
+    """Two folders of machines, or a folder and a file, are not one trace."""
     one = machines(tmp_path / "one", [HEADER, *steady(3, 1, 2)], WHOLE)
-    day = _day(tmp_path / "days", "20110303.csv", "a,1,2,3")
     with pytest.raises(TraceError, match="one folder of machines at a time"):
         trace("trace", one, one)
     with pytest.raises(TraceError, match="is no folder"):
-        trace("trace", one, day)
+        trace("trace", one, one / "cpu_millicores.csv")
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,14 @@
-"""Traces of pods: agents' databases, their exports, snapshots of NodeMetrics."""
+"""Traces of pods: exports of agents' databases."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from agent import database
-from agent.pod_metadata import NAME, PodMetadataStore
+from agent.pod_metadata import PodMetadataStore
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, NODE, SYS, Sample
 from agent.tsdb.tsdb import Tsdb
@@ -18,7 +17,7 @@ from headroom.backtest.sources import Options, files, grid
 from headroom.backtest.trace import PodLifetime, Resource, TraceError
 from tests.agent import made
 from tests.headroom.backtest.pod_files import pod, pods_file
-from tests.headroom.backtest.trace_files import MIB, trace, traces, write
+from tests.headroom.backtest.trace_files import MIB, machines, trace, traces, write
 
 START = 1_700_000_100.0  # a multiple of 300
 GIB = 1 << 30
@@ -53,9 +52,16 @@ NOTES = (
 )
 
 
-def test_database_is_read(tmp_path: Path) -> None:
+def exported(folder: Path, pods: Sequence[PodRef], node: str = "n1", minutes: int = 30) -> Path:
+    """What `headroom-agent db export` writes of such a database."""
+    data = agent_database(folder / "data", pods, node, minutes)
+    assert database.main(["export", "--data-dir", str(data), "--to", f"{folder / 'export'}/"]) == 0
+    return folder / "export"
+
+
+def test_export_is_read(tmp_path: Path) -> None:
     """Prod pods with what they request, else their limit; each is there from its first sample to its last."""
-    cpu, memory = traces("db", agent_database(tmp_path, PODS))
+    cpu, memory = traces("trace", exported(tmp_path, PODS))
     assert (cpu.names, cpu.limits.tolist()) == (("shop/late", "shop/web"), [2.0, 0.5])
     assert memory.limits.tolist() == [float(GIB), float(GIB)]
     assert cpu.times.tolist() == [START + 300 * step for step in range(6)]
@@ -69,120 +75,59 @@ def test_database_is_read(tmp_path: Path) -> None:
 
 def test_limits_may_be_the_basis(tmp_path: Path) -> None:
     """With basis limits, only pods that have a limit count."""
-    found = trace("db", agent_database(tmp_path, PODS) / "agent.db", options=Options(CPU_ONLY, basis="limits"))
+    found = trace("trace", exported(tmp_path, PODS), options=Options(CPU_ONLY, basis="limits"))
     assert (found.names, found.limits.tolist()) == (("shop/late",), [2.0])
 
 
-def test_databases_of_nodes(tmp_path: Path) -> None:
-    """Each database is a machine; two of one node are one machine, their times put together."""
-    web = made.pod("web")
-    first = agent_database(tmp_path / "a", [web], "n2")
-    second = agent_database(tmp_path / "b", [made.pod("other")], "n1", minutes=10)
-    found = trace("db", first, second, first)
+def test_nodes_are_machines(tmp_path: Path) -> None:
+    """Each export is a machine; two of one node are one machine, their times put together."""
+    first = exported(tmp_path / "a", [made.pod("web")], "n2")
+    second = exported(tmp_path / "b", [made.pod("other")], "n1", minutes=10)
+    found = trace("trace", first, second, first)
     assert (found.machines, found.names) == (("n1", "n2"), ("shop/other", "shop/web"))
     assert found.lifetimes == (PodLifetime(0, 0, 0, 2), PodLifetime(1, 1, 0, 6))
     assert found.source == f"{first} and 2 more"
 
 
-def test_window_of_a_database(tmp_path: Path) -> None:
+def test_window_of_an_export(tmp_path: Path) -> None:
     """Of a window, pods that were there, at the steps that are in it."""
-    folder = agent_database(tmp_path, PODS)
-    found = trace("db", folder, options=Options(CPU_ONLY, until=START + 600))
+    folder = exported(tmp_path, PODS)
+    found = trace("trace", folder, options=Options(CPU_ONLY, until=START + 600))
     assert (found.names, found.steps) == (("shop/web",), 2)
-    found = trace("db", folder, options=Options(CPU_ONLY, since=START + 300, last_seconds=1200.0))
+    found = trace("trace", folder, options=Options(CPU_ONLY, since=START + 300, last_seconds=1200.0))
     assert (found.times[0], found.lifetimes) == (START + 600, (PodLifetime(0, 0, 0, 4), PodLifetime(1, 0, 0, 4)))
-    with pytest.raises(TraceError, match=r"has no pod's use of five minutes in the requested time$"):
-        trace("db", folder, options=Options(CPU_ONLY, since=START + 86400))
-
-
-def test_database_of_an_agent_that_has_just_begun(tmp_path: Path) -> None:
-    """Nobody is told of a time that nobody asked for."""
-    folder = agent_database(tmp_path, [], minutes=0)
-    with pytest.raises(TraceError, match=r"has no pod's use of five minutes$"):
-        trace("db", folder, options=Options(CPU_ONLY))
+    with pytest.raises(TraceError, match="has no rows, or none in the requested time"):
+        trace("trace", folder, options=Options(CPU_ONLY, since=START + 86400))
 
 
 def test_last_hours_leave_the_gone_out(tmp_path: Path) -> None:
     """Pods, and machines, that were gone before the last hours are not among them."""
-    gone = agent_database(tmp_path / "a", [made.pod("gone")], "n1", minutes=10)
-    here = agent_database(tmp_path / "b", [made.pod("here", workload="shop/Pod/here")], "n2")
-    found = trace("db", gone, here, options=Options(CPU_ONLY, last_seconds=900.0))
+    gone = exported(tmp_path / "a", [made.pod("gone")], "n1", minutes=10)
+    here = exported(tmp_path / "b", [made.pod("here", workload="shop/Pod/here")], "n2")
+    found = trace("trace", gone, here, options=Options(CPU_ONLY, last_seconds=900.0))
     assert (found.names, found.machines, found.lifetimes) == (("shop/here",), ("n2",), (PodLifetime(0, 0, 0, 3),))
     assert (found.workloads, found.limits.tolist(), found.usage.shape) == (("shop/Pod/here",), [1.0], (3, 1))
 
 
-def test_database_of_an_older_agent(tmp_path: Path) -> None:
-    """What an older agent did not keep comes from a file of pods, by uid; without one it says so."""
-    folder = agent_database(tmp_path / "n7", PODS[:1])
-    with Tsdb.open(folder / "agent.db") as store:
-        store.save_checkpoints({})
-    with pytest.raises(TraceError) as caught:
-        trace("db", folder)
-    assert "1 of 1 pods left out, nothing is known of them but their use: web." in str(caught.value)
-    assert "Give --pods FILE, with kubectl get pods --all-namespaces -o json" in str(caught.value)
-    file = pods_file(tmp_path / "pods.json", pod("shop/web", {"cpu": "750m"}))
-    found = trace("db", folder, options=Options(CPU_ONLY, pods=(file,)))
-    assert (found.names, found.machines, found.limits.tolist()) == (("shop/web",), ("n7",), [0.75])
+@pytest.mark.parametrize(("request_milli", "named"), [(0, True), (500, False)], ids=["no requests", "no names"])
+def test_file_of_pods_has_their_requests(tmp_path: Path, request_milli: int, named: bool) -> None:  # noqa: FBT001
+    """An agent without a cluster knows no requests, an older one no names: both are in the file of pods."""
+    folder = exported(tmp_path, [made.pod("web", request_milli, 0)])
+    if not named:
+        (folder / "pods.csv").write_text(HEADER + "web,n1,,,,,,,\n")
+    with pytest.raises(TraceError, match=r"without a request or limit for cpu: .*web\. Give --pods FILE"):
+        trace("trace", folder)
+    file = pods_file(tmp_path / "pods.json", pod("shop/web", {"cpu": "750m"}, node="elsewhere"))
+    found = trace("trace", folder, options=Options(CPU_ONLY, pods=(file,)))
+    assert (found.names, found.machines, found.limits.tolist()) == (("shop/web",), ("n1",), [0.75])
     assert found.workloads == ("shop/ReplicaSet/web",)
 
 
-@pytest.mark.parametrize("kind", ["db", "trace"])
-def test_pods_of_the_cgroup_tree(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """An agent without a cluster knows no requests: the file of pods says them, and without it that is said."""
-    place = agent_database(tmp_path / "data", [made.pod("web", 0, 0)])
-    if kind == "trace":
-        place = tmp_path / "export"
-        place.mkdir()
-        database.main(["export", "--data-dir", str(tmp_path / "data"), "--to", str(place)])
-        capsys.readouterr()
-    with pytest.raises(TraceError, match=r"without a request or limit for cpu: shop/web\. Give --pods FILE"):
-        trace(kind, place)
-    file = pods_file(tmp_path / "pods.json", pod("shop/web", {"cpu": "750m"}, node="elsewhere"))
-    found = trace(kind, place, options=Options(CPU_ONLY, pods=(file,)))
-    assert (found.machines, found.limits.tolist()) == (("n1",), [0.75])
-
-
-def test_damaged_names_are_told(tmp_path: Path) -> None:
-    """Names that cannot be read are noted; the file of pods makes up for them."""
-    folder = agent_database(tmp_path, PODS[:1])
-    with Tsdb.open(folder / "agent.db") as store:
-        store.save_checkpoints({NAME: b"?"})
-    file = pods_file(tmp_path / "pods.json", pod("shop/web"))
-    found = trace("db", folder, options=Options(CPU_ONLY, pods=(file,)))
-    assert "agent.db: the names of its pods cannot be read: a checkpoint has at least 8 bytes" in found.notes[0]
-
-
-def test_no_database_is_told(tmp_path: Path) -> None:
-    """What is no database is refused in one sentence that names it."""
-    with pytest.raises(TraceError, match="nowhere"):
-        trace("db", tmp_path / "nowhere")
-    write(tmp_path / "agent.db", "ts,vm1\n")
-    with pytest.raises(TraceError, match=r"agent\.db"):
-        trace("db", tmp_path)
-
-
-def test_empty_database_is_told(tmp_path: Path) -> None:
-    """A database without samples says that there is nothing."""
-    Tsdb.open(tmp_path / "agent.db").close()
-    with pytest.raises(TraceError, match="has no pod's use"):
-        trace("db", tmp_path)
-
-
-@pytest.mark.parametrize("kind", ["db", "trace"])
-def test_export_is_the_same(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What `headroom-agent db export` wrote gives the trace that the database itself gives."""
-    folder, target = agent_database(tmp_path / "data", PODS), tmp_path / "export"
-    target.mkdir()
-    assert database.main(["export", "--data-dir", str(folder), "--to", str(target)]) == 0
-    assert "pods.csv: 4 rows" in capsys.readouterr().err
-    for ours, theirs in zip(traces(kind, target), traces("db", folder), strict=True):
-        assert (ours.names, ours.limits.tolist(), ours.lifetimes) == (
-            theirs.names,
-            theirs.limits.tolist(),
-            theirs.lifetimes,
-        )
-        assert (ours.machines, ours.workloads, ours.notes) == (theirs.machines, theirs.workloads, theirs.notes)
-        np.testing.assert_allclose(ours.usage, theirs.usage)
+def test_machines_have_no_file_of_pods(tmp_path: Path) -> None:
+    """A folder of machines has sizes of its own: a file of pods beside them is refused."""
+    folder = machines(tmp_path, ["ts,vm1", f"{START:.0f},1"], {"1": "1,1,1"})
+    with pytest.raises(TraceError, match=r"has the sizes of its machines in vms\.csv; leave --pods out"):
+        trace("trace", folder, options=Options(CPU_ONLY, pods=("pods.json",)))
 
 
 def test_exports_of_nodes(tmp_path: Path) -> None:
@@ -241,136 +186,38 @@ def test_gaps_of_pods(tmp_path: Path) -> None:
     )
 
 
-def snapshot(minute: float, *nodes: tuple[str, dict[str, tuple[str, str]]]) -> str:
-    """What `kubectl get nodemetrics -o json` prints at a minute: pods with CPU and memory, by node."""
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [metric(minute, *one) for one in nodes]}, indent=4)
-
-
-def metric(minute: float, node: str, pods: dict[str, tuple[str, str]], priority: str = "koord-prod") -> dict[str, Any]:
-    """One NodeMetric."""
-    time = np.datetime64(int(START + 60 * minute), "s")
-    reported = [
-        {
-            "namespace": name.split("/")[0],
-            "name": name.split("/")[1],
-            "priority": priority,
-            "podUsage": {"resources": {"cpu": cpu, "memory": memory}},
-        }
-        for name, (cpu, memory) in pods.items()
-    ]
-    return {
-        "apiVersion": "slo.koordinator.sh/v1alpha1",
-        "kind": "NodeMetric",
-        "metadata": {"name": node},
-        "spec": {"metricCollectPolicy": {"aggregateDurationSeconds": 300}},
-        "status": {"updateTime": f"{time}Z", "podsMetric": reported},
-    }
-
-
-def test_snapshots_are_read(tmp_path: Path) -> None:
-    """Snapshots appended to a file become a trace: each report counts once, for the minutes that it is about."""
-    a, b = {"shop/a": ("100m", "1Mi")}, {"shop/b": ("2", "2Mi")}
-    documents_ = [
-        snapshot(5, ("n1", a), ("n2", b)),
-        snapshot(10, ("n1", {"shop/a": ("300m", "3Mi"), "shop/c": ("7", "7Mi")}), ("n2", b)),
-        snapshot(10, ("n1", {"shop/a": ("300m", "3Mi")})),
-        json.dumps(metric(15, "n1", a)) + json.dumps(metric(15, "n2", b)),
-    ]
-    write(tmp_path / "metrics.json.gz", "\n".join(documents_))
-    file = pods_file(tmp_path / "pods.json", pod("shop/a", {"cpu": "1"}), pod("shop/b", {"cpu": "4"}))
-    found = trace("nodemetrics", tmp_path / "metrics.json.gz", options=Options(CPU_ONLY, pods=(file,)))
-    assert found.times.tolist() == [START, START + 300, START + 600]
-    assert (found.names, found.machines) == (("shop/a", "shop/b"), ("n1", "n2"))
-    assert found.usage.T.tolist() == [pytest.approx([0.1, 0.3, 0.1]), [2.0, 2.0, 2.0]]
-    assert found.lifetimes == (PodLifetime(0, 0, 0, 3), PodLifetime(1, 1, 0, 3))
-    assert found.notes == ("1 of 3 pods left out, nothing is known of them but their use: shop/c.",)
-
-
-def test_snapshots_know_classes(tmp_path: Path) -> None:
-    """A pod that the report calls Batch does not count, whatever the file of pods says, and the other way round."""
-    (tmp_path / "m.json").write_text(
-        "".join(
-            json.dumps(metric(minute, node, {f"shop/{name}": ("1", "1Mi")}, band))
-            for minute in (5, 10)
-            for node, name, band in (("n1", "a", ""), ("n2", "b", "koord-batch"), ("n3", "c", "koord-prod"))
-        )
-    )
-    known = [pod("shop/a"), pod("shop/b"), pod("shop/c", priority="koord-free")]
-    file = pods_file(tmp_path / "pods.json", *known)
-    found = trace("nodemetrics", tmp_path / "m.json", options=Options(CPU_ONLY, pods=(file,)))
-    assert found.names == ("shop/a",)
-    assert found.notes == ("2 of 3 pods left out, not Prod: shop/b, shop/c.",)
-
-
-def test_long_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A document may be longer than what is read at once, and several may be in one piece."""
-    monkeypatch.setattr(files, "_PIECE", 7)
-    texts = [snapshot(5 * number, ("n1", {"shop/a": ("1", "1Mi")})) for number in range(1, 5)]
-    (tmp_path / "m.json").write_text(" ".join(texts))
-    file = pods_file(tmp_path / "pods.json", pod("shop/a"))
-    assert trace("nodemetrics", tmp_path / "m.json", options=Options(CPU_ONLY, pods=(file,))).steps == 4
-    monkeypatch.setattr(files, "LARGEST", 100)
-    with pytest.raises(TraceError, match="document 1 is longer than"):
-        trace("nodemetrics", tmp_path / "m.json", options=Options(CPU_ONLY, pods=(file,)))
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is empty; it is written by kubectl get nodemetrics -o json"),
-        ("{", "document 1, '{', is no JSON"),
-        ("apiVersion: v1\n", "is no JSON (Expecting value)"),
-        ('{"kind": "List", "items": []} {"kind": "Pod"}', "document 2 has a Pod, not a NodeMetric"),
-        ("[3]", "document 1 has a int, not a NodeMetric"),
-        ("7", "document 1 has a int, not a NodeMetric"),
-        ("[" * 100_000, "is no JSON"),
-        ('{"kind": "NodeMetric", "status": []}', "a NodeMetric cannot be understood"),
-        (json.dumps(metric(5, "n1", {"shop/a": ("lots", "1")})), "cannot be understood"),
-        (json.dumps(metric(5, "n1", {})).replace("2023-", "last year "), "'last year 11-14T22:20:00Z' is no time"),
-        (snapshot(5, ("n1", {})), "reports no cpu of any pod"),
-        ('{"kind": "NodeMetric", "metadata": {"name": "n1"}}', "reports no cpu of any pod"),
-        (
-            "".join(snapshot(30 * number, ("n1", {"shop/a": ("1", "1")})) for number in range(4)),
-            "its snapshots are 30 minutes apart; keep one every five minutes",
-        ),
+        ("", "is no JSON (Expecting value); it is written by kubectl get pods --all-namespaces -o json"),
+        ("{", "is no JSON (Expecting property name"),
+        ("[" * 100_000, "is no JSON (a number or its nesting has no end)"),
+        ("9" * 5_000, "is no JSON (a number or its nesting has no end)"),
+        ("[3]", "has a int, not a Pod"),
+        ("7", "has a int, not a Pod"),
+        (" " * 1001, "is longer than 0 million characters; give several shorter files"),
+        (json.dumps({"kind": "List", "items": [{"kind": "Node"}]}), "has a Node, not a Pod"),
+        (json.dumps(pod("shop/a", {"cpu": "lots"})), "pod shop/a: "),
+        (json.dumps(pod("shop/a", {"cpu": "1e400"})), "pod shop/a: requests: cpu and memory must be below 1e308"),
+        (json.dumps({"kind": "Pod", "metadata": []}), "pod without metadata: "),
+        (json.dumps({"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": 3}}), "pod /a: "),
     ],
 )
-def test_wrong_snapshots_are_refused(tmp_path: Path, text: str, says: str) -> None:
-    """A file that is none is refused, and says which document of it."""
-    (tmp_path / "m.json").write_text(text)
-    file = pods_file(tmp_path / "pods.json", pod("shop/a"))
+def test_wrong_pods_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: str) -> None:
+    """A file of pods that is none is refused by its name, with the pod."""
+    if not text.strip():
+        monkeypatch.setattr(files, "LARGEST", 1000)
+    (tmp_path / "pods.json").write_text(text)
+    write(tmp_path / "cpu_millicores.csv", f"ts,a\n{START:.0f},100\n")
     with pytest.raises(TraceError) as caught:
-        trace("nodemetrics", tmp_path / "m.json", options=Options(CPU_ONLY, pods=(file,)))
-    assert says in str(caught.value)
-
-
-def test_snapshots_need_pods(tmp_path: Path) -> None:
-    """NodeMetrics do not know requests: without a file of pods that is said at once."""
-    with pytest.raises(TraceError, match="give --pods FILE, with kubectl get pods"):
-        trace("nodemetrics", tmp_path / "m.json")
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ({"kind": "List", "items": [{"kind": "Node"}]}, "has a Node, not a Pod"),
-        (pod("shop/a", {"cpu": "lots"}), "pod shop/a: "),
-        (pod("shop/a", {"cpu": "1e400"}), "pod shop/a: requests: cpu and memory must be below 1e308"),
-        ({"kind": "Pod", "metadata": []}, "pod without metadata: "),
-        ({"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": 3}}, "pod /a: "),
-    ],
-)
-def test_wrong_pods_are_refused(tmp_path: Path, content: dict[str, Any], says: str) -> None:
-    """A file of pods that is none is refused, with the pod."""
-    (tmp_path / "pods.json").write_text(json.dumps(content))
-    with pytest.raises(TraceError) as caught:
-        trace("nodemetrics", tmp_path / "m.json", options=Options(CPU_ONLY, pods=(str(tmp_path / "pods.json"),)))
+        trace("trace", tmp_path, options=Options(CPU_ONLY, pods=(str(tmp_path / "pods.json"),)))
+    assert f"{tmp_path / 'pods.json'}: " in str(caught.value)
     assert says in str(caught.value)
 
 
 def test_samples_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More samples than fit are refused while they are read."""
-    folder = agent_database(tmp_path, PODS)
+    nodes = [exported(tmp_path / node, [made.pod("web")], node) for node in ("n1", "n2")]
     monkeypatch.setattr(grid, "MOST_VALUES", 10)
     with pytest.raises(TraceError, match="more than 10 samples do not fit; shorten the time"):
-        trace("db", folder)
+        trace("trace", *nodes)

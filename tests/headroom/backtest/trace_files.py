@@ -27,7 +27,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def machines(folder: Path, rows: Sequence[str], sizes: Mapping[str, str], name: str = "cpu_millicores.csv") -> Path:
-    """A folder in Bitbrains' layout.
+    """A folder of machines.
 
     Args:
         folder: where.

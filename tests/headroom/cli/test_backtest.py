@@ -1,6 +1,5 @@
 """`kubectl headroom backtest` on a small trace, without a cluster."""
 
-import csv
 import io
 import json
 from dataclasses import replace
@@ -16,9 +15,7 @@ from headroom.cli.__main__ import main
 from headroom.cli.backtest import command
 from headroom.cli.backtest.bar import Bar
 from headroom.cli.errors import UNAVAILABLE, USAGE
-from tests.headroom.backtest.pod_files import pod, pods_file
-from tests.headroom.backtest.test_sources_pods import snapshot
-from tests.headroom.backtest.trace_files import START, STEP, machines
+from tests.headroom.backtest.trace_files import START, STEP, machines, steady, write
 
 DAYS = 4
 SERIES = 6
@@ -90,7 +87,7 @@ def test_wide_table_tells_all(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert "packed on 1 machine (--machines)" in out
 
 
-@pytest.mark.parametrize("output", ["table", "wide", "json", "yaml", "csv"])
+@pytest.mark.parametrize("output", ["table", "wide", "json", "yaml"])
 def test_names_control_no_terminal(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], output: str
 ) -> None:
@@ -111,7 +108,7 @@ def test_names_control_no_terminal(
 
 
 def test_programs_read_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """JSON, YAML and CSV have the same figures: for each horizon the oracle and each policy, in the order given."""
+    """JSON and YAML have the same figures: for each horizon the oracle and each policy, in the order given."""
     words: list[str | Path] = [
         "--trace",
         folder,
@@ -126,12 +123,9 @@ def test_programs_read_the_same(folder: Path, capsys: pytest.CaptureFixture[str]
     ]
     document = json.loads(told(capsys, *words, "-o", "json"))
     assert yaml.safe_load(told(capsys, *words, "-o", "yaml")) == document
-    rows = list(csv.DictReader(io.StringIO(told(capsys, *words, "-o", "csv"))))
     found = [(each["horizonSeconds"], each["policy"], each["machines"], each["seed"]) for each in document["results"]]
     assert found == [(hours * 3600, name, 2, [0, 1]) for hours in (1, 6) for name in ("oracle", "sum-max", "default")]
     savings = [each["savingsPercent"] for each in document["results"]]
-    assert [float(row["savingsPercent"]) for row in rows] == savings
-    assert [row["seed"] for row in rows] == ["0 1"] * 6
     assert savings[0] > savings[1] > 0
     assert savings[0] > savings[3]  # what lies further ahead leaves less
 
@@ -215,12 +209,12 @@ def test_series_come_and_go(folder: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_pods_are_judged_where_they_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a cluster reported is judged on its own nodes: no seed; --machines packs its pods anew."""
-    nodes = ("n1", {"shop/a": ("200m", "1Mi"), "shop/b": ("100m", "1Mi")}), ("n2", {"shop/c": ("500m", "1Mi")})
-    file = tmp_path / "metrics.json"
-    file.write_text("".join(snapshot(5.0 * number, *nodes) for number in range(48)))
-    pods = pods_file(tmp_path / "pods.json", pod("shop/a"), pod("shop/b"), pod("shop/c"))
-    words: list[str | Path] = ["--nodemetrics", file, "--pods", pods, "--horizon", "30m", "--warm-up", "1h"]
+    """Pods of an export are judged on their own nodes: no seed; --machines packs them at random."""
+    columns = "uid,node,pod,workload,class,cpu_request_millicores,cpu_limit_millicores,mem_request_mib,mem_limit_mib\n"
+    for node, pods in (("n1", {"a": 200, "b": 100}), ("n2", {"c": 500})):
+        write(tmp_path / node / "cpu_millicores.csv", "\n".join([f"ts,{','.join(pods)}", *steady(48, *pods.values())]))
+        write(tmp_path / node / "pods.csv", columns + "".join(f"{one},{node},{one},,prod,1000,,,\n" for one in pods))
+    words: list[str | Path] = ["--trace", tmp_path, "--horizon", "30m", "--warm-up", "1h"]
     words += ["--resource", "cpu", "--policy", "recent-max:margin=10,cold=10m"]
     document = json.loads(told(capsys, *words, "-o", "json"))
     oracle, found = document["results"]
@@ -228,8 +222,8 @@ def test_pods_are_judged_where_they_were(tmp_path: Path, capsys: pytest.CaptureF
     assert oracle["savingsPercent"] == pytest.approx(100 * (3 - 0.8) / 3, abs=0.01)
     assert found["savingsPercent"] == pytest.approx(100 * (3 - 0.88) / 3, abs=0.01)
     assert "Where they really were: 2 machines." in told(capsys, *words)
-    anew = json.loads(told(capsys, *words, "--machines", "1", "--seed", "4", "-o", "json"))
-    assert (anew["results"][1]["machines"], anew["results"][1]["seed"]) == (1, 4)
+    packed = json.loads(told(capsys, *words, "--machines", "1", "--seed", "4", "-o", "json"))
+    assert (packed["results"][1]["machines"], packed["results"][1]["seed"]) == (1, 4)
     said = refused(capsys, *words, "--seed", "4")
     assert "--seed is for packing series on --machines N; these have places of their own." in said
 
@@ -267,9 +261,10 @@ def test_picture_is_drawn_beside(folder: Path, tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "one of the arguments --trace --db --prometheus --nodemetrics is required"),
-        (["--trace", "a", "--db", "b"], "argument --db: not allowed with argument --trace"),
+        ([], "one of the arguments --trace --prometheus is required"),
+        (["--trace", "a", "--prometheus", "b"], "argument --prometheus: not allowed with argument --trace"),
         (["--trace", "nowhere"], "nowhere: "),
+        (["--trace", ".", "-o", "csv"], "-o csv was removed: -o json has the same figures"),
         (["--trace", ".", "--policy", "divrsity"], "did you mean diversity?"),
         (["--trace", ".", "--policies", "some"], "argument --policies: invalid choice: 'some'"),
         (["--trace", ".", "--policy-file", "nowhere.json"], "--policy-file: nowhere.json cannot be read: No such file"),
@@ -282,7 +277,6 @@ def test_picture_is_drawn_beside(folder: Path, tmp_path: Path, capsys: pytest.Ca
         (["--trace", ".", "--from", "2013-08-02", "--until", "2013-08-01"], "--from must be before --until."),
         (["--trace", ".", "--slots", "3"], "--slots describes how series come and go: give --churn-mean-life, too."),
         (["--trace", ".", "--come-back", "101"], "argument --come-back: '101' is not a number from 0 to 100"),
-        (["--trace", ".", "--pods", "pods.json"], "--pods is for --db, --prometheus, --nodemetrics"),
         (["--trace", ".", "--token-file", "t"], "--token-file is for --prometheus."),
         (["--prometheus", "http://x", "--query", "cpu"], "--query must be NAME=PROMQL, got 'cpu'."),
         (["--prometheus", "http://x", "--query", "gpu=up"], "there is no query 'gpu'; there are: cpu, memory"),

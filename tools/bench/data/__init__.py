@@ -5,4 +5,3 @@ from typing import Final
 
 FOLDER: Final = Path(__file__).parent  # all of them, with a README
 BITBRAINS: Final = FOLDER / "bitbrains-rnd-2013-08"  # CPU and memory of 499 machines for 30 days
-PLANETLAB: Final = FOLDER / "planetlab-2011"  # CPU of about 1,000 machines for three single days

@@ -1,4 +1,4 @@
-"""Machines in the layout of Bitbrains' trace: a table per resource, and `vms.csv` with the size of each machine."""
+"""Machines: a table per resource, and `vms.csv` with the size of each machine."""
 
 from collections.abc import Mapping
 from pathlib import Path

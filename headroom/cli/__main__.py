@@ -5,9 +5,8 @@ import errno
 import os
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import metadata
-from itertools import pairwise
 from pathlib import Path
 
 from headroom.cli import arguments, output
@@ -30,7 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     _open_streams()
     try:
-        if sentence := next(filter(None, (removed("command", name) for name in _names(words))), None):
+        options = (word.partition("=")[0] for word in words if word.startswith("-"))
+        if sentence := next(filter(None, (removed("command", option) for option in options)), None):
             raise CommandError(sentence, USAGE)  # noqa: TRY301 - as a wrong argument
         options = arguments.parser().parse_args(joined(words))
         code = _run(options)
@@ -71,16 +71,6 @@ def complete() -> int:
     _open_streams()
     print("\n".join(candidates(sys.argv[1:])))
     return 0
-
-
-def _names(words: Sequence[str]) -> Iterator[str]:
-    """Name the command and its action, each option, and the command with it, as the table of removed ones does."""
-    plain = [word for word in words if not word.startswith("-")]
-    yield from (" ".join(plain[:2]), *plain[:1])
-    for word, following in pairwise((*words, "")):
-        if word.startswith("-"):
-            yield word.partition("=")[0]
-            yield from (f"{command} {option}" for command in plain[:1] for option in (word, f"{word}={following}"))
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -98,27 +98,22 @@ def _add_simulate(commands: _Commands, parents: list[Parser]) -> None:
 
 
 def _add_quota(commands: _Commands, parents: list[Parser]) -> None:
-    about = (
-        "ElasticQuotas: what is guaranteed, used, borrowed, lent and waited for; why a pod waits and who would be "
-        "evicted for it; whether the books are right"
-    )
+    about = "ElasticQuotas: what is guaranteed, used, borrowed, lent and waited for; whether the books are right"
     quota = commands.add_parser("quota", help=about, description=f"{about}.", parents=parents)
     quota.add_argument(
         "what",
         nargs="?",
-        choices=("list", "explain", "verify"),
+        choices=("list", "verify"),
         default="list",
-        help="list: a table; explain POD: why a pod waits; verify: what is wrong, exit code 1 if anything is "
-        "(default: list)",
+        help="list: a table; verify: what is wrong, exit code 1 if anything is (default: list)",
     )
-    quota.add_argument("pod", metavar="POD", type=parsers.name, nargs="?", help="explain: name of the pod")
     place = quota.add_mutually_exclusive_group()
     place.add_argument(
         "-n",
         "--namespace",
         metavar="NAME",
         type=parsers.name,
-        help="list: only of this namespace; explain: of the pod (default: the context's)",
+        help="list: only of this namespace",
     )
     place.add_argument(
         "-A",

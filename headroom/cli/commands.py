@@ -161,9 +161,6 @@ def _simulate(options: argparse.Namespace) -> Ask:
 
 
 def _quota(options: argparse.Namespace) -> Ask:
-    if (options.what == "explain") != bool(options.pod):
-        wrong = "names no pod" if options.what == "explain" else f"takes no pod, and got {options.pod}"
-        raise CommandError(f"quota {options.what} {wrong}: kubectl headroom quota explain POD [-n NAMESPACE].", USAGE)
     try:
         from headroom.cli.quota import command  # noqa: PLC0415
 
@@ -171,10 +168,7 @@ def _quota(options: argparse.Namespace) -> Ask:
     except ModuleNotFoundError as error:
         raise CommandError(_missing(error)) from error
     ask: Ask
-    if options.what == "explain":
-        whose = {"namespace": options.namespace, "name": options.pod}
-        ask = partial(command.explain_pod, place=place, **whose, output=options.output)
-    elif options.what == "verify":
+    if options.what == "verify":
         ask = partial(command.verify, place=place, output=options.output)
     else:
         ask = partial(command.quotas, place=place, namespace=options.namespace, output=options.output)

@@ -1,16 +1,19 @@
 """The parts of the command line that several commands share: login, output, places, profiles, watching."""
 
 import argparse
+import re
 from typing import Final, NoReturn
 
 from crds.duration import DurationError, parse_duration
-from headroom.cli.errors import USAGE
+from headroom.cli.errors import USAGE, CommandError
 from headroom.cli.output import FORMATS, TABLE
+from headroom.runtime.removed import removed
 from headroom.runtime.sanitize import printable
 
 NAMESPACE: Final = "headroom-system"  # namespace of Headroom, by convention
 CONFIG_NAME: Final = "slo-controller-config"  # name of the colocation ConfigMap
 
+_INVALID_CHOICE: Final = re.compile(r"argument (\S+): invalid choice: '([^']*)'")  # as argparse words it
 _MOST_DIGITS: Final = 9
 _NOT_IN_NAMES: Final = frozenset("/%?# ")
 _SHORTEST_INTERVAL_SECONDS: Final = 1.0
@@ -21,7 +24,16 @@ class Parser(argparse.ArgumentParser):
     """Complains in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """End with exit code 2, after one line that says what is wrong and where the help is."""
+        """End with exit code 2, after one line that says what is wrong and where the help is.
+
+        Raises:
+            CommandError: the message is about something that was removed.
+        """
+        if choice := _INVALID_CHOICE.match(message):
+            argument, word = choice.groups()
+            option = [argument.partition("/")[0]] if argument.startswith("-") else []
+            if sentence := removed("command", " ".join([*self.prog.split()[2:], *option, word])):
+                raise CommandError(sentence, USAGE)
         self.exit(USAGE, f"kubectl headroom: {printable(message)}; see {self.prog} --help\n")
 
 

@@ -17,17 +17,16 @@ REMOVED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
             "crossNode was removed: all victims of a pod run on one node, as in upstream. Leave it out, and let a pod "
             "request no more of its quota than one node can give back"
         ),
+        ("command", "backtest -o csv"): "-o csv was removed: -o json has the same figures",
+        ("command", "completion"): (
+            "completion was removed: kubectl completes `kubectl headroom` itself through the program "
+            "kubectl_complete-headroom, which is installed with this one"
+        ),
         ("command", "config explain"): "config explain was removed: docs/configuration.md lists every field",
-        (
-            "command",
-            "completion",
-        ): "completion was removed: kubectl completes `kubectl headroom` itself "
-        "through the program kubectl_complete-headroom, which is installed with this one",
-        **{
-            ("command", f"backtest {form}"): "-o csv was removed: -o json has the same figures"
-            for form in ("--output=csv", "-o=csv", "-ocsv")
-        },
-        ("command", "--db"): ("--db was removed: give --trace a folder that headroom-agent db export --to DIR wrote"),
+        ("command", "quota explain"): (
+            "quota explain was removed: kubectl headroom explain pod NAME -n NAMESPACE shows the quota and the victims"
+        ),
+        ("command", "--db"): "--db was removed: give --trace a folder that headroom-agent db export --to DIR wrote",
         ("command", "--nodemetrics"): (
             "--nodemetrics was removed: give --prometheus URL, or --trace with what headroom-agent db export wrote"
         ),

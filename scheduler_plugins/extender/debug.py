@@ -1,4 +1,4 @@
-"""GET /debug/nodes/{name}, /debug/plugins/{name}: all that is known of a node, and what a plugin keeps, as JSON."""
+"""GET /debug/nodes/{name}: all that is known of a node, as JSON."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -11,15 +11,13 @@ from headroom.runtime.http import Reply, Request
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.ledger import NodeLedger
-from scheduler_plugins.snapshot.plugin_state import DescribablePlugin
 from scheduler_plugins.snapshot.units import Vector
 
 PATH: Final = "/debug/nodes/"  # what the path of a node's page begins with
-PLUGINS: Final = "/debug/plugins/"  # what the path of a plugin's page begins with
 
 
 class NodePage:
-    """The pages of all nodes, and of plugins."""
+    """The pages of all nodes."""
 
     def __init__(self, cache: ClusterCache, clock: Callable[[], float]) -> None:
         self._cache, self._clock = cache, clock
@@ -27,15 +25,6 @@ class NodePage:
     def answer(self, request: Request) -> Reply:
         """What is known of the node that the path names; `{}` for one that is not known, as upstream's page says."""
         return _json(self.known(request.path.removeprefix(PATH)))
-
-    def kept(self, request: Request) -> Reply:
-        """What the plugin that the path names keeps of the whole cluster."""
-        kept = {name: each for name, each in self._cache.plugin_states.items() if isinstance(each, DescribablePlugin)}
-        name = request.path.removeprefix(PLUGINS)
-        if name not in kept:
-            return Reply.text(f"there are pages of: {', '.join(kept) or 'no plugin'}\n", 404)
-        now = self._clock()
-        return _json({"now": now, **_plain(kept[name].describe(now))})
 
     def known(self, name: str) -> dict[str, Any]:
         """What is known of a node, under the names of upstream's page where it has them.

@@ -56,7 +56,6 @@ class Server:
             ("GET", "/readyz"): self.readyz,
             ("GET", "/metrics"): self.metrics,
             ("GET", "/debug/nodes/"): self._node.answer,
-            ("GET", "/debug/plugins/"): self._node.kept,
         }
 
     def open_pages(self) -> Pages:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION
 from headroom.cluster.shape import check_budget, check_elastic_quota, check_namespace
-from scheduler_plugins.quota import document
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.hold import Hold
@@ -150,18 +149,6 @@ class QuotaCluster:
             )
             self._known_claims = known
         return known
-
-    def describe(self, now: float) -> Json:
-        """All of it that people may want to see, as JSON."""
-        return {
-            "maxMissing": self._max_missing.value,
-            "charge": self._charging.value,
-            **document.charges(self.ledger),
-            "onTheirWay": document.on_their_way(self.on_their_way),
-            "inDoubt": len(self.unconfirmed),
-            "claims": document.nominations(self.nominations(now), self.pods),
-            "holds": document.holds(self.holding(now)),
-        }
 
     def knows_quotas(self, namespace: str, quotas: Sequence[Json]) -> bool:
         """Whether a namespace's quotas are these, as JSON, and no others.

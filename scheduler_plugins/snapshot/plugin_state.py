@@ -33,14 +33,6 @@ class PluginState(Protocol):
         """A pod is gone."""
 
 
-@runtime_checkable
-class DescribablePlugin(Protocol):
-    """What is kept, where it can tell of itself."""
-
-    def describe(self, now: float) -> Json:
-        """All of it that people may want to see, as JSON."""
-
-
 class Relieved(Protocol):
     """Pods that leave a node for one pod."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from headroom import kube
 from headroom.cli import live, table
@@ -27,6 +27,11 @@ from manager.mid.explanation.explanation import explain
 from scheduler_plugins.snapshot.watch import LIVE_PODS
 
 Json = dict[str, Any]
+
+_NOT_SEEN: Final = (
+    "Quotas are calculated without the pods that the extender has admitted and kube-scheduler has not bound yet: its "
+    "page /debug/nodes/NODE lists them."
+)
 
 
 async def pod(
@@ -99,7 +104,9 @@ async def read(
     simulation = gathered.simulation()
     blind = without_readings(chosen.profile)
     told = [f"{plugin} works from a provider of its own, which is not asked here." for plugin in blind]
-    told += [] if gathered.quotas.enforced else gathered.quotas.notes[:1]
+    told += gathered.quotas.notes
+    if quota is not None and quota.quota is not None and not quota.pod.node:
+        told.append(_NOT_SEEN)
     return PodSeen(found, now, node, quota, gathered.quotas, simulation, chosen, gathered.mid_nodes, (*notes, *told))
 
 

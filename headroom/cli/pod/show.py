@@ -7,7 +7,7 @@ requested, limits, used     {"cpuMilli", "memoryBytes"}; null is not known, or n
 history         "warm", "cold" or "unknown": what it counts with in its node's prediction
 node            null, or {"name", "reportAgeSeconds", "prediction", "midDeficit": {"cpuMilli", "memoryBytes"},
                 "evictsThisPod"}
-quota           null, or as `quota explain -o json` has it
+quota           null, or the document of headroom/cli/quota/explain_document.py
 placement       null, or {"profile", "nodes", "passing", "rank", "total", "best": {"node", "total"}, "refusals":
                 {node: {plugin: reason}}}: what the scheduler's plugins say now, as if it were pending
 sentences       why, the most important first

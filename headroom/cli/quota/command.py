@@ -1,4 +1,4 @@
-"""`kubectl headroom quota`, `quota explain POD` and `quota verify`: read, judge, print."""
+"""`kubectl headroom quota` and `quota verify`: read, judge, print."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -8,13 +8,11 @@ from headroom import kube
 from headroom.cli import live, table
 from headroom.cli import output as outputs
 from headroom.cli.errors import FAILED, CommandError
-from headroom.cli.quota import explain_document, explain_text, show
+from headroom.cli.quota import show
 from headroom.cli.quota.checks import Finding, Level, check
-from headroom.cli.quota.explanation import explain
 from headroom.cli.quota.reading import Place, Seen, read
 from headroom.cli.quota.shares import all_shares
 from headroom.cli.table import Cell, Column
-from headroom.cluster.pod import is_terminal
 
 NONE: Final = (
     "There is no ElasticQuota{where}: kubectl create one (kind ElasticQuota, apiVersion scheduling.x-k8s.io/v1alpha1) "
@@ -23,12 +21,6 @@ NONE: Final = (
 """When there is nothing to show."""
 PATIENCE_SECONDS: Final = 4.0  # how long the extender may take to write into a quota's status what has just changed [s]
 _VERIFIED: Final = (Column("LEVEL"), Column("CHECK"), Column("QUOTA"), Column("WHAT"))
-_NOT_SEEN: Final = (
-    "Not seen here: pods that the running extender has admitted and whose binding nobody has seen yet (its page "
-    "/debug/plugins/CapacityScheduling shows them), and nodes that other plugins refuse, which it leaves out "
-    "(kubectl headroom simulate pod shows them)."
-)
-
 Pause = Callable[[float], Awaitable[None]]
 
 
@@ -57,47 +49,6 @@ async def quotas(
     else:
         table.write(show.COLUMNS, show.rows(shown, total if len(found) > 1 else []), wide=output == outputs.WIDE)
         _print_notes(seen.notes)
-
-
-async def explain_pod(
-    api: kube.ApiServer,
-    place: Place,
-    namespace: str | None,
-    name: str,
-    output: str,
-    clock: live.Clock | None = None,
-) -> None:
-    """Print what quotas say of a pod, and who would be evicted for it; nobody is.
-
-    Args:
-        api: the cluster.
-        place: where the profile is.
-        namespace: of the pod; None: that of the login's context.
-        name: of the pod.
-        output: table, wide, json or yaml.
-        clock: the present time; None: the API server's.
-
-    Raises:
-        CommandError: there is no such pod, or it has ended.
-    """
-    namespace = live.namespace_of(api, namespace)
-    seen = await read(api, place, clock)
-    pods = seen.cluster.pods.values()
-    pod = next((each for each in pods if (each.namespace, each.name) == (namespace, name)), None)
-    if pod is None:
-        raise CommandError(await _missing(api, namespace, name))
-    explanation = explain(seen, pod)
-    if not outputs.is_for_people(output):
-        outputs.show(explain_document.as_json(seen, explanation), output)
-        return
-    outputs.line(explain_text.title(explanation))
-    for sentence in explain_text.sentences(explanation):
-        outputs.line(f"- {sentence}")
-    for heading, columns, rows in explain_text.tables(explanation):
-        outputs.line()
-        outputs.line(heading)
-        table.write(columns, rows)
-    _print_notes([*seen.notes, *([] if pod.node else [_NOT_SEEN])])
 
 
 async def verify(
@@ -164,14 +115,6 @@ def _verified(seen: Seen, findings: Iterable[Finding]) -> dict[str, Any]:
         ],
         "notes": seen.notes,
     }
-
-
-async def _missing(api: kube.ApiServer, namespace: str, name: str) -> str:
-    """Why there is no such pod among those that count."""
-    found = await live.optional(api, kube.paths.pod(namespace, name))
-    if found is not None and is_terminal(found):
-        return f"Pod {namespace}/{name} has ended: its quota is charged nothing for it."
-    return f"There is no pod {name!r} in namespace {namespace}: name another with -n."
 
 
 def _print_notes(notes: Iterable[str]) -> None:

@@ -18,21 +18,6 @@ _MOST_NODES: Final = 3
 _NOBODY: Final = "-"
 
 
-def title(explanation: Explanation) -> str:
-    """One line that says which pod it is, and how it stands."""
-    pod, quota = explanation.pod, explanation.quota
-    where = f"quota {quota.key}" if quota is not None else "no quota"
-    return f"Pod {pod.key}, priority {pod.priority}, {where}: {_state(explanation)}"
-
-
-def _state(explanation: Explanation) -> str:
-    if explanation.pod.node:
-        return f"bound to {explanation.pod.node}"
-    if explanation.refusal:
-        return "refused by quota"
-    return "admitted by quota" if explanation.quota is not None else "not limited by quota"
-
-
 def sentences(explanation: Explanation) -> Iterator[str]:
     """Why, the most important first."""
     if explanation.pod.node:

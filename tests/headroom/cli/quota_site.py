@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from headroom.cli import arguments
+from headroom.cli.pod.command import pod as explain
 from headroom.cli.quota import command
 from headroom.cli.quota.reading import Place
 from headroom.cli.simulate import profile
@@ -91,10 +92,13 @@ async def run(api: FakeApi, *words: str, **more: Any) -> int:  # noqa: ANN401 - 
     place = Place(chosen, options.headroom_namespace, options.scheduler_name)
     given: Mapping[str, Any] = {"place": place, "output": options.output, "clock": lambda: NOW, **more}
     server = cast("ApiServer", api)
-    if options.what == "explain":
-        await command.explain_pod(server, namespace=options.namespace or "default", name=options.pod, **given)
-        return 0
     if options.what == "verify":
         return await command.verify(server, **given)
     await command.quotas(server, namespace=options.namespace, **given)
     return 0
+
+
+async def explain_pod(api: FakeApi, namespace: str, name: str, output: str = "table", now: float = NOW) -> None:
+    """Run `kubectl headroom explain pod`."""
+    place = Place(None, "headroom-system", None)
+    await explain(cast("ApiServer", api), place, "slo-controller-config", namespace, name, output, lambda: now)

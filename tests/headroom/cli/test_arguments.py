@@ -60,7 +60,6 @@ def test_no_times(text: str) -> None:
         "explain node {}",
         "explain pod {}",
         "explain pod a -n {}",
-        "quota explain {}",
         "quota -n {}",
         "top pods -n {}",
         "top --node {}",

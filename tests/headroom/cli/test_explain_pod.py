@@ -2,7 +2,7 @@
 
 import json
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import yaml
@@ -10,22 +10,13 @@ import yaml
 from crds.names import MID_CPU, MID_MEMORY
 from headroom.cli import live
 from headroom.cli.errors import CommandError
-from headroom.cli.pod import command
 from headroom.cli.pod.inputs import History, PodSeen, State
-from headroom.cli.quota.reading import Place
-from headroom.kube import ApiServer
 from tests.headroom.cli import recording
-from tests.headroom.cli.quota_site import GPU, cluster, gpus, machine, put, quota, story
+from tests.headroom.cli.quota_site import GPU, cluster, explain_pod, gpus, machine, put, quota, story
 from tests.scheduler_plugins.objects import NOW, Json, at, pod
 from tests.support.api import FakeApi
 
-PLACE = Place(None, "headroom-system", None)
 CONFIG = "/api/v1/namespaces/headroom-system/configmaps/slo-controller-config"
-
-
-async def _explain(api: FakeApi, namespace: str, name: str, output: str = "table", now: float = NOW) -> None:
-    where = cast("ApiServer", api)
-    await command.pod(where, PLACE, "slo-controller-config", namespace, name, output, lambda: now)
 
 
 def _recorded() -> FakeApi:
@@ -44,7 +35,7 @@ def _recorded() -> FakeApi:
 
 async def test_pod_that_its_quota_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     """A pending pod: what kube-scheduler says, the quota's sentence, who would be evicted, and what to run next."""
-    await _explain(cluster(*story()), "b", "b2")
+    await explain_pod(cluster(*story()), "b", "b2")
     out = capsys.readouterr().out
     assert out.startswith("Pod b/b2 waits for a node")
     assert "- kube-scheduler says: Unschedulable." in out
@@ -57,7 +48,7 @@ async def test_pod_that_its_quota_refuses(capsys: pytest.CaptureFixture[str]) ->
 
 async def test_pod_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
     """A running pod: what it uses of its request, what it counts with, and where it would be put now."""
-    await _explain(_recorded(), "shop", "search", now=recording.NOW)
+    await explain_pod(_recorded(), "shop", "search", now=recording.NOW)
     out = capsys.readouterr().out
     assert out.startswith("Pod shop/search runs on node web-1")
     assert "- It uses 2000m of 3000m CPU and 7.7Gi of 8Gi memory that it requests (reported 1m ago)." in out
@@ -68,12 +59,12 @@ async def test_pod_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 async def test_pod_of_another_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
     """What our plugins say of a pod that another scheduler places begins with what would have to be."""
-    await _explain(_recorded(), "shop", "search", now=recording.NOW)
+    await explain_pod(_recorded(), "shop", "search", now=recording.NOW)
     out = capsys.readouterr().out
     assert "- If headroom-scheduler placed it, its plugins would let it go to " in out
     assert "- If headroom-scheduler placed it now, its node" in out
     assert "The scheduler's plugins let it" not in out
-    await _explain(cluster(*story()), "b", "b2")
+    await explain_pod(cluster(*story()), "b", "b2")
     out = capsys.readouterr().out
     assert "- The scheduler's plugins let it go to 0 of 1 nodes" in out
     assert "placed it" not in out
@@ -128,7 +119,7 @@ async def test_mid_pod_that_no_node_has_room_for(
     capsys: pytest.CaptureFixture[str], conditions: dict[str, tuple[str, str]], expected: str
 ) -> None:
     """A Mid pod that waits where no node offers any says why, right after kube-scheduler's own words."""
-    await _explain(_waiting_mid(**conditions), "default", "m")
+    await explain_pod(_waiting_mid(**conditions), "default", "m")
     out = capsys.readouterr().out.splitlines()
     assert out[1] == "- kube-scheduler says: 0/3 nodes are available: 3 Insufficient kubernetes.io/mid-cpu."
     assert out[2] == f"- {expected}"
@@ -141,7 +132,7 @@ async def test_mid_pod_that_waits_for_room(capsys: pytest.CaptureFixture[str]) -
         made = machine(name, 4)
         made["status"]["allocatable"] |= {MID_CPU: offered, MID_MEMORY: "0"}
         put(api, made)
-    await _explain(api, "default", "m")
+    await explain_pod(api, "default", "m")
     out = capsys.readouterr().out
     assert "- 1 of 5 nodes have Mid resources: `kubectl headroom top nodes` shows how much" in out
     assert "ColocationDisabled" not in out
@@ -158,7 +149,7 @@ async def test_pod_whose_container_cannot_start(capsys: pytest.CaptureFixture[st
         "containerStatuses": [{"name": "app", "state": {"waiting": waiting}}],
     }
     put(api, stuck)
-    await _explain(api, "shop", "search", now=recording.NOW)
+    await explain_pod(api, "shop", "search", now=recording.NOW)
     out = capsys.readouterr().out.splitlines()
     assert "and does not run yet" in out[0]
     assert out[1] == "- Container app does not start, ImagePullBackOff: Back-off pulling image shop/search:2."
@@ -167,7 +158,7 @@ async def test_pod_whose_container_cannot_start(capsys: pytest.CaptureFixture[st
 
 async def test_mid_pod(capsys: pytest.CaptureFixture[str]) -> None:
     """A Mid pod's amounts are its Mid resources, and it says whether its node still has what it published."""
-    await _explain(_recorded(), "shop", "nightly-report", now=recording.NOW)
+    await explain_pod(_recorded(), "shop", "nightly-report", now=recording.NOW)
     out = capsys.readouterr().out
     assert "- It is a Mid pod (it requests Mid resources)" in out
     assert "- Node web-1 has what its Mid pods requested." in out
@@ -185,17 +176,17 @@ async def test_mid_pod_in_a_deficit(capsys: pytest.CaptureFixture[str]) -> None:
         {"enable": True, "midUnallocatedPercent": 0, "midEviction": {"mode": "on"}}
     )
     api.put(CONFIG, config)
-    await _explain(api, "shop", "nightly-report", now=recording.NOW)
+    await explain_pod(api, "shop", "nightly-report", now=recording.NOW)
     out = capsys.readouterr().out
     assert "more than may be published now: " in out
-    await _explain(api, "shop", "nightly-report", "json", now=recording.NOW)
+    await explain_pod(api, "shop", "nightly-report", "json", now=recording.NOW)
     assert json.loads(capsys.readouterr().out)["node"]["midDeficit"]["cpuMilli"] == 3000
 
 
 async def test_gated_pod(capsys: pytest.CaptureFixture[str]) -> None:
     """A pod with scheduling gates says which."""
     gated = gpus("b", "b3", 1, schedulingGates=[{"name": "example.com/wait"}])
-    await _explain(cluster(*story(), gated), "b", "b3")
+    await explain_pod(cluster(*story(), gated), "b", "b3")
     out = capsys.readouterr().out
     assert out.startswith("Pod b/b3 is held back by scheduling gates")
     assert "- Nobody looks for a node until example.com/wait (spec.schedulingGates) is taken away." in out
@@ -205,7 +196,7 @@ async def test_pod_that_nobody_has_looked_at(capsys: pytest.CaptureFixture[str])
     """A pending pod without a word from its scheduler asks whether that runs."""
     silent = gpus("b", "b3", 1)
     silent["status"] = {"phase": "Pending"}
-    await _explain(cluster(*story(), silent), "b", "b3")
+    await explain_pod(cluster(*story(), silent), "b", "b3")
     assert "- Scheduler headroom-scheduler has not said anything of it yet: does it run?" in capsys.readouterr().out
 
 
@@ -214,7 +205,7 @@ async def test_pod_that_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
     ended = gpus("b", "b3", 1, "n1")
     ended["status"] |= {"phase": "Failed", "reason": "Evicted", "message": "Mid resources were sold out."}
     api = cluster(*story(), ended)
-    await _explain(api, "b", "b3")
+    await explain_pod(api, "b", "b3")
     out = capsys.readouterr().out
     assert out.startswith("Pod b/b3 has ended on node n1: Failed\n- Evicted: Mid resources were sold out.\n")
     assert not any(path == live.NODE_METRICS for _, path, _ in api.calls)
@@ -222,13 +213,13 @@ async def test_pod_that_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
 
 async def test_without_quotas(capsys: pytest.CaptureFixture[str]) -> None:
     """In a namespace without a quota nothing limits a pod, and the text says so."""
-    await _explain(cluster(machine("n1", 4), gpus("free", "p", 1, "n1")), "free", "p")
+    await explain_pod(cluster(machine("n1", 4), gpus("free", "p", 1, "n1")), "free", "p")
     assert "- Its namespace has no ElasticQuota: nobody is charged for it" in capsys.readouterr().out
 
 
 async def test_document(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON has every part, with units in the names; YAML the same; wide the same sentences as the table."""
-    await _explain(cluster(*story()), "b", "b2", "json")
+    await explain_pod(cluster(*story()), "b", "b2", "json")
     found: Any = json.loads(capsys.readouterr().out)
     assert (found["kind"], found["version"]) == ("PodExplanation", 1)
     assert found["pod"]["state"] == "waits"
@@ -238,9 +229,9 @@ async def test_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["placement"]["passing"] == 0
     assert list(found["placement"]["refusals"]) == ["n1"]
     assert found["node"] is None
-    await _explain(cluster(*story()), "b", "b2", "yaml")
+    await explain_pod(cluster(*story()), "b", "b2", "yaml")
     assert yaml.safe_load(capsys.readouterr().out) == found
-    await _explain(cluster(*story()), "b", "b2", "wide")
+    await explain_pod(cluster(*story()), "b", "b2", "wide")
     told = [line[2:] for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
     assert told[: len(found["sentences"])] == found["sentences"]
 
@@ -249,9 +240,9 @@ async def test_best_nodes_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """Of many nodes the best five are listed and the pod's own; -o wide lists all."""
     nodes = [machine(f"n{number}", 4) for number in range(9)]
     api = cluster(*nodes, quota("a", {GPU: 9}), gpus("a", "p", 1, "n8"))
-    await _explain(api, "a", "p")
+    await explain_pod(api, "a", "p")
     assert "judge them now (3 more with -o wide)" in capsys.readouterr().out
-    await _explain(api, "a", "p", "wide")
+    await explain_pod(api, "a", "p", "wide")
     shown = capsys.readouterr().out.partition("Nodes, as")[2]
     assert {line.split()[1] for line in shown.splitlines()[2:]} == {f"n{number}" for number in range(9)}
 
@@ -259,7 +250,7 @@ async def test_best_nodes_alone(capsys: pytest.CaptureFixture[str]) -> None:
 async def test_unknown_pod() -> None:
     """A pod that does not exist is answered with names that are close."""
     with pytest.raises(CommandError, match=r"There is no pod 'b22' in namespace b. Did you mean b2"):
-        await _explain(cluster(*story()), "b", "b22")
+        await explain_pod(cluster(*story()), "b", "b22")
 
 
 @pytest.mark.parametrize(

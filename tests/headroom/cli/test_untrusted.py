@@ -32,7 +32,6 @@ COMMANDS = (
     "explain quota qb -n b",
     "config diff {file}",
     "quota",
-    "quota explain b2 -n b",
     "quota verify",
     "shadow",
     "simulate pod b2 -n b",

@@ -1,13 +1,11 @@
-"""`kubectl headroom quota explain`: why a pod waits, and who would be evicted for it."""
+"""`kubectl headroom explain pod` in a namespace with a quota: why it waits, and which pods would be evicted for it."""
 
 import json
 
 import pytest
-import yaml
 
-from headroom.cli.errors import CommandError
 from scheduler_plugins.quota.hold import Hold
-from tests.headroom.cli.quota_site import GPU, cluster, gpus, machine, quota, run, story
+from tests.headroom.cli.quota_site import GPU, cluster, explain_pod, gpus, machine, quota, story
 from tests.scheduler_plugins.objects import NOW, Json
 
 
@@ -17,9 +15,8 @@ def _lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 async def test_borrower_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     """The story's pod is refused by the sum of min, and the borrower's least important pod would go for it."""
-    await run(cluster(*story()), "explain", "b2", "-n", "b")
+    await explain_pod(cluster(*story()), "b", "b2")
     lines = _lines(capsys)
-    assert lines[0] == "Pod b/b2, priority 0, quota b/qb: refused by quota"
     text = "\n".join(lines)
     assert "it fits none of 1 nodes: 1 Insufficient nvidia.com/gpu." in text
     assert (
@@ -32,9 +29,9 @@ async def test_borrower_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_explanation_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
-    """JSON and YAML carry the same: the arithmetic, the nodes, the victims."""
-    await run(cluster(*story()), "explain", "b2", "-n", "b", "-o", "json")
-    data = json.loads(capsys.readouterr().out)
+    """JSON has the arithmetic, the nodes, and the victims."""
+    await explain_pod(cluster(*story()), "b", "b2", "json")
+    data = json.loads(capsys.readouterr().out)["quota"]
     assert (data["kind"], data["version"], data["quota"]) == ("QuotaExplanation", 1, "b/qb")
     assert data["pod"] == {"namespace": "b", "name": "b2", "priority": 0, "node": None}
     assert "b/qb" in data["refusal"]
@@ -54,14 +51,12 @@ async def test_explanation_for_programs(capsys: pytest.CaptureFixture[str]) -> N
     victim = {"pod": "a/a3", "uid": "uid-a-a3", "priority": 0, "node": "n1", "charged": {GPU: "2"}}
     assert data["eviction"]["victims"] == [victim]
     assert data["eviction"]["obstacles"] == []
-    await run(cluster(*story()), "explain", "b2", "-n", "b", "-o", "yaml")
-    assert yaml.safe_load(capsys.readouterr().out) == data
 
 
 async def test_beyond_max(capsys: pytest.CaptureFixture[str]) -> None:
     """A pod that would exceed its own max is refused for that, and nobody of another team is evicted."""
-    await run(cluster(*story(), gpus("a", "a4", 1)), "explain", "a4", "-n", "a", "-o", "json")
-    data = json.loads(capsys.readouterr().out)
+    await explain_pod(cluster(*story(), gpus("a", "a4", 1)), "a", "a4", "json")
+    data = json.loads(capsys.readouterr().out)["quota"]
     assert data["admission"][0]["exceeded"] == "max"
     assert "a/qa" in data["refusal"]
     assert "reason" in data["eviction"]
@@ -72,8 +67,8 @@ async def test_refusal_is_the_extenders(capsys: pytest.CaptureFixture[str]) -> N
     from tests.headroom.cli.test_simulate import _run as simulate  # noqa: PLC0415 - the other command's tests
 
     api = cluster(*story())
-    await run(api, "explain", "b2", "-n", "b", "-o", "json")
-    refusal = json.loads(capsys.readouterr().out)["refusal"]
+    await explain_pod(api, "b", "b2", "json")
+    refusal = json.loads(capsys.readouterr().out)["quota"]["refusal"]
     await simulate(api, "b2", "-n", "b", "-o", "json")
     (node,) = json.loads(capsys.readouterr().out)["pods"][0]["nodes"]
     assert (node["refusals"][0]["plugin"], node["refusals"][0]["reason"]) == ("CapacityScheduling", refusal)
@@ -81,7 +76,7 @@ async def test_refusal_is_the_extenders(capsys: pytest.CaptureFixture[str]) -> N
 
 async def test_room_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     """A pod that quotas admit and that fits somewhere needs nobody to go."""
-    await run(cluster(*story(), machine("n2", 4), quota("c", {GPU: 4})), "explain", "b2", "-n", "b")
+    await explain_pod(cluster(*story(), machine("n2", 4), quota("c", {GPU: 4})), "b", "b2")
     text = "\n".join(_lines(capsys))
     assert "Neither max of its quota nor the sum of all min is exceeded with it." in text
     assert "it fits 1 of 2 nodes: n2." in text
@@ -90,27 +85,15 @@ async def test_room_is_there(capsys: pytest.CaptureFixture[str]) -> None:
 
 async def test_bound_pod_of_borrower(capsys: pytest.CaptureFixture[str]) -> None:
     """A bound pod is told what it is charged, and whether others may have it evicted."""
-    await run(cluster(*story()), "explain", "a1", "-n", "a")
+    await explain_pod(cluster(*story()), "a", "a1")
     text = "\n".join(_lines(capsys))
-    assert "Pod a/a1, priority 0, quota a/qa: bound to n1" in text
     assert "Its quota is charged nvidia.com/gpu 2 for it." in text
     assert "6 of min 4 (nvidia.com/gpu): it may be evicted" in text
-    await run(cluster(*story()), "explain", "b1", "-n", "b", "-o", "json")
-    data = json.loads(capsys.readouterr().out)
+    await explain_pod(cluster(*story()), "b", "b1", "json")
+    data = json.loads(capsys.readouterr().out)["quota"]
     assert (data["overMin"], data["nodes"], data["eviction"]) == (False, None, None)
-    await run(cluster(*story()), "explain", "b1", "-n", "b")
+    await explain_pod(cluster(*story()), "b", "b1")
     assert "no other namespace can have it evicted" in capsys.readouterr().out
-
-
-async def test_no_quota(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a quota nothing limits a pod, bound or not, and it says who serves it."""
-    there = [*story(), gpus("free", "f1", 1), gpus("free", "f2", 1, "n1")]
-    await run(cluster(*there), "explain", "f1", "-n", "free")
-    text = "\n".join(_lines(capsys))
-    assert "no quota: not limited by quota" in text
-    assert "Its namespace has no ElasticQuota" in text
-    await run(cluster(*there), "explain", "f2", "-n", "free")
-    assert "quotas never evict it" in capsys.readouterr().out
 
 
 def _waiting(**changes: object) -> Json:
@@ -136,7 +119,7 @@ def _waiting(**changes: object) -> Json:
 )
 async def test_obstacles_are_told(pod: Json, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Where the rules would evict but the extender will not, it says why."""
-    await run(cluster(*story()[:-1], pod), "explain", "b2", "-n", "b")
+    await explain_pod(cluster(*story()[:-1], pod), "b", "b2")
     (line,) = [line for line in _lines(capsys) if line.startswith("- But nobody is evicted now: ")]
     assert says in line
 
@@ -145,11 +128,11 @@ async def test_settings_are_obstacles(capsys: pytest.CaptureFixture[str]) -> Non
     """A profile that does not evict, or has no quotas at all, is told as well."""
     head = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"
     given = "{name: CapacityScheduling, args: {reclaim: {enabled: false, dryRun: true, schedulerNames: [other]}}}"
-    await run(cluster(*story(), text=f"{head}plugins: [{given}]\n"), "explain", "b2", "-n", "b")
+    await explain_pod(cluster(*story(), text=f"{head}plugins: [{given}]\n"), "b", "b2")
     text = capsys.readouterr().out
     for part in ("reclaim.enabled is false", "reclaim.dryRun is true", "room is made for pods of other"):
         assert part in text
-    await run(cluster(*story(), text=f"{head}plugins: [{{name: MidResources}}]\n"), "explain", "b2", "-n", "b")
+    await explain_pod(cluster(*story(), text=f"{head}plugins: [{{name: MidResources}}]\n"), "b", "b2")
     assert "the scheduler's profile does not list CapacityScheduling" in capsys.readouterr().out
 
 
@@ -159,19 +142,8 @@ async def test_claims_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     hold = Hold("n1", NOW + 60, ("uid-a-a3",))
     holder["metadata"]["annotations"], holder["status"]["conditions"] = hold.annotations, [hold.condition]
     nominated["status"]["nominatedNodeName"] = "n1"
-    await run(cluster(*story(), holder, nominated), "explain", "b2", "-n", "b")
+    await explain_pod(cluster(*story(), holder, nominated), "b", "b2")
     lines = _lines(capsys)
     assert "b/holds 0 n1 nvidia.com/gpu 1 2025-01-01T00:01:00Z" in lines
     assert "b/named 0 n1 nvidia.com/gpu 1 -" in lines
     assert any(line.startswith("nvidia.com/gpu 3 3 2 8 9 2 10") for line in lines)
-
-
-async def test_missing_pods() -> None:
-    """A pod that is not there, or has ended, is one sentence."""
-    ended = gpus("b", "done", 1, "n1")
-    ended["status"]["phase"] = "Succeeded"
-    api = cluster(*story(), ended)
-    with pytest.raises(CommandError, match="There is no pod 'nobody' in namespace b: name another with -n"):
-        await run(api, "explain", "nobody", "-n", "b")
-    with pytest.raises(CommandError, match="Pod b/done has ended"):
-        await run(api, "explain", "done", "-n", "b")

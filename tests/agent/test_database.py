@@ -5,10 +5,9 @@ import gzip
 import io
 import json
 import sqlite3
-import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,11 @@ import pytest
 from agent import database
 from agent.samples import CPU, MEMORY, Sample
 from agent.tsdb import export
-from agent.tsdb.reader import Reader
 from agent.tsdb.schema import StoreError
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from headroom.runtime.options import WrongSetting
-from tests.agent.tsdb.ticks import MIB, START, connection, fill, finish
+from tests.agent.tsdb.ticks import MIB, START, fill, finish
 
 TICKS = 700
 LAST = START + TICKS - 1
@@ -121,18 +119,19 @@ def test_points_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fo
 @pytest.mark.parametrize(
     ("form", "resolution", "flags"),
     [
-        ("json", "raw", ("cpu", "--points")),
-        ("csv", "1m", ("cpu", "--points")),
-        ("json", "5m", ("memory",)),
-        ("table", "raw", ("cpu", "a", "--container", "web")),
-        ("json", "1m", ("cpu", "a", "--container", "web", "--points")),
+        ("json", "raw", ("query", "cpu", "--points")),
+        ("csv", "1m", ("query", "cpu", "--points")),
+        ("json", "5m", ("query", "memory")),
+        ("table", "raw", ("query", "cpu", "a", "--container", "web")),
+        ("json", "1m", ("query", "cpu", "a", "--container", "web", "--points")),
+        *(("", resolution, ("export", "--metric", "cpu")) for resolution in ("raw", "1m", "5m", "1d")),
     ],
 )
 def test_slices_are_not_seen(
     run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, form: str, flags: tuple[str, ...], resolution: str
 ) -> None:
     """What is printed does not depend on how much is read at a time."""
-    arguments = ("query", *flags, "--window", "1h", "--resolution", resolution, "-o", form)
+    arguments = (*flags, "--window", "1h", "--resolution", resolution, *(("-o", form) if form else ()))
     whole = run(*arguments)
     monkeypatch.setattr(export, "_RAW_SLICE_SECONDS", 2)
     monkeypatch.setattr(export, "_SLICE_SECONDS", 300)
@@ -181,50 +180,6 @@ def test_export_of_highest(run: Callable[..., str]) -> None:
     assert rows[0] == [f"{START:.0f}", "59"]
 
 
-@pytest.mark.parametrize("resolution", ["raw", "5m", "1d"])
-def test_export_holds_a_slice(
-    tmp_path: Path, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, resolution: str
-) -> None:
-    """However long the window is, a slice of it is held at a time; the lines are those of the whole, in order."""
-    hours, away, pods = 60, range(20, 45), ("a", "b", "late")
-    moments = [START + step * 150 for step in range(hours * 24) if step // 24 not in away]
-    value = {time: (int(time) % 977) / 1000 for time in moments}
-    with Tsdb.open(tmp_path / "agent.db", StoreSettings(block_ticks=60, raw_seconds=30 * 86400)) as store:
-        for time in moments:
-            there = pods if time > START + 50 * 3600 else pods[:2]
-            store.append(time, [Sample(CPU, pod, time, value[time]) for pod in there])
-            store.maintain(time)
-    held: list[int] = []
-    name, slice_seconds = {"raw": ("windows", 600), "5m": ("minutes", 6 * 3600), "1d": ("minutes", 86400)}[resolution]
-    ask = getattr(Reader, name)
-
-    def counted(*given: object) -> dict[str, Sized]:
-        found: dict[str, Sized] = ask(*given)
-        held.append(sum(map(len, found.values())))
-        return found
-
-    monkeypatch.setattr(Reader, name, counted)
-    header, rows = _read(
-        run("export", "--metric", "cpu", "--window", "30d", "--resolution", resolution, folder=tmp_path)
-    )
-    assert header == ["ts", *pods]
-    assert 0 < max(held) <= len(pods) * slice_seconds // 150
-    period = {"raw": 1, "5m": 300, "1d": 86400}[resolution]
-    expected: dict[float, list[float]] = {}
-    for time in moments:
-        expected.setdefault(time // period * period, []).append(value[time])
-    if resolution != "raw":
-        times = np.arange(min(expected), max(expected) + 1, period).tolist()
-        assert [float(row[0]) for row in rows] == times
-    else:
-        assert [float(row[0]) for row in rows] == list(expected)
-    for row in rows:
-        of_period = expected.get(float(row[0]))
-        assert (
-            (row[1] == row[2] == "") if of_period is None else float(row[1]) == pytest.approx(1000 * np.mean(of_period))
-        )
-
-
 def test_empty_database_exports_headers(tmp_path: Path, run: Callable[..., str]) -> None:
     """A database without a sample answers with nothing, and not with an error."""
     Tsdb.open(tmp_path / "agent.db").close()
@@ -269,6 +224,10 @@ def _hurt(path: Path, statement: str) -> None:
         ("UPDATE head SET time_ms = time_ms + 60000 WHERE id = (SELECT min(id) + 5 FROM head)", "not later"),
         ("DELETE FROM chunks WHERE block = 6 AND series = 1", "were counted"),
         ("DELETE FROM blocks WHERE id = 1", "belong to no block"),
+        (
+            "UPDATE chunks SET data = (SELECT data FROM chunks WHERE block = 4 AND series = 2) WHERE block = 4",
+            "its minutes are not those",
+        ),
     ],
 )
 def test_verify_finds_it(tmp_path: Path, run: Callable[..., str], statement: str, finding: str) -> None:
@@ -282,18 +241,6 @@ def test_verify_finds_it(tmp_path: Path, run: Callable[..., str], statement: str
         return
     assert finding in run("verify", folder=tmp_path, code=1)
     assert json.loads(run("verify", "-o", "json", folder=tmp_path, code=1))["sound"] is False
-
-
-def test_verify_finds_wrong_minutes(tmp_path: Path, run: Callable[..., str]) -> None:
-    """Minutes that are not those of the samples are a finding."""
-    path = tmp_path / "agent.db"
-    with Tsdb.open(path, StoreSettings(block_ticks=60)) as store:
-        finish(store, fill(store, 400, maintain=False))
-        connection(store).execute(
-            "UPDATE chunks SET data = (SELECT data FROM chunks WHERE block = 4 AND series = 2) "
-            "WHERE block = 4 AND series = 1"
-        )
-    assert "its minutes are not those" in run("verify", folder=tmp_path, code=1)
 
 
 @pytest.mark.parametrize("written", ["new/export", "new/export/"])
@@ -375,12 +322,3 @@ def test_standalone_database_is_found(data_dir: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(database, "SYSTEM_DATA_DIR", data_dir)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert database.main(["stats"]) == 0
-
-
-def test_command_is_wired() -> None:
-    """The command is one of the agent's; what it cannot do is one line, and the exit code tells."""
-    command = [sys.executable, "-m", "agent", "db", "stats", "--data-dir", "/nowhere"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "/nowhere/agent.db" in done.stderr

@@ -11,18 +11,6 @@ from agent.tsdb.series import Series
 from tests.agent.made import START, MadeStore, covered_seconds, highest, machine, pod
 
 
-def test_start_takes_windows_from_store() -> None:
-    """After a start the 5-minute averages of the last days come from the store."""
-    store, trainer = MadeStore(), Trainer()
-    store.put(CPU, "a", START, [1.0] * 30)
-    times = np.arange(START - 3000.0, START - 1500.0, 300.0)
-    store.five_minutes = {CPU: {"a": Series(times, np.array([1.0, 2.0, 6.0, 2.0, 1.0])), "gone": Series(times, times)}}
-    trainer.train(START + 30.0, store, [pod("a")])
-    while trainer.fill(store):
-        pass
-    assert highest(trainer.histories[CPU].windows, np.array([trainer.row("a")]), 86400.0)[0] == 6.0
-
-
 def test_store_is_read_by_days() -> None:
     """Seven days of averages come in whole: no slot is lost between two days."""
     store, trainer = MadeStore(), Trainer()

@@ -1,18 +1,14 @@
 """What people are told about the configuration: events, and a summary on the ConfigMap."""
 
-import asyncio
 import json
-import threading
 from typing import Any
 
-import kopf
 import pytest
 
 from crds.names import ANNOTATION_CONFIG_STATE
-from headroom.kube import ApiError, time_slices
+from headroom.kube import ApiError
 from manager.config.in_force import InForce, Origin
-from manager.config.parse import parse_config
-from manager.handlers.config import ConfigReconciler, load, register
+from manager.handlers.config import ConfigReconciler, load
 from manager.handlers.config_status import ConfigMetrics
 from tests.manager.test_config_keeper import BAD, GOOD, MAPS, _map, config_reconciler, world
 from tests.support.objects import node
@@ -247,46 +243,3 @@ async def test_only_the_leader_counts_overlaps(
         counts.append(overlaps._value.get())
     assert counts == [1, 0, 1]
     assert len(_notes(world, "ColocationConfigOverlap")) == 1
-
-
-async def test_comparing_gives_turns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While nodes are compared one by one, whoever renews the Lease has a turn after each slice."""
-    monkeypatch.setattr(time_slices, "_SLICE_SECONDS", 0.0)
-    for number in range(50):
-        _has(world, f"n{number}", labels={"gpu": "y", "kubernetes.io/hostname": f"n{number}"})
-    config_reconciler, turns = ConfigReconciler(world.run), 0
-    _edit(world, config_reconciler, GOOD)
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(others())
-    await config_reconciler.reconcile()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    assert turns >= 100  # for what changes, and for overlaps
-
-
-async def test_text_is_parsed_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text that takes long to parse is parsed in another thread, once, however often the ConfigMap is seen."""
-    threads = []
-
-    def parse(text: str | None) -> object:
-        threads.append(threading.current_thread())
-        return parse_config(text)
-
-    monkeypatch.setattr("manager.handlers.config.parse_config", parse)
-    registry = kopf.OperatorRegistry()
-    register(registry, world.run, ConfigReconciler(world.run))
-    (handler,) = registry._watching.get_all_handlers()
-    execute: Any = handler.fn
-    parse_config.cache_clear()
-    for _ in range(3):
-        config_map = {**_map(GOOD), "metadata": {"name": world.run.context.settings.config_name, "uid": "u"}}
-        await execute(event={"type": "MODIFIED", "object": config_map})
-    assert world.run.context.in_force.config.enable is True
-    assert threading.main_thread() not in threads
-    assert parse_config.cache_info().misses == 1

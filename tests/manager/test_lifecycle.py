@@ -1,6 +1,5 @@
 """NodeMetrics over the life of their nodes: made, corrected, replaced, removed, and never in the way of Mid."""
 
-import json
 from typing import Any
 
 import pytest
@@ -9,37 +8,13 @@ from headroom.kube import ApiError, ApiUnavailable
 from manager.handlers import node_metric
 from manager.inputs import PodInputs
 from tests.support.objects import Json, mid_pod, node, report
-from tests.support.world import ENABLED, METRIC, NODE, World
+from tests.support.world import METRIC, NODE, World
 
 VIRTUAL = {"type": "virtual-kubelet"}
 
 
 def _writes(world: World) -> int:
     return sum(method not in {"GET", "LIST"} and "nodemetrics" in path for method, path, _ in world.api.calls)
-
-
-async def test_edit_is_taken_back(world: World) -> None:
-    """A field of ours that somebody changes is taken back; one that somebody adds is left alone."""
-    await world.reconcile()
-    edited = world.api.objects[METRIC]
-    edited["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] = 7
-    edited["spec"]["predictPolicy"]["theirs"] = 1
-    node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, edited))
-    await world.reconcile()
-    spec = world.api.objects[METRIC]["spec"]
-    assert spec["metricCollectPolicy"]["reportIntervalSeconds"] == 60
-    assert spec["predictPolicy"]["theirs"] == 1
-
-
-async def test_obsolete_field_goes(world: World) -> None:
-    """A part of the policy that the configuration no longer has goes from the NodeMetric."""
-    with_part = json.loads(ENABLED) | {"nodePredictPolicy": {"cpu": {"safetyMarginPercent": 20}}}
-    world.configure(json.dumps(with_part))
-    await world.reconcile()
-    assert world.api.objects[METRIC]["spec"]["predictPolicy"]["cpu"] == {"safetyMarginPercent": 20}
-    world.configure(ENABLED)
-    await world.reconcile()
-    assert "cpu" not in world.api.objects[METRIC]["spec"]["predictPolicy"]
 
 
 async def test_new_machine_starts_afresh(world: World) -> None:

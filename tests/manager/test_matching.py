@@ -1,8 +1,7 @@
 """Hundreds of entries and thousands of nodes: what is found is exact, and what is looked at is little."""
 
-import gc
 import json
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,13 +9,12 @@ from hypothesis import strategies as st
 
 from crds.codec import from_json
 from crds.colocation import ColocationConfig
-from crds.names import ANNOTATION_COLOCATION_STRATEGY, LABEL_CPU_RECLAIM_RATIO
 from headroom.cluster.selector import matches
-from manager.config import changes, matching, merge
-from manager.config.changes import NodeMetadata, compare, differences
+from manager.config import matching, merge
+from manager.config.changes import NodeMetadata, compare
 from manager.config.matching import matching_entries
-from manager.config.overlaps import on_nodes, overlaps
-from manager.config.parse import parse_config, parse_strategy
+from manager.config.overlaps import on_nodes
+from manager.config.parse import parse_config
 from tests.manager.test_changes import ANNOTATIONS, CONFIGS, LABELS
 
 NODES, ENTRIES = 1000, 100
@@ -104,63 +102,47 @@ def test_large_edit_looks_at_little(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked.calls <= 3 * NODES
 
 
-def test_words_of_a_node_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node's annotation is judged when it is new, not each time that the node is looked at."""
-    parsed = Counted(parse_strategy)
-    monkeypatch.setattr(merge, "parse_strategy", parsed)
-    config, annotations = _large(50), {ANNOTATION_COLOCATION_STRATEGY: '{"midUnallocatedPercent": 7}'}
-    for _ in range(100):
-        effective = merge.effective_strategy(config, {LABEL_CPU_RECLAIM_RATIO: "0.5"}, annotations)
-    assert (effective.strategy.mid_unallocated_percent, effective.strategy.cpu_reclaim_threshold_percent) == (7, 50)
-    assert parsed.calls == 1
+def _in(*values: str, key: str = "pool", operator: str = "In") -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 
 
-def test_nodes_that_change_alike_share_what_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes with words of their own are compared one by one; nothing is left to do for all, or kept of all, at once."""
-    monkeypatch.setattr(merge, "_MOST_VIEWS", 8)
-    monkeypatch.setattr(changes, "_MOST_KNOWN", 8)
-    own = [
-        NodeMetadata(f"n{number}", {}, {ANNOTATION_COLOCATION_STRATEGY: f'{{"midStaticCPUReservedPercent": {number}}}'})
-        for number in range(100)
+def _bare(operator: str, key: str = "pool") -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator}]}
+
+
+def _told(*entries: dict[str, Any]) -> tuple[list[str], list[str]]:
+    parsed = parse_config(json.dumps({"nodeConfigs": entries}))
+    return [str(each) for each in parsed.warnings], [str(each) for each in parsed.hints]
+
+
+def test_names_are_wanted() -> None:
+    """Entries of the same name, or of none, make messages unclear."""
+    a, b = {"nodeSelector": _in("a")}, {"nodeSelector": _in("b")}
+    assert _told({"name": "x", **a}, {"name": "x", **b})[0] == [
+        "nodeConfigs[1].name: nodeConfigs[0] has the same name: give each its own, so that messages are clear"
     ]
-    views = _alive()
-    found = list(differences(_config({"midUnallocatedPercent": 1}), _config({"midUnallocatedPercent": 2}), own))
-    assert [name for name, _ in found] == [each.name for each in own]
-    assert len({id(fields) for _, fields in found}) == 1
-    assert [each.path for each in found[0][1]] == ["midUnallocatedPercent"]
-    assert _alive() - views < 50
+    assert _told(a)[1] == ["nodeConfigs[0]: has no name: give it one, so that events and explain can name it"]
 
 
-def _alive() -> int:
-    gc.collect()
-    return sum(isinstance(each, merge.EffectiveStrategy) for each in gc.get_objects())
-
-
-class _Indexes(list[int]):
-    """The indexes of 50 entries, which can be told how often somebody went through those that do not apply."""
-
-    def __init__(self, calls: Counted) -> None:
-        super().__init__(range(50))
-        self._calls = calls
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return 0
-
-    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
-        """A part of them."""
-        if isinstance(index, slice):
-            self._calls(0)
-        return super().__getitem__(index)
-
-
-def test_kinds_of_nodes_are_counted_not_nodes() -> None:
-    """Entries that all match all nodes are paired for each kind of node, not for each node."""
-    config = _config({"nodeConfigs": [{"name": f"e{index:02}", "nodeSelector": {}} for index in range(50)]})
-    calls = Counted(range)
-    indexes = cast("Any", _Indexes(calls))
-    found = overlaps(config, [(f"n{number:04}", indexes) for number in reversed(range(NODES))])
-    assert calls.calls <= 1
-    assert {(each.wins, each.loses) for each in found} == {
-        ("nodeConfigs[0] e00", f"nodeConfigs[{index}] e{index:02}") for index in range(1, 50)
-    }
-    assert {each.nodes for each in found} == {tuple(f"n{number:04}" for number in range(NODES))}
+def test_live_nodes_that_match_two() -> None:
+    """Live nodes that match two entries are named, few of many, with the entry that applies there."""
+    text = json.dumps(
+        {
+            "nodeConfigs": [
+                {"name": "gpu", "nodeSelector": _bare("Exists", "gpu")},
+                {"name": "bad", "nodeSelector": {}, "mode": "x"},
+                {"name": "zone-a", "nodeSelector": {"matchLabels": {"zone": "a"}}},
+            ]
+        }
+    )
+    config = parse_config(text).config
+    assert config is not None
+    nodes = [(f"n{i}", {"zone": "a", "hostname": f"n{i}", **({"gpu": "y"} if i % 2 else {})}) for i in range(14)]
+    found = on_nodes(config, nodes)
+    assert [str(each) for each in found] == [
+        (
+            "nodeConfigs[2] zone-a matches 7 nodes (n1, n11, n13, n3, n5 and 2 more) too, "
+            "but nodeConfigs[0] gpu comes first and applies there"
+        )
+    ]
+    assert on_nodes(config, [("n1", {"zone": "a"})]) == ()

@@ -1,6 +1,5 @@
 """/metrics and /healthz of the manager."""
 
-import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -104,14 +103,6 @@ def test_verbose_tells_of_the_definition(server: MetricsServer, progress: Progre
     text = _get(server, "/readyz?verbose")[1]
     assert "    leadership: stands by for a\n" in text
     assert "    NodeMetric: the API server does not know NodeMetric" in text
-
-
-def test_port_in_use_is_one_line(metrics: ManagerMetrics, progress: Progress) -> None:
-    """An address that somebody else has is named, with the way out."""
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        address = f"127.0.0.1:{other.getsockname()[1]}"
-        with pytest.raises(ListenError, match=f"--listen {address}: Address already in use; choose a free address"):
-            MetricsServer(address, metrics, progress.health)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from crds.codec import from_json
 from crds.node_metric import NodeMetric
-from manager.node_metric import FIELD_MANAGER, ManagedFields, manifest
+from manager.node_metric import (
+    FIELD_MANAGER,
+    RETRY_SECONDS,
+    ManagedFields,
+    UnknownFields,
+    manifest,
+    undeclared_field,
+    without_field,
+)
 from tests.support.api import server_side_apply
 from tests.support.objects import Json, strategy
 
@@ -118,14 +126,6 @@ def test_unknown_fields_are_left_out() -> None:
     assert "predictPolicy" not in manifest("n1", "uid-1", strategy(), ["spec.predictPolicy"])["spec"]
 
 
-def test_same_specs_are_kept_once() -> None:
-    """Of 5,000 nodes with the same strategy one spec is remembered, and one set of fields."""
-    one = ManagedFields.from_object(_applied(manifest("n1", "uid-1", strategy())))
-    two = ManagedFields.from_object(_applied(manifest("n2", "uid-2", strategy())))
-    assert one.spec is two.spec
-    assert one.applied is two.applied
-
-
 @pytest.mark.parametrize(
     "odd",
     [{}, {"spec": 1, "metadata": 2}, {"metadata": {"managedFields": [1, {"manager": FIELD_MANAGER, "fieldsV1": []}]}}],
@@ -162,3 +162,38 @@ def test_any_metadata_is_survived(metadata: Json, spec: object) -> None:
     kept = ManagedFields.from_object({"metadata": metadata, "spec": spec})
     kept.belongs_to_other_node("uid-1")
     kept.matches(_made())
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (
+            "failed to create typed patch object (x): .spec.predictPolicy: field not declared in schema",
+            "spec.predictPolicy",
+        ),
+        # An item of a list cannot be left out alone.
+        ('x: .status.conditions[type="A"].message: field not declared in schema', "status.conditions"),
+        ("etcdserver: request timed out", None),
+    ],
+)
+def test_refusal_names_the_field(message: str, field: str | None) -> None:
+    """The API server's sentence says which field it does not know."""
+    assert undeclared_field(message) == field
+
+
+def test_refused_fields_are_tried_again() -> None:
+    """A refused field is left out of writes for ten minutes, and then tried once."""
+    unknown = UnknownFields()
+    unknown.add("spec.predictPolicy", 0.0)
+    assert unknown.below("spec", RETRY_SECONDS - 1) == {"spec.predictPolicy"}
+    assert unknown.below("status", 2.0) == set()
+    assert unknown.below("spec", RETRY_SECONDS) == set()
+    unknown.add("spec.predictPolicy", RETRY_SECONDS)
+    assert unknown.below("spec", 2 * RETRY_SECONDS - 1) == {"spec.predictPolicy"}
+
+
+def test_empty_parts_go_too() -> None:
+    """Without its only field a part is not sent either; a path that leads nowhere changes nothing."""
+    body = {"kind": "X", "status": {"conditions": []}}
+    assert without_field(body, "status.conditions") == {"kind": "X"}
+    assert without_field(body, "spec.predictPolicy") == body

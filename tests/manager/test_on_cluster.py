@@ -1,9 +1,5 @@
 """The manager as a process, with exactly the rights that the chart gives it, against a real API server."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,10 +10,8 @@ import yaml
 
 from tests.manager.stage import (
     CONFIG_MAP,
-    DEGRADE_MINUTES,
     DEGRADE_SECONDS,
     NAMESPACE,
-    ROOT,
     Manager,
     Stage,
     prepared,
@@ -119,20 +113,6 @@ def _annotations(metadata: Json) -> Json:
     return {name: text for name, text in found.items() if not name.startswith("node.alpha.kubernetes.io/")}
 
 
-@pytest.mark.usefixtures("manager")
-def test_stale_report_degrades(stage: Stage) -> None:
-    """An old report takes Mid away and a fresh one brings it back, each with an event on the Node."""
-    stage.add_node("stale")
-    stage.report("stale", "4")
-    stage.expect_cpu("stale", "4k")
-    stage.report("stale", "4", age_seconds=2 * DEGRADE_SECONDS)
-    stage.expect_cpu("stale", None)
-    assert f"degradeTimeMinutes ({DEGRADE_MINUTES})" in stage.expect_event("DegradedMid", "stale", "default")
-    stage.report("stale", "4")
-    stage.expect_cpu("stale", "4k")
-    stage.expect_event("MidRestored", "stale", "default")
-
-
 @pytest.mark.long
 @pytest.mark.usefixtures("manager")
 def test_silence_degrades(stage: Stage) -> None:
@@ -141,36 +121,6 @@ def test_silence_degrades(stage: Stage) -> None:
     stage.report("silent", "4", age_seconds=DEGRADE_SECONDS - 30)
     stage.expect_cpu("silent", "4k")
     stage.expect_cpu("silent", None)
-
-
-@pytest.mark.usefixtures("manager")
-def test_running_mid_pod_keeps_floor(stage: Stage) -> None:
-    """While a Mid pod runs, the Node has at least what it requested, even degraded; then nothing.
-
-    One that only names the node, which no kubelet has admitted, raises nothing, whatever it requests.
-    """
-    stage.add_node("floor")
-    stage.report("floor", "4")
-    stage.expect_cpu("floor", "4k")
-    amounts = {"kubernetes.io/mid-cpu": "2500", "kubernetes.io/mid-memory": "1Gi"}
-    container = {"name": "c", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "mid", "namespace": NAMESPACE, "labels": {"koordinator.sh/priority-class": "koord-mid"}},
-        "spec": {"nodeName": "floor", "containers": [container]},
-    }
-    stage.cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
-    stage.report("floor", "1")
-    stage.expect_cpu("floor", "1k")
-    stage.admit("mid")
-    stage.expect_cpu("floor", "2500")
-    stage.expect_event("MidDeficit", "floor", "default")
-    stage.report("floor", "1", age_seconds=2 * DEGRADE_SECONDS)
-    stage.expect_event("DegradedMid", "floor", "default")
-    stage.expect_cpu("floor", "2500")
-    stage.cluster.kubectl("delete", "pod", "mid", "-n", NAMESPACE, "--force", "--grace-period=0")
-    stage.expect_cpu("floor", None)
 
 
 def test_bad_config_keeps_last_good(stage: Stage, manager: Manager) -> None:
@@ -194,36 +144,6 @@ def test_bad_config_keeps_last_good(stage: Stage, manager: Manager) -> None:
     stage.configure({"enable": False})
     stage.expect_event("ColocationConfigApplied", CONFIG_MAP)
     stage.expect_cpu("config", None)
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("manager")
-def test_config_map_says_its_state(stage: Stage) -> None:
-    """`kubectl describe configmap` says what is in force, which nodes match two entries, and what is wrong."""
-
-    def says(words: str) -> None:
-        described = ("describe", "configmap", CONFIG_MAP, "-n", NAMESPACE)
-        eventually(lambda: words in stage.cluster.kubectl(*described), f"kubectl describe says: {words}")
-
-    stage.add_node("meets")
-    says("in force since 20")
-    other = {"name": "gpu", "nodeSelector": {"matchLabels": {"gpu": "config-state"}}, "enable": False}
-    stage.configure({"nodeConfigs": [*stage.config["nodeConfigs"], other]})
-    stage.cluster.kubectl("label", "node", "meets", "gpu=config-state")
-    told = "nodeConfigs[1] gpu matches 1 node (meets) too, but nodeConfigs[0] ours comes first and applies there"
-    assert stage.expect_event("ColocationConfigOverlap", CONFIG_MAP) == told
-    says(f"- {told}")
-    says("ColocationConfigOverlap")  # below its events
-    command = (sys.executable, "-m", "headroom.cli", "config", "diff", "-", "-n", NAMESPACE, "-o", "json")
-    environment = {**os.environ, "KUBECONFIG": str(stage.cluster.kubeconfig)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, input="{}", check=True, capture_output=True, text=True)
-    changes = {name: each["fields"] for each in json.loads(done.stdout)["changes"] for name in each["nodes"]}
-    assert [each["path"] for each in changes["meets"]] == ["degradeTimeMinutes", "enable", "midIncreaseHoldSeconds"]
-    stage.configure("enable: true")
-    says("- not valid JSON: this looks like YAML")
-    stage.configure({**stage.config, "nodeConfigs": [*stage.config["nodeConfigs"], {**other, "mode": "x"}]})
-    says("- nodeConfigs[1].mode: must be one of")
-    stage.expect_event("ColocationConfigEntryDisabled", CONFIG_MAP)
 
 
 @pytest.mark.usefixtures("manager")

@@ -1,7 +1,6 @@
 """`headroom-agent replay`: recordings of every kind, and made ones with everything that can be wrong."""
 
 import json
-import os
 import shutil
 import tarfile
 from collections.abc import Callable, Mapping
@@ -12,7 +11,6 @@ import pytest
 
 from agent.capture import replay
 from agent.capture.recording import NotARecording
-from headroom.runtime.options import WrongSetting
 from tests.agent.made_recording import A, B, Made, gaps, shown
 from tests.agent.recorded import KINDS
 
@@ -55,20 +53,6 @@ def _agrees(interval: Mapping[str, Any], uid: str, milli: float | None, memory: 
     assert found["memoryBytes"] == pytest.approx(memory["anon_plus_shmem_bytes"], abs=1 << 20), uid
     cached = found["memoryWithPageCacheBytes"] - found["memoryBytes"]
     assert cached == memory["active_file_bytes"] + memory["inactive_file_bytes"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_system_is_exact_or_absent(kind: str, unpacked: Unpacked) -> None:
-    """System usage is node - pods of the same interval; where a pod is missing, it is missing too."""
-    for name, interval in shown(unpacked(kind))["intervals"].items():
-        whole = name not in ("t002-t010", "t010-t060")  # one pod went, one was made again
-        assert ("cpuMilli" in interval["system"]) == whole
-        if whole:
-            pods = sum(pod["cpuMilli"] for pod in interval["pods"].values())
-            assert interval["system"]["cpuMilli"] == pytest.approx(interval["node"]["cpuMilli"] - pods)
-        else:
-            assert gaps(interval, "system") == ["input-missing"]
-        assert ("memoryBytes" in interval["system"]) == (kind != "v2-cgroupfs-nomem")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -156,35 +140,20 @@ def test_suspended_interval_is_gap(made: Made) -> None:
     assert made.interval("t000-t001")["gaps"] == made.interval("t002-t003")["gaps"] == []
 
 
-def test_time_backwards_is_gap(made: Made) -> None:
-    """Instants whose clock ran backwards make no rates."""
-    shutil.move(made.folder / "t001", made.folder / "t005")
-    shutil.copytree(made.folder / "t000", made.folder / "t010")
-    interval = made.interval("t005-t010")
-    assert gaps(interval, "node") in (["clock"], ["counter-reset"])
-    assert "cpuMilli" not in interval["node"] | interval["system"] | interval["pods"].get(A, {})
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("usage_usec 1\n", "recreated"),  # another cgroup: one was never at less
         ("usage_usec 18446744073709551615\n", "implausible"),
-        ("usage_usec 99999999999999999999999\n", "malformed"),
-        ("usage_usec -5\n", "malformed"),
-        ("usage_usec\n", "malformed"),
-        ("\0\1\2", "malformed"),
-        ("", "malformed"),
-        (None, "unreadable"),
     ],
 )
-def test_bad_counter_is_named_gap(text: str | None, reason: str, made: Made) -> None:
+def test_bad_counter_is_named_gap(text: str, reason: str, made: Made) -> None:
     """A pod's CPU that is no rate is a gap with its reason; its memory and the other pod stay."""
     made.instant(1)
     for seconds in (0, 1):  # so that a counter may fall
         file = made.folder / f"t{seconds:03d}/sys/fs/cgroup/kubepods/pod{A}/cpu.stat"
         file.write_text(f"usage_usec {1000 + seconds}\n")
-    file.unlink() if text is None else file.write_text(text)
+    file.write_text(text)
     interval = made.interval()
     assert gaps(interval, A) == [reason]
     assert interval["pods"][A] == {"memoryBytes": 123, "memoryWithPageCacheBytes": 4623}
@@ -224,19 +193,6 @@ def test_instants_in_folder_of_their_own(made: Made, tmp_path: Path) -> None:
         shown(outer)
 
 
-@pytest.mark.parametrize("name", ["memory.stat", "memory.current"])
-def test_missing_memory_is_named_gap(name: str, made: Made) -> None:
-    """A pod without memory files lacks the controller; one whose memory.stat alone is gone cannot be read."""
-    folder = made.folder / f"t001/sys/fs/cgroup/kubepods/pod{A}"
-    (folder / "memory.stat").unlink()
-    (folder / name).touch()
-    reason = "malformed" if name == "memory.stat" else "unreadable"
-    assert gaps(made.interval(), A, "memory") == [reason]
-    (folder / name).unlink()
-    assert gaps(made.interval(), A, "memory") == ["no-memory-controller"]
-    assert made.interval()["pods"][A] == {"cpuMilli": 500.0}
-
-
 @pytest.mark.parametrize("file", ["proc/stat", "proc/meminfo"])
 def test_missing_node_file_is_named(file: str, made: Made) -> None:
     """A node file that is gone is a gap of that and of the system's share in it; the pods stay."""
@@ -249,29 +205,6 @@ def test_missing_node_file_is_named(file: str, made: Made) -> None:
     assert gaps(interval, "system", metric) == ["input-missing"]
     assert key not in interval["node"] | interval["system"]
     assert interval["pods"][A]["cpuMilli"] == 500
-
-
-def test_lost_tree_isgaps(made: Made) -> None:
-    """An instant without cgroups is not a machine without pods."""
-    made.instant(2)
-    shutil.rmtree(made.folder / "t001/sys")
-    interval = made.interval("t000-t001")
-    assert interval["system"] == {}
-    assert (gaps(interval, A), gaps(interval, B, "memory")) == (["unreadable"], ["unreadable"])
-    shutil.rmtree(made.folder / "t000/sys")
-    assert gaps(made.interval("t001-t002"), A) == ["first-reading"]
-    assert made.interval("t001-t002")["pods"][A] == {"memoryBytes": 123, "memoryWithPageCacheBytes": 4623}
-
-
-def test_new_pod_has_no_rate(made: Made) -> None:
-    """A pod that came has memory, and CPU from its second instant on."""
-    made.instant(2, paths={A: f"kubepods/pod{A}", "new": "kubepods/besteffort/podnew"})
-    made.instant(3, paths={A: f"kubepods/pod{A}", "new": "kubepods/besteffort/podnew"})
-    interval = made.interval("t001-t002")
-    assert (gaps(interval, "new"), gaps(interval, B)) == (["first-reading"], ["vanished"])
-    assert interval["pods"].keys() == {A, "new"}
-    assert interval["system"] == {"memoryBytes": 8192 - 246}
-    assert made.interval("t002-t003")["pods"]["new"]["cpuMilli"] == 500
 
 
 def test_uids_are_restored(tmp_path: Path) -> None:
@@ -289,15 +222,6 @@ def test_uids_are_restored(tmp_path: Path) -> None:
     assert shown(tmp_path)["detected"] == {"cgroup": 2, "driver": "systemd"}
 
 
-def test_no_pods_no_driver(tmp_path: Path) -> None:
-    """A machine without pods has none, and no driver; all that it uses is the system's."""
-    recording = Made(tmp_path)
-    for seconds in (0, 1):
-        recording.instant(seconds, paths={})
-    assert recording.interval()["system"] == recording.interval()["node"]
-    assert shown(tmp_path)["detected"] == {"cgroup": 2, "driver": None}
-
-
 @pytest.mark.parametrize(("inodes", "gap"), [((7, 8), ["recreated"]), ((7, 7), [])])
 def test_recorded_numbers_decide(inodes: tuple[int, int], gap: list[str], made: Made) -> None:
     """Where the numbers of the cgroups' folders were recorded, they tell which is which, whatever the counters do."""
@@ -307,21 +231,6 @@ def test_recorded_numbers_decide(inodes: tuple[int, int], gap: list[str], made: 
     (made.folder / f"t001/sys/fs/cgroup/kubepods/pod{A}/memory.peak").write_text("1\n")
     (made.folder / f"t000/sys/fs/cgroup/kubepods/pod{A}/memory.peak").write_text("2\n")
     assert gaps(made.interval(), A) == gap
-
-
-def test_traps_are_no_files(made: Made) -> None:
-    """A folder from a stranger may hold anything: a pipe, a folder or an endless device is a file that is not read."""
-    folder = made.folder / f"t001/sys/fs/cgroup/kubepods/pod{A}"
-    (folder / "memory.stat").unlink()
-    os.mkfifo(folder / "memory.stat")
-    (folder / "cpu.stat").unlink()
-    (folder / "cpu.stat").symlink_to("/dev/zero")
-    other = made.folder / f"t001/sys/fs/cgroup/kubepods/burstable/pod{B}/cpu.stat"
-    other.unlink()
-    other.mkdir()
-    interval = made.interval()
-    assert (gaps(interval, A), gaps(interval, A, "memory")) == (["unreadable"], ["unreadable"])
-    assert gaps(interval, B) == ["unreadable"]
 
 
 def test_instants_in_order_of_number(made: Made) -> None:
@@ -381,9 +290,3 @@ def test_command_prints_table(made: Made, capsys: pytest.CaptureFixture[str]) ->
     assert lines[2].split() == ["t000-t001", "CPU", "MEMORY", "WITH", "CACHE", "THROTTLED"]
     assert lines[5].split() == [A, "500.0m", "0.0Mi", "0.0Mi", "-"]
     assert "  no cpu of node: unreadable. The file may not be read, or reading it failed." in lines
-
-
-def test_wrong_call_is_one_line() -> None:
-    """A wrong command line names what is wrong."""
-    with pytest.raises(WrongSetting, match="invalid choice: 'xml'"):
-        replay.main(["x", "-o", "xml"])

@@ -120,21 +120,7 @@ def test_departed_pod_is_one_gap(kind: str, recorded: Make) -> None:
     assert CPU in {sample.metric for sample in derived.system(again, machine.now).samples}
 
 
-def test_no_controller_is_gap(recorded: Make) -> None:
-    """Without the memory controller CPU is still measured, and memory is missing for that reason."""
-    machine = recorded("v2-cgroupfs-nomem")
-    collectors = resolve(["node", "pod"], machine.machine())
-    _collect(collectors, machine)
-    machine.advance("t002")
-    collected = _collect(collectors, machine)
-    uid = machine.uid("g")
-    assert Missing(MEMORY, uid, Gap.NO_MEMORY_CONTROLLER) in collected.missing
-    assert uid in _values(collected, CPU)
-    system = derived.system(collected, machine.now)
-    assert [sample.metric for sample in system.samples] == [CPU]
-
-
-@pytest.mark.parametrize("kind", WITH_MEMORY)
+@pytest.mark.parametrize("kind", KINDS)
 def test_controller_may_lack_in_pod(kind: str, recorded: Make) -> None:
     """A pod that was not given the memory controller has CPU, and a gap of memory for that reason."""
     machine = recorded(kind)

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.host import cgroup_files
-from agent.host.cgroup_files import UNLIMITED, Throttling
+from agent.host.cgroup_files import Throttling
 from agent.host.procfs import Malformed
 
 V2_CPU = "usage_usec 90000\nuser_usec 20000\nsystem_usec 30000\nnr_periods 10\nnr_throttled 2\nthrottled_usec 3\n"
@@ -80,31 +80,7 @@ def test_bad_memory_is_refused(text: str) -> None:
         cgroup_files.memory_stat(text, 2)
 
 
-def test_limits() -> None:
-    """No limit reads as -1 in both versions."""
-    assert cgroup_files.memory_bytes("max\n") == UNLIMITED
-    assert cgroup_files.memory_bytes(str(0x7FFFFFFFFFFFF000)) == UNLIMITED
-    assert cgroup_files.memory_bytes("1024\n") == 1024
-    assert cgroup_files.cpu_quota_microseconds("max 100000\n", 2) == UNLIMITED
-    assert cgroup_files.cpu_quota_microseconds("-1\n", 1) == UNLIMITED
-    assert cgroup_files.cpu_quota_microseconds("200000 100000", 2) == 200_000
-    assert cgroup_files.cpu_period_microseconds("200000 100000", 2) == 100_000
-    assert cgroup_files.cpu_period_microseconds("100000\n", 1) == 100_000
-
-
-@pytest.mark.parametrize("text", ["not_a_number 100000", "100000", ""])
-def test_bad_quota_is_refused(text: str) -> None:
-    """cpu.max holds a quota and a period."""
-    with pytest.raises(Malformed):
-        cgroup_files.cpu_quota_microseconds(text, 2)
-
-
 def test_throttled_share() -> None:
     """5 of 20 periods: 0.25; no period: not throttled."""
     assert cgroup_files.throttled_ratio(Throttling(0, 0, 0), Throttling(20, 5, 9)) == 0.25
     assert cgroup_files.throttled_ratio(Throttling(20, 5, 9), Throttling(20, 5, 9)) == 0
-
-
-def test_cores_from_nanoseconds() -> None:
-    """0.25 s of CPU time in 0.5 s are half a core."""
-    assert cgroup_files.cpu_cores(250_000_000, 0.5) == 0.5

@@ -48,11 +48,6 @@ def test_warm_pod_is_reclaimable_above_its_peak() -> None:
     assert (found.warm, found.cold, prod.samples, prod.span_seconds) == (1, (), 20, 600)
 
 
-def test_unseen_pod_counts_at_its_request() -> None:
-    found = predicted(used({"a": 1.0}, A), A, pod("new", 2000))
-    assert (found.classes["prod"].peak[CPU], found.cold) == (3100, ("shop/new",))
-
-
 def test_every_class_has_a_peak_and_prod_alone_is_reclaimable() -> None:
     pods = [A, pod("m", 2000, band=PriorityBand.MID), pod("b", 1000, band=PriorityBand.BATCH)]
     found = predicted(used({"a": 1.0, "m": 0.5, "b": 0.2}, *pods, system=0.2), *pods)

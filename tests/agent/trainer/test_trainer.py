@@ -1,15 +1,13 @@
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from agent.numerics.packing import CheckpointError
-from agent.samples import CPU, MEMORY, NODE, SYS, Sample
+from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.series_index import SeriesIndexLimits
 from agent.trainer.trainer import Trainer, TrainingSettings
 from agent.tsdb.series import Series
-from agent.tsdb.tsdb import Tsdb
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, START, Machine, MadeStore, covered_seconds, highest, machine, pod
 
@@ -138,19 +136,6 @@ def test_workload_outlives_its_pod() -> None:
     assert node.cores("newer", "counts") == 0.0
 
 
-def test_pod_without_workload_is_forgotten() -> None:
-    """After the grace time nothing is left of a pod without a workload, and its row is clean for the next."""
-    node = machine()
-    node.rounds(10, {"old": 2.0}, [pod("old")])
-    row = node.trainer.row("old")
-    node.rounds(1, {}, [])
-    node.now += 1000.0
-    node.rounds(1, {}, [])
-    node.rounds(1, {"new": 0.5}, [pod("new")])
-    assert node.trainer.row("new") == row
-    assert node.cores("new") == 0.5
-
-
 def test_short_absence_changes_nothing() -> None:
     """A pod that the list lacks for a moment goes on where it was."""
     node = machine()
@@ -158,36 +143,6 @@ def test_short_absence_changes_nothing() -> None:
     node.rounds(1, {}, [])
     node.rounds(1, {"a": 2.0}, [pod("a")])
     assert node.cores("a", "counts") == 11.0
-
-
-def test_restart_catches_up() -> None:
-    """What the store got between the last checkpoint and a crash is learned from the store."""
-    node, pods = machine(), [pod("a")]
-    node.rounds(4, {"a": 1.0}, pods)
-    saved = node.trainer.checkpoints()
-    node.rounds(6, {"a": 3.0}, pods)
-    again = Trainer()
-    again.restore(saved)
-    again.train(node.now, node.store, pods)
-    for metric, history in again.histories.items():
-        assert history.moments.counts.sum() == node.trainer.histories[metric].moments.counts.sum()
-    assert again.histories[CPU].moments.means[:7].tolist() == pytest.approx(
-        node.trainer.histories[CPU].moments.means[:7].tolist()
-    )
-
-
-def test_checkpoint_round_trip_is_exact() -> None:
-    """A restored trainer checkpoints to the very same bytes and goes on as the first one does."""
-    node, pods = machine(), [pod("a", workload="w"), pod("b", band=PriorityBand.MID)]
-    node.rounds(20, {"a": 1.0, "b": 0.3}, pods, system=0.2)
-    again = Trainer()
-    again.restore(node.trainer.checkpoints())
-    assert again.checkpoints() == node.trainer.checkpoints()
-    assert again.class_of("b") == "mid"
-    node.store.put(CPU, NODE, node.now, [7.0] * 30)
-    for trainer in (again, node.trainer):
-        trainer.train(node.now + 30.0, node.store, pods)
-    assert again.checkpoints() == node.trainer.checkpoints()
 
 
 def test_restore_ignores_others() -> None:
@@ -214,17 +169,6 @@ def test_damaged_checkpoint_is_refused(damage: str) -> None:
             trainer.restore(broken)
         assert "\n" not in str(caught.value)
     trainer.train(node.now + 30.0, node.store, [pod("a")])
-
-
-def test_clock_set_back_is_survived() -> None:
-    """A clock that jumps back an hour neither repeats nor stops the learning."""
-    node, pods = machine(), [pod("a")]
-    node.rounds(5, {"a": 1.0}, pods)
-    store = MadeStore()
-    store.put(CPU, "a", START - 3600.0, [2.0] * 30)
-    node.trainer.train(START - 3570.0, store, pods)
-    assert node.cores("a", "counts") == 6.0
-    assert node.trainer.histories[CPU].observed[node.trainer.row("a") or 0] == pytest.approx(180.0)
 
 
 @pytest.mark.parametrize("years", [-53, 77])
@@ -256,26 +200,6 @@ def test_wrong_clock_over_restarts_loses_no_windows(years: int) -> None:
         whole = GIB if history.resource == MEMORY else 1.0
         np.testing.assert_allclose(highest(history.windows, rows, 86400.0) / whole, [3.0, 2.0])
         assert covered_seconds(history.windows, rows, 86400.0).min() > 3000.0
-
-
-def test_real_store_is_understood(tmp_path: Path) -> None:
-    """The trainer reads the agent's own store, and finds its windows there again after a restart."""
-    store, pods = Tsdb.open(tmp_path / "metrics.db"), [pod("a")]
-    trainer, now = Trainer(), START
-    for _ in range(40):
-        for _ in range(30):
-            now += 1.0
-            both = [("cpu", 1.0), ("memory", float(GIB))]
-            store.append(now, [Sample(m, e, now, v) for m, v in both for e in (NODE, SYS, "a")])
-        trainer.train(now, store, pods)
-    store.save_checkpoints(trainer.checkpoints())
-    again = Trainer()
-    again.restore(store.load_checkpoints())
-    again.train(now, store, pods)
-    row = np.array([again.row("a")])
-    assert again.histories[CPU].observed[row[0]] == 1200.0
-    assert highest(again.histories[CPU].windows, row, 86400.0)[0] == 1.0
-    store.close()
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.4])

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from agent.samples import CPU, Sample
-from agent.tsdb.catalog import Catalog, SeriesSelector
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.tsdb.ticks import START, connection
@@ -103,12 +102,3 @@ def test_unused_layouts_leave_the_file(tmp_path: Path) -> None:
             store.append(START + number, [Sample(CPU, name, START + number, 1.0) for name in names])
             store.maintain(START + number, seconds=1.0)
         assert connection(store).execute("SELECT count(*) FROM layouts").fetchone()[0] < 20
-
-
-def test_catalog_keeps_what_is_named() -> None:
-    """Numbers of series that are let go are not given to others."""
-    catalog = Catalog([(3, CPU, "a", ""), (4, CPU, "b", "")], next_number=9)
-    catalog.keep({4})
-    assert catalog.matching(SeriesSelector(CPU)) == {4: "b"}
-    assert catalog.numbers([(CPU, "a", ""), (CPU, "b", "")]) == [9, 4]
-    assert catalog.unsaved() == [(9, CPU, "a", "")]

@@ -91,19 +91,6 @@ def test_wrong_by_years_for_a_while(settled: Settled, wrong: float) -> None:
     settled.store.close()
 
 
-def test_small_steps_back(settled: Settled) -> None:
-    """Steps of a fraction of a second cost the samples that they cover, and no more."""
-    now = START
-    for number in range(120):
-        now += -0.3 if number % 30 == 29 else 1.0
-        settled.store.append(now, [Sample(CPU, "a", now, number / 1000)])
-    store = settled.after(now)
-    window = store.window(CPU, "a", START - 1, now)
-    assert np.all(np.diff(window.times) > 0)
-    assert len(window) == 116
-    settled.store.close()
-
-
 def test_clock_that_never_settles(tmp_path: Path) -> None:
     """A clock that goes back at every tick is bounded in memory, and the last recording is what windows have."""
     with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=20, memory_ticks=60)) as store:

@@ -10,7 +10,8 @@ import pytest
 
 from agent import database
 from agent.samples import CPU
-from agent.tsdb.schema import StoreError
+from agent.tsdb import schema
+from agent.tsdb.schema import StoreError, StoreNewer
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.tsdb.ticks import START, connection, fill, finish
@@ -55,6 +56,12 @@ def _no_amounts(path: Path) -> None:
         file.commit()
 
 
+def _older(path: Path) -> None:
+    with Tsdb.open(path) as store:
+        fill(store, 5)
+        connection(store).execute(f"PRAGMA user_version = {schema.VERSION - 1}")
+
+
 def _folder(path: Path) -> None:
     path.mkdir()
     (path / "precious").write_text("keep me")
@@ -68,6 +75,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a name that is no text": (lambda path: _no_text(path, b"checkpoints"), "damaged"),
     "a definition that is none": (lambda path: _no_text(path, b"CREATE TABLE"), "damaged"),
     "a tick of no amounts": (_no_amounts, "damaged"),
+    "a schema that was never released": (_older, "damaged"),
     "another program's": (_other_tables, "foreign"),
     "another program's of our version": (lambda path: _other_tables(path, 1), "foreign"),
     "another program's of a later version": (lambda path: _other_tables(path, 99), "foreign"),
@@ -96,6 +104,19 @@ def test_unusable_is_set_aside(tmp_path: Path, what: str, caplog: pytest.LogCapt
     with Tsdb.open(path, SMALL) as store:
         assert len(store.window(CPU, "a", 0, START + 9)) == 3
         assert store.size().set_aside == 0
+
+
+def test_newer_schema_is_refused(tmp_path: Path) -> None:
+    """A database of a newer version is left alone, byte for byte, and the way out is named."""
+    path = tmp_path / "t.db"
+    with Tsdb.open(path) as store:
+        fill(store, 5)
+        connection(store).execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    before = path.read_bytes()
+    with pytest.raises(StoreNewer, match=r"t\.db was written by a newer Headroom .*or move the file away"):
+        Tsdb.open(path)
+    assert path.read_bytes() == before
+    assert not list(tmp_path.glob("t.db.*-*"))
 
 
 def test_empty_file_is_begun(tmp_path: Path) -> None:

@@ -103,19 +103,6 @@ def test_minutes_and_averages(tmp_path: Path) -> None:
         assert fives.values[2] == pytest.approx(np.mean(np.arange(600, 900)) / 1000, abs=1e-4)
 
 
-def test_overwritten_page_is_noticed(tmp_path: Path) -> None:
-    """Damage in the middle of a file is found when it is opened."""
-    path = tmp_path / "t.db"
-    with Tsdb.open(path, SMALL) as store:
-        finish(store, fill(store, 600))
-    content = bytearray(path.read_bytes())
-    content[4096 * 3 : 4096 * 6] = b"\xff" * 4096 * 3
-    path.write_bytes(content)
-    with Tsdb.open(path, SMALL) as store:
-        assert len(store.window(CPU, "a", 0, START + 9999)) == 0
-    assert list(tmp_path.glob("t.db.damaged-*"))
-
-
 def test_two_agents_are_told_apart(tmp_path: Path) -> None:
     """A second agent on the same file is refused in one line; after the first has gone it may."""
     with Tsdb.open(tmp_path / "t.db"), pytest.raises(StoreError, match="in use by another agent"):

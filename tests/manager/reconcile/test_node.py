@@ -142,15 +142,6 @@ async def test_another_strategy_is_reported(world: World) -> None:
     assert (world.published(), events) == ({}, [applied, applied, ("Normal", "MidDisabled")])
 
 
-async def test_bad_annotation_is_reported(world: World) -> None:
-    """A node whose own annotation cannot be used gets one event, and the rest of its strategy applies."""
-    world.has_node(node(annotations={names.ANNOTATION_COLOCATION_STRATEGY: '{"midCPUThresholdPercent": 200}'}))
-    world.reports(report())
-    await world.reconcile()
-    await world.reconcile()
-    assert (world.told(), world.published()) == (["NodeStrategyInvalid"], PUBLISHED)
-
-
 async def test_running_mid_pods_keep_their_requests(world: World) -> None:
     """A degraded Node keeps what running Mid pods requested, reports the deficit once, and lets go later."""
     world.reports(report(age=5000))

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from manager.config.findings import ConfigFinding
 from manager.handlers import admission as handler
-from manager.operator import settings_for
-from manager.settings import Settings
 from manager.webhook import admission
 from manager.webhook.admission import HANDLER
 from tests.manager.webhook.served import KEY, NAME, NAMESPACE, review
@@ -77,18 +75,6 @@ def test_kopf_gets_no_more() -> None:
     reduced = admission.for_kopf(admission.read(json.dumps(body).encode()))["request"]
     assert reduced["object"]["metadata"] == {"name": NAME, "namespace": NAMESPACE}
     assert (reduced["object"]["data"], reduced["uid"]) == ({KEY: "{}"}, body["request"]["uid"])
-
-
-def test_kopf_writes_nothing() -> None:
-    """One validating handler is registered, none of the kinds that leave traces, and kopf manages no configuration."""
-    registry = kopf.OperatorRegistry()
-    handler.register(registry)
-    (found,) = registry._webhooks.get_all_handlers()
-    assert (found.id, str(found.reason.value)) == (HANDLER, "validating")
-    assert (set(found.operations or ()), found.ignore_failures) == ({"CREATE", "UPDATE"}, True)
-    for kind in ("_changing", "_spawning", "_indexing", "_watching"):
-        assert list(getattr(registry, kind).get_all_handlers()) == []
-    assert settings_for(Settings()).admission.managed is None
 
 
 @pytest.mark.parametrize(

@@ -265,23 +265,3 @@ def _serves(guarded: Guarded, port: int, certificate: bytes) -> bool:
         return guarded.served(port) == certificate
     except OSError:  # it does not listen yet
         return False
-
-
-@pytest.mark.long
-def test_outage_frees_and_takes_the_port(guarded: Guarded) -> None:
-    """After an outage of the API server the manager answers on the same port again."""
-    guarded.store(GOOD)
-    manager = guarded.manager()
-    eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {manager.said()}")
-    guarded.stage.cluster.apiserver.stop()
-    eventually(lambda: "cannot be reached" in manager.said(), "the outage is noticed")
-    guarded.stage.cluster.apiserver.start()
-
-    def refused() -> bool:
-        try:
-            return bool(guarded.refusal(BAD))
-        except OSError:  # the API server is still warming up
-            return False
-
-    eventually(refused, f"a bad edit is refused again: {manager.said()}")
-    assert "cannot listen" not in manager.said()

@@ -10,7 +10,6 @@ from tests.agent.recorded import RecordedMachine, unpack
 
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Unpacks each capture once."""
     folder = tmp_path_factory.mktemp("captures")
     done: dict[str, Path] = {}
 

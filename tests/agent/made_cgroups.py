@@ -6,8 +6,6 @@ from agent.host.cgroup import CgroupTree, Hierarchy, Layout
 
 
 class Tree:
-    """A cgroup tree that has what a test says."""
-
     def __init__(self, root: Path) -> None:
         self._folder = root / "kubepods"
         self._folder.mkdir(parents=True)
@@ -16,7 +14,6 @@ class Tree:
         self.cgroups.locate()
 
     def has(self, *uids: str) -> None:
-        """Pods' cgroups, all there are."""
         for folder in self._folder.iterdir():
             folder.rmdir()
         for uid in uids:

@@ -50,8 +50,6 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(data_dir: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Callable[..., str]:
-    """Runs a command and answers what it printed."""
-
     def call(*arguments: str, code: int = 0, folder: Path = data_dir) -> str:
         assert database.main([*arguments, "--data-dir", str(folder)]) == code
         return capsysbinary.readouterr().out.decode()
@@ -59,8 +57,7 @@ def run(data_dir: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Callable[
     return call
 
 
-def test_stats_count_everything(run: Callable[..., str]) -> None:
-    """Every sample is counted once, at its resolution, with what it takes and how far back it reaches."""
+def test_stats_count_samples_once_with_their_size_and_range(run: Callable[..., str]) -> None:
     found: dict[str, Any] = json.loads(run("stats", "-o", "json"))
     rows = {row["name"]: row for row in found["resolutions"]}
     assert rows["recent"]["points"] + rows["samples"]["points"] == 4 * TICKS + 2 * 300
@@ -75,7 +72,6 @@ def test_stats_count_everything(run: Callable[..., str]) -> None:
 
 
 def test_query_answers_like_the_agent(run: Callable[..., str]) -> None:
-    """A window's statistics and points are those that the agent itself would report."""
     (row,) = json.loads(run("query", "cpu", "node", "--window", "60s", "-o", "json"))
     assert (row["count"], row["span"], row["unit"]) == (60, 59.0, "cores")
     assert (row["p50"], row["p95"], row["max"], row["last"]) == (0.669, 0.696, 0.699, 0.699)
@@ -87,8 +83,7 @@ def test_query_answers_like_the_agent(run: Callable[..., str]) -> None:
     assert {row["entity"] for row in json.loads(run("query", "cpu", "-o", "json"))} == {"a", "late", "node"}
 
 
-def test_query_takes_any_window(run: Callable[..., str]) -> None:
-    """A window may end anywhere, and may be read from minutes."""
+def test_query_takes_a_window_that_ends_anywhere_and_minutes(run: Callable[..., str]) -> None:
     for end in (f"{START + 99:.0f}", "2023-11-14T22:16:39Z", "2023-11-14T23:16:39+01:00", "2023-11-14 22:16:39"):
         (row,) = json.loads(run("query", "cpu", "node", "--window", "1m", "--end", end, "-o", "json"))
         assert (row["count"], row["last"]) == (60, 0.099)
@@ -127,10 +122,9 @@ def test_points_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fo
         *(("", resolution, ("export", "--metric", "cpu")) for resolution in ("raw", "1m", "5m", "1d")),
     ],
 )
-def test_slices_are_not_seen(
+def test_output_does_not_depend_on_how_much_is_read_at_a_time(
     run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, form: str, flags: tuple[str, ...], resolution: str
 ) -> None:
-    """What is printed does not depend on how much is read at a time."""
     arguments = (*flags, "--window", "1h", "--resolution", resolution, *(("-o", form) if form else ()))
     whole = run(*arguments)
     monkeypatch.setattr(export, "_RAW_SLICE_SECONDS", 2)
@@ -175,21 +169,18 @@ def test_export_of_raw_samples(run: Callable[..., str], tmp_path: Path) -> None:
 
 
 def test_export_of_highest(run: Callable[..., str]) -> None:
-    """A period may be worth its highest sample."""
     _, rows = _read(run("export", "--metric", "cpu", "--entity", "node", "--aggregate", "max", "--resolution", "1m"))
     assert rows[0] == [f"{START:.0f}", "59"]
 
 
-def test_empty_database_exports_headers(tmp_path: Path, run: Callable[..., str]) -> None:
-    """A database without a sample answers with nothing, and not with an error."""
+def test_database_without_samples_answers_with_nothing_and_no_error(tmp_path: Path, run: Callable[..., str]) -> None:
     Tsdb.open(tmp_path / "agent.db").close()
     assert run("export", "--metric", "cpu", folder=tmp_path) == "ts\n"
     assert run("verify", folder=tmp_path).endswith("sound: 0 blocks, 0 chunks, 0 samples\n")
     assert "recent" in run("stats", folder=tmp_path)
 
 
-def test_agent_is_not_disturbed(tmp_path: Path, run: Callable[..., str]) -> None:
-    """Every command works beside an agent that writes, which does not notice."""
+def test_commands_do_not_disturb_an_agent_that_writes(tmp_path: Path, run: Callable[..., str]) -> None:
     with Tsdb.open(tmp_path / "agent.db", StoreSettings(block_ticks=20, memory_ticks=60)) as store:
         for number in range(120):
             now = START + number
@@ -230,8 +221,7 @@ def _hurt(path: Path, statement: str) -> None:
         ),
     ],
 )
-def test_verify_finds_it(tmp_path: Path, run: Callable[..., str], statement: str, finding: str) -> None:
-    """Every kind of damage is a finding in words, and the exit code says so."""
+def test_verify_reports_damage(tmp_path: Path, run: Callable[..., str], statement: str, finding: str) -> None:
     path = tmp_path / "agent.db"
     with Tsdb.open(path, StoreSettings(block_ticks=60)) as store:
         finish(store, fill(store, 400, maintain=False))
@@ -274,7 +264,6 @@ def test_export_makes_its_folder(run: Callable[..., str], tmp_path: Path, writte
     ],
 )
 def test_wrong_use_is_one_line(data_dir: Path, arguments: list[str], named: list[str]) -> None:
-    """What cannot be done is one line that names the thing and the way out."""
     given = [*arguments, "--data-dir", str(data_dir)] if arguments else []
     with pytest.raises(WrongSetting) as caught:
         database.main(given)
@@ -299,8 +288,7 @@ def _somebody_elses(path: Path) -> None:
         (_somebody_elses, "database of something else"),
     ],
 )
-def test_no_database_is_one_line(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:
-    """A database that is not there, damaged, empty or another program's is one line, and is left as it is."""
+def test_what_is_no_database_is_left_as_it_is(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:
     path = tmp_path / "agent.db"
     make(path)
     before = path.read_bytes() if path.is_file() else None

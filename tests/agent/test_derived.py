@@ -25,23 +25,20 @@ def test_system_is_the_rest() -> None:
     assert found.missing == []
 
 
-def test_missing_pod_leaves_gap() -> None:
-    """A pod without CPU leaves a gap in the system's CPU, and none in its memory."""
+def test_pod_without_cpu_leaves_a_gap_of_the_systems_cpu_alone() -> None:
     collected = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0), (MEMORY, "a", 4.0), missing=((CPU, "a"),))
     found = derived.system(collected, NOW)
     assert [sample.metric for sample in found.samples] == [MEMORY]
     assert found.missing == [Missing(CPU, SYS, "input-missing")]
 
 
-def test_vanished_pod_holds_no_memory() -> None:
-    """A pod that went away since the last tick leaves a gap in the system's CPU; its memory is free."""
+def test_vanished_pod_leaves_a_gap_of_cpu_and_its_memory_is_free() -> None:
     collected = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0))
     collected.missing += [Missing(metric, "a", VANISHED) for metric in (CPU, MEMORY)]
     assert derived.system(collected, NOW).samples == [Sample(MEMORY, SYS, NOW, 10.0)]
 
 
-def test_unknown_pods_leave_gap() -> None:
-    """When it is unknown which pods there are, the node's usage is not the system's."""
+def test_unknown_pods_leave_gaps_of_the_system() -> None:
     collected = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0))
     collected.pods_listed = False
     found = derived.system(collected, NOW)
@@ -50,12 +47,10 @@ def test_unknown_pods_leave_gap() -> None:
 
 
 def test_missing_node_leaves_gap() -> None:
-    """Without the node there is nothing to subtract from."""
     assert derived.system(_harvest((CPU, "a", 1.0), missing=((CPU, NODE),)), NOW).samples == []
 
 
-def test_other_metrics_do_not_matter() -> None:
-    """Missing pressure or page cache leaves the system alone."""
+def test_missing_pressure_or_page_cache_leaves_the_system_alone() -> None:
     collected = _harvest(
         (CPU, NODE, 3.0), (MEMORY, NODE, 1.0), missing=(("psi_cpu_some", NODE), ("cpu_throttled", "a"))
     )
@@ -71,6 +66,5 @@ def test_system_is_never_negative(node: float, pods: list[float]) -> None:
 
 
 def test_unknown_stays_unknown() -> None:
-    """None is not zero."""
     assert derived.system_usage(None, [1.0]) is None
     assert derived.system_usage(1.0, [0.5, None]) is None

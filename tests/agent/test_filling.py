@@ -11,8 +11,7 @@ from agent.tsdb.series import Series
 from tests.agent.made import START, MadeStore, covered_seconds, highest, machine, pod
 
 
-def test_store_is_read_by_days() -> None:
-    """Seven days of averages come in whole: no slot is lost between two days."""
+def test_averages_of_seven_days_are_read_without_a_lost_slot() -> None:
     store, trainer = MadeStore(), Trainer()
     store.put(CPU, "a", START, [1.0] * 30)
     times = np.arange(START - 8 * 86400.0, START, 300.0)
@@ -25,8 +24,7 @@ def test_store_is_read_by_days() -> None:
     assert np.nanmax(found) == len(times) - 1
 
 
-def test_longer_window_is_filled() -> None:
-    """A policy that looks back further gets the older averages from the store in the next round, and loses none."""
+def test_longer_window_gets_older_averages_from_the_store_and_loses_none() -> None:
     store, trainer = MadeStore(), Trainer()
     store.put(CPU, "a", START, [1.0] * 60)
     times = np.arange(START - 14 * 86400.0, START, 300.0)
@@ -71,8 +69,7 @@ def test_restart_goes_on_filling(days: int | None) -> None:
     assert not node.trainer.fill(node.store)
 
 
-def test_windows_are_filled_in_small_parts() -> None:
-    """After hours away no tick reads more than a day of one resource, and only of present pods."""
+def test_fill_reads_at_most_a_day_of_one_resource_of_present_pods() -> None:
     node, pods = machine(), [pod("a")]
     node.rounds(3, {"a": 1.0}, pods)
     while node.trainer.fill(node.store):

@@ -42,7 +42,6 @@ Terms = tuple[int, int, int]  # cold period [s], safety margin [%] and reclaim r
 
 
 def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef], now: float = SLOT_START) -> Trainer:
-    """What an agent learns of some 5-minute slots."""
     trainer, store = Trainer(TrainingSettings(interval_seconds=SLOT)), SlotStore()
     names = [SYS, *(each.uid for each in pods)]
     for values, known in zip(usage.T, there.T, strict=True):

@@ -17,8 +17,6 @@ from headroom.runtime.health import Health
 
 @dataclass
 class Signs:
-    """A pipeline (fake)."""
-
     ticked_at: float | None = None
     node_measured_at: float | None = None
     store_failing_since: float | None = None
@@ -27,8 +25,6 @@ class Signs:
 
 @dataclass
 class Pods:
-    """A pod source (fake)."""
-
     synced: bool
     problem: str = ""
 

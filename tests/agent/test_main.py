@@ -33,7 +33,6 @@ def _run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_standalone_reports_once(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:
-    """A machine that stands still uses no CPU, and the memory that it was recorded with."""
     machine, data = recorded("v2-systemd"), tmp_path / "data"
     where = (f"--host-root={machine.live}", f"--data-dir={data}", "--node-name=worker")
     done = _run("--standalone", "--once", "--output=yaml", *where, *QUICK)
@@ -88,8 +87,7 @@ def test_wrong_use_is_one_line(arguments: list[str], named: list[str], capsys: p
     assert all(name in line for name in named)
 
 
-def test_commands_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each command is a function, and the help says what it is for."""
+def test_commands_are_functions_that_the_help_explains(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     output = capsys.readouterr().out

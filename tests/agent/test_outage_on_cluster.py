@@ -30,15 +30,12 @@ POLICY = {"checkIntervalSeconds": 5, "forceUpdateIntervalSeconds": 60, "coldStar
 
 
 class Stage:
-    """A control plane of these tests' own, a Node, its NodeMetric, and the agent."""
-
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster, self.log, self.folder = cluster, folder / "agent.log", folder
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the agent and wait for its first report."""
         flags = [
             *(f"--node-name={NODE}", f"--kubeconfig={self._kubeconfig()}", f"--data-dir={self.folder / 'data'}"),
             *(f"--listen=127.0.0.1:{self.port}", "--report-after=1s", "--report-longest-backoff=1s"),
@@ -51,17 +48,14 @@ class Stage:
         eventually(lambda: self.reported_at("updateTime"), f"the first report; {self.log}:\n{self.said()}")
 
     def stop(self) -> int:
-        """End the agent in order."""
         assert self.process is not None
         self.process.terminate()
         return self.process.wait(timeout=120)
 
     def said(self) -> str:
-        """The agent's log."""
         return self.log.read_text() if self.log.exists() else ""
 
     def metric(self, name: str) -> float:
-        """A metric of the agent."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as answer:
             return value_of(answer.read().decode(), f"headroom_agent_{name}")
 
@@ -81,17 +75,14 @@ class Stage:
         return datetime.fromisoformat(found).astimezone(UTC).timestamp() if found else 0.0
 
     def condition(self, name: str) -> dict[str, Any]:
-        """A condition, empty while it is absent."""
         return next((dict(one) for one in self.status().get("conditions") or [] if one["type"] == name), {})
 
     def create(self) -> None:
-        """Make the NodeMetric as the manager does."""
         spec = {"metricCollectPolicy": {"reportIntervalSeconds": 30}, "predictPolicy": POLICY}
         body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": NODE}}
         self.cluster.kubectl("create", "-f", "-", stdin=json.dumps({**body, "spec": spec}))
 
     def notes(self, reason: str) -> list[str]:
-        """Notes of the events about the NodeMetric."""
         events = json.loads(self.cluster.kubectl("get", "events.events.k8s.io", "-n", "default", "-o", "json"))
         return [
             each["note"]

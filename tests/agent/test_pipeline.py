@@ -20,13 +20,10 @@ from tests.agent.tsdb.ticks import connection
 
 
 class Failing:
-    """Raises the given error (fake)."""
-
     def __init__(self, *errors: Exception | None) -> None:
         self.errors = list(errors)
 
     def collect(self, tick: Tick) -> CollectionResult:
-        """Fail, or bring home nothing."""
         del tick
         error = self.errors.pop(0) if self.errors else None
         if error is not None:
@@ -43,7 +40,6 @@ Make = Callable[..., Pipeline]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Makes pipelines on one database, each closed before the next one."""
     made: list[Pipeline] = []
 
     def close() -> None:
@@ -64,8 +60,7 @@ def _count(pipeline: Pipeline, name: str, **labels: str) -> float:
     return pipeline._metrics.registry.get_sample_value(f"headroom_agent_{name}", labels) or 0.0
 
 
-def test_tick_collects_derives_stores(make: Make) -> None:
-    """A tick's samples and what is derived from them are in the store, with the tick's one time."""
+def test_tick_stores_samples_and_what_is_derived_with_one_time(make: Make) -> None:
     pipeline = make()
     pipeline.run_once(START)
     for entity in (NODE, SYS):
@@ -76,8 +71,7 @@ def test_tick_collects_derives_stores(make: Make) -> None:
     assert pipeline.last_tick == START
 
 
-def test_failure_stays_alone(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    """A collector that fails is counted by reason and said once; the others, and it, go on."""
+def test_failing_collector_is_logged_once_and_others_go_on(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     broken = Failing(
         OSError(5, "Input/output error"), OSError(5, "Input/output error"), ValueError("odd"), KeyError("x")
     )
@@ -93,8 +87,7 @@ def test_failure_stays_alone(make: Make, caplog: pytest.LogCaptureFixture) -> No
     assert pipeline.failing == {}
 
 
-def test_full_disk_is_one_outage(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    """A disk that is full for three checkpoint intervals is one line when it begins and one when it ends."""
+def test_full_disk_is_one_line_at_its_begin_and_one_at_its_end(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     pipeline = make()
     caplog.set_level(logging.INFO)
     for number in range(70):
@@ -172,8 +165,7 @@ def test_training_begins_anew_after_a_bad_checkpoint(
 
 
 @pytest.mark.parametrize("step", [-7200.0, -40.0, 86400.0])
-def test_set_clock_stops_nothing(make: Make, step: float) -> None:
-    """A wall clock that is set in either direction neither stalls the trainer nor leaves a window empty."""
+def test_set_clock_stalls_no_trainer_and_empties_no_window(make: Make, step: float) -> None:
     pipeline = make()
     for number in range(120):
         pipeline.run_once(START + number)
@@ -189,7 +181,6 @@ def test_set_clock_stops_nothing(make: Make, step: float) -> None:
 
 
 def test_damaged_store_is_replaced(tmp_path: Path, make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    """A file that breaks under a running agent is set aside; collecting and what was learned go on."""
     pipeline = make()
     for number in range(40):
         pipeline.run_once(START + number)
@@ -208,7 +199,6 @@ def test_damaged_store_is_replaced(tmp_path: Path, make: Make, caplog: pytest.Lo
 
 
 def test_recorded_machine_runs_through(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:
-    """A whole recorded machine goes through the tick, pods and all."""
     machine = recorded("v2-systemd")
     _, pipeline, _ = recorded_reports(machine, tmp_path, collectors=("node", "pod", "pressure"))
     assert pipeline.failing == {}

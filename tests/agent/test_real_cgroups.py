@@ -39,8 +39,6 @@ while True:
 
 @dataclass
 class BusyPod:
-    """A process in a cgroup of its own."""
-
     uid: str  # the uid in the cgroup's name
     folders: list[Path]  # its cgroup in every hierarchy
     process: subprocess.Popen[str]  # the load
@@ -171,8 +169,7 @@ def test_real_load_within_five_percent(busy_pod: BusyPod) -> None:
     assert _value(node, CPU, NODE) >= least * 0.9
 
 
-def test_real_memory_within_five_percent(busy_pod: BusyPod) -> None:
-    """Memory that a process touches inside its cgroup is measured within 5 %."""
+def test_memory_touched_inside_a_real_cgroup_is_measured_within_five_percent(busy_pod: BusyPod) -> None:
     collector = _collectors()["pod"]
     _go(busy_pod)
     before = _value(collector.collect(Tick(time.time(), ())), MEMORY, busy_pod.uid)
@@ -190,8 +187,7 @@ def test_real_memory_within_five_percent(busy_pod: BusyPod) -> None:
 _TOUCH = f"""memory = bytearray(b"x") * {ANON}; print("ready", flush=True); input()"""
 
 
-def test_removed_cgroup_is_forgotten(busy_pod: BusyPod) -> None:
-    """When a real cgroup goes and comes back under its name, there is a gap and no wrong number."""
+def test_real_cgroup_that_comes_back_leaves_a_gap_and_no_wrong_number(busy_pod: BusyPod) -> None:
     _go(busy_pod)
     collector = _collectors()["pod"]
     collector.collect(Tick(time.time(), ()))
@@ -208,7 +204,6 @@ def test_removed_cgroup_is_forgotten(busy_pod: BusyPod) -> None:
 
 
 def _limit(pod: BusyPod, milli: int) -> None:
-    """Give the pod a CPU quota, by whichever file its kernel has."""
     for folder in pod.folders:
         if (folder / "cpu.max").exists():
             (folder / "cpu.max").write_text(f"{milli * 100} 100000")
@@ -217,7 +212,6 @@ def _limit(pod: BusyPod, milli: int) -> None:
 
 
 def _periods(pod: BusyPod) -> int:
-    """In how many periods of its quota the pod ran."""
     (file,) = [folder / "cpu.stat" for folder in pod.folders if "nr_periods" in _text(folder / "cpu.stat")]
     words = file.read_text().split()
     return int(words[words.index("nr_periods") + 1])
@@ -251,8 +245,7 @@ def test_real_quota_throttles(busy_pod: BusyPod) -> None:
     assert 0 < share <= 1
 
 
-def test_real_capture_is_replayed(busy_pod: BusyPod, tmp_path: Path) -> None:
-    """This machine's own files, captured and replayed, show what the process says that it used."""
+def test_capture_of_this_machine_shows_what_the_process_used(busy_pod: BusyPod, tmp_path: Path) -> None:
     _go(busy_pod)
     target, moments = tmp_path / "capture.tar", []
 
@@ -277,8 +270,7 @@ def test_real_capture_is_replayed(busy_pod: BusyPod, tmp_path: Path) -> None:
     assert f"/kubepods/burstable/pod{busy_pod.uid}" in (tmp_path / "capture/t000/cgroups.tsv").read_text()
 
 
-def test_nobody_can_capture(busy_pod: BusyPod) -> None:
-    """A user without any right records the machine, too: its files are world-readable."""
+def test_user_without_rights_can_capture(busy_pod: BusyPod) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
         child = os.fork()

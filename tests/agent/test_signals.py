@@ -63,7 +63,6 @@ def _samples(folder: Path) -> tuple[list[float], dict[str, bytes]]:
 
 
 def test_stops_while_server_hangs(recorded: Make, tmp_path: Path, silent_server: tuple[str, threading.Event]) -> None:
-    """An API server that keeps the agent waiting for an answer does not keep it from a clean stop."""
     url, asked = silent_server
     login = {
         "clusters": [{"name": "c", "cluster": {"server": url}}],
@@ -86,8 +85,7 @@ def test_stops_while_server_hangs(recorded: Make, tmp_path: Path, silent_server:
 
 
 @pytest.mark.long
-def test_stops_while_compacting(recorded: Make, tmp_path: Path) -> None:
-    """A stop among compactions leaves every tick in the database, once and in order."""
+def test_stop_among_compactions_leaves_ticks_once_and_in_order(recorded: Make, tmp_path: Path) -> None:
     machine, data = recorded("v2-cgroupfs"), tmp_path / "data"
     quick = ("--collect-interval=50ms", "--training-interval=400ms", "--stop-within=1m", "--store-block-ticks=10")
     data_flags = (f"--data-dir={data}", "--store-flush=50ms", "--listen=127.0.0.1:0")
@@ -132,8 +130,7 @@ def test_stops_while_call_hangs() -> None:
         assert process.wait(60) == 0
 
 
-async def test_deadline_ends_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the clean stop takes too long the program is ended; a second signal does not put it off."""
+async def test_second_signal_does_not_move_the_deadline_of_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
@@ -150,8 +147,7 @@ async def test_deadline_ends_program(monkeypatch: pytest.MonkeyPatch) -> None:
             signal.signal(number, handler)
 
 
-async def test_stop_during_a_request_is_clean() -> None:
-    """A report that is being sent when the agent is stopped is called off in order, and leaves no error behind."""
+async def test_stop_during_a_request_leaves_no_error() -> None:
     stop, sending, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def send() -> None:

@@ -88,8 +88,7 @@ def test_summary_is_bounded() -> None:
         assert len(text) < 10_000
 
 
-def test_disabled_entries_are_named() -> None:
-    """An entry with several faults is named once, by its place and name; one without a name by its place."""
+def test_disabled_entry_is_named_once_by_place_and_name() -> None:
     bad = {"mode": 1, "enable": 1, "nodeSelector": {}}
     state = after_change(InForce(), json.dumps({"nodeConfigs": [{"name": "a", **bad}, {}, bad]}), present=True)
     assert (disabled_entries(state), len(state.entry_errors)) == (("nodeConfigs[0] a", "nodeConfigs[2]"), 4)

@@ -59,7 +59,6 @@ def test_flags_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_wrong_flag_is_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong flag ends the process with exit code 2 and one line."""
     assert main(arguments) == 2
     line = capsys.readouterr().err
     assert line.startswith("headroom-manager: ")
@@ -68,7 +67,6 @@ def test_wrong_flag_is_one_line(arguments: list[str], said: str, capsys: pytest.
 
 
 def test_missing_kubeconfig_is_one_line(tmp_path: Path) -> None:
-    """A kubeconfig that is not there is named."""
     code, said = _run("--kubeconfig", str(tmp_path / "none"), "--listen", "127.0.0.1:0")
     assert code == 1
     assert said.startswith(f"headroom-manager: The kubeconfig {tmp_path}/none cannot be read")
@@ -96,7 +94,6 @@ def test_absent_server_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_port_in_use_is_one_line(tmp_path: Path) -> None:
-    """An address that is taken ends the process with one line that names it."""
     config = tmp_path / "config"
     config.write_text(KUBECONFIG.replace("PORT", "1"))
     with socket.create_server(("127.0.0.1", 0)) as taken:

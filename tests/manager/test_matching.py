@@ -41,7 +41,6 @@ def _config(document: dict[str, Any]) -> ColocationConfig:
 
 
 def _large(threshold: int) -> ColocationConfig:
-    """A configuration in which each hundredth of the nodes has an entry of its own."""
     entries = [
         {"name": f"e{number}", "nodeSelector": {"matchLabels": {"pool": f"p{number}"}}, "enable": True}
         for number in range(ENTRIES)
@@ -56,20 +55,16 @@ SETTINGS = [
 
 
 class Counted:
-    """A function that counts its calls."""
-
     def __init__(self, function: Any) -> None:  # noqa: ANN401
         self._function, self.calls = function, 0
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401
-        """Call it."""
         self.calls += 1
         return self._function(*args)
 
 
 @given(st.lists(st.one_of(st.none(), SELECTORS), max_size=6), st.dictionaries(KEYS, VALUES))
-def test_index_finds_what_selectors_match(selectors: list[dict[str, Any] | None], labels: dict[str, str]) -> None:
-    """The entries that an index finds are those that match one by one, in their order."""
+def test_index_has_what_selectors_match(selectors: list[dict[str, Any] | None], labels: dict[str, str]) -> None:
     entries = [{"nodeSelector": each} if each is not None else {} for each in selectors]
     config = _config({"nodeConfigs": entries})
     wanted = tuple(i for i, e in enumerate(config.node_configs or ()) if matches(e.node_selector, labels))
@@ -77,10 +72,9 @@ def test_index_finds_what_selectors_match(selectors: list[dict[str, Any] | None]
 
 
 @given(CONFIGS, st.lists(st.tuples(LABELS, ANNOTATIONS), min_size=1, max_size=6))
-def test_nodes_leave_no_trace_in_shared_strategies(
+def test_strategy_does_not_depend_on_nodes_reconciled_before(
     document: dict[str, Any], nodes: list[tuple[dict[str, str], dict[str, str]]]
 ) -> None:
-    """A node's strategy is the same whichever nodes were looked at before."""
     parse_config.cache_clear()
     shared = _config(document)
     views = [merge.effective_strategy(shared, *node) for node in nodes + nodes[::-1]]
@@ -89,8 +83,7 @@ def test_nodes_leave_no_trace_in_shared_strategies(
         assert merge.effective_strategy(_config(document), *node) == effective
 
 
-def test_large_edit_looks_at_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An edit under thousands of nodes builds a strategy for each kind of node, not for each node and entry."""
+def test_large_edit_builds_a_strategy_for_kinds_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, built = Counted(matches), Counted(from_json)
     monkeypatch.setattr(matching, "matches", asked)
     monkeypatch.setattr(merge, "from_json", built)
@@ -115,8 +108,7 @@ def _told(*entries: dict[str, Any]) -> tuple[list[str], list[str]]:
     return [str(each) for each in parsed.warnings], [str(each) for each in parsed.hints]
 
 
-def test_names_are_wanted() -> None:
-    """Entries of the same name, or of none, make messages unclear."""
+def test_entries_without_a_name_of_their_own_are_named() -> None:
     a, b = {"nodeSelector": _in("a")}, {"nodeSelector": _in("b")}
     assert _told({"name": "x", **a}, {"name": "x", **b})[0] == [
         "nodeConfigs[1].name: nodeConfigs[0] has the same name: give each its own, so that messages are clear"

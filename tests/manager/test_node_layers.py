@@ -33,8 +33,7 @@ async def _sees(world: World, version: int, **metadata: Any) -> None:  # noqa: A
     await world.reconcile()
 
 
-async def test_bad_annotation_is_told_until_mended() -> None:
-    """A bad annotation is named once, its repair is said, and when it breaks again that is counted."""
+async def test_bad_annotation_and_its_repair_have_one_event_each() -> None:
     world = World()
     bad = {ANNOTATION_COLOCATION_STRATEGY: '{"midCPUThresholdPercent": 120, "degradeTimeMinutes": 5}'}
     for version, annotations in enumerate((bad, bad, {}, bad)):
@@ -48,8 +47,7 @@ async def test_bad_annotation_is_told_until_mended() -> None:
     ]
 
 
-async def test_bad_label_is_told_and_its_removal() -> None:
-    """A bad ratio label is named with what it holds, and its removal is said."""
+async def test_bad_label_and_its_removal_have_an_event() -> None:
     world = World()
     await _sees(world, 1, labels={LABEL_MID_STATIC_CPU_RATIO: "half"})
     await _sees(world, 2)
@@ -59,8 +57,7 @@ async def test_bad_label_is_told_and_its_removal() -> None:
     )
 
 
-async def test_overlaps_are_no_news_of_nodes() -> None:
-    """That a node matches two entries is told once on the ConfigMap, not on each of thousands of nodes."""
+async def test_overlap_has_no_event_of_its_nodes() -> None:
     world = World()
     world.configure('{"nodeConfigs": [{"nodeSelector": {}}, {"nodeSelector": {}}]}')
     await _sees(world, 1)
@@ -84,8 +81,7 @@ async def test_overlaps_are_no_news_of_nodes() -> None:
         ("{}", '{"enable": true, "enable": true}', "enable: given twice in the same object"),
     ],
 )
-def test_annotation_is_judged_with_layers_below(config: str, annotation: str, message: str) -> None:
-    """An annotation whose parameters do not fit the model that applies to the node is ignored as a whole."""
+def test_annotation_that_does_not_fit_layers_below_is_ignored_whole(config: str, annotation: str, message: str) -> None:
     effective = effective_strategy(_config(config), {}, {ANNOTATION_COLOCATION_STRATEGY: annotation})
     assert message in str(effective.findings[0])
     assert effective.strategy == effective_strategy(_config(config)).strategy

@@ -41,7 +41,6 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """A namespace of our own."""
     with prepared(cluster, "node-metric-test") as stage:
         yield stage
 
@@ -53,7 +52,6 @@ def _config(stage: Stage, **fields: object) -> Json:
 
 @pytest.fixture(scope="module")
 def manager(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
-    """One manager for all tests, which is refused nothing."""
     path = tmp_path_factory.mktemp("manager")
     stage.configure(_config(stage))
     manager = Manager(stage.login(path / "kubeconfig"), path / "manager.log", stage.namespace)
@@ -82,7 +80,6 @@ def _expect_rest(stage: Stage, node: str) -> None:
     rounds = iter(range(1000))
 
     def at_rest() -> bool:
-        """Whether nothing writes it while the manager makes the NodeMetric of another node."""
         version = stage.found(f"{METRICS}/{node}")["metadata"]["resourceVersion"]
         stage.add_node(f"{node}-{next(rounds)}")
         return bool(stage.found(f"{METRICS}/{node}")["metadata"]["resourceVersion"] == version)
@@ -112,10 +109,7 @@ def test_fields_have_their_owners(stage: Stage) -> None:
 
 @dataclass
 class Reports(FakeReports):
-    """Reports that a real API server takes."""
-
     def full(self, *args: Any, **more: Any) -> Report:  # noqa: ANN401 - whatever the base class takes
-        """A full report of now."""
         report = super().full(*args, **more)
         moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         usage = {"resources": {"cpu": "6", "memory": "24Gi"}}
@@ -131,7 +125,6 @@ class Reports(FakeReports):
         return Report(status, report.prediction)
 
     def fast(self, now: float, spec: SpecInForce, *args: Any, **more: Any) -> Report:  # noqa: ANN401 - the same
-        """The same."""
         del args, more
         return self.full(now, spec)
 

@@ -27,20 +27,17 @@ Json = dict[str, Any]
 
 
 def _rights(cluster: Cluster) -> str:
-    """The manager's service account and roles in our namespace, as YAML."""
     return yaml.safe_dump_all(rights(cluster, NAMESPACE))
 
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """The CRD, our namespace, and the rights that the chart gives the manager there."""
     with prepared(cluster, NAMESPACE) as stage:
         yield stage
 
 
 @pytest.fixture(scope="module")
 def kubeconfig(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A login as the manager's service account."""
     return stage.login(tmp_path_factory.mktemp("manager") / "kubeconfig")
 
 

@@ -18,8 +18,7 @@ def _registry(world: World) -> Any:  # noqa: ANN401 - what kopf keeps its handle
     return registry
 
 
-async def test_events_reach_the_cache() -> None:
-    """What kopf tells is remembered, and the node is looked at."""
+async def test_events_of_kopf_reach_the_cache_and_queue_the_node() -> None:
     world = World()
     handlers = {each.selector.any_name: each.fn for each in _registry(world)._watching.get_all_handlers()}
     await handlers["nodes"](event={"type": "ADDED", "object": node()})
@@ -36,8 +35,7 @@ async def test_events_reach_the_cache() -> None:
     assert world.run.context.in_force.present is False
 
 
-async def test_relist_finds_what_no_watch_told() -> None:
-    """Listing everything again adds what is new, drops what is gone, and leaves alone what came meanwhile."""
+async def test_relist_adds_new_objects_and_drops_gone_ones() -> None:
     world = World()
     cluster = world.run.context.cluster
     world.api.put(NODE, node())

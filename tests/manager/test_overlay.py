@@ -20,7 +20,6 @@ def _config(**fields: object) -> ColocationConfig:
 
 
 def test_defaults_are_complete() -> None:
-    """Without any configuration every value is the built-in default, the predict policy included."""
     effective = effective_strategy(ColocationConfig())
     assert to_json(effective.strategy).items() >= to_json(DEFAULTS).items()
     policy = effective.strategy.node_predict_policy
@@ -84,16 +83,14 @@ def test_later_layers_win() -> None:
 
 
 @pytest.mark.parametrize("cluster", [{}, {"enable": False}])
-def test_node_may_enable(cluster: dict[str, object]) -> None:
-    """A node entry or annotation enables what the cluster's part leaves off."""
+def test_entry_or_annotation_enables_what_the_cluster_leaves_off(cluster: dict[str, object]) -> None:
     entry = _config(**cluster, nodeConfigs=[{"nodeSelector": {"matchLabels": {"p": "x"}}, "enable": True}])
     assert effective_strategy(entry, {"p": "x"}).strategy.enable is True
     assert effective_strategy(entry, {"p": "y"}).strategy.enable is False
     assert effective_strategy(_config(**cluster), {}, {ANNOTATION: '{"enable": true}'}).strategy.enable is True
 
 
-def test_parts_overlay_one_by_one() -> None:
-    """Eviction and predict policy take over only what a layer states."""
+def test_layer_overrides_only_fields_that_it_states() -> None:
     config = _config(midEviction={"mode": "on"}, nodePredictPolicy={"safetyMarginPercent": 20})
     effective = effective_strategy(config)
     eviction, policy = effective.strategy.mid_eviction, effective.strategy.node_predict_policy
@@ -105,8 +102,7 @@ def test_parts_overlay_one_by_one() -> None:
     assert effective.sources["midEviction.afterSeconds"] == DEFAULT
 
 
-def test_another_model_drops_arguments() -> None:
-    """Whoever names another model does not inherit the arguments of the one before; the same model keeps them."""
+def test_another_model_drops_arguments_and_the_same_model_keeps_them() -> None:
     config = _config(
         nodePredictPolicy={"model": "diversity", "cpu": {"model": "max", "of": [{"model": "sum-max"}]}},
         nodeConfigs=[{"nodeSelector": {}, "nodePredictPolicy": {"cpu": {"model": "percentile"}}}],
@@ -124,16 +120,14 @@ def test_another_model_drops_arguments() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "null", '{"midCPUThresholdPercent": -5, "midUnallocatedPercent": 7}'])
-def test_bad_annotation_is_ignored_whole(text: str) -> None:
-    """One fault in the annotation, and none of it applies; a finding says so."""
+def test_annotation_with_one_fault_is_ignored_whole(text: str) -> None:
     effective = effective_strategy(_config(), {}, {ANNOTATION: text})
     assert effective.strategy.mid_unallocated_percent == 0
     assert [each.path for each in effective.findings] == [f"annotation {ANNOTATION}"]
     assert effective.findings[0].message.startswith("ignored: ")
 
 
-def test_odd_annotation_keeps_known_fields() -> None:
-    """An unknown field in the annotation is said, and the rest applies."""
+def test_annotation_with_an_unknown_field_applies_otherwise() -> None:
     effective = effective_strategy(_config(), {}, {ANNOTATION: '{"midCPUThresholdPercent": 12, "nope": 1}'})
     assert effective.strategy.mid_cpu_threshold_percent == 12
     assert [each.message for each in effective.findings] == ["nope: unknown field: ignored"]
@@ -163,12 +157,10 @@ def test_odd_annotation_keeps_known_fields() -> None:
     ],
 )
 def test_ratio_labels_round(text: str, percent: int | None) -> None:
-    """A ratio from 0 to 1 becomes the nearest percentage; anything else is none."""
     assert percent_of_ratio(text) == percent
 
 
 def test_bad_label_is_ignored() -> None:
-    """A label that is no ratio changes nothing and is said."""
     labels = {names.LABEL_CPU_RECLAIM_RATIO: "80%", names.LABEL_MEMORY_RECLAIM_RATIO: "0.5"}
     effective = effective_strategy(_config(), labels)
     assert effective.strategy.cpu_reclaim_threshold_percent == 60

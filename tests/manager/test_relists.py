@@ -21,13 +21,10 @@ LARGE = 64
 
 
 class _Turns:
-    """Counts what is done with objects between two turns of somebody else on the loop."""
-
     def __init__(self) -> None:
         self.done = self.most = self.all = 0
 
     def watch(self, monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> None:
-        """Count the calls of a method."""
         original = getattr(kind, name)
 
         def counted(*given: Any, **named: Any) -> Any:  # noqa: ANN401
@@ -39,7 +36,6 @@ class _Turns:
         monkeypatch.setattr(kind, name, counted)
 
     async def live(self) -> None:
-        """Have turns, for ever."""
         while True:
             self.done = 0
             await asyncio.sleep(0)
@@ -47,7 +43,6 @@ class _Turns:
 
 @pytest.fixture
 async def served() -> AsyncIterator[tuple[FakeServer, World]]:
-    """A manager at an API server that answers what it is told to."""
     async with serving() as (server, api):
         world = World()
         world.run.api = api

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """A namespace of our own."""
     with prepared(cluster, "replicas-test") as stage:
         stage.configure(stage.config)
         yield stage
@@ -36,7 +35,6 @@ def nodes(stage: Stage, request: pytest.FixtureRequest) -> Iterator[list[str]]:
 
 @pytest.fixture
 def replicas(stage: Stage, nodes: list[str], tmp_path: Path) -> Iterator[tuple[Manager, Manager]]:
-    """The leader and its standby."""
     kubeconfig = stage.login(tmp_path / "kubeconfig")
     made = [Manager(kubeconfig, tmp_path / f"{name}.log", stage.namespace, name=name) for name in ("one", "two")]
     leader, standby = made
@@ -60,7 +58,6 @@ def replicas(stage: Stage, nodes: list[str], tmp_path: Path) -> Iterator[tuple[M
 
 @contextmanager
 def load(stage: Stage, nodes: list[str]) -> Iterator[None]:
-    """Reports that change all the time, so that there is always something to write."""
     ended = threading.Event()
 
     def run() -> None:
@@ -82,7 +79,6 @@ def load(stage: Stage, nodes: list[str]) -> Iterator[None]:
 
 
 def _writes(stage: Stage, replica: Manager) -> list[Request]:
-    """What a replica has changed, but for the Lease itself."""
     named = [each for each in stage.requests() if each.writes and f"({replica.name}_" in each.agent]
     return [each for each in named if each.resource != "leases" and each.code < 400]
 

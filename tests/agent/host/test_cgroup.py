@@ -36,7 +36,6 @@ def _make(root: Path, *files: str) -> Path:
 def test_machines_are_recognised(
     kind: str, description: str, folder: Kubepods, recorded: Callable[[str], RecordedMachine]
 ) -> None:
-    """Version, mounts, controllers, driver and pods of every recorded machine are found by what is there."""
     machine = recorded(kind)
     tree = CgroupTree(detect(machine.live / "sys/fs/cgroup"))
     assert tree.locate()
@@ -50,7 +49,6 @@ def test_machines_are_recognised(
 
 @pytest.mark.parametrize("parent", ["kubelet", "prod", "docker/0123abcd"])
 def test_pods_below_parent(parent: str, tmp_path: Path) -> None:
-    """The folder of all pods may sit below a parent."""
     root = _make(tmp_path, "cgroup.controllers", f"{parent}/kubepods/burstable/pod{UID}/cpu.stat")
     tree = CgroupTree(detect(root))
     tree.locate()
@@ -65,8 +63,7 @@ def test_systemd_parent_is_in_names(tmp_path: Path) -> None:
     assert tree.pods()[UID].path == path
 
 
-def test_several_kubelets_share_machine(tmp_path: Path) -> None:
-    """Pods of every kubelet are found; one inside a pod is part of that pod."""
+def test_pods_of_all_kubelets_are_listed_and_one_inside_a_pod_is_not(tmp_path: Path) -> None:
     files = ["one/kubepods/poda/cpu.stat", "two/kubepods/podb/cpu.stat", "one/kubepods/poda/x/kubepods/podc/cpu.stat"]
     tree = CgroupTree(detect(_make(tmp_path, "cgroup.controllers", *files)))
     tree.locate()
@@ -75,7 +72,6 @@ def test_several_kubelets_share_machine(tmp_path: Path) -> None:
 
 
 def test_memory_beside_version_one(tmp_path: Path) -> None:
-    """A hybrid machine may have CPU in version 1 and memory in version 2."""
     root = _make(tmp_path, "cpuacct/cpuacct.usage", "cpu/cpu.shares", "unified/cgroup.controllers")
     (root / "unified/cgroup.controllers").write_text("memory io")
     layout = detect(root)
@@ -85,7 +81,6 @@ def test_memory_beside_version_one(tmp_path: Path) -> None:
 
 
 def test_memory_in_version_one(tmp_path: Path) -> None:
-    """A hybrid machine may have CPU in version 2 and memory in version 1."""
     layout = detect(_make(tmp_path, "unified/cgroup.controllers", "memory/memory.usage_in_bytes"))
     assert (layout.kind, layout.cpu.root) == ("hybrid", tmp_path / "unified")
     assert layout.memory is not None
@@ -99,8 +94,7 @@ def test_root_without_controllers_file(tmp_path: Path) -> None:
     assert (layout.cpu.version, layout.memory is None) == (2, False)
 
 
-def test_both_drivers_at_once(tmp_path: Path) -> None:
-    """Pods of both drivers are found; systemd is the driver where both have pods, else the one that has them."""
+def test_pods_of_both_drivers_are_listed_and_systemd_is_the_driver_where_both_have_some(tmp_path: Path) -> None:
     systemd = f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/cri-containerd-1.scope"
     root = _make(tmp_path, "cgroup.controllers", "kubepods/burstable/podb_1/c/cpu.stat", "kubepods.slice/cpu.stat")
     tree = CgroupTree(detect(root))
@@ -117,8 +111,7 @@ def test_both_drivers_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("used", ["kubepods", "kubepods.slice"])
-def test_leftover_folder_is_passed_over(used: str, tmp_path: Path) -> None:
-    """A pod that has a folder of both drivers is the one with containers in it."""
+def test_pod_with_folders_of_both_drivers_is_the_one_with_containers(used: str, tmp_path: Path) -> None:
     paths = {
         "kubepods": f"kubepods/pod{UID}",
         "kubepods.slice": f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice",
@@ -131,22 +124,19 @@ def test_leftover_folder_is_passed_over(used: str, tmp_path: Path) -> None:
 
 
 def test_no_folder_no_driver(tmp_path: Path) -> None:
-    """Without a folder for pods nothing is said of the driver."""
     tree = CgroupTree(detect(_make(tmp_path, "cgroup.controllers")))
     tree.locate()
     assert (tree.driver, tree.pods()) == (None, {})
 
 
-def test_lost_mount_is_unreadable(tmp_path: Path) -> None:
-    """A cgroup file system that is gone is an error that names it: not a machine without pods."""
+def test_lost_cgroup_mount_is_an_error_and_not_a_machine_without_pods(tmp_path: Path) -> None:
     tree = CgroupTree(detect(_make(tmp_path / "root", "cgroup.controllers")))
     (tmp_path / "root").rename(tmp_path / "gone")
     with pytest.raises(Unreadable, match=str(tmp_path / "root")):
         tree.locate()
 
 
-def test_folder_that_is_no_folder(tmp_path: Path) -> None:
-    """Where listing fails for another reason than that it is gone, it is unknown which pods there are."""
+def test_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
     tree = CgroupTree(detect(_make(tmp_path, "cgroup.controllers", "kubepods/poda/cpu.stat")))
     tree.locate()
     loop = tmp_path / "kubepods/burstable"
@@ -156,13 +146,11 @@ def test_folder_that_is_no_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [[], ["memory/memory.usage_in_bytes"]])
-def test_no_cpu_is_one_line(files: list[str], tmp_path: Path) -> None:
-    """A folder without CPU time names itself and the way out."""
+def test_folder_without_cpu_time_is_named_with_the_way_out(files: list[str], tmp_path: Path) -> None:
     with pytest.raises(NoCgroups, match=rf"{tmp_path}: mount the host's /sys/fs/cgroup there"):
         detect(_make(tmp_path, *files))
 
 
-def test_missing_root_is_one_line(tmp_path: Path) -> None:
-    """A root that is not there names itself and the way out."""
+def test_missing_root_is_named_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(NoCgroups, match=r"No such file.*--host-root"):
         detect(tmp_path / "nowhere")

@@ -13,7 +13,6 @@ from agent.host import cgroup_names as names
     qos=st.sampled_from(["Burstable", "Guaranteed"]),
 )
 def test_uid_survives_naming(uid: str, driver: names.Driver, qos: str) -> None:
-    """The uid that went into a name comes out of it."""
     assert names.pod_uid(names.pod_dir(driver, qos, uid).rsplit("/", 1)[-1], driver) == uid
 
 
@@ -21,7 +20,6 @@ def test_uid_survives_naming(uid: str, driver: names.Driver, qos: str) -> None:
     "name", ["burstable", "kubepods-burstable.slice", "podlike", "pod", "system.slice", "user-pod1.slice", "pod\udcff"]
 )
 def test_other_names_have_no_uid(name: str) -> None:
-    """Folders that are no pod's have no uid."""
     assert names.pod_uid(name, "systemd") is None
     assert names.pod_uid(name, "cgroupfs") in (None, "like")
 
@@ -31,6 +29,5 @@ def test_other_names_have_no_uid(name: str) -> None:
     [([], None), (["proc", "cpu"], None), (["kubepods"], "cgroupfs"), (["kubepods", "kubepods.slice"], "systemd"),
      (["kubelet-kubepods.slice"], "systemd")],
 )  # fmt: skip
-def test_driver_by_folder(folders: list[str], driver: str | None) -> None:
-    """The driver is known by the folder that it made; systemd wins when both are there."""
+def test_driver_is_known_by_its_folder_and_systemd_wins(folders: list[str], driver: str | None) -> None:
     assert names.driver_of(folders) == driver

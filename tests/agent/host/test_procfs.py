@@ -21,7 +21,6 @@ def test_busy_ticks_leave_idle_out() -> None:
 
 @pytest.mark.parametrize("text", ["", "cpu  1 2 3", "cpu  a b c d e f g", "cpu0 1 2 3 4 5 6 7\n", "intr 1"])
 def test_short_stat_is_refused(text: str) -> None:
-    """A short read of /proc/stat is an error, never a number."""
     with pytest.raises(Malformed, match="cpu"):
         procfs.busy_ticks(text)
 
@@ -46,14 +45,12 @@ def test_memory_in_use() -> None:
         ("MemTotal: -1 kB\n", "MemTotal"),
     ],
 )
-def test_bad_meminfo_is_refused(text: str, named: str) -> None:
-    """The line that is missing or malformed is named."""
+def test_bad_meminfo_is_refused_by_its_line(text: str, named: str) -> None:
     with pytest.raises(Malformed, match=named):
         procfs.meminfo(text)
 
 
 def test_pressure_totals() -> None:
-    """The stall counters are read by kind."""
     text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=812\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
     assert procfs.pressure_totals(text) == {"some": 812, "full": 7}
 
@@ -71,6 +68,5 @@ def test_pressure_totals() -> None:
     ],
 )
 def test_bad_pressure_is_refused(text: str) -> None:
-    """Another file, or a short one, is an error."""
     with pytest.raises(Malformed):
         procfs.pressure_totals(text)

@@ -21,7 +21,6 @@ times = st.floats(START, START + MONTH)
 def seen(
     samples: list[tuple[float, float]], half_life: float = HALF_DAY, buckets: Buckets = TEN, weight: float = 1.0
 ) -> HistogramBank:
-    """The histogram, on its own, that saw these values at these times."""
     bank = HistogramBank(buckets, half_life, rows=1)
     for value, time in samples:
         bank.add(ROW, np.array([value]), np.array([time]), weight)
@@ -29,7 +28,6 @@ def seen(
 
 
 def percentile(bank: HistogramBank, share: float) -> float:
-    """Of the only row."""
     return float(bank.percentiles(ROW, share)[0])
 
 
@@ -46,7 +44,6 @@ def percentile(bank: HistogramBank, share: float) -> float:
     ],
 )
 def test_bad_options_are_named(option: str, options: tuple[float, float, float, float]) -> None:
-    """Options that make no buckets are refused, and the message names the option."""
     with pytest.raises(ValueError, match=option):
         exponential(*options)
 
@@ -62,7 +59,6 @@ def test_value_falls_into_bucket(buckets: Buckets, value: float) -> None:
 
 
 def test_weight_doubles_per_half_life() -> None:
-    """A sample one half-life later weighs twice as much; a late one half as much."""
     weights = seen([(1.0, START), (2.0, START + HALF_DAY), (3.0, START - HALF_DAY)]).weights[0]
     assert weights[2:4].tolist() == pytest.approx([2 * weights[1], weights[1] / 2])
 
@@ -93,7 +89,6 @@ def test_rescaling_leaves_the_light() -> None:
     share=st.floats(0.0, 1.0),
 )
 def test_rows_equal_single_histograms(rounds: list[tuple[list[float], float]], share: float) -> None:
-    """A row of the matrix says what a histogram on its own says."""
     bank, rows = HistogramBank(CPU_BUCKETS, HALF_DAY, rows=3), np.arange(3)
     for values, time in rounds:
         bank.add(rows, np.array(values), np.full(3, time))

@@ -22,7 +22,6 @@ def days_of(
 
 
 def test_span_is_observed_time() -> None:
-    """100 rounds of 30 seconds are 3000 seconds of evidence."""
     assert days_of(100, 1.0).observed.tolist() == [3000.0, 3000.0]
 
 
@@ -47,7 +46,6 @@ def test_late_round_counts_its_time() -> None:
 
 
 def test_sparse_round_counts_what_was_measured() -> None:
-    """Of 30 seconds of which 10 were measured, 10 are evidence."""
     history = days_of(1, 1.0)
     history.learn(ROWS, np.ones(2), START + 60.0, np.full(2, 10.0))
     assert history.observed[0] == 40.0
@@ -61,7 +59,6 @@ def test_warm_needs_span_and_samples() -> None:
 
 
 def test_checkpoint_loses_nothing() -> None:
-    """What a restored history learns next is bit for bit what the first one learns."""
     history = days_of(50, 1.3)
     again = cpu_history()
     again.grow(2)
@@ -72,7 +69,6 @@ def test_checkpoint_loses_nothing() -> None:
 
 
 def test_foreign_checkpoint_is_refused() -> None:
-    """A checkpoint of another resource or of other rows is refused, and nothing changes."""
     history, memory = days_of(5, 1.0), memory_history()
     memory.grow(2)
     with pytest.raises(CheckpointError):

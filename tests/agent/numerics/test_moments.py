@@ -13,7 +13,6 @@ gaps = st.lists(st.floats(0.0, 7200.0), min_size=40, max_size=40)
 
 
 def learned(samples: list[float], elapsed: list[float]) -> MomentsBank:
-    """A bank of one row that saw the samples."""
     bank = MomentsBank(HALF_LIFE, rows=1)
     for value, gap in zip(samples, elapsed, strict=False):
         bank.add(ROW, np.array([value]), np.array([gap]))
@@ -32,7 +31,6 @@ def test_without_decay_it_is_ordinary(samples: list[float]) -> None:
 
 @given(samples=values, elapsed=gaps)
 def test_equals_weighted_sums(samples: list[float], elapsed: list[float]) -> None:
-    """Updating step by step equals the weighted sums over all samples."""
     bank = learned(samples, elapsed)
     ages = np.cumsum(elapsed[: len(samples)])[-1] - np.cumsum(elapsed[: len(samples)])
     weights = 0.5 ** (ages / HALF_LIFE)
@@ -57,7 +55,6 @@ def test_few_samples_have_no_spread(samples: list[float], answers: tuple[float, 
     elapsed=st.floats(0.0, 600.0),
 )
 def test_rows_equal_single_rows(rounds: list[list[float]], elapsed: float) -> None:
-    """Four rows learned at once say what each says alone."""
     bank, rows = MomentsBank(HALF_LIFE, rows=4), np.arange(4)
     alone = [MomentsBank(HALF_LIFE, rows=1) for _ in range(4)]
     for samples in rounds:
@@ -69,5 +66,4 @@ def test_rows_equal_single_rows(rounds: list[list[float]], elapsed: float) -> No
 
 
 def test_highest_is_remembered() -> None:
-    """The highest sample stays, however old."""
     assert learned([3.0, 9.0, 1.0], [0.0, 1e6, 1e6]).highest[0] == 9.0

@@ -40,13 +40,11 @@ class Output(io.StringIO):
 
 @pytest.fixture
 def machine(recorded: Callable[[str], RecordedMachine]) -> RecordedMachine:
-    """A machine with ten pods."""
     return recorded("v2-systemd")
 
 
 @pytest.fixture
 def display(machine: RecordedMachine, tmp_path: Path) -> Iterator[Display]:
-    """A display of that machine after three ticks."""
     reports, pipeline, _ = recorded_reports(machine, tmp_path)
     yield Display(
         "worker",

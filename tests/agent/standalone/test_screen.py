@@ -11,8 +11,6 @@ ALTERNATE = "\x1b[?1049h"
 
 
 class Terminal(io.StringIO):
-    """Says that it is a terminal (fake)."""
-
     def isatty(self) -> bool:
         return True
 

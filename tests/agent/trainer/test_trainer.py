@@ -14,8 +14,7 @@ from tests.agent.made import GIB, START, Machine, MadeStore, covered_seconds, hi
 NAN = math.nan
 
 
-def test_sample_is_p90_of_interval() -> None:
-    """Thirty raw seconds become one sample, their 27th."""
+def test_thirty_raw_seconds_become_one_sample_their_27th() -> None:
     node = machine()
     node.store.put(CPU, NODE, START, np.arange(1.0, 31.0))
     node.trainer.train(START + 30.0, node.store, [])
@@ -33,7 +32,6 @@ def test_classes_are_sums_of_ticks() -> None:
 
 
 def test_each_band_has_a_class() -> None:
-    """Prod, Mid, Batch and Free pods are summed apart."""
     bands = [PriorityBand.PROD, PriorityBand.MID, PriorityBand.BATCH, PriorityBand.FREE]
     pods = [pod(str(band), band=band) for band in bands]
     node = machine()
@@ -42,7 +40,6 @@ def test_each_band_has_a_class() -> None:
 
 
 def test_class_without_pods_gets_nothing() -> None:
-    """A class without pods gets no sample, and certainly no zero."""
     node = machine()
     node.rounds(3, {"a": 1.0}, [pod("a")])
     assert node.cores("mid", "counts") == 0.0
@@ -59,8 +56,7 @@ def test_missing_measurement_is_skipped() -> None:
     assert node.cores("prod") == 3.0
 
 
-def test_hole_in_one_pod_skips_ticks() -> None:
-    """Ticks at which one pod has a hole do not enter the class's sum."""
+def test_ticks_with_a_hole_in_one_pod_are_not_in_the_sum() -> None:
     node, pods = machine(), [pod("a"), pod("b")]
     node.store.put(CPU, "a", START, [1.0] * 30)
     node.store.put(CPU, "b", START, [2.0] * 10 + [NAN] * 10 + [2.0] * 10)
@@ -68,16 +64,14 @@ def test_hole_in_one_pod_skips_ticks() -> None:
     assert node.cores("prod") == 3.0
 
 
-def test_garbage_values_are_skipped() -> None:
-    """Negative and infinite values are no measurements."""
+def test_negative_and_infinite_values_are_no_measurements() -> None:
     node = machine()
     node.store.put(CPU, NODE, START, [1.0] * 28 + [-5.0, math.inf])
     node.trainer.train(START + 30.0, node.store, [])
     assert node.cores(NODE, "highest") == 1.0
 
 
-def test_new_pod_joins_the_sum() -> None:
-    """A pod that starts within the interval is no hole: the ticks before it count without it."""
+def test_pod_that_starts_in_the_interval_is_no_hole() -> None:
     node, pods = machine(), [pod("a"), pod("b")]
     node.store.put(CPU, "a", START, [1.0] * 30)
     node.store.put(CPU, "b", START, [NAN] * 20 + [2.0] * 10)
@@ -86,8 +80,7 @@ def test_new_pod_joins_the_sum() -> None:
     assert node.cores("prod", "counts") == 1.0
 
 
-def test_departed_pod_still_counts() -> None:
-    """A pod that left in this interval belongs to its class's sum, though it is no longer listed."""
+def test_pod_that_left_in_the_interval_still_counts_to_its_class() -> None:
     node = machine()
     node.rounds(1, {"a": 1.0, "b": 2.0}, [pod("a"), pod("b")])
     node.store.put(CPU, "a", node.now, [1.0] * 30)
@@ -96,8 +89,7 @@ def test_departed_pod_still_counts() -> None:
     assert node.cores("prod") == pytest.approx(3.0)
 
 
-def test_terminal_pod_is_gone() -> None:
-    """A pod that has ended is treated as gone: it makes no hole."""
+def test_ended_pod_makes_no_hole() -> None:
     node = machine()
     node.rounds(2, {"a": 1.0, "b": 2.0}, [pod("a"), pod("b")])
     node.rounds(1, {"a": 1.0}, [pod("a"), pod("b", terminal=True)])
@@ -136,8 +128,7 @@ def test_workload_outlives_its_pod() -> None:
     assert node.cores("newer", "counts") == 0.0
 
 
-def test_short_absence_changes_nothing() -> None:
-    """A pod that the list lacks for a moment goes on where it was."""
+def test_pod_that_the_list_lacks_for_a_moment_goes_on() -> None:
     node = machine()
     node.rounds(10, {"a": 2.0}, [pod("a")])
     node.rounds(1, {}, [])
@@ -146,7 +137,6 @@ def test_short_absence_changes_nothing() -> None:
 
 
 def test_restore_ignores_others() -> None:
-    """No checkpoint, or one of another program, leaves a trainer as it is."""
     node = machine()
     node.rounds(3, {"a": 1.0}, [pod("a")])
     before = node.trainer.checkpoints()
@@ -155,8 +145,7 @@ def test_restore_ignores_others() -> None:
 
 
 @pytest.mark.parametrize("damage", ["training/roster", "training/cpu", "training/memory"])
-def test_damaged_checkpoint_is_refused(damage: str) -> None:
-    """A damaged or incomplete checkpoint is refused in one line, and the trainer stays usable."""
+def test_damaged_checkpoint_is_refused_and_the_trainer_stays_usable(damage: str) -> None:
     node = machine()
     node.rounds(3, {"a": 1.0}, [pod("a")])
     saved = node.trainer.checkpoints()

@@ -30,8 +30,7 @@ def _churn(store: Tsdb, ticks: int = TICKS) -> float:
 
 
 @pytest.mark.long
-def test_departed_pods_cost_no_memory(tmp_path: Path) -> None:
-    """An open store holds in memory what its recent ticks have, however many series the file has."""
+def test_open_store_holds_recent_series_alone_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     with Tsdb.open(path, SETTINGS) as store:
         _churn(store)
@@ -65,8 +64,7 @@ def test_departed_pods_cost_no_window(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.long
-def test_departed_pods_are_in_the_file(tmp_path: Path) -> None:
-    """What was measured of a pod that is gone is found as long as it is kept, alone and among all others."""
+def test_samples_of_departed_pods_stay_in_the_file(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
         now = _churn(store)
         gone = "short-00900-07"

@@ -106,8 +106,7 @@ def test_unusable_is_set_aside(tmp_path: Path, what: str, caplog: pytest.LogCapt
         assert store.size().set_aside == 0
 
 
-def test_newer_schema_is_refused(tmp_path: Path) -> None:
-    """A database of a newer version is left alone, byte for byte, and the way out is named."""
+def test_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     with Tsdb.open(path) as store:
         fill(store, 5)
@@ -119,16 +118,14 @@ def test_newer_schema_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("t.db.*-*"))
 
 
-def test_empty_file_is_begun(tmp_path: Path) -> None:
-    """A file without a byte holds nothing to keep: it becomes the database."""
+def test_empty_file_becomes_the_database(tmp_path: Path) -> None:
     (tmp_path / "t.db").touch()
     with Tsdb.open(tmp_path / "t.db") as store:
         fill(store, 3)
     assert not list(tmp_path.glob("t.db.*-*"))
 
 
-def test_last_damaged_file_is_kept(tmp_path: Path) -> None:
-    """Of damaged databases one is kept, of other people's all."""
+def test_one_damaged_database_is_kept_and_all_of_other_programs(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     for number in range(3):
         path.write_bytes(b"garbage %d" % number * 1000)

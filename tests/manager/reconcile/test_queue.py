@@ -16,12 +16,10 @@ def clock() -> Clock:
 
 @pytest.fixture
 def queue(clock: Clock) -> NodeQueue:
-    """A queue that hands out at once."""
     return NodeQueue(0.0, clock)
 
 
 async def taken(queue: NodeQueue) -> list[str]:
-    """All that are handed out now."""
     return [await queue.take() for _ in range(len(queue))]
 
 

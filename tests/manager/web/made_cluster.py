@@ -27,13 +27,11 @@ def _condition(kind: str, holds: bool, reason: str, message: str) -> Json:  # no
 
 
 def prediction_ready(*, ready: bool, reason: str = "", message: str = "") -> Json:
-    """The agent's condition."""
     reason, message = reason or ("Ready" if ready else "WarmingUp"), message or "2 pods are predicted from history."
     return _condition(names.CONDITION_PREDICTION_READY, ready, reason, message)
 
 
 def published(reason: str = "Published") -> Json:
-    """The manager's condition."""
     return _condition(names.CONDITION_MID_PUBLISHED, reason == "Published", reason, "…")
 
 
@@ -86,8 +84,6 @@ def _map(cores: float, gib: float) -> Json:
 
 @dataclass
 class World:
-    """The manager, and its clock."""
-
     settings: Settings = field(default_factory=lambda: Settings(namespace="headroom-system"))
     now: float = NOW
     context: Context = field(init=False)
@@ -103,11 +99,9 @@ class World:
 
     @property
     def recorder(self) -> Recorder:
-        """What the page remembers."""
         return self.context.state_of(Recorder)
 
     def put(self, the_node: Json, its_metric: Json | None = None, *pods: Json) -> None:
-        """Let the manager know of a node."""
         cluster = self.context.cluster
         cluster.put_node(the_node)
         if its_metric is not None:
@@ -116,7 +110,6 @@ class World:
             cluster.put_pod(PodInputs.from_object(each))
 
     def look(self) -> None:
-        """Let the recorder look at all nodes once."""
         for name in list(self.context.cluster.nodes):
             self.recorder.look(self.context.cluster, name, NodeFilter(), self.now, self.context.steady())
         self.recorder.finish(self.context.cluster, self.now)
@@ -133,30 +126,24 @@ def typical(**more: Any) -> World:  # noqa: ANN401 - settings of a World
 
 
 class Stored(NodeMetrics):
-    """NodeMetrics that are there, instead of those of an API server."""
-
     def __init__(self, *metrics: Json, problem: str = "") -> None:
         super().__init__()
         self._stored = {metric["metadata"]["name"]: metric for metric in metrics}
         self._problem = problem
 
     def read(self, name: str) -> Json | None:
-        """The NodeMetric of a node."""
         if self._problem:
             raise NotRead(self._problem)
         return self._stored.get(name)
 
 
 class Answered(NamedTuple):
-    """An answer."""
-
     status: int
     headers: dict[str, str]
     body: str
 
     @property
     def json(self) -> Any:  # noqa: ANN401
-        """Its content as data."""
         return json.loads(self.body)
 
 
@@ -169,7 +156,6 @@ def ask(
     host: str = "localhost:8081",
     local: bool = True,
 ) -> Answered:
-    """Ask the page."""
     path, _, query = url.partition("?")
     application = Application(world.context, metrics or Stored(), local=local)
 

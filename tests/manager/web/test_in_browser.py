@@ -29,18 +29,14 @@ NAMESPACE = "ui-test"
 
 @dataclass
 class Page:
-    """The page of a running manager."""
-
     stage: Stage
     manager: Manager
     port: int
 
     def url(self, path: str = "") -> str:
-        """An address of it."""
         return f"http://localhost:{self.port}/ui{path}"
 
     def data(self, path: str) -> Any:  # noqa: ANN401 - any JSON
-        """What it tells programs; None where there is nothing."""
         try:
             with urllib.request.urlopen(f"http://localhost:{self.port}/ui/api/{path}", timeout=60) as answer:
                 return json.loads(answer.read())
@@ -49,13 +45,11 @@ class Page:
             return None
 
     def report(self, name: str, **more: Any) -> None:  # noqa: ANN401 - arguments of `metric`
-        """Write a full report as an agent would."""
         status = metric(name, now=time.time(), **more)["status"]
         status["conditions"] = [prediction_ready(ready=more.get("ready", True))]
         self.stage.cluster.api.merge(f"{METRICS}/{name}/status", {"status": status})
 
     def explained(self, name: str) -> dict[str, Any]:
-        """What the command says about a node."""
         command = [sys.executable, "-m", "headroom.cli", "explain", "node", name, "-n", NAMESPACE, "-o", "json"]
         environment = {**os.environ, "KUBECONFIG": str(self.stage.cluster.kubeconfig)}
         done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=120)
@@ -91,7 +85,6 @@ def page(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def browser(browser_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """A browser for all tests here."""
     with running(browser_program, tmp_path_factory.mktemp("browser")) as port:
         yield port
 

@@ -18,13 +18,10 @@ from tests.support.objects import Json
 
 
 class _Api(ApiServer):
-    """Answers with what it is given."""
-
     def __init__(self, answer: Json | Exception) -> None:
         self._answer_with = answer
 
     async def get(self, path: str, params: Any = None) -> Json:  # noqa: ANN401, ARG002
-        """The answer."""
         if isinstance(self._answer_with, Exception):
             raise self._answer_with
         return {**self._answer_with, "path": path}

@@ -19,18 +19,15 @@ Json = dict[str, Any]
 
 
 def requested(**fields: Any) -> admission.Asked:  # noqa: ANN401 - arguments of review
-    """A request as it is read."""
     return admission.read(json.dumps(review(**fields)).encode())
 
 
 def refused(message: str, **more: object) -> Json:
-    """Our answer where kopf's handler raised."""
     response = {"uid": "u", "allowed": False, "status": {"message": message, "code": 422}, **more}
     return dict(json.loads(json.dumps(admission.answer(requested(), {"response": response})))["response"])
 
 
 def test_request_is_read() -> None:
-    """Who edits what, from which text to which; on CREATE the name may stand in the object alone."""
     found = requested(text="{}", before="[]", user="jane")
     assert (found.operation, found.resource, found.name) == ("UPDATE", "v1/configmaps", NAME)
     assert (found.user, found.text, found.before) == ("jane", "{}", "[]")
@@ -85,8 +82,7 @@ def test_kopf_gets_no_more() -> None:
         ("Handler 'nodes' failed permanently: x", True),
     ],
 )
-def test_only_refusals_are_quiet(message: str, *, kept: bool) -> None:
-    """Of what kopf logs only a refusal is left out, however often a run registers the handler."""
+def test_only_refusals_of_kopfs_log_are_left_out(message: str, *, kept: bool) -> None:
     logger = logging.getLogger("kopf.objects")
     for _ in range(3):
         handler.register(kopf.OperatorRegistry())
@@ -115,8 +111,7 @@ def test_refusal_is_a_status() -> None:
 
 
 @pytest.mark.parametrize("message", ["", "boom", "null", "[]", "{}", '{"faults": 3, "more": 0}', '{"faults": [3]}'])
-def test_own_fault_admits(message: str) -> None:
-    """When the check itself fails, the edit passes, and a warning says that nothing was checked."""
+def test_fault_of_the_check_admits_with_a_warning(message: str) -> None:
     found = refused(message)
     assert found["allowed"] is True
     assert "was not checked" in found["warnings"][0]
@@ -125,8 +120,7 @@ def test_own_fault_admits(message: str) -> None:
 @given(
     st.lists(st.builds(ConfigFinding, st.text(), st.text()), min_size=1, max_size=4), st.lists(st.text(), max_size=3)
 )
-def test_any_text_arrives(faults: list[ConfigFinding], warnings: list[str]) -> None:
-    """Whatever an operator wrote, no fault is lost, and each is one printable line."""
+def test_any_fault_arrives_as_one_printable_line(faults: list[ConfigFinding], warnings: list[str]) -> None:
     found = refused(admission.folded(faults), warnings=warnings)
     causes = found["status"]["details"]["causes"]
     assert (len(causes), len(found.get("warnings", []))) == (len(faults), len(warnings))

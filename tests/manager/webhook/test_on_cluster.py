@@ -60,7 +60,6 @@ class Guarded:
         self.stage.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(hook))
 
     def manager(self, port: int | None = None) -> Manager:
-        """Start a manager whose webhook listens on a port."""
         listen = f"--webhook-listen=127.0.0.1:{port or self.port}"
         log = self._directory / f"manager-{len(self.managers)}.log"
         manager = Manager(self._login, log, NAMESPACE, listen)
@@ -90,7 +89,6 @@ class Guarded:
         return {}
 
     def kubectl(self, *arguments: str, stdin: str = "", editor: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run kubectl as a user would."""
         environment = {**self.stage.cluster.environment, **({"KUBE_EDITOR": str(editor)} if editor else {})}
         command = [str(self.stage.cluster.binaries.path("kubectl")), "-n", NAMESPACE, *arguments]
         return subprocess.run(
@@ -98,7 +96,6 @@ class Guarded:
         )
 
     def trusted(self) -> bytes:
-        """What the API servers trust."""
         return base64.b64decode(self.api.get(HOOK)["webhooks"][0]["clientConfig"].get("caBundle", ""))
 
     def served(self, port: int | None = None) -> bytes:
@@ -111,7 +108,6 @@ class Guarded:
             return secured.getpeercert(binary_form=True) or b""
 
     def asked(self, manager: Manager) -> float:
-        """How many edits a manager was asked about."""
         page = manager.page("/metrics")[1]
         counts = re.findall(r"^headroom_manager_webhook_reviews_total\{.*\} (\S+)$", page, flags=re.MULTILINE)
         return sum(map(float, counts))
@@ -119,14 +115,12 @@ class Guarded:
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """A namespace with the rights of the chart."""
     with prepared(cluster, NAMESPACE) as stage:
         yield stage
 
 
 @pytest.fixture
 def guarded(stage: Stage, tmp_path: Path) -> Iterator[Guarded]:
-    """The webhook's configuration; what a test leaves behind goes with it."""
     guarded = Guarded(stage, tmp_path)
     try:
         yield guarded

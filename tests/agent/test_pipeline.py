@@ -13,8 +13,7 @@ from agent.pipeline import Pipeline
 from agent.samples import CPU, MEMORY, NODE, SYS, CollectionResult, Missing, Sample
 from agent.tsdb.schema import StoreError
 from agent.tsdb.tsdb import Tsdb
-from tests.agent.made_pipeline import START, Steady, made_pipeline, recorded_reports
-from tests.agent.recorded import RecordedMachine
+from tests.agent.made_pipeline import START, Steady, made_pipeline
 from tests.agent.tsdb.test_outage import full_disk
 from tests.agent.tsdb.ticks import connection
 
@@ -196,15 +195,3 @@ def test_damaged_store_is_replaced(tmp_path: Path, make: Make, caplog: pytest.Lo
     assert len(pipeline.store.window(CPU, NODE, START - 1, START + 44)) == 45
     assert list(tmp_path.glob("t.db.damaged-*"))
     assert "history begins anew" in caplog.text
-
-
-def test_recorded_machine_runs_through(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:
-    machine = recorded("v2-systemd")
-    _, pipeline, _ = recorded_reports(machine, tmp_path, collectors=("node", "pod", "pressure"))
-    assert pipeline.failing == {}
-    uid = machine.uid("b1")
-    window = pipeline.store.window(CPU, uid, 0, START + 1000)
-    assert window.values == pytest.approx([0.28, 0.28], rel=0.1)
-    assert pipeline.training.trainer.class_of(uid) == "prod"
-    assert pipeline.training.trainer.class_of(machine.uid("e1")) == "batch"
-    pipeline.close(START + 100)

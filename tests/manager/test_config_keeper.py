@@ -33,12 +33,6 @@ def config_reconciler(world: World) -> ConfigReconciler:
     return ConfigReconciler(world.run)
 
 
-async def test_start_reads_config_map(world: World) -> None:
-    world.api.put(f"{MAPS}/slo-controller-config", _map(GOOD))
-    await load(world.run.api, world.run.context)
-    assert world.run.context.in_force.config.enable is True
-
-
 async def test_start_with_bad_config_map_uses_the_text_kept_before(world: World) -> None:
     world.api.put(f"{MAPS}/slo-controller-config", _map(BAD))
     world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))

@@ -74,12 +74,6 @@ async def test_summary_follows_edit_and_repair(world: World, config_reconciler: 
     assert all(list(each) == ["metadata"] and list(each["metadata"]) == ["annotations"] for each in patched)
 
 
-async def test_bad_first_config_map_leaves_defaults(world: World, config_reconciler: ConfigReconciler) -> None:
-    _edit(world, config_reconciler, BAD)
-    await _turn(world, config_reconciler)
-    assert _summary(world).endswith("did you mean enable?\nthe defaults apply, and colocation is disabled")
-
-
 async def test_own_summary_makes_no_loop(world: World, config_reconciler: ConfigReconciler) -> None:
     _edit(world, config_reconciler, GOOD)
     for _ in range(5):
@@ -202,19 +196,6 @@ async def test_standing_faults_are_repeated(world: World, config_reconciler: Con
     assert len(_notes(world, "ColocationConfigInvalid")) == 1
     counts: list[Any] = [body["series"]["count"] for body in world.api.written("PATCH", "/events")]
     assert counts == [2]
-
-
-async def test_time_is_kept_by_older_versions_too(world: World, config_reconciler: ConfigReconciler) -> None:
-    """A good text that was kept without its time gets one, so that the next restart need not make one up."""
-    world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
-    world.api.put(PATH, _map(GOOD))
-    await load(world.run.api, world.run.context)
-    await config_reconciler.reconcile()
-    await config_reconciler.reconcile()
-    assert [body["metadata"] for body in world.api.written("PATCH", "headroom-last-good-config")] == [
-        {"annotations": {"headroom.sh/in-force-since": "2027-01-15T08:00:00Z"}}
-    ]
-    assert world.told() == []
 
 
 async def test_only_the_leader_counts_overlaps(

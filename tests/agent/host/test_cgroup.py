@@ -71,27 +71,30 @@ def test_pods_of_all_kubelets_are_listed_and_one_inside_a_pod_is_not(tmp_path: P
     assert not tree.locate()  # nothing has changed since
 
 
-def test_memory_beside_version_one(tmp_path: Path) -> None:
-    root = _make(tmp_path, "cpuacct/cpuacct.usage", "cpu/cpu.shares", "unified/cgroup.controllers")
-    (root / "unified/cgroup.controllers").write_text("memory io")
+V1_FILES = ["cpuacct/cpuacct.usage", "cpu/cpu.shares", "unified/cgroup.controllers"]
+V2_FILES = ["unified/cgroup.controllers", "memory/memory.usage_in_bytes"]
+BESIDE_V1 = "cgroup v1 (cpu and cpuacct apart, memory v2, version 2 beside it)"
+
+
+@pytest.mark.parametrize(
+    ("files", "kind", "description", "cpu", "memory"),
+    [
+        (V1_FILES, "hybrid", BESIDE_V1, (1, "cpuacct"), (2, "unified")),
+        (V2_FILES, "hybrid", "cgroup v2, version 1 beside it", (2, "unified"), (1, "memory")),
+        (["cpu.stat", f"kubepods/pod{UID}/cpu.stat"], "v2", "cgroup v2", (2, ""), (2, "")),  # cgroups tell of memory
+    ],
+)
+def test_cpu_and_memory_may_be_of_different_versions(
+    files: list[str], kind: str, description: str, cpu: tuple[int, str], memory: tuple[int, str], tmp_path: Path
+) -> None:
+    root = _make(tmp_path, *files)
+    if files is V1_FILES:
+        (root / "unified/cgroup.controllers").write_text("memory io")
     layout = detect(root)
-    assert layout.cpu.version == 1
     assert layout.memory is not None
-    assert (layout.memory.version, layout.memory.root) == (2, root / "unified")
-
-
-def test_memory_in_version_one(tmp_path: Path) -> None:
-    layout = detect(_make(tmp_path, "unified/cgroup.controllers", "memory/memory.usage_in_bytes"))
-    assert (layout.kind, layout.cpu.root) == ("hybrid", tmp_path / "unified")
-    assert layout.memory is not None
-    assert (layout.memory.version, layout.memory.root) == (1, tmp_path / "memory")
-    assert layout.description == "cgroup v2, version 1 beside it"
-
-
-def test_root_without_controllers_file(tmp_path: Path) -> None:
-    """A version 2 root is known by its cpu.stat, too; whether it has memory, its cgroups will tell."""
-    layout = detect(_make(tmp_path, "cpu.stat", f"kubepods/pod{UID}/cpu.stat"))
-    assert (layout.cpu.version, layout.memory is None) == (2, False)
+    assert (layout.kind, layout.description) == (kind, description)
+    assert (layout.cpu.version, layout.cpu.root) == (cpu[0], root / cpu[1])
+    assert (layout.memory.version, layout.memory.root) == (memory[0], root / memory[1])
 
 
 def test_pods_of_both_drivers_are_listed_and_systemd_is_the_driver_where_both_have_some(tmp_path: Path) -> None:

@@ -44,26 +44,6 @@ def test_open_store_holds_recent_series_alone_in_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_departed_pods_cost_no_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A window of some minutes asks for the series of those minutes, not for every one that was ever known."""
-    with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
-        now = _churn(store)
-        decoded: list[int] = []
-        from agent.tsdb import blocks  # noqa: PLC0415 - what is counted
-
-        monkeypatch.setattr(blocks, "decode", lambda *_: decoded.append(1))
-        found = store.windows(CPU, now - 5 * STEP, now)
-        assert found.keys() == {"node", "steady", *(name for name in found if name.startswith("short-"))}
-        assert len(found) == 2 + 5 * AT_A_TIME
-        assert not decoded
-        tracemalloc.start()
-        store.windows(CPU, now - 5 * STEP, now)
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert peak < 512 * KIB, f"{peak / KIB:.0f} KiB for five ticks of {2 + 5 * AT_A_TIME} series"
-
-
-@pytest.mark.long
 def test_samples_of_departed_pods_stay_in_the_file(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
         now = _churn(store)

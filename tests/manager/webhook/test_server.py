@@ -211,25 +211,6 @@ async def test_lost_port_is_waited_for(monkeypatch: pytest.MonkeyPatch, caplog: 
     assert caplog.text.count("cannot listen") == 1
 
 
-async def test_port_claimed_twice_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "_RETRY_SECONDS", 0.01)
-    first, second = Served(made()), Served(made())
-    second.listener.close()
-    try:
-        second.listener = second.server._listener = Listener(f"127.0.0.1:{first.listener.port}")
-    except ListenError:
-        pytest.skip("this kernel lets nobody claim a port twice")
-    for served in (first, second):
-        served.serving.load(served.pair)
-    block = run(second.server, kopf_handler())
-    async with run(first.server, kopf_handler()):
-        entering = asyncio.create_task(block.__aenter__())
-        assert (await first.ask(review("{")))["allowed"] is False
-    await entering
-    assert (await second.ask(review("{")))["allowed"] is False
-    await block.__aexit__(None, None, None)
-
-
 def test_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

@@ -1,5 +1,3 @@
-"""Fixtures of the agent's tests."""
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""`headroom-agent db`: a look into the database, beside the agent that writes to it."""
-
 import csv
 import gzip
 import io

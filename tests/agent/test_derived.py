@@ -1,5 +1,3 @@
-"""System usage: what the node uses beyond its pods, in the same tick."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -29,7 +29,6 @@ from crds.predict_policy import ModelChoice, PredictPolicy
 from tests.agent.made import GIB, INTERVAL, SLOT, SLOT_START, SlotStore, machine, pod
 
 FACTS = NodeResources({CPU: 60_000, MEMORY: 60 * GIB}, {CPU: 64_000, MEMORY: 64 * GIB}, {CPU: 1_000, MEMORY: GIB})
-DAY = 86400.0
 WINDOWED = [
     PredictPolicy(),
     PredictPolicy(parameters={"windowDays": 0.02, "lambdaMin": 0.1}),

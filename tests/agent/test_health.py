@@ -1,5 +1,3 @@
-"""What /healthz and /readyz answer, and that they and other pages are served."""
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

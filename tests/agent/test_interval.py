@@ -1,5 +1,3 @@
-"""The ticker: by the monotonic clock, whatever the wall clock does."""
-
 from collections.abc import Callable
 
 import pytest

@@ -1,5 +1,3 @@
-"""The agent as a program: it starts, reports, stops; and what keeps it from starting is one line."""
-
 import json
 import pkgutil
 import re

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.agent.metric_text import value_of
+from tests.manager.stage import login, rendered
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster, ClusterSpec, CommandError
 from tools.devcluster.component import free_port
@@ -37,7 +38,11 @@ class Stage:
 
     def start(self) -> None:
         flags = [
-            *(f"--node-name={NODE}", f"--kubeconfig={self._kubeconfig()}", f"--data-dir={self.folder / 'data'}"),
+            *(
+                f"--node-name={NODE}",
+                f"--kubeconfig={login(self.cluster, 'headroom-agent', NAMESPACE, self.folder / 'kubeconfig')}",
+                f"--data-dir={self.folder / 'data'}",
+            ),
             *(f"--listen=127.0.0.1:{self.port}", "--report-after=1s", "--report-longest-backoff=1s"),
             *("--training-interval=1s", "--collectors=node,pod"),
         ]
@@ -90,25 +95,9 @@ class Stage:
             if each["reason"] == reason and each["regarding"].get("kind") == "NodeMetric"
         ]
 
-    def _kubeconfig(self) -> Path:
-        token = self.cluster.kubectl("create", "token", "headroom-agent", "-n", NAMESPACE, "--duration=1h").strip()
-        config = yaml.safe_load(self.cluster.kubeconfig.read_text())
-        for user in config["users"]:
-            user["user"] = {"token": token}
-        path = self.folder / "kubeconfig"
-        path.write_text(yaml.safe_dump(config))
-        return path
-
 
 def _rights(cluster: Cluster) -> str:
-    """The agent's service account and roles, as `helm install` into our namespace would make them."""
-    chart, template = ROOT / "charts/headroom", "templates/agent-rbac.yaml"
-    rendered = cluster.helm("template", "headroom", chart, "-n", NAMESPACE, "--show-only", template)
-    objects = [each for each in yaml.safe_load_all(rendered) if each]
-    for each in objects:
-        if each["kind"] == "ServiceAccount":
-            each["metadata"].setdefault("namespace", NAMESPACE)
-    return yaml.safe_dump_all(objects)
+    return yaml.safe_dump_all(rendered(cluster, NAMESPACE, "agent-rbac.yaml"))
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +127,6 @@ def _times_said(stage: Stage, words: str, before: int = 0) -> int:
 
 
 def test_killed_api_server_is_waited_for(stage: Stage) -> None:
-    """A crash is said in one line, measuring goes on, and a full report follows the return at once."""
     said = _times_said(stage, "cannot report")
     stage.cluster.apiserver.kill()
     eventually(lambda: _times_said(stage, "cannot report", said), "the outage is noticed")
@@ -156,7 +144,6 @@ def test_killed_api_server_is_waited_for(stage: Stage) -> None:
 
 @pytest.mark.long
 def test_new_certificate_is_accepted(stage: Stage) -> None:
-    """An API server that comes back with another certificate of the same authority is reported to."""
     plane = stage.cluster.control_plane
     mine = plane.pki.server("renewed", ("10.96.0.1", "127.0.0.1"), ["localhost"])
     stage.cluster.apiserver.stop()
@@ -168,7 +155,6 @@ def test_new_certificate_is_accepted(stage: Stage) -> None:
 
 
 def test_deleted_object_gets_everything(stage: Stage) -> None:
-    """A NodeMetric that is deleted is noticed, and the new one gets a full report within seconds."""
     said = _times_said(stage, "there is no NodeMetric")
     stage.cluster.kubectl("delete", "nodemetric", NODE)
     eventually(lambda: _times_said(stage, "there is no NodeMetric", said) == 1, "its absence is noticed")
@@ -178,7 +164,6 @@ def test_deleted_object_gets_everything(stage: Stage) -> None:
 
 @pytest.mark.long
 def test_missing_right_is_said_once(stage: Stage) -> None:
-    """Without its role the agent says whose rights are missing, once; with it, it reports again."""
     said = _times_said(stage, "not allowed to report")
     stage.cluster.kubectl("delete", "clusterrolebinding", "headroom-agent")
     eventually(lambda: _times_said(stage, "not allowed to report", said) == 1, "the refusal is said")
@@ -193,7 +178,6 @@ def test_missing_right_is_said_once(stage: Stage) -> None:
 
 @pytest.mark.long
 def test_foreign_definition_is_noticed(stage: Stage) -> None:
-    """Under a definition that drops our fields, as Koordinator's does, an event and a metric say so; usage arrives."""
     content = yaml.safe_load(CRD.read_text())
     status = content["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
     for ours in ("prediction", "conditions"):

@@ -1,5 +1,3 @@
-"""The tick: its steps, what one failure does to the others, and what a restart remembers."""
-
 import logging
 import math
 from collections.abc import Callable, Iterator

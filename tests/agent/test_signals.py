@@ -1,5 +1,3 @@
-"""A real agent is stopped at bad moments: it ends, and what it measured is in the database."""
-
 import asyncio
 import json
 import re

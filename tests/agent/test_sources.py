@@ -1,5 +1,3 @@
-"""Pods and node from the API server's watch, or from the machine."""
-
 import asyncio
 import errno
 import json

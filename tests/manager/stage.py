@@ -98,24 +98,15 @@ class Manager:
 class Request:
     """A request that the API server answered, from its audit log."""
 
-    at: datetime
-    """When it came in."""
-    verb: str
-    """get, list, watch, create, patch …"""
-    group: str
-    """API group; empty for the core."""
-    resource: str
-    """Resource, with its subresource behind a slash."""
+    at: datetime  # when it came in
+    verb: str  # get, list, watch, create, patch …
+    group: str  # empty for the core
+    resource: str  # with its subresource behind a slash
     namespace: str
-    """Namespace, or empty."""
     name: str
-    """Name, or empty."""
-    code: int
-    """HTTP status of the answer."""
-    agent: str
-    """Who it was, in its own words."""
-    user: str
-    """Who it was, as the API server knows."""
+    code: int  # HTTP status of the answer
+    agent: str  # who it was, in its own words
+    user: str  # who it was, as the API server knows
 
     @property
     def writes(self) -> bool:
@@ -160,17 +151,13 @@ class Stage:
                 return {}
             raise
 
-    def make_nodes(self, *names: str, **labels: str) -> None:
-        """Nodes that publish Mid, with more labels if need be; nothing waits for the manager."""
-        amounts = {"cpu": "16", "memory": "64Gi", "pods": "110"}
-        status = {"capacity": amounts, "allocatable": amounts}
-        nodes = ({"metadata": {"name": name, "labels": {**self.pool, **labels}}, "status": status} for name in names)
-        self.cluster.api.create_all((NODES, node) for node in nodes)
-        self.made += names
-
     def add_node(self, name: str, **labels: str) -> None:
         """A Node that publishes Mid, with its NodeMetric, and with more labels if need be."""
-        self.make_nodes(name, **labels)
+        amounts = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+        status = {"capacity": amounts, "allocatable": amounts}
+        node = {"metadata": {"name": name, "labels": {**self.pool, **labels}}, "status": status}
+        self.cluster.api.create_all([(NODES, node)])
+        self.made.append(name)
         eventually(lambda: bool(self.found(f"{METRICS}/{name}")), f"{name} has a NodeMetric")
 
     def report(self, node: str, reclaimable_cpu: str, age_seconds: float = 0.0) -> None:
@@ -192,12 +179,6 @@ class Stage:
             "prediction": {"time": moment, "classes": [{"name": name, "usage": usage[name]} for name in usage]},
         }
         self.cluster.api.merge(f"{METRICS}/{node}/status", {"status": status})
-
-    def admit(self, pod: str) -> None:
-        """What a kubelet would write about a pod of our namespace that it takes in."""
-        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        status = {"phase": "Pending", "startTime": moment}
-        self.cluster.api.merge(f"/api/v1/namespaces/{self.namespace}/pods/{pod}/status", {"status": status})
 
     def published(self, node: str) -> dict[str, str]:
         """Mid resources of a Node, when capacity and allocatable agree."""
@@ -247,13 +228,7 @@ class Stage:
         return notes()[-1]
 
     def login(self, path: Path) -> Path:
-        make = ["create", "token", "headroom-manager", "-n", self.namespace, "--duration=1h"]
-        config = yaml.safe_load(self.cluster.kubeconfig.read_text())
-        token = self.cluster.kubectl(*make).strip()
-        for user in config["users"]:
-            user["user"] = {"token": token}
-        path.write_text(yaml.safe_dump(config))
-        return path
+        return login(self.cluster, "headroom-manager", self.namespace, path)
 
     def requests(self) -> list[Request]:
         """What the manager's service account has asked so far, in the order in which it came in."""
@@ -267,6 +242,16 @@ class Stage:
             except ApiError as error:
                 if error.status != 404:
                     raise
+
+
+def login(cluster: Cluster, account: str, namespace: str, path: Path) -> Path:
+    """A kubeconfig of a service account, written to a path."""
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    token = cluster.kubectl("create", "token", account, "-n", namespace, "--duration=1h").strip()
+    for user in config["users"]:
+        user["user"] = {"token": token}
+    path.write_text(yaml.safe_dump(config))
+    return path
 
 
 def refuses_privileges(cluster: Cluster, namespace: str) -> bool:

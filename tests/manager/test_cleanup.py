@@ -1,5 +1,3 @@
-"""Removing what Headroom has written from an API server in memory."""
-
 import asyncio
 import copy
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""What is remembered of the cluster, and which changes matter."""
-
 from typing import Any
 
 import kopf

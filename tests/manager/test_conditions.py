@@ -1,5 +1,3 @@
-"""The conditions that the manager writes on a NodeMetric, and when."""
-
 import pytest
 
 from crds import names

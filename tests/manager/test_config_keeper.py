@@ -1,5 +1,3 @@
-"""The ConfigMap: read at the start, judged when it changes, told about, kept for the next start."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Peak models in the prediction policy of `colocation-config`."""
-
 import json
 from typing import Any
 

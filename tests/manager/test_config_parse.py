@@ -1,5 +1,3 @@
-"""The strict parse of `colocation-config`."""
-
 import json
 from typing import Any
 

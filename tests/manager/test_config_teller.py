@@ -1,5 +1,3 @@
-"""What people are told about the configuration: events, and a summary on the ConfigMap."""
-
 import json
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The command line of headroom-manager, and what it says when something is missing."""
-
 import asyncio
 import json
 import socket

@@ -1,5 +1,3 @@
-"""A bad configuration never replaces a good one."""
-
 import pytest
 
 from crds.colocation import ColocationConfig

@@ -1,5 +1,3 @@
-"""NodeMetrics over the life of their nodes: made, corrected, replaced, removed, and never in the way of Mid."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""/metrics and /healthz of the manager."""
-
 import urllib.error
 import urllib.request
 from collections.abc import Iterator

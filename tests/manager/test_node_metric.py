@@ -1,5 +1,3 @@
-"""The NodeMetric that belongs to a node."""
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

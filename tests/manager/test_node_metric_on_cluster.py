@@ -89,7 +89,6 @@ def _expect_rest(stage: Stage, node: str) -> None:
 
 @pytest.mark.usefixtures("manager")
 def test_fields_have_their_owners(stage: Stage) -> None:
-    """A field that somebody else applies stays over our writes; one of ours goes when the configuration drops it."""
     stage.configure(_config(stage, nodePredictPolicy={"memory": {"safetyMarginPercent": 20}}))
     stage.add_node("owners")
     eventually(lambda: _policy(stage, "owners").get("memory") == {"safetyMarginPercent": 20}, "our part is there")
@@ -131,7 +130,6 @@ class Reports(FakeReports):
 
 @pytest.mark.usefixtures("manager")
 def test_conditions_beside_the_agents(stage: Stage) -> None:
-    """The agent's own publisher and the manager write their conditions at the same time, and neither loses one."""
     stage.add_node("beside")
     expected = {"MidPublished": ("True", "Published"), "MidDeficit": ("False", "NoDeficit")}
 
@@ -303,7 +301,6 @@ def _in_force() -> list[Json]:
 
 @pytest.mark.long
 async def test_what_the_parser_accepts_is_accepted(cluster: Cluster) -> None:
-    """No config, entry or annotation that is in force is refused as a NodeMetric, or stored as something else."""
     bodies = _in_force()
     assert len(bodies) > TRIES / 2
     definition = yaml.safe_load((Path(crds.__file__).parent / "node_metric.yaml").read_text())

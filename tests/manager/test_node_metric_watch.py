@@ -1,5 +1,3 @@
-"""NodeMetrics while their definition is there, and while it is not."""
-
 import pytest
 
 from headroom.kube import ApiError, ApiUnavailable

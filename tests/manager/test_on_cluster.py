@@ -6,17 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.manager.stage import (
-    CONFIG_MAP,
-    DEGRADE_SECONDS,
-    NAMESPACE,
-    Manager,
-    Stage,
-    prepared,
-    rights,
-)
+from tests.manager.stage import CONFIG_MAP, DEGRADE_SECONDS, NAMESPACE, Manager, Stage, prepared
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
@@ -24,10 +15,6 @@ from tools.devcluster.api import ApiError
 pytestmark = pytest.mark.cluster
 
 Json = dict[str, Any]
-
-
-def _rights(cluster: Cluster) -> str:
-    return yaml.safe_dump_all(rights(cluster, NAMESPACE))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +47,6 @@ def manager(stage: Stage, kubeconfig: Path, tmp_path: Path) -> Iterator[Manager]
 
 @pytest.mark.usefixtures("manager")
 def test_node_metric_lives_with_node(stage: Stage) -> None:
-    """A Node gets a NodeMetric with the spec of its strategy; edits and deletion are undone; it goes with the Node."""
     stage.add_node("life")
     metric = stage.get("nodemetric", "life")
     assert metric["spec"]["predictPolicy"]["model"] == "diversity"
@@ -84,7 +70,6 @@ def test_node_metric_lives_with_node(stage: Stage) -> None:
 
 @pytest.mark.usefixtures("manager")
 def test_report_becomes_resources(stage: Stage) -> None:
-    """A report leads to Mid resources on the Node, follows up and down, and leaves no other trace there."""
     stage.add_node("publishes")
     before = stage.get("node", "publishes")["metadata"]
     stage.report("publishes", "4")
@@ -121,7 +106,6 @@ def test_silence_degrades(stage: Stage) -> None:
 
 
 def test_bad_config_keeps_last_good(stage: Stage, manager: Manager) -> None:
-    """A bad ConfigMap changes nothing but an event with every fault, not even over a restart; its repair applies."""
     stage.add_node("config")
     stage.report("config", "4")
     stage.expect_cpu("config", "4k")
@@ -145,7 +129,6 @@ def test_bad_config_keeps_last_good(stage: Stage, manager: Manager) -> None:
 
 @pytest.mark.usefixtures("manager")
 def test_deleted_config_means_defaults(stage: Stage) -> None:
-    """Without a ConfigMap nothing is published, and an event says so."""
     stage.add_node("deleted")
     stage.report("deleted", "4")
     stage.expect_cpu("deleted", "4k")
@@ -155,7 +138,6 @@ def test_deleted_config_means_defaults(stage: Stage) -> None:
 
 
 def test_second_start_writes_nothing(stage: Stage, manager: Manager) -> None:
-    """A manager that finds a Node as it should be writes nothing about it at its start."""
     stage.add_node("again")
     stage.report("again", "4")
     stage.expect_cpu("again", "4k")
@@ -173,7 +155,6 @@ def test_second_start_writes_nothing(stage: Stage, manager: Manager) -> None:
 
 
 def test_api_server_may_go_away(stage: Stage, manager: Manager) -> None:
-    """An API server that is away is waited for, and what happened meanwhile is taken up."""
     stage.add_node("away")
     stage.report("away", "4")
     stage.expect_cpu("away", "4k")

@@ -1,6 +1,5 @@
-"""Which layer a node's strategy takes each value from."""
-
 import json
+from typing import Any
 
 import pytest
 
@@ -9,6 +8,8 @@ from crds.codec import to_json
 from crds.colocation import DEFAULTS, ColocationConfig
 from manager.config.merge import CLUSTER, DEFAULT, effective_strategy, percent_of_ratio
 from manager.config.parse import parse_config
+from tests.support.objects import node
+from tests.support.world import World
 
 ANNOTATION = names.ANNOTATION_COLOCATION_STRATEGY
 
@@ -168,3 +169,76 @@ def test_bad_label_is_ignored() -> None:
     assert [str(each) for each in effective.findings] == [
         f'label {names.LABEL_CPU_RECLAIM_RATIO}: ignored: must be a ratio from 0 to 1, got "80%"'
     ]
+
+
+def _parsed(text: str) -> ColocationConfig:
+    config = parse_config(text).config
+    assert config is not None
+    return config
+
+
+def _notes(world: World) -> list[tuple[str, str]]:
+    events = [each for each in world.api.written("POST", "/events") if each["reason"].startswith("NodeStrategy")]
+    return [(each["reason"], each["note"]) for each in events]
+
+
+async def _sees(world: World, version: int, **metadata: Any) -> None:  # noqa: ANN401 - labels or annotations
+    changed = node(**metadata)
+    changed["metadata"]["resourceVersion"] = str(version)
+    world.has_node(changed)
+    await world.reconcile()
+
+
+async def test_bad_annotation_and_its_repair_have_one_event_each() -> None:
+    world = World()
+    bad = {ANNOTATION: '{"midCPUThresholdPercent": 120, "degradeTimeMinutes": 5}'}
+    for version, annotations in enumerate((bad, bad, {}, bad)):
+        await _sees(world, version, annotations=annotations)
+    assert _notes(world) == [
+        (
+            "NodeStrategyInvalid",
+            f"annotation {ANNOTATION}: ignored: midCPUThresholdPercent: must be 0 to 100, got 120",
+        ),
+        ("NodeStrategyValid", "annotations and labels that set the strategy of this node are valid now, or gone"),
+    ]
+
+
+async def test_bad_label_and_its_removal_have_an_event() -> None:
+    world = World()
+    await _sees(world, 1, labels={names.LABEL_MID_STATIC_CPU_RATIO: "half"})
+    await _sees(world, 2)
+    assert [reason for reason, _ in _notes(world)] == ["NodeStrategyInvalid", "NodeStrategyValid"]
+    assert (
+        _notes(world)[0][1]
+        == f'label {names.LABEL_MID_STATIC_CPU_RATIO}: ignored: must be a ratio from 0 to 1, got "half"'
+    )
+
+
+async def test_overlap_has_no_event_of_its_nodes() -> None:
+    world = World()
+    world.configure('{"nodeConfigs": [{"nodeSelector": {}}, {"nodeSelector": {}}]}')
+    await _sees(world, 1)
+    assert _notes(world) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "annotation", "message"),
+    [
+        (
+            "{}",
+            '{"nodePredictPolicy": {"parameters": {"lambdaMin": 11}}}',
+            "parameters.lambdaMin: must be 0 to 1 for model diversity",
+        ),
+        (
+            '{"nodePredictPolicy": {"model": "diversity"}}',
+            '{"enable": true, "nodePredictPolicy": {"parameters": {"n": 3}}}',
+            "parameters.n: model diversity has no such parameter",
+        ),
+        ("{}", "enable: true", "not valid JSON: this looks like YAML"),
+        ("{}", '{"enable": true, "enable": true}', "enable: given twice in the same object"),
+    ],
+)
+def test_annotation_that_does_not_fit_layers_below_is_ignored_whole(config: str, annotation: str, message: str) -> None:
+    effective = effective_strategy(_parsed(config), {}, {ANNOTATION: annotation})
+    assert message in str(effective.findings[0])
+    assert effective.strategy == effective_strategy(_parsed(config)).strategy

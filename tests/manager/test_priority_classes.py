@@ -1,5 +1,3 @@
-"""The PriorityClasses that a leading manager creates where there are none."""
-
 from dataclasses import replace
 from typing import Any
 

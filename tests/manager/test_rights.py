@@ -149,7 +149,6 @@ def _story(stage: Stage) -> None:
 
 
 def test_rights_are_needed_and_enough(stage: Stage, manager: Manager) -> None:
-    """Over its whole story the manager is refused nothing, and uses every right that the chart gives it."""
     _story(stage)
     assert "orbidden" not in manager.said()
     granted = _all_rights(rights(stage.cluster, NAMESPACE))

@@ -98,7 +98,6 @@ def _expect_hand_over(stage: Stage, old: Manager, new: Manager, since: datetime)
 
 
 def test_killed_leader_is_replaced(stage: Stage, nodes: list[str], replicas: tuple[Manager, Manager]) -> None:
-    """After a kill -9 of the leader the standby writes."""
     leader, standby = replicas
     with load(stage, nodes):
         eventually(_wrote(stage, leader, datetime.now(UTC)), "the leader writes")
@@ -111,7 +110,6 @@ def test_killed_leader_is_replaced(stage: Stage, nodes: list[str], replicas: tup
 
 @pytest.mark.long
 def test_frozen_leader_writes_no_more(stage: Stage, nodes: list[str], replicas: tuple[Manager, Manager]) -> None:
-    """A leader that was stopped in the middle of its work, and goes on when another one leads, writes nothing more."""
     leader, standby = replicas
     with load(stage, nodes):
         eventually(_wrote(stage, leader, datetime.now(UTC)), "the leader writes")
@@ -129,7 +127,6 @@ def test_frozen_leader_writes_no_more(stage: Stage, nodes: list[str], replicas: 
 
 @pytest.mark.long
 def test_leader_hands_over(stage: Stage, nodes: list[str], replicas: tuple[Manager, Manager]) -> None:
-    """A leader that is asked to end while it works ends in order; its standby need not wait for the Lease."""
     leader, standby = replicas
     with load(stage, nodes):
         eventually(_wrote(stage, leader, datetime.now(UTC)), "the leader writes")

@@ -1,5 +1,3 @@
-"""`headroom-agent capture`: a machine's files on disk, such that they can be replayed."""
-
 import json
 import os
 import resource

@@ -1,5 +1,3 @@
-"""`headroom-agent replay`: recordings of every kind, and made ones with everything that can be wrong."""
-
 import json
 import shutil
 import tarfile

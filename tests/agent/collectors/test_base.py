@@ -1,5 +1,3 @@
-"""Collectors by name, and what they do with files that are not what they should be."""
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Cgroup files of both versions as numbers."""
-
 import pytest
 
 from agent.host import cgroup_files

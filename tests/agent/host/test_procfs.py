@@ -1,5 +1,3 @@
-"""/proc as numbers."""
-
 import pytest
 
 from agent.host import procfs

@@ -1,5 +1,3 @@
-"""Counters to rates."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

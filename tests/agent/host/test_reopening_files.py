@@ -1,5 +1,3 @@
-"""Files that are read again and again."""
-
 import os
 from pathlib import Path
 

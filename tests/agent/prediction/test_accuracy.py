@@ -1,5 +1,3 @@
-"""How good predictions were: worked numbers, comings and goings, gaps, restarts."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast

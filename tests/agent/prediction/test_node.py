@@ -1,5 +1,3 @@
-"""What is expected of a node: worked numbers, and why nothing is."""
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""A third-party model, packaged, and installed beside the agent."""
-
 import json
 from pathlib import Path
 from typing import Any

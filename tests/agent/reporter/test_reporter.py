@@ -1,5 +1,3 @@
-"""What is gathered for a report, from a recorded machine and from a node of which nothing is known."""
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""What a standalone agent shows, of a recorded machine."""
-
 import io
 import json
 from collections.abc import Callable, Iterator

@@ -1,5 +1,3 @@
-"""A terminal is refreshed in place; a stream is written to."""
-
 import io
 import logging
 

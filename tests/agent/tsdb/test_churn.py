@@ -1,5 +1,3 @@
-"""Pods that come and go: what is gone costs room in the file, and nothing in memory or in a tick."""
-
 import tracemalloc
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Chunk compression."""
-
 import numpy as np
 import pytest
 from hypothesis import given

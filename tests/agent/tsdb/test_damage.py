@@ -1,5 +1,3 @@
-"""Files that cannot be used, and files that break while they are used."""
-
 import contextlib
 import logging
 import sqlite3

@@ -1,5 +1,3 @@
-"""kill -9 in the middle of writing: nothing that was appended is lost, doubled or reordered; nothing needs repair."""
-
 import random
 from pathlib import Path
 

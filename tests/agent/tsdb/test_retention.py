@@ -1,5 +1,3 @@
-"""The database stays small: old data goes, then the oldest."""
-
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The database: what goes in comes out, across blocks, restarts, damage and bad clocks."""
-
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Made-up ticks for the store's tests."""
-
 import sqlite3
 
 from agent.samples import CPU, MEMORY, Sample

@@ -62,14 +62,10 @@ MOMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    folder: str
-    """Where the database is."""
-    moment: str = ""
-    """At which of the moments it kills itself; empty when another process does."""
-    nth: int = 1
-    """At which occurrence of that moment."""
-    delay: float = 0.0
-    """How long after its beginning. [s]"""
+    folder: str  # where the database is
+    moment: str = ""  # at which of the moments it kills itself; empty when another process does
+    nth: int = 1  # at which occurrence of that moment
+    delay: float = 0.0  # how long after its beginning. [s]
 
 
 class Progress:

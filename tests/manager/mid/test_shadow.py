@@ -1,5 +1,3 @@
-"""What a node in shadow mode would have published, and how often that would have been too much."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""The queue of nodes: each once, never with two workers at a time, later when asked."""
-
 import asyncio
 import time
 

@@ -17,7 +17,7 @@ from manager.settings import Settings
 from manager.web.application import Application
 from manager.web.explanation import NodeMetrics, NotRead
 from manager.web.recorder import Recorder
-from tests.support.objects import NOW, Json, at, mid_pod, node, pod, resources
+from tests.support.objects import NOW, Json, at, mid_pod, node, pod, report, resources
 
 CONFIG = '{"enable": true, "nodeConfigs": []}'
 
@@ -49,37 +49,24 @@ def metric(
     cold_names: tuple[str, ...] = (),
 ) -> Json:
     """A NodeMetric of our agent. [cores, GiB]"""
-    when = at(now - NOW - age)
-    classes = [
-        {"name": "node", "usage": _amounts(used, gib)},
-        {"name": "sys", "usage": _amounts(1.0, 2.0)},
-        {"name": "prod", "usage": _amounts(prod, gib / 2), "peak": _amounts(peak - 1, gib * 0.6)},
-        {"name": "mid", "usage": _amounts(1.0, 1.0)},
-    ]
-    own = (prediction_ready(ready=ready), published())
-    pods = {"warm": 0 if cold_names else 2, "cold": len(cold_names), "coldNames": list(cold_names)}
-    return {
-        "apiVersion": "slo.koordinator.sh/v1alpha1",
-        "kind": "NodeMetric",
-        "metadata": {"name": name, "uid": f"uid-metric-{name}", "resourceVersion": "1"},
-        "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}},
-        "status": {
-            "updateTime": when,
-            "nodeMetric": {"nodeUsage": _map(used, gib), "systemUsage": _map(1.0, 2.0)},
-            "prodReclaimableMetric": {"resource": _map(4.0, 10.0)},
-            "prodPeakMetric": {"resource": _map(peak, gib * 0.7)},
-            "prediction": {"time": when, "classes": classes, "pods": pods, "policy": {"model": "decayed-histogram"}},
-            "conditions": list(own if conditions is None else conditions),
-        },
-    }
+    made = report(
+        name=name,
+        usage=_amounts(used, gib),
+        mid=("1", "1Gi"),
+        age=age - (now - NOW),
+        prodPeakMetric={"resource": resources(*_amounts(peak, gib * 0.7))},
+        conditions=list((prediction_ready(ready=ready), published()) if conditions is None else conditions),
+    )
+    prediction, usage = made["status"]["prediction"], resources(*_amounts(prod, gib / 2))["resources"]
+    peaks = resources(*_amounts(peak - 1, gib * 0.6))["resources"]
+    prediction["classes"].append({"name": "prod", "usage": usage, "peak": peaks})
+    prediction["pods"] = {"warm": 0 if cold_names else 2, "cold": len(cold_names), "coldNames": list(cold_names)}
+    prediction["policy"] = {"model": "decayed-histogram"}
+    return {**made, "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}}}
 
 
-def _amounts(cores: float, gib: float) -> Json:
-    return {"cpu": f"{round(cores * 1000)}m", "memory": f"{round(gib * 1024)}Mi"}
-
-
-def _map(cores: float, gib: float) -> Json:
-    return resources(*_amounts(cores, gib).values())
+def _amounts(cores: float, gib: float) -> tuple[str, str]:
+    return f"{round(cores * 1000)}m", f"{round(gib * 1024)}Mi"
 
 
 @dataclass

@@ -1,5 +1,3 @@
-"""What is remembered of nodes over a day."""
-
 import numpy as np
 import pytest
 

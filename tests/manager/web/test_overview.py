@@ -1,5 +1,3 @@
-"""Sums, lists, filters and orders."""
-
 from dataclasses import replace
 
 import pytest

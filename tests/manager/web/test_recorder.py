@@ -1,5 +1,3 @@
-"""What the recorder keeps of nodes, and when."""
-
 import asyncio
 
 import numpy as np

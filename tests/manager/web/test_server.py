@@ -1,5 +1,3 @@
-"""The page's listener, and how it reads from the API server."""
-
 import asyncio
 import socket
 import urllib.error
@@ -65,7 +63,6 @@ def test_one_that_never_started_gives_the_port_back() -> None:
     [("127.0.0.1:1", True), ("localhost:1", True), ("[::1]:1", True), (":1", False), ("0.0.0.0:1", False)],
 )
 def test_loopback_is_known(address: str, loopback: bool) -> None:  # noqa: FBT001 - a row
-    """Whether other machines can reach an address decides which names are served."""
     assert is_loopback(address) is loopback
 
 

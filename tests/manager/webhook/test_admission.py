@@ -1,5 +1,3 @@
-"""Reviews: what is read of a request, what kopf is told, and what the answers look like."""
-
 import json
 import logging
 from typing import Any

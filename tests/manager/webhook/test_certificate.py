@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import copy
 import logging
 from collections.abc import Callable
 from typing import Any, cast
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headroom.kube import ApiError, ApiUnavailable
-from headroom.kube.api import APPLY, JSON_PATCH
 from manager.metrics import ManagerMetrics
 from manager.settings import Settings, WebhookSettings
 from manager.webhook.certificate import LIFETIME_SECONDS, Pair, ServingCertificate, UnusableError, issue, read
@@ -32,37 +30,9 @@ FORBIDDEN = ApiError(403, "Forbidden", "secrets is forbidden")
 Json = dict[str, Any]
 
 
-class Api(FakeApi):
-    """An API server that also takes JSON patches with tests, and Secrets applied at a version."""
-
-    async def patch(self, path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
-        self._enter("PATCH", path, body)
-        if content_type == APPLY:
-            assert params == {"fieldManager": "headroom-manager", "force": "true"}
-            stored = self.objects.get(path)
-            version = body["metadata"].get("resourceVersion")
-            if version is not None and (stored is None or stored["metadata"]["resourceVersion"] != version):
-                raise ApiError(409, "Conflict", "the object has been modified")
-            data = {**((stored or {}).get("data") or {}), **body["data"]}
-            return self.put(path, {**(stored or {}), **body, "data": data})
-        assert content_type == JSON_PATCH
-        stored = copy.deepcopy(self._stored(path))
-        for each in body:
-            *parents, last = each["path"].strip("/").split("/")
-            target: Any = stored
-            for parent in parents:
-                target = target[int(parent) if parent.isdigit() else parent]
-            if each["op"] == "test":
-                if target[last] != each["value"]:
-                    raise ApiError(409, "Conflict", "the test failed")
-            else:
-                target[last] = each["value"]
-        return self.put(path, stored)
-
-
 class World:
     def __init__(self, *, installed: bool = True) -> None:
-        self.api, self.now, self.metrics = Api(), NOW, ManagerMetrics()
+        self.api, self.now, self.metrics = FakeApi(), NOW, ManagerMetrics()
         self.slept: list[tuple[float, bytes, Json | None]] = []  # how long, and what was trusted and stored then
         if installed:
             client = {"service": {"name": "headroom-manager-webhook", "namespace": "headroom-system"}}

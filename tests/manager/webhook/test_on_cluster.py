@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from manager.settings import WebhookSettings
 from manager.webhook.certificate import LIFETIME_SECONDS, issue, read
 from manager.webhook.service import served_names
-from tests.manager.stage import CONFIG_MAP, ROOT, Manager, Stage, prepared
+from tests.manager.stage import CONFIG_MAP, Manager, Stage, prepared, rendered
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
@@ -51,9 +50,8 @@ class Guarded:
         self._install()
 
     def _install(self) -> None:
-        template = ("--show-only", "templates/manager-webhook.yaml")
-        rendered = self.stage.cluster.helm("template", "headroom", ROOT / "charts/headroom", "-n", NAMESPACE, *template)
-        (hook,) = [each for each in yaml.safe_load_all(rendered) if each and each["kind"].startswith("Validating")]
+        objects = rendered(self.stage.cluster, NAMESPACE, "manager-webhook.yaml")
+        (hook,) = [each for each in objects if each["kind"].startswith("Validating")]
         service = hook["webhooks"][0]["clientConfig"].pop("service")
         hook["webhooks"][0]["clientConfig"]["url"] = f"https://127.0.0.1:{self.port}{service['path']}"
         hook["webhooks"][0]["timeoutSeconds"] = 30  # on a busy machine nothing is to pass because it took too long
@@ -153,7 +151,6 @@ else:
 
 
 def test_user_is_told_what_is_wrong(guarded: Guarded, tmp_path: Path) -> None:
-    """A bad edit is refused with a sentence per field, however it is made; good and foreign ones pass."""
     guarded.store(GOOD)
     manager = guarded.manager()
     eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {manager.said()}")
@@ -186,7 +183,6 @@ def test_user_is_told_what_is_wrong(guarded: Guarded, tmp_path: Path) -> None:
 
 
 def test_without_manager_edits_pass(guarded: Guarded) -> None:
-    """When the manager is killed edits pass; when it is back they are refused, but for those that leave the text."""
     guarded.store(GOOD)
     first = guarded.manager()
     eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {first.said()}")
@@ -201,7 +197,6 @@ def test_without_manager_edits_pass(guarded: Guarded) -> None:
 
 @pytest.mark.long
 def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
-    """Edits go on while a due certificate is replaced, in both replicas: not one is left unchecked."""
     guarded.store(GOOD)
     names = served_names(SETTINGS.service_name, NAMESPACE, "127.0.0.1")
     due = issue(names, time.time() - 70 * DAY)

@@ -1,5 +1,3 @@
-"""The HTTPS server on loopback, called as kube-apiserver calls it."""
-
 import asyncio
 import contextlib
 import json

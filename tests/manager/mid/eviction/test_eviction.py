@@ -1,5 +1,3 @@
-"""Evictions of Mid pods as they are requested, tried in a dry run, limited and reported."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Rates, the backoff of workloads, and who may set the limits."""
-
 import itertools
 import json
 

@@ -1,5 +1,3 @@
-"""Who would be evicted: lowest priority first, then youngest, as few as that order allows."""
-
 from typing import Any
 
 import pytest

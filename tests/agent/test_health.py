@@ -1,9 +1,7 @@
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
-import aiohttp
 import pytest
 
 from agent.health import Page, agent_health, pages
@@ -11,6 +9,7 @@ from agent.metrics import Metrics
 from agent.settings import AgentSettings, CollectSettings
 from headroom.runtime import http
 from headroom.runtime.health import Health
+from headroom.runtime.http.pages import Pages, Reply, Request, answer
 
 
 @dataclass
@@ -68,24 +67,11 @@ def _answers(signs: Signs, now: float, pods: Pods, interval: float = 1.0) -> tup
     return health.answer(ready=False, verbose=False)[0], ready, text
 
 
-Get = Callable[[str], Awaitable[tuple[int, str]]]
-
-
-@asynccontextmanager
-async def _served(
-    health: Health, more: dict[str, Page] | None = None, metrics: Metrics | None = None
-) -> AsyncIterator[Get]:
-    served = await http.serve(pages((metrics or Metrics()).render, health, more), "127.0.0.1", 0, None, http.OPEN)
-    async with aiohttp.ClientSession() as session:
-
-        async def get(path: str) -> tuple[int, str]:
-            async with session.get(f"http://127.0.0.1:{served.port}{path}") as answer:
-                return answer.status, await answer.text()
-
-        try:
-            yield get
-        finally:
-            await served.close()
+async def _get(url: str, served: Pages) -> tuple[int, str]:
+    path, _, query = url.partition("?")
+    made = answer(served, Request("GET", path, {query: ""} if query else {}))
+    reply = made if isinstance(made, Reply) else await made
+    return reply.status, reply.body.decode()
 
 
 async def test_pages_are_served() -> None:
@@ -97,28 +83,29 @@ async def test_pages_are_served() -> None:
     metrics, health = Metrics(), Health(facts={"machine": lambda: "cgroup v2"})
     metrics.gaps.labels("cpu", "first-reading").inc()
     more = {"/nodemetric": Page(lambda: '{"kind": "NodeMetric"}', http.JSON), "/table": Page(fail)}
-    async with _served(health, more, metrics) as get:
-        assert await get("/healthz") == await get("/livez") == (200, "ok\n")
-        assert await get("/readyz") == (200, "ready\n")
-        assert "cgroup v2" in (await get("/healthz?verbose"))[1]
-        assert await get("/nodemetric") == (200, '{"kind": "NodeMetric"}')
-        assert await get("/table") == (503, "cannot write /data/agent.db: disk I/O error\n")
-        assert 'headroom_agent_gaps_total{metric="cpu",reason="first-reading"} 1.0' in (await get("/metrics"))[1]
-        assert (await get("/nothing"))[0] == 404
+    get = partial(_get, served=pages(metrics.render, health, more))
+    assert await get("/healthz") == await get("/livez") == (200, "ok\n")
+    assert await get("/readyz") == (200, "ready\n")
+    assert "cgroup v2" in (await get("/healthz?verbose"))[1]
+    assert await get("/nodemetric") == (200, '{"kind": "NodeMetric"}')
+    assert await get("/table") == (503, "cannot write /data/agent.db: disk I/O error\n")
+    assert 'headroom_agent_gaps_total{metric="cpu",reason="first-reading"} 1.0' in (await get("/metrics"))[1]
+    assert (await get("/nothing"))[0] == 404
 
 
 async def test_check_that_does_not_hold_is_503_with_the_reason() -> None:
     """A restart would cure neither a full disk nor a slow one: /livez is well. What is not ready does its work."""
     problem = ["the last tick was 40 s ago"]
     healthy = {"ticks": lambda: problem[0], "fine": lambda: ""}
-    async with _served(Health(healthy=healthy, ready={"pods": lambda: "not listed yet"})) as get:
-        for path in ("/healthz?verbose", "/readyz?verbose"):
-            status, text = await get(path)
-            assert status == 503
-            assert "[-] ticks: the last tick was 40 s ago" in text
-            assert "[+] fine" in text
-        assert await get("/livez") == (200, "ok\n")
-        problem[0] = ""
-        assert await get("/healthz") == (200, "ok\n")
-        assert "ready, pods: not listed yet" in (await get("/healthz?verbose"))[1]
-        assert await get("/readyz") == (503, "[-] pods: not listed yet\nnot ready\n")
+    health = Health(healthy=healthy, ready={"pods": lambda: "not listed yet"})
+    get = partial(_get, served=pages(Metrics().render, health))
+    for path in ("/healthz?verbose", "/readyz?verbose"):
+        status, text = await get(path)
+        assert status == 503
+        assert "[-] ticks: the last tick was 40 s ago" in text
+        assert "[+] fine" in text
+    assert await get("/livez") == (200, "ok\n")
+    problem[0] = ""
+    assert await get("/healthz") == (200, "ok\n")
+    assert "ready, pods: not listed yet" in (await get("/healthz?verbose"))[1]
+    assert await get("/readyz") == (503, "[-] pods: not listed yet\nnot ready\n")

@@ -38,14 +38,6 @@ def _nested(levels: int) -> dict[str, Any]:
     [
         ({"parameters": {"lambdaMin": -3}}, "parameters.lambdaMin: must be 0 to 1 for model diversity, got -3"),
         (
-            {"model": "nsigma-v2", "parameters": {"n": "3"}},
-            'parameters.n: must be 0 to 10 for model nsigma-v2, got "3"',
-        ),
-        (
-            {"parameters": {"windowDays": None}},
-            "parameters.windowDays: must be 0.01 to 30 for model diversity, got",
-        ),
-        (
             {"model": "recent-max", "parameters": {"windowDays": 0}},
             "parameters.windowDays: must be 0.01 to 30 for model recent-max, got 0",
         ),

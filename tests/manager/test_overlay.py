@@ -189,7 +189,7 @@ async def _sees(world: World, version: int, **metadata: Any) -> None:  # noqa: A
     await world.reconcile()
 
 
-async def test_bad_annotation_and_its_repair_have_one_event_each() -> None:
+async def test_bad_annotation_and_its_repair_have_an_event() -> None:
     world = World()
     bad = {ANNOTATION: '{"midCPUThresholdPercent": 120, "degradeTimeMinutes": 5}'}
     for version, annotations in enumerate((bad, bad, {}, bad)):

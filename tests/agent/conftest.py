@@ -1,5 +1,3 @@
-"""Fixtures of the agent's tests."""
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +8,6 @@ from tests.agent.recorded import RecordedMachine, unpack
 
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Unpacks each capture once."""
     folder = tmp_path_factory.mktemp("captures")
     done: dict[str, Path] = {}
 

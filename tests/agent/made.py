@@ -43,7 +43,6 @@ class MadeStore:
         return {name: series for name, series in found.items() if series.times.size}
 
     def window(self, metric: str, entity: str, start: float, end: float) -> Series:
-        """The same of one entity."""
         series = self.content.get((metric, entity), EMPTY)
         low, high = np.searchsorted(series.times, (start, end), side="right")
         return Series(series.times[low:high], series.values[low:high])
@@ -124,7 +123,6 @@ class Machine:
 
 
 def machine() -> Machine:
-    """A node where nothing was learned yet."""
     return Machine(Trainer(), MadeStore())
 
 
@@ -135,12 +133,10 @@ class SlotStore:
         self.content: dict[str, dict[str, Series]] = {}
 
     def windows(self, metric: str, start: float, end: float) -> Mapping[str, Series]:
-        """The slot, if it was asked for."""
         found = self.content.get(metric, {})
         return {name: series for name, series in found.items() if start < series.times[0] <= end}
 
     def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, Series]:
-        """Nothing from before."""
         del metric, start, end, entities
         return {}
 
@@ -169,7 +165,6 @@ class LongRun:
         self.trainer.train(self.now, self.store, pods)
 
     def hours(self, count: float, usage: Mapping[str, float], pods: Sequence[PodRef], system: float = 0.0) -> None:
-        """Hours of constant usage."""
         for _ in range(round(count * 12)):
             self.slot(usage, pods, system)
 

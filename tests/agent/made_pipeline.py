@@ -30,19 +30,15 @@ class Steady:
         """It looks at no machine."""
 
     def collect(self, tick: Tick) -> CollectionResult:
-        """The same every tick."""
         samples = [Sample(CPU, NODE, tick.now, 0.5), Sample(MEMORY, NODE, tick.now, 1 << 20)]
         return CollectionResult(samples, pods_listed=True)
 
 
 class NoPods:
-    """A node without pods (fake)."""
-
     def __init__(self) -> None:
         self.synced, self.problem = True, ""
 
     def pods(self) -> list[PodRef]:
-        """None."""
         return []
 
     async def run(self) -> None:

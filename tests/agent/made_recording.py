@@ -12,12 +12,10 @@ MEMORY = "inactive_anon 100\nactive_anon 20\nunevictable 3\ninactive_file 4000\n
 
 
 def shown(folder: Path) -> dict[str, Any]:
-    """What a replay of a folder shows, as plain data."""
     return replay.as_json(replay.replay(folder))
 
 
 def gaps(interval: Mapping[str, Any], uid: str, metric: str = "cpu") -> list[str]:
-    """Why an interval lacks a value."""
     return [one["reason"] for one in interval["gaps"] if (one["uid"], one["metric"]) == (uid, metric)]
 
 
@@ -50,6 +48,5 @@ class Made:
         return root
 
     def interval(self, name: str = "t000-t001") -> dict[str, Any]:
-        """What is shown of an interval."""
         found: dict[str, Any] = shown(self.folder)["intervals"][name]
         return found

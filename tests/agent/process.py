@@ -27,7 +27,6 @@ _END_SECONDS = 120.0
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """The variables without any that would change what an agent does."""
     ours = ("KUBE", "HEADROOM_AGENT_", "NODE_", "XDG_")
     return {**{key: value for key, value in os.environ.items() if not key.startswith(ours)}, **more}
 
@@ -49,7 +48,6 @@ class Running:
         raise AssertionError(f"the agent ended without {text!r}: {self.log}")
 
     def address(self) -> str:
-        """Where it serves; waits until it does."""
         return f"http://{self.event('serving')['message'].rsplit(' ', 1)[1]}"
 
     def stop(self, number: int = signal.SIGTERM) -> int:
@@ -71,7 +69,6 @@ def _event(line: str) -> dict[str, Any]:
 def running(
     *arguments: str, environment: Mapping[str, str] | None = None, command: Sequence[str] = AGENT
 ) -> Iterator[Running]:
-    """Run the agent until the block ends."""
     with subprocess.Popen(
         [*command, *arguments, "--log-format=json"],
         stdout=subprocess.DEVNULL,
@@ -87,7 +84,6 @@ def running(
 
 
 def get(url: str) -> tuple[int, str]:
-    """Status and text of a page."""
     try:
         with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - of an agent that the test runs
             return int(answer.status), answer.read().decode()

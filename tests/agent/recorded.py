@@ -18,7 +18,6 @@ RECREATED = "b4"
 
 
 def unpack(kind: str, folder: Path) -> Path:
-    """Unpack a kind; what is in it is a recording as `headroom-agent replay` takes it."""
     with tarfile.open(ARCHIVES / f"{kind}.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     return folder / kind
@@ -26,24 +25,19 @@ def unpack(kind: str, folder: Path) -> Path:
 
 @dataclass
 class RecordedMachine:
-    """A capture and its working copy."""
-
     source: Path  # the unpacked capture
     live: Path  # the working copy, which `advance` moves
     now: float = 0.0  # monotonic time of the instant that the copy shows. [s]
 
     @property
     def expected(self) -> dict[str, Any]:
-        """What was computed from the capture, with formulas."""
         content: dict[str, Any] = json.loads((self.source / "expected.json").read_text())
         return content
 
     def pod_path(self, name: str) -> str:
-        """Path of a pod's cgroup below the root of a hierarchy, by its short name."""
         return str(self.expected["objects"][name]["cgroup"])
 
     def uid(self, name: str) -> str:
-        """Uid of a pod by its short name."""
         return str(self.expected["objects"][name]["pod_uid"])
 
     def advance(self, instant: str, at: float | None = None) -> None:
@@ -58,7 +52,6 @@ class RecordedMachine:
             _mirror(tree / folder, self.live / folder)
 
     def machine(self) -> Machine:
-        """The working copy as collectors see it."""
         paths = HostPaths.under(self.live)
         return Machine(paths, CgroupTree(detect(paths.cgroup)), lambda: self.now, 100.0)
 

@@ -62,8 +62,7 @@ def _predictions(trainer: Trainer, now: float, pods: Sequence[PodRef]) -> list[o
 
 
 @pytest.mark.parametrize("cut", [1, 13, 16, 31, 39])
-def test_cut_run_equals_uncut(cut: int) -> None:
-    """Wherever the run is cut, pods replaced and inherited from included, not a bit differs."""
+def test_cut_run_equals_uncut_wherever_it_is_cut(cut: int) -> None:
     whole = _run(range(SLOTS), LongRun())
     first = _run(range(cut), LongRun())
     second = LongRun(now=first.now)
@@ -75,8 +74,7 @@ def test_cut_run_equals_uncut(cut: int) -> None:
     assert _predictions(second.trainer, second.now, pods) == _predictions(whole.trainer, whole.now, pods)
 
 
-def test_restored_windows_are_whole() -> None:
-    """A restored trainer has every average of all series, inherited ones and those of ended workloads included."""
+def test_restored_trainer_has_all_averages_also_of_ended_workloads() -> None:
     node = _run(range(SLOTS), LongRun())
     again = Trainer(node.trainer.settings)
     again.restore(node.trainer.checkpoints())
@@ -96,8 +94,7 @@ def test_little_is_written_again() -> None:
     assert len(changed - SUMS) == 1
 
 
-def test_size_does_not_grow() -> None:
-    """What is saved after many hours is no more than what a full ring of the pods and workloads needs."""
+def test_checkpoint_needs_no_more_after_many_hours() -> None:
     node = LongRun()
     node.trainer.resize_windows(7.0)
     sizes: list[tuple[int, int]] = []
@@ -110,8 +107,7 @@ def test_size_does_not_grow() -> None:
     assert sizes[1] == sizes[0]
 
 
-def test_killed_agent_learns_the_rest(tmp_path: Path) -> None:
-    """Killed between two saves, the agent learns from the store what it had learned, to the last bit."""
+def test_killed_agent_learns_the_rest_from_the_store(tmp_path: Path) -> None:
     pods = [pod("a", 2000)]
     random = np.random.default_rng(3)
 

@@ -1,14 +1,11 @@
-"""`headroom-agent db`: a look into the database, beside the agent that writes to it."""
-
 import csv
 import gzip
 import io
 import json
 import sqlite3
-import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +15,11 @@ import pytest
 from agent import database
 from agent.samples import CPU, MEMORY, Sample
 from agent.tsdb import export
-from agent.tsdb.reader import Reader
 from agent.tsdb.schema import StoreError
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from headroom.runtime.options import WrongSetting
-from tests.agent.tsdb.ticks import MIB, START, connection, fill, finish
+from tests.agent.tsdb.ticks import MIB, START, fill, finish
 
 TICKS = 700
 LAST = START + TICKS - 1
@@ -52,8 +48,6 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(data_dir: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Callable[..., str]:
-    """Runs a command and answers what it printed."""
-
     def call(*arguments: str, code: int = 0, folder: Path = data_dir) -> str:
         assert database.main([*arguments, "--data-dir", str(folder)]) == code
         return capsysbinary.readouterr().out.decode()
@@ -61,8 +55,7 @@ def run(data_dir: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Callable[
     return call
 
 
-def test_stats_count_everything(run: Callable[..., str]) -> None:
-    """Every sample is counted once, at its resolution, with what it takes and how far back it reaches."""
+def test_stats_count_samples_once_with_their_size_and_range(run: Callable[..., str]) -> None:
     found: dict[str, Any] = json.loads(run("stats", "-o", "json"))
     rows = {row["name"]: row for row in found["resolutions"]}
     assert rows["recent"]["points"] + rows["samples"]["points"] == 4 * TICKS + 2 * 300
@@ -77,7 +70,6 @@ def test_stats_count_everything(run: Callable[..., str]) -> None:
 
 
 def test_query_answers_like_the_agent(run: Callable[..., str]) -> None:
-    """A window's statistics and points are those that the agent itself would report."""
     (row,) = json.loads(run("query", "cpu", "node", "--window", "60s", "-o", "json"))
     assert (row["count"], row["span"], row["unit"]) == (60, 59.0, "cores")
     assert (row["p50"], row["p95"], row["max"], row["last"]) == (0.669, 0.696, 0.699, 0.699)
@@ -89,8 +81,7 @@ def test_query_answers_like_the_agent(run: Callable[..., str]) -> None:
     assert {row["entity"] for row in json.loads(run("query", "cpu", "-o", "json"))} == {"a", "late", "node"}
 
 
-def test_query_takes_any_window(run: Callable[..., str]) -> None:
-    """A window may end anywhere, and may be read from minutes."""
+def test_query_takes_a_window_that_ends_anywhere_and_minutes(run: Callable[..., str]) -> None:
     for end in (f"{START + 99:.0f}", "2023-11-14T22:16:39Z", "2023-11-14T23:16:39+01:00", "2023-11-14 22:16:39"):
         (row,) = json.loads(run("query", "cpu", "node", "--window", "1m", "--end", end, "-o", "json"))
         assert (row["count"], row["last"]) == (60, 0.099)
@@ -121,18 +112,18 @@ def test_points_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fo
 @pytest.mark.parametrize(
     ("form", "resolution", "flags"),
     [
-        ("json", "raw", ("cpu", "--points")),
-        ("csv", "1m", ("cpu", "--points")),
-        ("json", "5m", ("memory",)),
-        ("table", "raw", ("cpu", "a", "--container", "web")),
-        ("json", "1m", ("cpu", "a", "--container", "web", "--points")),
+        ("json", "raw", ("query", "cpu", "--points")),
+        ("csv", "1m", ("query", "cpu", "--points")),
+        ("json", "5m", ("query", "memory")),
+        ("table", "raw", ("query", "cpu", "a", "--container", "web")),
+        ("json", "1m", ("query", "cpu", "a", "--container", "web", "--points")),
+        *(("", resolution, ("export", "--metric", "cpu")) for resolution in ("raw", "1m", "5m", "1d")),
     ],
 )
-def test_slices_are_not_seen(
+def test_output_does_not_depend_on_how_much_is_read_at_a_time(
     run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, form: str, flags: tuple[str, ...], resolution: str
 ) -> None:
-    """What is printed does not depend on how much is read at a time."""
-    arguments = ("query", *flags, "--window", "1h", "--resolution", resolution, "-o", form)
+    arguments = (*flags, "--window", "1h", "--resolution", resolution, *(("-o", form) if form else ()))
     whole = run(*arguments)
     monkeypatch.setattr(export, "_RAW_SLICE_SECONDS", 2)
     monkeypatch.setattr(export, "_SLICE_SECONDS", 300)
@@ -176,65 +167,18 @@ def test_export_of_raw_samples(run: Callable[..., str], tmp_path: Path) -> None:
 
 
 def test_export_of_highest(run: Callable[..., str]) -> None:
-    """A period may be worth its highest sample."""
     _, rows = _read(run("export", "--metric", "cpu", "--entity", "node", "--aggregate", "max", "--resolution", "1m"))
     assert rows[0] == [f"{START:.0f}", "59"]
 
 
-@pytest.mark.parametrize("resolution", ["raw", "5m", "1d"])
-def test_export_holds_a_slice(
-    tmp_path: Path, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, resolution: str
-) -> None:
-    """However long the window is, a slice of it is held at a time; the lines are those of the whole, in order."""
-    hours, away, pods = 60, range(20, 45), ("a", "b", "late")
-    moments = [START + step * 150 for step in range(hours * 24) if step // 24 not in away]
-    value = {time: (int(time) % 977) / 1000 for time in moments}
-    with Tsdb.open(tmp_path / "agent.db", StoreSettings(block_ticks=60, raw_seconds=30 * 86400)) as store:
-        for time in moments:
-            there = pods if time > START + 50 * 3600 else pods[:2]
-            store.append(time, [Sample(CPU, pod, time, value[time]) for pod in there])
-            store.maintain(time)
-    held: list[int] = []
-    name, slice_seconds = {"raw": ("windows", 600), "5m": ("minutes", 6 * 3600), "1d": ("minutes", 86400)}[resolution]
-    ask = getattr(Reader, name)
-
-    def counted(*given: object) -> dict[str, Sized]:
-        found: dict[str, Sized] = ask(*given)
-        held.append(sum(map(len, found.values())))
-        return found
-
-    monkeypatch.setattr(Reader, name, counted)
-    header, rows = _read(
-        run("export", "--metric", "cpu", "--window", "30d", "--resolution", resolution, folder=tmp_path)
-    )
-    assert header == ["ts", *pods]
-    assert 0 < max(held) <= len(pods) * slice_seconds // 150
-    period = {"raw": 1, "5m": 300, "1d": 86400}[resolution]
-    expected: dict[float, list[float]] = {}
-    for time in moments:
-        expected.setdefault(time // period * period, []).append(value[time])
-    if resolution != "raw":
-        times = np.arange(min(expected), max(expected) + 1, period).tolist()
-        assert [float(row[0]) for row in rows] == times
-    else:
-        assert [float(row[0]) for row in rows] == list(expected)
-    for row in rows:
-        of_period = expected.get(float(row[0]))
-        assert (
-            (row[1] == row[2] == "") if of_period is None else float(row[1]) == pytest.approx(1000 * np.mean(of_period))
-        )
-
-
-def test_empty_database_exports_headers(tmp_path: Path, run: Callable[..., str]) -> None:
-    """A database without a sample answers with nothing, and not with an error."""
+def test_database_without_samples_answers_with_nothing_and_no_error(tmp_path: Path, run: Callable[..., str]) -> None:
     Tsdb.open(tmp_path / "agent.db").close()
     assert run("export", "--metric", "cpu", folder=tmp_path) == "ts\n"
     assert run("verify", folder=tmp_path).endswith("sound: 0 blocks, 0 chunks, 0 samples\n")
     assert "recent" in run("stats", folder=tmp_path)
 
 
-def test_agent_is_not_disturbed(tmp_path: Path, run: Callable[..., str]) -> None:
-    """Every command works beside an agent that writes, which does not notice."""
+def test_commands_do_not_disturb_an_agent_that_writes(tmp_path: Path, run: Callable[..., str]) -> None:
     with Tsdb.open(tmp_path / "agent.db", StoreSettings(block_ticks=20, memory_ticks=60)) as store:
         for number in range(120):
             now = START + number
@@ -269,10 +213,13 @@ def _hurt(path: Path, statement: str) -> None:
         ("UPDATE head SET time_ms = time_ms + 60000 WHERE id = (SELECT min(id) + 5 FROM head)", "not later"),
         ("DELETE FROM chunks WHERE block = 6 AND series = 1", "were counted"),
         ("DELETE FROM blocks WHERE id = 1", "belong to no block"),
+        (
+            "UPDATE chunks SET data = (SELECT data FROM chunks WHERE block = 4 AND series = 2) WHERE block = 4",
+            "its minutes are not those",
+        ),
     ],
 )
-def test_verify_finds_it(tmp_path: Path, run: Callable[..., str], statement: str, finding: str) -> None:
-    """Every kind of damage is a finding in words, and the exit code says so."""
+def test_verify_reports_damage(tmp_path: Path, run: Callable[..., str], statement: str, finding: str) -> None:
     path = tmp_path / "agent.db"
     with Tsdb.open(path, StoreSettings(block_ticks=60)) as store:
         finish(store, fill(store, 400, maintain=False))
@@ -282,18 +229,6 @@ def test_verify_finds_it(tmp_path: Path, run: Callable[..., str], statement: str
         return
     assert finding in run("verify", folder=tmp_path, code=1)
     assert json.loads(run("verify", "-o", "json", folder=tmp_path, code=1))["sound"] is False
-
-
-def test_verify_finds_wrong_minutes(tmp_path: Path, run: Callable[..., str]) -> None:
-    """Minutes that are not those of the samples are a finding."""
-    path = tmp_path / "agent.db"
-    with Tsdb.open(path, StoreSettings(block_ticks=60)) as store:
-        finish(store, fill(store, 400, maintain=False))
-        connection(store).execute(
-            "UPDATE chunks SET data = (SELECT data FROM chunks WHERE block = 4 AND series = 2) "
-            "WHERE block = 4 AND series = 1"
-        )
-    assert "its minutes are not those" in run("verify", folder=tmp_path, code=1)
 
 
 @pytest.mark.parametrize("written", ["new/export", "new/export/"])
@@ -327,7 +262,6 @@ def test_export_makes_its_folder(run: Callable[..., str], tmp_path: Path, writte
     ],
 )
 def test_wrong_use_is_one_line(data_dir: Path, arguments: list[str], named: list[str]) -> None:
-    """What cannot be done is one line that names the thing and the way out."""
     given = [*arguments, "--data-dir", str(data_dir)] if arguments else []
     with pytest.raises(WrongSetting) as caught:
         database.main(given)
@@ -352,8 +286,7 @@ def _somebody_elses(path: Path) -> None:
         (_somebody_elses, "database of something else"),
     ],
 )
-def test_no_database_is_one_line(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:
-    """A database that is not there, damaged, empty or another program's is one line, and is left as it is."""
+def test_what_is_no_database_is_left_as_it_is(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:
     path = tmp_path / "agent.db"
     make(path)
     before = path.read_bytes() if path.is_file() else None
@@ -375,12 +308,3 @@ def test_standalone_database_is_found(data_dir: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(database, "SYSTEM_DATA_DIR", data_dir)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert database.main(["stats"]) == 0
-
-
-def test_command_is_wired() -> None:
-    """The command is one of the agent's; what it cannot do is one line, and the exit code tells."""
-    command = [sys.executable, "-m", "agent", "db", "stats", "--data-dir", "/nowhere"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "/nowhere/agent.db" in done.stderr

@@ -1,65 +1,41 @@
-"""System usage: what the node uses beyond its pods, in the same tick."""
-
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import derived
-from agent.samples import CPU, MEMORY, NODE, SYS, VANISHED, CollectionResult, Missing, Sample
+from agent.samples import CPU, INPUT_MISSING, MEMORY, NODE, SYS, VANISHED, CollectionResult, Missing, Sample
 
 NOW = 1000.0
+PODS = {(CPU, "a"): 1.0, (CPU, "b"): 0.5, (MEMORY, "a"): 4.0}
 
 
-def _harvest(*samples: tuple[str, str, float], missing: tuple[tuple[str, str], ...] = ()) -> CollectionResult:
-    return CollectionResult(
-        [Sample(metric, entity, NOW, value) for metric, entity, value in samples],
-        [Missing(metric, entity, "why") for metric, entity in missing],
-        pods_listed=True,
-    )
-
-
-def test_system_is_the_rest() -> None:
-    """Node 3 cores and 10 bytes, pods 1 + 0.5 cores and 4 bytes: 1.5 cores and 6 bytes."""
-    collected = _harvest((CPU, NODE, 3.0), (CPU, "a", 1.0), (CPU, "b", 0.5), (MEMORY, NODE, 10.0), (MEMORY, "a", 4.0))
+@pytest.mark.parametrize(
+    ("pods", "missing", "listed", "system"),
+    [
+        (PODS, [], True, {CPU: 1.5, MEMORY: 6.0}),
+        ({(MEMORY, "a"): 4.0}, [(CPU, "a", "why")], True, {MEMORY: 6.0}),
+        # what a pod used that has vanished is unknown, and its memory is free
+        ({}, [(CPU, "a", VANISHED), (MEMORY, "a", VANISHED)], True, {MEMORY: 10.0}),
+        # without knowing the pods, or the node, there is nothing to subtract
+        (PODS, [], False, {}),
+        (PODS, [(CPU, NODE, "why"), (MEMORY, NODE, "why")], True, {}),
+        # pressure and page cache are no part of it
+        (PODS, [("psi_cpu_some", NODE, "why"), ("cpu_throttled", "a", "why")], True, {CPU: 1.5, MEMORY: 6.0}),
+    ],
+)
+def test_system_is_the_rest_of_the_node_or_a_gap(
+    pods: dict[tuple[str, str], float], missing: list[tuple[str, str, str]], *, listed: bool, system: dict[str, float]
+) -> None:
+    """A node of 3 cores and 10 bytes."""
+    gaps = {metric for metric, entity, _ in missing if entity == NODE}
+    node = {(CPU, NODE): 3.0, (MEMORY, NODE): 10.0}
+    samples = [
+        Sample(*one, NOW, value) for one, value in {**node, **pods}.items() if one[1] != NODE or one[0] not in gaps
+    ]
+    collected = CollectionResult(samples, [Missing(*one) for one in missing], pods_listed=listed)
     found = derived.system(collected, NOW)
-    assert found.samples == [Sample(CPU, SYS, NOW, 1.5), Sample(MEMORY, SYS, NOW, 6.0)]
-    assert found.missing == []
-
-
-def test_missing_pod_leaves_gap() -> None:
-    """A pod without CPU leaves a gap in the system's CPU, and none in its memory."""
-    collected = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0), (MEMORY, "a", 4.0), missing=((CPU, "a"),))
-    found = derived.system(collected, NOW)
-    assert [sample.metric for sample in found.samples] == [MEMORY]
-    assert found.missing == [Missing(CPU, SYS, "input-missing")]
-
-
-def test_vanished_pod_holds_no_memory() -> None:
-    """A pod that went away since the last tick leaves a gap in the system's CPU; its memory is free."""
-    collected = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0))
-    collected.missing += [Missing(metric, "a", VANISHED) for metric in (CPU, MEMORY)]
-    assert derived.system(collected, NOW).samples == [Sample(MEMORY, SYS, NOW, 10.0)]
-
-
-def test_unknown_pods_leave_gap() -> None:
-    """When it is unknown which pods there are, the node's usage is not the system's."""
-    collected = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0))
-    collected.pods_listed = False
-    found = derived.system(collected, NOW)
-    assert found.samples == []
-    assert [one.metric for one in found.missing] == [CPU, MEMORY]
-
-
-def test_missing_node_leaves_gap() -> None:
-    """Without the node there is nothing to subtract from."""
-    assert derived.system(_harvest((CPU, "a", 1.0), missing=((CPU, NODE),)), NOW).samples == []
-
-
-def test_other_metrics_do_not_matter() -> None:
-    """Missing pressure or page cache leaves the system alone."""
-    collected = _harvest(
-        (CPU, NODE, 3.0), (MEMORY, NODE, 1.0), missing=(("psi_cpu_some", NODE), ("cpu_throttled", "a"))
-    )
-    assert len(derived.system(collected, NOW).samples) == 2
+    assert found.samples == [Sample(metric, SYS, NOW, value) for metric, value in system.items()]
+    assert found.missing == [Missing(metric, SYS, INPUT_MISSING) for metric in (CPU, MEMORY) if metric not in system]
 
 
 @given(st.floats(0, 1e6), st.lists(st.floats(0, 1e6)))
@@ -71,6 +47,5 @@ def test_system_is_never_negative(node: float, pods: list[float]) -> None:
 
 
 def test_unknown_stays_unknown() -> None:
-    """None is not zero."""
     assert derived.system_usage(None, [1.0]) is None
     assert derived.system_usage(1.0, [0.5, None]) is None

@@ -13,7 +13,6 @@ import pytest
 from agent.pods import PodRef
 from agent.prediction.node import NodePrediction, NodeResources, predict
 from agent.samples import CPU, MEMORY, SYS
-from agent.trainer.trainer import Trainer, TrainingSettings
 from crds.predict_policy import PredictPolicy
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, SLOT, LongRun, pod
@@ -78,31 +77,18 @@ def test_cold_pod_counts_at(request_cores: float, limit_cores: float, used: floa
     assert _predicted(node, pods).classes["prod"].peak[CPU] == counted
 
 
-def test_margin_on_measured_only() -> None:
-    """Warm 1 core measured, cold 3 requested: 1.1 * 1 + 3 = 4.1 cores; 4 + 3 - 4.1 = 2.9 are reclaimable."""
+def test_margin_on_measured_and_ratio_on_warm_only() -> None:
+    """Warm 1 core measured, cold 3 requested: 1.1 * 1 + 3 = 4.1 cores; 4 + 3 - 4.1 = 2.9 are reclaimable.
+
+    At 80 percent of the warm 4 cores: 3.2 + 3 - 4.1 = 2.1; a cold pod's request is not cut.
+    """
     node, pods = LongRun(), [_prod("a", 4.0), _prod("b", 3.0)]
     node.hours(2.2, {"a": 1.0}, pods[:1])
     node.hours(0.25, {"a": 1.0, "b": 0.1}, pods)
     found = _predicted(node, pods)
     assert found.classes["prod"].peak[CPU] == 4100
     assert found.reclaimable[CPU] == 2900
-
-
-def test_ratio_on_warm_only() -> None:
-    """At 80 percent of the warm 4 cores: 3.2 + 3 - 4.1 = 2.1; a cold pod's request is not cut."""
-    node, pods = LongRun(), [_prod("a", 4.0), _prod("b", 3.0)]
-    node.hours(2.2, {"a": 1.0}, pods[:1])
-    node.hours(0.25, {"a": 1.0, "b": 0.1}, pods)
     assert _predicted(node, pods, reclaim_ratio_percent=80).reclaimable[CPU] == 2100
-
-
-def test_capacity_caps() -> None:
-    """A warm pod of 15 cores and a cold request of 12: the peak is the node's 16, not 15 * 1.1 + 12."""
-    node, pods = LongRun(), [_prod("a", 15.0), _prod("b", 12.0)]
-    node.hours(2.2, {"a": 15.0}, pods[:1])
-    found = _predicted(node, pods)
-    assert found.classes["prod"].peak[CPU] == found.prod_peak[CPU] == 16_000
-    assert found.reclaimable[CPU] == 0
 
 
 @pytest.mark.parametrize(("model", "peak"), [("sum-max", 1100), ("diversity", 1100), ("nsigma-v2", 1100)])
@@ -188,26 +174,6 @@ def test_system_above_reservation() -> None:
     assert found.prod_peak[CPU] == 2200
     full = [_prod("a", 15.5)]
     assert _predicted(node, full).reclaimable[CPU] == 13_800
-
-
-def test_system_is_charged_once() -> None:
-    """The reservation pays for the system before slack does: system 0.44 with margin costs nothing at all."""
-    node, pods = LongRun(), [_prod("a", 15.5)]
-    node.hours(2.2, {"a": 1.0}, pods, system=0.4)
-    found = _predicted(node, pods)
-    assert found.terms[CPU].system_extra == 0.0
-    assert found.reclaimable[CPU] == 14_400
-
-
-def test_restart_is_no_cold_start() -> None:
-    """A restarted agent goes on with the pods warm, and predicts what it predicted before."""
-    node, pods = LongRun(), [_prod("a", 4.0)]
-    node.hours(2.2, {"a": 1.0}, pods)
-    before = _predicted(node, pods)
-    again = Trainer(TrainingSettings(interval_seconds=SLOT))
-    again.restore(node.trainer.checkpoints())
-    node.trainer = again
-    assert _predicted(node, pods) == before
 
 
 def test_known_workload_is_warm() -> None:

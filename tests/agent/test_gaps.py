@@ -29,7 +29,6 @@ from crds.predict_policy import ModelChoice, PredictPolicy
 from tests.agent.made import GIB, INTERVAL, SLOT, SLOT_START, SlotStore, machine, pod
 
 FACTS = NodeResources({CPU: 60_000, MEMORY: 60 * GIB}, {CPU: 64_000, MEMORY: 64 * GIB}, {CPU: 1_000, MEMORY: GIB})
-DAY = 86400.0
 WINDOWED = [
     PredictPolicy(),
     PredictPolicy(parameters={"windowDays": 0.02, "lambdaMin": 0.1}),
@@ -42,7 +41,6 @@ Terms = tuple[int, int, int]  # cold period [s], safety margin [%] and reclaim r
 
 
 def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef], now: float = SLOT_START) -> Trainer:
-    """What an agent learns of some 5-minute slots."""
     trainer, store = Trainer(TrainingSettings(interval_seconds=SLOT)), SlotStore()
     names = [SYS, *(each.uid for each in pods)]
     for values, known in zip(usage.T, there.T, strict=True):

@@ -1,5 +1,3 @@
-"""What /healthz and /readyz answer, and that they and other pages are served."""
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,8 +15,6 @@ from headroom.runtime.health import Health
 
 @dataclass
 class Signs:
-    """A pipeline (fake)."""
-
     ticked_at: float | None = None
     node_measured_at: float | None = None
     store_failing_since: float | None = None
@@ -27,8 +23,6 @@ class Signs:
 
 @dataclass
 class Pods:
-    """A pod source (fake)."""
-
     synced: bool
     problem: str = ""
 

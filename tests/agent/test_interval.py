@@ -1,5 +1,3 @@
-"""The ticker: by the monotonic clock, whatever the wall clock does."""
-
 from collections.abc import Callable
 
 import pytest
@@ -11,15 +9,12 @@ WALL = 1_700_000_000.0
 
 
 class World:
-    """A machine whose clocks a test moves (fake)."""
-
     def __init__(self) -> None:
         self.wall, self.running, self.slept = WALL, 50.0, 0.0
         self.clocks = Clocks(lambda: self.wall, lambda: self.running, lambda: self.slept)
         self.metrics = Metrics()
 
     def run(self, seconds: float) -> None:
-        """Time passes."""
         self.wall += seconds
         self.running += seconds
 
@@ -48,7 +43,6 @@ class World:
 
     @property
     def counted(self) -> tuple[float | None, list[str]]:
-        """Ticks that were left out, and the kinds of jumps, once each."""
         (found,) = (family.samples for family in self.metrics.clock_jumps.collect())
         kinds = [one.labels["kind"] for one in found if one.value == 1 and one.name.endswith("_total")]
         return self.metrics.registry.get_sample_value("headroom_agent_ticks_late_total"), kinds

@@ -1,5 +1,3 @@
-"""The names on /metrics."""
-
 import re
 from pathlib import Path
 
@@ -28,7 +26,6 @@ def test_table_in_the_docs_has_every_metric_with_type_and_labels() -> None:
 
 
 def test_what_was_detected_is_looked_up_when_it_is_shown() -> None:
-    """Kubelet may make its cgroups after the agent starts. Two agents in one process have a registry each."""
     metrics, facts = Metrics(), {"cgroup": "v2", "driver": "none"}
     metrics.detected.source = lambda: facts
     for driver in ("none", "systemd"):

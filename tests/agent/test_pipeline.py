@@ -1,5 +1,3 @@
-"""The tick: its steps, what one failure does to the others, and what a restart remembers."""
-
 import logging
 import math
 from collections.abc import Callable, Iterator
@@ -13,20 +11,16 @@ from agent.pipeline import Pipeline
 from agent.samples import CPU, MEMORY, NODE, SYS, CollectionResult, Missing, Sample
 from agent.tsdb.schema import StoreError
 from agent.tsdb.tsdb import Tsdb
-from tests.agent.made_pipeline import START, Steady, made_pipeline, recorded_reports
-from tests.agent.recorded import RecordedMachine
+from tests.agent.made_pipeline import START, Steady, made_pipeline
 from tests.agent.tsdb.test_outage import full_disk
 from tests.agent.tsdb.ticks import connection
 
 
 class Failing:
-    """Raises the given error (fake)."""
-
     def __init__(self, *errors: Exception | None) -> None:
         self.errors = list(errors)
 
     def collect(self, tick: Tick) -> CollectionResult:
-        """Fail, or bring home nothing."""
         del tick
         error = self.errors.pop(0) if self.errors else None
         if error is not None:
@@ -43,7 +37,6 @@ Make = Callable[..., Pipeline]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Makes pipelines on one database, each closed before the next one."""
     made: list[Pipeline] = []
 
     def close() -> None:
@@ -64,8 +57,7 @@ def _count(pipeline: Pipeline, name: str, **labels: str) -> float:
     return pipeline._metrics.registry.get_sample_value(f"headroom_agent_{name}", labels) or 0.0
 
 
-def test_tick_collects_derives_stores(make: Make) -> None:
-    """A tick's samples and what is derived from them are in the store, with the tick's one time."""
+def test_tick_stores_samples_and_what_is_derived_with_one_time(make: Make) -> None:
     pipeline = make()
     pipeline.run_once(START)
     for entity in (NODE, SYS):
@@ -76,8 +68,7 @@ def test_tick_collects_derives_stores(make: Make) -> None:
     assert pipeline.last_tick == START
 
 
-def test_failure_stays_alone(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    """A collector that fails is counted by reason and said once; the others, and it, go on."""
+def test_failing_collector_is_logged_once_and_others_go_on(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     broken = Failing(
         OSError(5, "Input/output error"), OSError(5, "Input/output error"), ValueError("odd"), KeyError("x")
     )
@@ -93,8 +84,7 @@ def test_failure_stays_alone(make: Make, caplog: pytest.LogCaptureFixture) -> No
     assert pipeline.failing == {}
 
 
-def test_full_disk_is_one_outage(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    """A disk that is full for three checkpoint intervals is one line when it begins and one when it ends."""
+def test_full_disk_is_one_line_at_its_begin_and_one_at_its_end(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     pipeline = make()
     caplog.set_level(logging.INFO)
     for number in range(70):
@@ -172,8 +162,7 @@ def test_training_begins_anew_after_a_bad_checkpoint(
 
 
 @pytest.mark.parametrize("step", [-7200.0, -40.0, 86400.0])
-def test_set_clock_stops_nothing(make: Make, step: float) -> None:
-    """A wall clock that is set in either direction neither stalls the trainer nor leaves a window empty."""
+def test_set_clock_stalls_no_trainer_and_empties_no_window(make: Make, step: float) -> None:
     pipeline = make()
     for number in range(120):
         pipeline.run_once(START + number)
@@ -189,7 +178,6 @@ def test_set_clock_stops_nothing(make: Make, step: float) -> None:
 
 
 def test_damaged_store_is_replaced(tmp_path: Path, make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    """A file that breaks under a running agent is set aside; collecting and what was learned go on."""
     pipeline = make()
     for number in range(40):
         pipeline.run_once(START + number)
@@ -205,16 +193,3 @@ def test_damaged_store_is_replaced(tmp_path: Path, make: Make, caplog: pytest.Lo
     assert len(pipeline.store.window(CPU, NODE, START - 1, START + 44)) == 45
     assert list(tmp_path.glob("t.db.damaged-*"))
     assert "history begins anew" in caplog.text
-
-
-def test_recorded_machine_runs_through(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:
-    """A whole recorded machine goes through the tick, pods and all."""
-    machine = recorded("v2-systemd")
-    _, pipeline, _ = recorded_reports(machine, tmp_path, collectors=("node", "pod", "pressure"))
-    assert pipeline.failing == {}
-    uid = machine.uid("b1")
-    window = pipeline.store.window(CPU, uid, 0, START + 1000)
-    assert window.values == pytest.approx([0.28, 0.28], rel=0.1)
-    assert pipeline.training.trainer.class_of(uid) == "prod"
-    assert pipeline.training.trainer.class_of(machine.uid("e1")) == "batch"
-    pipeline.close(START + 100)

@@ -1,5 +1,3 @@
-"""Pods as the other stages see them."""
-
 from typing import Any
 
 import pytest

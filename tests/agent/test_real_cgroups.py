@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -39,8 +38,6 @@ while True:
 
 @dataclass
 class BusyPod:
-    """A process in a cgroup of its own."""
-
     uid: str  # the uid in the cgroup's name
     folders: list[Path]  # its cgroup in every hierarchy
     process: subprocess.Popen[str]  # the load
@@ -171,8 +168,7 @@ def test_real_load_within_five_percent(busy_pod: BusyPod) -> None:
     assert _value(node, CPU, NODE) >= least * 0.9
 
 
-def test_real_memory_within_five_percent(busy_pod: BusyPod) -> None:
-    """Memory that a process touches inside its cgroup is measured within 5 %."""
+def test_memory_touched_inside_a_real_cgroup_is_measured_within_five_percent(busy_pod: BusyPod) -> None:
     collector = _collectors()["pod"]
     _go(busy_pod)
     before = _value(collector.collect(Tick(time.time(), ())), MEMORY, busy_pod.uid)
@@ -190,8 +186,7 @@ def test_real_memory_within_five_percent(busy_pod: BusyPod) -> None:
 _TOUCH = f"""memory = bytearray(b"x") * {ANON}; print("ready", flush=True); input()"""
 
 
-def test_removed_cgroup_is_forgotten(busy_pod: BusyPod) -> None:
-    """When a real cgroup goes and comes back under its name, there is a gap and no wrong number."""
+def test_real_cgroup_that_comes_back_leaves_a_gap_and_no_wrong_number(busy_pod: BusyPod) -> None:
     _go(busy_pod)
     collector = _collectors()["pod"]
     collector.collect(Tick(time.time(), ()))
@@ -208,7 +203,6 @@ def test_removed_cgroup_is_forgotten(busy_pod: BusyPod) -> None:
 
 
 def _limit(pod: BusyPod, milli: int) -> None:
-    """Give the pod a CPU quota, by whichever file its kernel has."""
     for folder in pod.folders:
         if (folder / "cpu.max").exists():
             (folder / "cpu.max").write_text(f"{milli * 100} 100000")
@@ -217,7 +211,6 @@ def _limit(pod: BusyPod, milli: int) -> None:
 
 
 def _periods(pod: BusyPod) -> int:
-    """In how many periods of its quota the pod ran."""
     (file,) = [folder / "cpu.stat" for folder in pod.folders if "nr_periods" in _text(folder / "cpu.stat")]
     words = file.read_text().split()
     return int(words[words.index("nr_periods") + 1])
@@ -251,8 +244,7 @@ def test_real_quota_throttles(busy_pod: BusyPod) -> None:
     assert 0 < share <= 1
 
 
-def test_real_capture_is_replayed(busy_pod: BusyPod, tmp_path: Path) -> None:
-    """This machine's own files, captured and replayed, show what the process says that it used."""
+def test_capture_of_this_machine_shows_what_the_process_used(busy_pod: BusyPod, tmp_path: Path) -> None:
     _go(busy_pod)
     target, moments = tmp_path / "capture.tar", []
 
@@ -275,25 +267,3 @@ def test_real_capture_is_replayed(busy_pod: BusyPod, tmp_path: Path) -> None:
     most = (after[0] - before[0]) / (second[1] - first[1])
     assert least * 0.95 <= cores <= most * 1.05
     assert f"/kubepods/burstable/pod{busy_pod.uid}" in (tmp_path / "capture/t000/cgroups.tsv").read_text()
-
-
-def test_nobody_can_capture(busy_pod: BusyPod) -> None:
-    """A user without any right records the machine, too: its files are world-readable."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o777)
-        child = os.fork()
-        if child == 0:
-            os.setgid(65534)
-            os.setuid(65534)
-            try:
-                capture(HostPaths.under("/"), Path(folder) / "capture", 1, lambda _: None, sleep=lambda _: None)
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        taken = Path(folder) / "t000"
-        assert (Path(folder) / "capture").stat().st_uid == 65534
-        with tarfile.open(Path(folder) / "capture") as archive:
-            archive.extractall(folder, filter="data")
-        assert f"pod{busy_pod.uid}/memory.stat" in (taken / "times.tsv").read_text()
-        errors = (taken / "errors.tsv").read_text()
-        assert busy_pod.uid not in errors

@@ -6,39 +6,31 @@ LIMITS = SeriesIndexLimits(grace_seconds=100.0, workload_seconds=1000.0, workloa
 
 
 class Table:
-    """Rows that remember one number each."""
-
     def __init__(self) -> None:
         self.known: dict[int, float] = {}
 
     def clear(self, row: int) -> None:
-        """Forget a row."""
         self.known[row] = 0.0
 
     def copy(self, source: int, target: int) -> None:
-        """Copy a row."""
         self.known[target] = self.known[source]
 
     def evidence(self, row: int) -> float:
-        """How much is known."""
         return self.known.get(row, 0.0)
 
 
 def new_index() -> tuple[SeriesIndex, Table]:
-    """A series index with its table."""
     table = Table()
     return SeriesIndex(LIMITS, table), table
 
 
 def test_fixed_entities_come_first() -> None:
-    """Node, system and the classes have rows 0 to 5, with or without pods."""
     found, _ = new_index()
     assert [found.row(name) for name in FIXED] == [0, 1, 2, 3, 4, 5]
     assert found.rows == 6
 
 
-def test_rows_are_reused() -> None:
-    """The row of a forgotten pod goes to the next one, cleared."""
+def test_row_of_a_forgotten_pod_is_cleared_for_the_next() -> None:
     found, table = new_index()
     found.update(START, [pod("a")])
     table.known[6] = 5.0
@@ -49,8 +41,7 @@ def test_rows_are_reused() -> None:
     assert (found.row("b"), table.known[6], found.rows) == (6, 0.0, 7)
 
 
-def test_band_is_followed() -> None:
-    """A pod whose band changes counts to its new class from then on."""
+def test_pod_whose_band_changes_counts_to_its_new_class() -> None:
     found, _ = new_index()
     for band, name in ((PriorityBand.PROD, "prod"), (PriorityBand.MID, "mid"), (PriorityBand.NONE, "prod")):
         found.update(START, [pod("a", band=band)])
@@ -70,8 +61,7 @@ def test_late_workload_is_followed() -> None:
         assert (found.row("new"), table.known[new]) == (new, kept)
 
 
-def test_richest_relative_is_followed() -> None:
-    """Of several pods of a workload a new one continues the one that knows most."""
+def test_new_pod_continues_the_pod_of_its_workload_that_knows_most() -> None:
     found, table = new_index()
     found.update(START, [pod("a", workload="w"), pod("b", workload="w"), pod("c", workload="other")])
     table.known.update({6: 1.0, 7: 3.0, 8: 9.0})
@@ -79,8 +69,7 @@ def test_richest_relative_is_followed() -> None:
     assert table.known[found.row("d") or 0] == 3.0
 
 
-def test_workload_keeps_richer_history() -> None:
-    """A pod that ends replaces what its workload knew only when it knew more."""
+def test_ended_pod_replaces_history_of_its_workload_only_when_it_knew_more() -> None:
     found, table = new_index()
     for name, known in (("a", 5.0), ("b", 2.0), ("c", 7.0)):
         found.update(START, [pod(name, workload="w")])
@@ -93,7 +82,6 @@ def test_workload_keeps_richer_history() -> None:
 
 
 def test_workloads_are_bounded() -> None:
-    """Only so many workloads are remembered, the latest ones, and only for so long."""
     found, table = new_index()
     for number in range(4):
         now = START + 10.0 * number
@@ -108,7 +96,6 @@ def test_workloads_are_bounded() -> None:
 
 
 def test_pod_that_learned_nothing_leaves_nothing() -> None:
-    """A pod that was never measured leaves no history to its workload."""
     found, _ = new_index()
     found.update(START, [pod("a", workload="w")])
     found.update(START, [])
@@ -117,7 +104,6 @@ def test_pod_that_learned_nothing_leaves_nothing() -> None:
 
 
 def test_json_round_trip() -> None:
-    """All series come back, rows numbered anew in the same order."""
     found, _ = new_index()
     found.update(START, [pod("a", workload="w"), pod("b")])
     found.update(START + 1.0, [pod("b")])

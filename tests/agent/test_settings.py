@@ -1,5 +1,3 @@
-"""Flags and environment: made of the settings' fields, checked, documented."""
-
 import shlex
 from dataclasses import fields
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Pods and node from the API server's watch, or from the machine."""
-
 import asyncio
 import errno
 import json
@@ -35,19 +33,16 @@ def machine(recorded: Callable[[str], RecordedMachine]) -> RecordedMachine:
 
 @pytest.fixture
 def tree(machine: RecordedMachine) -> CgroupTree:
-    """A machine's cgroups, with ten pods."""
     found = CgroupTree(detect(machine.live / "sys/fs/cgroup"))
     found.locate()
     return found
 
 
 def sent(pod: object) -> dict[str, Any]:
-    """A pod as the watch brings it."""
     return undecoded(json.dumps(pod).encode())
 
 
 def listed_in(source: ApiPods, *pods: object) -> kube.Relisted:
-    """A list as the source keeps it."""
     return kube.Relisted([source._ref(sent(pod)) for pod in pods])
 
 

@@ -18,15 +18,12 @@ from tests.agent.made_pipeline import START, Steady, made_pipeline
 
 
 class Disk:
-    """A database whose disk comes and goes (fake)."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.away = True
         self.opened = 0
 
     def open(self) -> Tsdb:
-        """The database, while its disk is there."""
         if self.away:
             raise StoreError("cannot write t.db: No space left on device")
         self.opened += 1
@@ -34,8 +31,6 @@ class Disk:
 
 
 class Agent:
-    """A pipeline with a clock that runs with its ticks."""
-
     def __init__(self, disk: Disk) -> None:
         self.now = START
         self.failover = StoreFailover(disk.open, remembered=lambda: checkpoints.load_read_only(disk.path))
@@ -45,19 +40,16 @@ class Agent:
         self.pipeline = made_pipeline(self.failover, {"steady": Steady()}, settings=settings, clock=lambda: self.now)
 
     def tick(self, seconds: int = 1) -> None:
-        """So many seconds with a tick each."""
         for _ in range(seconds):
             self.pipeline.run_once(self.now)
             self.now += 1.0
 
     def learned(self) -> float:
-        """Training samples of the node's CPU."""
         return float(self.pipeline.training.trainer.histories[CPU].moments.counts[0])
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Disk:
-    """A disk that is away."""
     return Disk(tmp_path / "t.db")
 
 
@@ -76,7 +68,6 @@ def _stored(path: Path) -> list[float]:
 
 
 def test_starts_without_disk(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
-    """Without its disk the agent measures and learns in memory, says so once, and in the report."""
     agent = Agent(disk)
     agent.tick(30)
     assert len(agent.pipeline.store.window(CPU, NODE, START - 1, agent.now)) == 30
@@ -89,8 +80,7 @@ def test_starts_without_disk(disk: Disk, caplog: pytest.LogCaptureFixture) -> No
     assert not disk.path.exists()
 
 
-def test_disk_takes_over(disk: Disk) -> None:
-    """Once the disk is there the samples of the meantime are in the database, and nothing is learned twice."""
+def test_disk_that_is_back_has_all_samples_and_nothing_is_learned_twice(disk: Disk) -> None:
     agent = Agent(disk)
     agent.tick(300)
     learned = agent.learned()
@@ -106,8 +96,7 @@ def test_disk_takes_over(disk: Disk) -> None:
     assert _stored(disk.path) == [START + number for number in range(300 + round(RETRY_SECONDS) + 15)]
 
 
-def test_waits_between_tries(disk: Disk) -> None:
-    """A disk that stays away is asked every ten seconds."""
+def test_absent_disk_is_asked_every_ten_seconds(disk: Disk) -> None:
     agent = Agent(disk)
     asked = []
 
@@ -161,8 +150,6 @@ def test_readable_history_is_used(disk: Disk) -> None:
 
 
 def test_newer_database_is_refused(disk: Disk) -> None:
-    """A database of a newer version is neither touched nor passed over."""
-
     def newer() -> Tsdb:
         raise StoreNewer("t.db was written by a newer Headroom")
 
@@ -171,8 +158,7 @@ def test_newer_database_is_refused(disk: Disk) -> None:
         Agent(disk)
 
 
-def test_clock_set_back_stops_nothing(disk: Disk) -> None:
-    """A wall clock that was set back while the disk was away does not keep the database from taking over."""
+def test_database_takes_over_although_the_clock_was_set_back(disk: Disk) -> None:
     agent = Agent(disk)
     agent.tick(20)
     wall = agent.now - 3600.0
@@ -207,7 +193,6 @@ Check = Callable[[Path], None]
 @pytest.mark.parametrize(
     "prepare", [lambda _: None, lambda path: path.mkdir(), lambda path: path.write_bytes(b"no database")]
 )
-def test_nothing_to_peek(tmp_path: Path, prepare: Check) -> None:
-    """A file that is not there, or is none of ours, remembers nothing."""
+def test_missing_or_foreign_file_remembers_nothing(tmp_path: Path, prepare: Check) -> None:
     prepare(tmp_path / "t.db")
     assert checkpoints.load_read_only(tmp_path / "t.db") == {}

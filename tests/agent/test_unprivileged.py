@@ -68,7 +68,6 @@ def _confined(ground: Path) -> list[str]:
 
 
 def test_runs_without_rights(recorded: Make, ground: Path) -> None:
-    """As uid 65532, without groups and capabilities, it collects, learns, serves, stops, and writes its data alone."""
     shutil.copytree(recorded("v2-systemd").live, ground / "host", symlinks=True)
     data = ground / "data"
     flags = ("--standalone", f"--host-root={ground / 'host'}", f"--data-dir={data}", *QUICK)

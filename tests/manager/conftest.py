@@ -19,7 +19,6 @@ def explained(monkeypatch: pytest.MonkeyPatch) -> Explained:
 
 @pytest.fixture
 def world() -> World:
-    """A node without anything."""
     world = World()
     world.has_node(a_node())
     return world

@@ -43,8 +43,6 @@ _USAGE = (("node", "6", "24Gi"), ("sys", "1", "2Gi"), ("mid", "0", "0"))
 
 
 class Manager:
-    """A manager process."""
-
     def __init__(self, kubeconfig: Path, log: Path, namespace: str = NAMESPACE, *flags: str, name: str = "") -> None:
         self.kubeconfig, self.log, self.namespace = kubeconfig, log, namespace
         self.flags, self.name = flags, name
@@ -68,7 +66,6 @@ class Manager:
         return self.page("/readyz")[0] == 200
 
     def page(self, path: str) -> tuple[int, str]:
-        """Status and text of a page; 0 while there is no answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
                 return int(answer.status), answer.read().decode()
@@ -79,24 +76,19 @@ class Manager:
             return 0, ""
 
     def healthy(self) -> bool:
-        """Whether /healthz is fine."""
         return self.page("/healthz")[0] == 200
 
     def is_leader(self) -> bool:
-        """Whether it says that it leads."""
         return "leadership: leads" in self.page("/healthz?verbose")[1]
 
     def said(self) -> str:
-        """Its log."""
         return self.log.read_text()
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal, unless it has ended."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(number)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """End it and return its exit code."""
         assert self.process is not None
         self.send(number)
         return self.process.wait(timeout=120)
@@ -106,33 +98,22 @@ class Manager:
 class Request:
     """A request that the API server answered, from its audit log."""
 
-    at: datetime
-    """When it came in."""
-    verb: str
-    """get, list, watch, create, patch …"""
-    group: str
-    """API group; empty for the core."""
-    resource: str
-    """Resource, with its subresource behind a slash."""
+    at: datetime  # when it came in
+    verb: str  # get, list, watch, create, patch …
+    group: str  # empty for the core
+    resource: str  # with its subresource behind a slash
     namespace: str
-    """Namespace, or empty."""
     name: str
-    """Name, or empty."""
-    code: int
-    """HTTP status of the answer."""
-    agent: str
-    """Who it was, in its own words."""
-    user: str
-    """Who it was, as the API server knows."""
+    code: int  # HTTP status of the answer
+    agent: str  # who it was, in its own words
+    user: str  # who it was, as the API server knows
 
     @property
     def writes(self) -> bool:
-        """Whether it changes anything."""
         return self.verb not in {"get", "list", "watch"}
 
     @classmethod
     def from_event(cls, event: Mapping[str, Any]) -> "Request":
-        """An event of the audit log."""
         about = event.get("objectRef") or {}
         parts = (about.get("resource", ""), about.get("subresource", ""))
         return cls(
@@ -149,8 +130,6 @@ class Request:
 
 
 class Stage:
-    """The cluster as these tests use it."""
-
     def __init__(self, cluster: Cluster, namespace: str = NAMESPACE) -> None:
         self.cluster, self.namespace = cluster, namespace
         self.pool = {"pool": namespace}
@@ -161,12 +140,10 @@ class Stage:
         self.made: list[str] = []
 
     def get(self, *what: str) -> dict[str, Any]:
-        """An object; empty when there is none."""
         text = self.cluster.kubectl("get", *what, "--ignore-not-found", "-o", "json")
         return dict(json.loads(text)) if text.strip() else {}
 
     def found(self, path: str) -> dict[str, Any]:
-        """The object at a path; empty when there is none."""
         try:
             return self.cluster.api.get(path)
         except ApiError as error:
@@ -174,17 +151,13 @@ class Stage:
                 return {}
             raise
 
-    def make_nodes(self, *names: str, **labels: str) -> None:
-        """Nodes that publish Mid, with more labels if need be; nothing waits for the manager."""
-        amounts = {"cpu": "16", "memory": "64Gi", "pods": "110"}
-        status = {"capacity": amounts, "allocatable": amounts}
-        nodes = ({"metadata": {"name": name, "labels": {**self.pool, **labels}}, "status": status} for name in names)
-        self.cluster.api.create_all((NODES, node) for node in nodes)
-        self.made += names
-
     def add_node(self, name: str, **labels: str) -> None:
         """A Node that publishes Mid, with its NodeMetric, and with more labels if need be."""
-        self.make_nodes(name, **labels)
+        amounts = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+        status = {"capacity": amounts, "allocatable": amounts}
+        node = {"metadata": {"name": name, "labels": {**self.pool, **labels}}, "status": status}
+        self.cluster.api.create_all([(NODES, node)])
+        self.made.append(name)
         eventually(lambda: bool(self.found(f"{METRICS}/{name}")), f"{name} has a NodeMetric")
 
     def report(self, node: str, reclaimable_cpu: str, age_seconds: float = 0.0) -> None:
@@ -207,12 +180,6 @@ class Stage:
         }
         self.cluster.api.merge(f"{METRICS}/{node}/status", {"status": status})
 
-    def admit(self, pod: str) -> None:
-        """What a kubelet would write about a pod of our namespace that it takes in."""
-        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        status = {"phase": "Pending", "startTime": moment}
-        self.cluster.api.merge(f"/api/v1/namespaces/{self.namespace}/pods/{pod}/status", {"status": status})
-
     def published(self, node: str) -> dict[str, str]:
         """Mid resources of a Node, when capacity and allocatable agree."""
         status = self.cluster.api.get(f"{NODES}/{node}")["status"]
@@ -223,7 +190,6 @@ class Stage:
         return found[0] if found[0] == found[1] else {"disagree": "x"}
 
     def expect_cpu(self, node: str, amount: str | None) -> None:
-        """Wait for the Mid CPU of a Node."""
         eventually(lambda: self.published(node).get(CPU) == amount, f"{node} publishes {CPU} {amount}")
 
     def expect_explained(self) -> None:
@@ -247,15 +213,12 @@ class Stage:
         return same and all(step["action"] == "nothing" for step in said["next"])
 
     def configure(self, config: dict[str, Any] | str) -> None:
-        """Write the ConfigMap."""
         text = config if isinstance(config, str) else json.dumps(config)
         metadata = {"name": CONFIG_MAP, "namespace": self.namespace}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"colocation-config": text}}
         self.cluster.apply(body)
 
     def expect_event(self, reason: str, about: str, namespace: str | None = None) -> str:
-        """Wait for an event and return its note."""
-
         def notes() -> list[str]:
             events = self.get("events.events.k8s.io", "-n", namespace or self.namespace).get("items", [])
             wanted = [each for each in events if each["reason"] == reason and each["regarding"]["name"] == about]
@@ -265,14 +228,7 @@ class Stage:
         return notes()[-1]
 
     def login(self, path: Path) -> Path:
-        """A kubeconfig of the manager's service account, written to a path."""
-        make = ["create", "token", "headroom-manager", "-n", self.namespace, "--duration=1h"]
-        config = yaml.safe_load(self.cluster.kubeconfig.read_text())
-        token = self.cluster.kubectl(*make).strip()
-        for user in config["users"]:
-            user["user"] = {"token": token}
-        path.write_text(yaml.safe_dump(config))
-        return path
+        return login(self.cluster, "headroom-manager", self.namespace, path)
 
     def requests(self) -> list[Request]:
         """What the manager's service account has asked so far, in the order in which it came in."""
@@ -280,13 +236,22 @@ class Stage:
         return sorted((Request.from_event(event) for event in events), key=lambda request: request.at)
 
     def wipe(self, *names: str) -> None:
-        """Delete nodes."""
         for name in names:
             try:
                 self.cluster.api.request("DELETE", f"{NODES}/{name}")
             except ApiError as error:
                 if error.status != 404:
                     raise
+
+
+def login(cluster: Cluster, account: str, namespace: str, path: Path) -> Path:
+    """A kubeconfig of a service account, written to a path."""
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    token = cluster.kubectl("create", "token", account, "-n", namespace, "--duration=1h").strip()
+    for user in config["users"]:
+        user["user"] = {"token": token}
+    path.write_text(yaml.safe_dump(config))
+    return path
 
 
 def refuses_privileges(cluster: Cluster, namespace: str) -> bool:

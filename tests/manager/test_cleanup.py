@@ -1,5 +1,3 @@
-"""Removing what Headroom has written from an API server in memory."""
-
 import asyncio
 import copy
 from collections.abc import Callable
@@ -29,8 +27,6 @@ OURS = [{"manager": "headroom-manager", "operation": "Apply", "fieldsV1": {"f:sp
 
 
 class Installed:
-    """A cluster after Headroom has worked in it, and a clock on which things happen."""
-
     def __init__(self) -> None:
         self.api = FakeApi()
         self.now = 0.0
@@ -50,7 +46,6 @@ class Installed:
         self.release("uninstalling")
 
     def release(self, status: str, revision: int = 3, age_seconds: float = 5.0) -> None:
-        """The Secret that helm keeps of a revision of its release."""
         labels = {"owner": "helm", "name": "headroom", "status": status, "version": str(revision)}
         written = datetime.fromtimestamp(self.api.server_time() - age_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         path = f"{RELEASE.removesuffix('3')}{revision}"
@@ -58,43 +53,35 @@ class Installed:
         self.api.put(path, {"metadata": {"name": path, "labels": labels, "managedFields": managed}})
 
     def metric(self, name: str, managed: list[Json]) -> None:
-        """A NodeMetric."""
         self.api.put(node_metric.path(name), {"metadata": {"name": name, "uid": name, "managedFields": managed}})
 
     def lease(self, holder: str, renewed: int = 0) -> None:
-        """The manager's Lease, renewed for the so-many-th time."""
         spec = {"holderIdentity": holder, "renewTime": f"2026-11-21T12:00:{renewed:02d}Z", "leaseDurationSeconds": 10}
         self.api.put(LEASE, {"metadata": {"name": "headroom-manager"}, "spec": spec})
 
     def renews(self, until: int) -> None:
-        """A manager renews the Lease each second until a time."""
         for second in range(until):
             self.happens[float(second)] = lambda second=second: self.lease("m-1", second)  # type: ignore[misc]
 
     async def sleep(self, seconds: float) -> None:
-        """Time passes, and what is due happens."""
         self.now += seconds
         for when in sorted(each for each in self.happens if each <= self.now):
             self.happens.pop(when)()
 
     async def run(self, **more: Any) -> list[str]:  # noqa: ANN401 - any option
-        """Run it; what is left."""
         options = Options(namespace=NS, scheduler_name="placer", **more)
         return await Cleanup(cast("ApiServer", self.api), options, lambda: self.now, self.sleep).run()
 
     def mid(self, name: str) -> Json:
-        """Mid resources of a Node."""
         status = self.api.objects[paths.node(name)]["status"]
         one, other = ({k: v for k, v in status[part].items() if "mid" in k} for part in ("capacity", "allocatable"))
         assert one == other
         return one
 
     def order(self) -> list[str]:
-        """The writes, in their order."""
         return [path for method, path, _ in self.api.calls if method in {"PATCH", "DELETE", "POST"}]
 
     def before_patch(self, part: str, happens: Callable[[], object]) -> None:
-        """Have something happen before a path that contains this is patched."""
         original = self.api.patch
 
         async def patch(path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
@@ -107,13 +94,11 @@ class Installed:
 
 @pytest.fixture
 def installed() -> Installed:
-    """A cluster with a Mid pod."""
     return Installed()
 
 
 @pytest.fixture
 def over() -> Installed:
-    """A cluster whose Mid pod has ended."""
     installed = Installed()
     del installed.api.objects["/api/v1/pods/m"]
     return installed
@@ -162,8 +147,7 @@ async def test_uninstall_that_has_failed(installed: Installed, *, rolled_back: b
     assert installed.api.objects == before
 
 
-async def test_annotation_forces(installed: Installed) -> None:
-    """The command that a refusal prints makes the next run remove everything."""
+async def test_annotation_that_a_refusal_prints_forces_the_removal(installed: Installed) -> None:
     installed.api.objects[DEPLOYMENT]["metadata"]["annotations"] = {"headroom.sh/uninstall": "force"}
     assert await installed.run() == []
     assert installed.mid("busy") == {}
@@ -183,8 +167,7 @@ async def test_running_mid_pods_refuse(installed: Installed, capsys: pytest.Capt
     assert "Nodes lost the resources of Mid pods that still run:\n  shop/m on Node busy" in capsys.readouterr().out
 
 
-async def test_services_are_stopped_first(over: Installed) -> None:
-    """Both Deployments are scaled to 0, and nothing is removed until no replica holds the Lease."""
+async def test_services_are_stopped_before_anything_is_removed(over: Installed) -> None:
     over.lease("m-1")
     over.api.put(f"{paths.pods(NS)}/headroom-manager-1", {"metadata": {"name": "headroom-manager-1"}})
     over.renews(6)
@@ -221,8 +204,7 @@ async def test_manager_that_goes_on(over: Installed, pods: tuple[str, ...], why:
     assert over.order() == [f"{DEPLOYMENT}/scale"]
 
 
-async def test_mid_pod_that_comes_late(over: Installed) -> None:
-    """A Mid pod that is placed while the services end keeps its Node's resources, and the config stays."""
+async def test_late_mid_pod_keeps_resources_of_its_node_and_the_config(over: Installed) -> None:
     late = mid_pod("l", "1000", on="idle")
     over.before_patch(f"{SCHEDULER}/scale", lambda: over.api.put("/api/v1/pods/l", late))
     (left,) = await over.run(delete_config=True)
@@ -233,12 +215,10 @@ async def test_mid_pod_that_comes_late(over: Installed) -> None:
 
 
 def chart_made(name: str) -> Json:
-    """An object that the chart has made."""
     return {"metadata": {"name": name, "uid": name, "labels": {"app.kubernetes.io/part-of": "headroom"}}}
 
 
-async def test_config_of_the_chart(over: Installed) -> None:
-    """The colocation ConfigMap is deleted when that is requested and the chart made it, and never otherwise."""
+async def test_config_is_deleted_on_request_where_the_chart_made_it(over: Installed) -> None:
     await over.run(delete_config=True)
     assert CONFIG in over.api.objects
     over.api.put(CONFIG, chart_made("slo-controller-config"))
@@ -249,7 +229,6 @@ async def test_config_of_the_chart(over: Installed) -> None:
 
 
 async def test_priority_classes_of_the_chart(over: Installed, capsys: pytest.CaptureFixture[str]) -> None:
-    """PriorityClasses go when that is requested, but for those of others and those that pods name."""
     for name in ("koord-mid", "koord-prod", "koord-free"):
         over.api.put(f"{CLASSES}/{name}", chart_made(name))
     over.api.put(f"{CLASSES}/koord-batch", {"metadata": {"name": "koord-batch"}})
@@ -281,7 +260,6 @@ async def test_workloads_keep_their_classes(over: Installed, kind: str) -> None:
 
 
 async def test_koordinators_objects_stay(installed: Installed, capsys: pytest.CaptureFixture[str]) -> None:
-    """What Koordinator's manager wrote is not ours to remove, and its Mid pods refuse nothing."""
     theirs = installed.api.objects[paths.node("busy")]
     amounts: Json = {f"f:kubernetes.io/mid-{each}": {} for each in ("cpu", "memory")}
     entry = {"manager": "koord-manager", "subresource": "status", "time": "2026-11-21T12:00:00Z"}
@@ -311,8 +289,7 @@ async def test_cluster_without_definition(over: Installed) -> None:
         (ApiUnavailable("cannot be reached"), 0.5),
     ],
 )
-async def test_passing_failures_are_repeated(over: Installed, error: Exception, seconds: float) -> None:
-    """A conflict, an API server that is busy or away for a moment: it is tried again, when the server says."""
+async def test_passing_failure_is_tried_again(over: Installed, error: Exception, seconds: float) -> None:
     failures = [error, error]
 
     def fail() -> None:
@@ -325,8 +302,7 @@ async def test_passing_failures_are_repeated(over: Installed, error: Exception, 
     assert over.now >= seconds
 
 
-async def test_one_failure_stops_no_other(over: Installed) -> None:
-    """What cannot be removed is listed with its reason, everything else goes, and the next run removes it."""
+async def test_failure_is_listed_with_its_reason_and_stops_no_other(over: Installed) -> None:
     over.api.fails["PATCH /api/v1/nodes/idle"] = ApiError(403, "Forbidden", "no permission for nodes/status")
     over.api.fails["LIST /apis/slo"] = ApiError(403, "Forbidden", "no permission for nodemetrics")
     over.api.fails[f"DELETE {SECRET}"] = ApiUnavailable("The API server answers 500: etcd", status=500)
@@ -341,8 +317,7 @@ async def test_one_failure_stops_no_other(over: Installed) -> None:
     assert SECRET not in over.api.objects
 
 
-async def test_numbers_that_come_back(over: Installed) -> None:
-    """A Node that has Mid resources again afterwards is named: another manager runs."""
+async def test_node_that_has_mid_again_is_named(over: Installed) -> None:
     original = over.api.delete
 
     async def delete(path: str, body: Json | None = None) -> Json:
@@ -354,8 +329,7 @@ async def test_numbers_that_come_back(over: Installed) -> None:
     assert await over.run() == ["Mid resources are back, does another manager run? Node idle"]
 
 
-async def test_many_nodes_at_a_time(over: Installed, capsys: pytest.CaptureFixture[str]) -> None:
-    """Many Nodes are worked on some at a time, never more at once than the API server should bear."""
+async def test_at_most_sixteen_nodes_are_worked_on_at_once(over: Installed, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(200):
         over.api.put(paths.node(f"n-{number}"), node(f"n-{number}", mid=("1", "1")))
     original, running, most = over.api.patch, 0, 0

@@ -1,11 +1,14 @@
-"""What is remembered of the cluster, and which changes matter."""
-
 from typing import Any
 
+import kopf
+
 from manager.cluster import ClusterState
+from manager.handlers import config, node_metric, nodes
+from manager.handlers.config import ConfigReconciler
 from manager.inputs import PodInputs
+from manager.runner import relist
 from tests.support.objects import NOW, at, mid_pod, node, pod, report
-from tests.support.world import put_pods
+from tests.support.world import METRIC, NODE, World, put_pods
 
 
 def _version(obj: dict[str, Any], version: int) -> dict[str, Any]:
@@ -16,8 +19,7 @@ def _pod(name: str, cpu: str = "1", **more: Any) -> PodInputs:  # noqa: ANN401
     return PodInputs.from_object(pod(name, {"cpu": cpu}, **more))
 
 
-def test_only_relevant_changes_matter() -> None:
-    """A heartbeat of a Node changes nothing; labels, resources and our annotations do."""
+def test_labels_resources_and_own_annotations_matter_and_heartbeats_do_not() -> None:
     cluster = ClusterState()
     assert cluster.put_node(node())
     assert not cluster.put_node(_version(node(), 2))
@@ -40,8 +42,7 @@ def test_old_list_does_not_undo_watch() -> None:
     assert not cluster.put_node_metric(_version(report(usage=("9", "9Gi")), 10), NOW, listed=True)
 
 
-def test_receipt_is_of_the_change() -> None:
-    """The times of receipt are those at which updateTime and prediction.time were seen to change."""
+def test_time_of_receipt_is_that_of_the_change() -> None:
     cluster = ClusterState()
     cluster.put_node_metric(report(age=10, prediction_age=10), 1.0)
     assert not cluster.put_node_metric(report(age=10, prediction_age=10), 2.0)
@@ -52,8 +53,7 @@ def test_receipt_is_of_the_change() -> None:
     assert fast["status"]["updateTime"] == at(-10)
 
 
-def test_first_report_is_received_when_it_comes() -> None:
-    """A NodeMetric without a status has not been received; its first report is."""
+def test_metric_without_status_has_not_been_received() -> None:
     cluster = ClusterState()
     empty = report()
     del empty["status"]
@@ -63,8 +63,7 @@ def test_first_report_is_received_when_it_comes() -> None:
     assert cluster.node_metrics["n1"].observed_at.report == 2.0
 
 
-def test_pods_are_kept_by_node() -> None:
-    """Bound pods that have not ended are kept, and every change names the nodes it touches."""
+def test_changes_of_pods_name_the_nodes_that_they_touch() -> None:
     cluster = ClusterState()
     assert put_pods(cluster, [_pod("a"), _pod("b", on="n2"), _pod("w", on=""), _pod("e", phase="Failed")]) == {
         "n1",
@@ -81,9 +80,46 @@ def test_pods_are_kept_by_node() -> None:
     assert cluster.put_pod(PodInputs.from_object(mid_pod("m"))) == {"n1"}
 
 
-def test_relist_drops_unseen_deletions() -> None:
-    """After a new list only its pods remain, and only nodes with a difference are touched."""
+def test_relist_drops_gone_pods_and_touches_nodes_with_a_difference() -> None:
     cluster = ClusterState()
     put_pods(cluster, [_pod("a"), _pod("b", on="n2")])
     assert put_pods(cluster, [_pod("a"), _pod("c", on="n3")]) == {"n2", "n3"}
     assert cluster.pod_count == 2
+
+
+def _registry(world: World) -> Any:  # noqa: ANN401 - what kopf keeps its handlers in
+    registry = kopf.OperatorRegistry()
+    config.register(registry, world.run, ConfigReconciler(world.run))
+    nodes.register(registry, world.run)
+    return registry
+
+
+async def test_events_of_kopf_reach_the_cache_and_queue_the_node() -> None:
+    world = World()
+    handlers = {each.selector.any_name: each.fn for each in _registry(world)._watching.get_all_handlers()}
+    await handlers["nodes"](event={"type": "ADDED", "object": node()})
+    assert await world.run.queue.take() == "n1"
+    world.run.queue.done("n1")
+    other = {"metadata": {"name": "kube-root-ca.crt"}, "data": {"colocation-config": "{"}}
+    before = world.run.context.in_force
+    await handlers["configmaps"](event={"type": "MODIFIED", "object": other})
+    assert world.run.context.in_force is before
+    wanted = {"metadata": {"name": "slo-controller-config"}, "data": {"colocation-config": '{"enable": false}'}}
+    await handlers["configmaps"](event={"type": "MODIFIED", "object": wanted})
+    assert world.run.context.in_force.config.enable is False
+    await handlers["configmaps"](event={"type": "DELETED", "object": wanted})
+    assert world.run.context.in_force.present is False
+
+
+async def test_relist_adds_new_objects_and_drops_gone_ones() -> None:
+    world = World()
+    cluster = world.run.context.cluster
+    world.api.put(NODE, node())
+    world.api.put(METRIC, report())
+    cluster.put_node(node("gone"))
+    cluster.put_node_metric(report(name="gone"), NOW)
+    assert await node_metric.read(world.run) == "1"
+    await relist(world.run)
+    assert set(cluster.nodes) == {"n1"}
+    assert set(cluster.node_metrics) == {"n1"}
+    assert len(world.run.queue) == 2

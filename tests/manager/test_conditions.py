@@ -1,5 +1,3 @@
-"""The conditions that the manager writes on a NodeMetric, and when."""
-
 import pytest
 
 from crds import names
@@ -13,7 +11,6 @@ from tests.support.world import METRIC, World
 
 @pytest.fixture
 def world() -> World:
-    """A node that reports."""
     world = World()
     world.has_node(node())
     world.reports(report(age=0))
@@ -97,8 +94,7 @@ async def test_removed_condition_comes_back(world: World) -> None:
     assert len(_conditions(world)) == 2
 
 
-async def test_replaced_status_keeps_times(world: World) -> None:
-    """An agent that replaces the whole status at every report does not make a condition look as if it just changed."""
+async def test_status_replaced_by_the_agent_keeps_times_of_transition(world: World) -> None:
     await world.reconcile()
     for seconds in (60, 120):
         world.later(60)

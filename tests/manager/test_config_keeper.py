@@ -1,5 +1,3 @@
-"""The ConfigMap: read at the start, judged when it changes, told about, kept for the next start."""
-
 from typing import Any
 
 import pytest
@@ -23,7 +21,6 @@ def _map(text: str | None, name: str = "slo-controller-config") -> dict[str, Any
 
 @pytest.fixture
 def world() -> World:
-    """A manager before its start."""
     world = World()
     world.run.context.in_force = InForce()
     return world
@@ -31,19 +28,10 @@ def world() -> World:
 
 @pytest.fixture
 def config_reconciler(world: World) -> ConfigReconciler:
-    """What keeps and tells of its configuration."""
     return ConfigReconciler(world.run)
 
 
-async def test_start_reads_config_map(world: World) -> None:
-    """At the start the ConfigMap is in force before anything is calculated."""
-    world.api.put(f"{MAPS}/slo-controller-config", _map(GOOD))
-    await load(world.run.api, world.run.context)
-    assert world.run.context.in_force.config.enable is True
-
-
-async def test_start_with_bad_config_map(world: World) -> None:
-    """At a start with a bad ConfigMap, the text that an earlier run kept is in force."""
+async def test_start_with_bad_config_map_uses_the_text_kept_before(world: World) -> None:
     world.api.put(f"{MAPS}/slo-controller-config", _map(BAD))
     world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
     await load(world.run.api, world.run.context)
@@ -51,8 +39,7 @@ async def test_start_with_bad_config_map(world: World) -> None:
     assert (found.config.enable, found.origin) == (True, Origin.LAST_GOOD)
 
 
-async def test_new_run_keeps_what_was_in_force(world: World) -> None:
-    """After an outage, a ConfigMap that has become bad meanwhile does not undo what this process had in force."""
+async def test_config_map_that_became_bad_in_an_outage_undoes_nothing(world: World) -> None:
     world.configure('{"enable": true, "midUnallocatedPercent": 7}')
     world.api.put(f"{MAPS}/slo-controller-config", _map(BAD))
     world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
@@ -61,7 +48,6 @@ async def test_new_run_keeps_what_was_in_force(world: World) -> None:
 
 
 async def test_good_text_is_kept(world: World, config_reconciler: ConfigReconciler) -> None:
-    """A good text is stored once for the next start, and a bad one never."""
     config_reconciler.observe(_map(GOOD))
     await config_reconciler.reconcile()
     await config_reconciler.reconcile()
@@ -78,8 +64,7 @@ async def test_good_text_is_kept(world: World, config_reconciler: ConfigReconcil
     assert len(world.api.written("POST", "configmaps")) == 1
 
 
-async def test_story_of_an_edit_is_told(world: World, config_reconciler: ConfigReconciler) -> None:
-    """A bad edit, its repair and the deletion are each told once, on the ConfigMap."""
+async def test_edit_repair_and_deletion_have_events(world: World, config_reconciler: ConfigReconciler) -> None:
     for text in (GOOD, BAD, GOOD):
         config_reconciler.observe(_map(text))
         await config_reconciler.reconcile()
@@ -102,8 +87,7 @@ async def test_story_of_an_edit_is_told(world: World, config_reconciler: ConfigR
     assert again["note"] == "valid again and in force; the strategy of none of the 0 nodes changes"
 
 
-async def test_entries_and_oddities_are_told(world: World, config_reconciler: ConfigReconciler) -> None:
-    """Disabled entries and warnings have events of their own; many findings are cut to a few."""
+async def test_entries_and_warnings_have_own_events(world: World, config_reconciler: ConfigReconciler) -> None:
     entries = ", ".join(["null"] * 10)
     config_reconciler.observe(_map(f'{{"nodeConfigs": [{entries}], "other": 1}}'))
     await config_reconciler.reconcile()
@@ -111,8 +95,7 @@ async def test_entries_and_oddities_are_told(world: World, config_reconciler: Co
     assert world.api.written("POST", "/events")[1]["note"].endswith("; and 2 more")
 
 
-async def test_first_start_without_config_map(world: World) -> None:
-    """Where there has never been a ConfigMap the leader creates one that publishes nothing, and warns of nothing."""
+async def test_leader_creates_a_missing_config_map_that_publishes_nothing(world: World) -> None:
     await load(world.run.api, world.run.context)
     await ConfigReconciler(world.run).reconcile()
     assert world.told() == []
@@ -124,16 +107,14 @@ async def test_first_start_without_config_map(world: World) -> None:
     assert is_headrooms(made)
 
 
-async def test_deleted_config_map_stays_deleted(world: World) -> None:
-    """A ConfigMap that somebody has deleted means the defaults: the next leader does not create it again."""
+async def test_deleted_config_map_is_not_created_again(world: World) -> None:
     world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
     await load(world.run.api, world.run.context)
     await ConfigReconciler(world.run).reconcile()
     assert world.api.written("POST", "configmaps") == []
 
 
-async def test_change_reaches_every_node(world: World, config_reconciler: ConfigReconciler) -> None:
-    """A configuration that differs is applied to all nodes; the same one again to none."""
+async def test_changed_config_reaches_all_nodes(world: World, config_reconciler: ConfigReconciler) -> None:
     world.has_node(node())
     assert await world.run.queue.take() == "n1"
     world.run.queue.done("n1")
@@ -145,8 +126,7 @@ async def test_change_reaches_every_node(world: World, config_reconciler: Config
     assert len(world.run.queue) == 0
 
 
-async def test_failure_to_keep_is_repeated(world: World, config_reconciler: ConfigReconciler) -> None:
-    """When the text cannot be stored now, it is stored later, and the configuration is in force all the same."""
+async def test_text_that_cannot_be_stored_is_in_force(world: World, config_reconciler: ConfigReconciler) -> None:
     config_reconciler.observe(_map(GOOD))
     world.api.fails["configmaps"] = ApiUnavailable("away")
     with pytest.raises(ApiUnavailable):
@@ -157,16 +137,14 @@ async def test_failure_to_keep_is_repeated(world: World, config_reconciler: Conf
     assert f"{MAPS}/headroom-last-good-config" in world.api.objects
 
 
-async def test_deletion_before_first_turn_is_told(world: World, config_reconciler: ConfigReconciler) -> None:
-    """A ConfigMap that is deleted before the keeper's first turn as leader is told about all the same."""
+async def test_deletion_before_the_first_turn_has_an_event(world: World, config_reconciler: ConfigReconciler) -> None:
     world.configure(GOOD)
     config_reconciler.observe(None)
     await config_reconciler.reconcile()
     assert world.told() == ["ColocationConfigDeleted"]
 
 
-async def test_deletion_while_away_is_told_once(world: World) -> None:
-    """A ConfigMap that was deleted while no manager ran is told about at the next start, and only at that one."""
+async def test_deletion_while_no_manager_ran_has_one_event(world: World) -> None:
     world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
     for _ in range(2):
         world.run.context.in_force = InForce()
@@ -176,16 +154,14 @@ async def test_deletion_while_away_is_told_once(world: World) -> None:
     assert world.run.context.in_force.config.enable is None
 
 
-async def test_missed_deletion_is_noticed(world: World, config_reconciler: ConfigReconciler) -> None:
-    """A deletion that the watch did not see is found when the ConfigMap is read again."""
+async def test_deletion_that_the_watch_missed_is_noticed(world: World, config_reconciler: ConfigReconciler) -> None:
     world.configure(GOOD)
     await config_reconciler.refresh()
     await config_reconciler.reconcile()
     assert world.told() == ["ColocationConfigDeleted"]
 
 
-async def test_newer_news_wins(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the watch tells while the ConfigMap is being read again is not undone by the older answer."""
+async def test_older_answer_does_not_undo_the_watch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.api.put(f"{MAPS}/slo-controller-config", _map(GOOD))
     config_reconciler, get = ConfigReconciler(world.run), world.api.get
 

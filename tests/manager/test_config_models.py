@@ -1,5 +1,3 @@
-"""Peak models in the prediction policy of `colocation-config`."""
-
 import json
 from typing import Any
 
@@ -73,8 +71,7 @@ def _nested(levels: int) -> dict[str, Any]:
         (_nested(5), "of[0].of[0].of[0].of[0].of[0]: models may be nested 4 times"),
     ],
 )
-def test_parameters_are_checked(policy: dict[str, Any], message: str) -> None:
-    """What a built-in model does not accept is refused with what it does, wherever in the policy it stands."""
+def test_parameters_are_checked_wherever_they_stand(policy: dict[str, Any], message: str) -> None:
     assert _errors({"nodePredictPolicy": policy})[0].startswith(f"nodePredictPolicy.{message}")
     entry = parse_config(json.dumps({"nodeConfigs": [{"nodeSelector": {}, "nodePredictPolicy": policy}]}))
     assert str(entry.entry_errors[0]).startswith(f"nodeConfigs[0].nodePredictPolicy.{message}")
@@ -130,8 +127,7 @@ def test_intervals_of_layers_go_together() -> None:
         assert (policy.check_interval_seconds, policy.force_update_interval_seconds) == (300, 600)
 
 
-def test_nested_fields_have_their_right_names() -> None:
-    """A field that is read under another name reaches the agents under its right one, at any depth."""
+def test_nested_fields_have_their_right_names_at_any_depth() -> None:
     inner = {"Model": "sum-max", "Parameters": {"windowDays": 3}}
     policy = {"model": "max", "of": [{"model": "max", "of": [inner, {"model": "max", "of": [inner]}]}]}
     config = parse_config(json.dumps({"nodePredictPolicy": policy})).config
@@ -142,8 +138,7 @@ def test_nested_fields_have_their_right_names() -> None:
     assert not resolve(config.node_predict_policy).problem
 
 
-def test_good_policies_pass() -> None:
-    """Parameters in range pass, in each place, as do those of a model that only the agents know."""
+def test_good_policies_and_those_of_unknown_models_pass() -> None:
     for policy in (
         {"parameters": {"windowDays": 30, "lambdaMin": 1}},
         {"model": "nsigma-v2", "parameters": {"n": 0, "capAtHighest": False}},

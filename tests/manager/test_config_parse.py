@@ -1,26 +1,13 @@
-"""The strict parse of `colocation-config`."""
-
 import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from crds.codec import to_json
 from crds.colocation import ALLOWED, ColocationConfig
 from crds.ranges import Range
 from manager.config.merge import effective_strategy
-from manager.config.parse import parse_config, parse_strategy
-
-NAMES = st.sampled_from(
-    [*ALLOWED, "enable", "nodeConfigs", "nodeSelector", "nodePredictPolicy", "midEviction", "metricAggregatePolicy"]
-)
-ANYTHING: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(max_size=6), inner, max_size=4),
-    max_leaves=12,
-)
+from manager.config.parse import parse_config
 
 
 def _errors(document: Any) -> list[str]:  # noqa: ANN401
@@ -37,7 +24,6 @@ def _warnings(document: Any) -> list[str]:  # noqa: ANN401
 
 @pytest.mark.parametrize("text", [None, ""])
 def test_absent_text_means_defaults(text: str | None) -> None:
-    """No text is no configuration, and no fault."""
     assert parse_config(text).config == ColocationConfig()
 
 
@@ -67,16 +53,14 @@ def test_absent_text_means_defaults(text: str | None) -> None:
         ),
     ],
 )
-def test_unusable_text_is_one_error(text: str, message: str) -> None:
-    """Text that is no JSON object is refused with one sentence that says where."""
+def test_unusable_text_is_one_error_that_says_where(text: str, message: str) -> None:
     parsed = parse_config(text)
     assert parsed.config is None
     assert len(parsed.errors) == 1
     assert str(parsed.errors[0]).startswith(message)
 
 
-def test_all_errors_at_once() -> None:
-    """Every bad field is named with its path, its value and what is allowed."""
+def test_all_errors_are_named_with_path_value_and_what_is_allowed() -> None:
     assert _errors(
         {
             "enable": "true",
@@ -113,13 +97,11 @@ def test_all_errors_at_once() -> None:
         ("nodeConfig", "nodeConfigs"),
     ],
 )
-def test_misspelt_name_is_refused(written: str, meant: str) -> None:
-    """A name that resembles a known one is an error that says which."""
+def test_misspelt_name_is_refused_with_the_known_one(written: str, meant: str) -> None:
     assert _errors({written: 1}) == [f"{written}: unknown field: did you mean {meant}?"]
 
 
-def test_far_unknown_name_is_warning() -> None:
-    """A name that resembles nothing is somebody else's: ignored, and said."""
+def test_name_that_resembles_none_is_a_warning() -> None:
     assert _warnings({"enable": True, "invalidKey": "x"}) == ["invalidKey: unknown field: ignored"]
 
 
@@ -130,21 +112,19 @@ def test_case_does_not_matter() -> None:
     assert parsed.config.enable is True
     assert _warnings({"ENABLE": True}) == ["ENABLE: read as enable: write it like that"]
     assert _errors({"ENABLE": True, "enable": False}) == ["ENABLE: given twice, also as enable: remove one"]
+    assert _errors({"Enable": True, "ENABLE": False}) == ["ENABLE: given twice, also as Enable: remove one"]
 
 
 def test_repeated_name_is_refused() -> None:
-    """A field that stands twice in one object is a fault: nobody can know which was meant."""
     parsed = parse_config('{"enable": true, "enable": false}')
     assert [str(each) for each in parsed.errors] == ["enable: given twice in the same object: remove one"]
 
 
 def test_null_keeps_what_applies() -> None:
-    """An explicit null is as good as an absent field."""
     assert parse_config('{"enable": null, "nodeConfigs": null}').config == ColocationConfig()
 
 
 def test_batch_fields_pass() -> None:
-    """Koordinator's Batch fields and extensions are accepted."""
     batch = {
         "cpuReclaimThresholdPercent": 65,
         "memoryCalculatePolicy": "request",
@@ -157,15 +137,13 @@ def test_batch_fields_pass() -> None:
     assert not parsed.warnings
 
 
-def test_odd_modes_have_no_effect() -> None:
-    """Settings that take any text at Koordinator are kept, with a warning when nothing here knows them."""
+def test_unknown_text_that_koordinator_allows_is_a_warning() -> None:
     assert _warnings({"midReclaimMode": "bogus"}) == [
         'midReclaimMode: "bogus" is not one of "", "static": it has no effect'
     ]
 
 
-def test_durations_are_written_as_go_does() -> None:
-    """Durations come out in one form, and an empty list keeps the default."""
+def test_durations_are_written_as_go_does_and_an_empty_list_is_the_default() -> None:
     parsed = parse_config('{"metricAggregatePolicy": {"durations": ["90s", "1h"]}}')
     assert parsed.config is not None
     assert parsed.config.metric_aggregate_policy is not None
@@ -177,8 +155,7 @@ def test_durations_are_written_as_go_does() -> None:
     assert policy.durations == ("5m0s", "10m0s", "30m0s")
 
 
-def test_bad_entry_is_disabled_alone() -> None:
-    """A fault in one nodeConfigs entry disables that entry and nothing else; the others keep their places."""
+def test_bad_entry_is_disabled_alone_and_the_others_keep_their_places() -> None:
     parsed = parse_config(
         json.dumps(
             {
@@ -207,12 +184,10 @@ def test_bad_entry_is_disabled_alone() -> None:
 
 @pytest.mark.parametrize("value", [{}, "x", 3])
 def test_node_configs_must_be_list(value: object) -> None:
-    """Anything but a list of entries refuses the text."""
     assert _errors({"nodeConfigs": value}) == [f"nodeConfigs: must be a list, got {json.dumps(value)}"]
 
 
-def test_slow_reports_are_odd() -> None:
-    """Reports that come more seldom than they expire are warned of, in the cluster's part and in an entry."""
+def test_reports_slower_than_their_expiry_are_a_warning() -> None:
     assert _warnings({"metricReportIntervalSeconds": 600, "degradeTimeMinutes": 10})[0].endswith("would come and go")
     entry = {"name": "a", "nodeSelector": {}, "metricReportIntervalSeconds": 900}
     assert _warnings({"nodeConfigs": [entry]})[0].startswith("nodeConfigs[0]: reports come every 900 s")
@@ -240,7 +215,6 @@ def test_slow_reports_are_odd() -> None:
     ],
 )
 def test_wrong_values_are_explained(field: dict[str, Any], message: str) -> None:
-    """A value of the wrong type or range is refused with what to write, also where people usually get it wrong."""
     assert _errors(field)[0].startswith(f"{next(iter(field))}: {message}")
 
 
@@ -257,7 +231,6 @@ def test_wrong_values_are_explained(field: dict[str, Any], message: str) -> None
     ],
 )
 def test_windows_are_bounded(durations: object, message: str) -> None:
-    """Windows that no agent could report are refused."""
     found = _errors({"metricAggregatePolicy": {"durations": durations}})
     assert found[0].startswith(f"metricAggregatePolicy.durations{message}")
 
@@ -276,13 +249,7 @@ def test_windows_are_bounded(durations: object, message: str) -> None:
     ],
 )
 def test_slips_are_explained(text: str, hint: str) -> None:
-    """Text that is nearly JSON is refused with what to change."""
     assert str(parse_config(text).errors[0]).endswith(hint)
-
-
-def test_same_name_in_other_spellings() -> None:
-    """Two spellings of a field, neither of them right, are a fault as well: nobody can know which was meant."""
-    assert _errors({"Enable": True, "ENABLE": False}) == ["ENABLE: given twice, also as Enable: remove one"]
 
 
 @pytest.mark.parametrize(
@@ -299,7 +266,6 @@ def test_same_name_in_other_spellings() -> None:
     ids=["unknown", "twice", "entries", "misspelt", "labels", "expressions", "deep"],
 )
 def test_large_nonsense_is_bounded(text: str) -> None:
-    """Thousands of faults are answered with a bounded number of sentences."""
     assert len(text) < 2 * 1024 * 1024
     parsed = parse_config(text)
     assert len(parsed.errors) <= 101
@@ -310,7 +276,6 @@ def test_large_nonsense_is_bounded(text: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, rule in ALLOWED.items() if isinstance(rule, Range)])
 def test_bounds_are_inclusive(name: str) -> None:
-    """Each number is accepted at its bounds and refused beyond them."""
     rule = ALLOWED[name]
     assert isinstance(rule, Range)
     low, high = (rule.low, rule.high) if name == "resourceDiffThreshold" else (int(rule.low), int(rule.high))
@@ -318,22 +283,3 @@ def test_bounds_are_inclusive(name: str) -> None:
     assert not _errors({name: high})
     assert _errors({name: low - 1})
     assert _errors({name: high + 1})
-
-
-@given(ANYTHING)
-def test_any_json_is_judged(document: Any) -> None:  # noqa: ANN401
-    """Whatever JSON stands there, it is accepted or refused with sentences, and an accepted one applies to nodes."""
-    for text in (json.dumps(document), json.dumps({"nodeConfigs": [document], "enable": True})):
-        parsed = parse_config(text)
-        assert (parsed.config is None) == bool(parsed.errors)
-        assert all(str(each) for each in (*parsed.errors, *parsed.entry_errors, *parsed.warnings))
-        if parsed.config is not None:
-            effective_strategy(parsed.config, {"a": "b"}, {})
-        parse_strategy(text)
-
-
-@given(st.text())
-def test_any_text_is_judged(text: str) -> None:
-    """Not even text that is no JSON raises."""
-    parse_config(text)
-    parse_strategy(text)

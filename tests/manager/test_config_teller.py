@@ -1,18 +1,12 @@
-"""What people are told about the configuration: events, and a summary on the ConfigMap."""
-
-import asyncio
 import json
-import threading
 from typing import Any
 
-import kopf
 import pytest
 
 from crds.names import ANNOTATION_CONFIG_STATE
-from headroom.kube import ApiError, time_slices
+from headroom.kube import ApiError
 from manager.config.in_force import InForce, Origin
-from manager.config.parse import parse_config
-from manager.handlers.config import ConfigReconciler, load, register
+from manager.handlers.config import ConfigReconciler, load
 from manager.handlers.config_status import ConfigMetrics
 from tests.manager.test_config_keeper import BAD, GOOD, MAPS, _map, config_reconciler, world
 from tests.support.objects import node
@@ -32,7 +26,6 @@ BOTH = {"gpu": "y", "zone": "a"}
 
 
 def _edit(world: World, config_reconciler: ConfigReconciler, text: str | None) -> None:
-    """Somebody writes the ConfigMap, and the watch tells."""
     before = world.api.objects.get(PATH, {"metadata": {}})
     stored = _map(text)
     stored["metadata"]["annotations"] = dict(before["metadata"].get("annotations") or {})
@@ -40,7 +33,6 @@ def _edit(world: World, config_reconciler: ConfigReconciler, text: str | None) -
 
 
 async def _turn(world: World, config_reconciler: ConfigReconciler) -> None:
-    """One turn of the keeper, and what the watch tells of it."""
     await config_reconciler.reconcile()
     if PATH in world.api.objects:
         config_reconciler.observe(world.api.objects[PATH])
@@ -59,8 +51,7 @@ def _has(world: World, *names: str, labels: dict[str, str]) -> None:
         world.run.context.cluster.put_node(node(name, labels=labels))
 
 
-async def test_summary_follows_the_story(world: World, config_reconciler: ConfigReconciler) -> None:
-    """The ConfigMap itself says what of it is in force and since when, through a bad edit and its repair."""
+async def test_summary_follows_edit_and_repair(world: World, config_reconciler: ConfigReconciler) -> None:
     _edit(world, config_reconciler, GOOD)
     await _turn(world, config_reconciler)
     assert _summary(world) == "in force since 2027-01-15T08:00:00Z"
@@ -81,15 +72,7 @@ async def test_summary_follows_the_story(world: World, config_reconciler: Config
     assert all(list(each) == ["metadata"] and list(each["metadata"]) == ["annotations"] for each in patched)
 
 
-async def test_bad_from_the_start(world: World, config_reconciler: ConfigReconciler) -> None:
-    """A first ConfigMap that is bad says that the defaults apply."""
-    _edit(world, config_reconciler, BAD)
-    await _turn(world, config_reconciler)
-    assert _summary(world).endswith("did you mean enable?\nthe defaults apply, and colocation is disabled")
-
-
 async def test_own_summary_makes_no_loop(world: World, config_reconciler: ConfigReconciler) -> None:
-    """What the manager writes leads to one write and to no look at any node."""
     _edit(world, config_reconciler, GOOD)
     for _ in range(5):
         await _turn(world, config_reconciler)
@@ -98,8 +81,7 @@ async def test_own_summary_makes_no_loop(world: World, config_reconciler: Config
     assert len(world.run.queue) == 0
 
 
-async def test_summary_taken_away_comes_back_slowly(world: World, config_reconciler: ConfigReconciler) -> None:
-    """Whoever removes the summary again and again gets it back four times a minute at most."""
+async def test_removed_summary_comes_back_slowly(world: World, config_reconciler: ConfigReconciler) -> None:
     for _ in range(40):
         world.api.put(PATH, _map(GOOD))
         config_reconciler.observe(world.api.objects[PATH])
@@ -122,8 +104,7 @@ async def test_summary_that_cannot_be_written(
     assert f"{MAPS}/headroom-last-good-config" in world.api.objects
 
 
-async def test_applied_names_nodes(world: World, config_reconciler: ConfigReconciler) -> None:
-    """What applies says how many nodes it concerns, and which."""
+async def test_event_of_an_applied_config_names_its_nodes(world: World, config_reconciler: ConfigReconciler) -> None:
     _has(world, "a", "b", labels={"pool": "x"})
     _has(world, "c", labels={})
     _has(world, "virtual", labels={"pool": "x", "type": "virtual-kubelet"})  # none of the manager's business
@@ -133,8 +114,7 @@ async def test_applied_names_nodes(world: World, config_reconciler: ConfigReconc
     assert _notes(world, "ColocationConfigApplied") == ["in force; the strategy of 2 nodes (a, b) of 3 changes"]
 
 
-async def test_restart_tells_nothing_new(world: World) -> None:
-    """After a restart, or by the next leader, what is in force is not announced again, and its time stays."""
+async def test_restart_announces_nothing_again_and_keeps_the_time(world: World) -> None:
     config_reconciler = ConfigReconciler(world.run)
     _edit(world, config_reconciler, GOOD)
     await _turn(world, config_reconciler)
@@ -149,8 +129,7 @@ async def test_restart_tells_nothing_new(world: World) -> None:
     assert world.run.context.in_force.since == world.wall.now - 3600
 
 
-async def test_edit_while_away_is_announced(world: World) -> None:
-    """An edit that was made while no manager ran is announced by the next one."""
+async def test_edit_while_no_manager_ran_is_announced(world: World) -> None:
     config_reconciler = ConfigReconciler(world.run)
     _edit(world, config_reconciler, GOOD)
     await _turn(world, config_reconciler)
@@ -162,8 +141,7 @@ async def test_edit_while_away_is_announced(world: World) -> None:
     assert _notes(world, "ColocationConfigApplied")[1] == "in force; the strategy of 1 node (a) of 1 changes"
 
 
-async def test_next_leader_has_newest_good_text(world: World) -> None:
-    """A replica that missed the newest good text takes it over from the last leader when it begins to lead."""
+async def test_next_leader_takes_over_the_newest_good_text(world: World) -> None:
     context = world.run.context
     context.in_force = InForce()
     standby = ConfigReconciler(world.run)
@@ -180,8 +158,7 @@ async def test_next_leader_has_newest_good_text(world: World) -> None:
     assert [str(each) for each in context.in_force.errors] == ["enabl: unknown field: did you mean enable?"]
 
 
-async def test_overlap_names_live_nodes(world: World, config_reconciler: ConfigReconciler) -> None:
-    """Entries that match the same live nodes are told in an event, on the ConfigMap and in a metric."""
+async def test_overlap_names_live_nodes_wherever_shown(world: World, config_reconciler: ConfigReconciler) -> None:
     _has(world, "n1", "n2", labels=BOTH)
     _has(world, "n3", labels={"zone": "a"})
     _edit(world, config_reconciler, OVERLAPPING)
@@ -192,8 +169,7 @@ async def test_overlap_names_live_nodes(world: World, config_reconciler: ConfigR
     assert world.run.context.metrics.of(ConfigMetrics).overlaps._value.get() == 2
 
 
-async def test_labels_bring_overlaps(world: World, config_reconciler: ConfigReconciler) -> None:
-    """A label that makes a node match two entries is noticed; thousands more are no news, and cost one write."""
+async def test_label_that_brings_an_overlap_is_noticed_once(world: World, config_reconciler: ConfigReconciler) -> None:
     _edit(world, config_reconciler, OVERLAPPING)
     await _turn(world, config_reconciler)
     assert _notes(world, "ColocationConfigOverlap") == []
@@ -220,23 +196,9 @@ async def test_standing_faults_are_repeated(world: World, config_reconciler: Con
     assert counts == [2]
 
 
-async def test_time_is_kept_by_older_versions_too(world: World, config_reconciler: ConfigReconciler) -> None:
-    """A good text that was kept without its time gets one, so that the next restart need not make one up."""
-    world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
-    world.api.put(PATH, _map(GOOD))
-    await load(world.run.api, world.run.context)
-    await config_reconciler.reconcile()
-    await config_reconciler.reconcile()
-    assert [body["metadata"] for body in world.api.written("PATCH", "headroom-last-good-config")] == [
-        {"annotations": {"headroom.sh/in-force-since": "2027-01-15T08:00:00Z"}}
-    ]
-    assert world.told() == []
-
-
 async def test_only_the_leader_counts_overlaps(
     world: World, config_reconciler: ConfigReconciler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A replica that leads no more says nothing about overlaps, and counts anew when it leads again."""
     _has(world, "n1", labels=BOTH)
     _edit(world, config_reconciler, OVERLAPPING)
     overlaps = world.run.context.metrics.of(ConfigMetrics).overlaps
@@ -247,46 +209,3 @@ async def test_only_the_leader_counts_overlaps(
         counts.append(overlaps._value.get())
     assert counts == [1, 0, 1]
     assert len(_notes(world, "ColocationConfigOverlap")) == 1
-
-
-async def test_comparing_gives_turns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While nodes are compared one by one, whoever renews the Lease has a turn after each slice."""
-    monkeypatch.setattr(time_slices, "_SLICE_SECONDS", 0.0)
-    for number in range(50):
-        _has(world, f"n{number}", labels={"gpu": "y", "kubernetes.io/hostname": f"n{number}"})
-    config_reconciler, turns = ConfigReconciler(world.run), 0
-    _edit(world, config_reconciler, GOOD)
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(others())
-    await config_reconciler.reconcile()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    assert turns >= 100  # for what changes, and for overlaps
-
-
-async def test_text_is_parsed_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text that takes long to parse is parsed in another thread, once, however often the ConfigMap is seen."""
-    threads = []
-
-    def parse(text: str | None) -> object:
-        threads.append(threading.current_thread())
-        return parse_config(text)
-
-    monkeypatch.setattr("manager.handlers.config.parse_config", parse)
-    registry = kopf.OperatorRegistry()
-    register(registry, world.run, ConfigReconciler(world.run))
-    (handler,) = registry._watching.get_all_handlers()
-    execute: Any = handler.fn
-    parse_config.cache_clear()
-    for _ in range(3):
-        config_map = {**_map(GOOD), "metadata": {"name": world.run.context.settings.config_name, "uid": "u"}}
-        await execute(event={"type": "MODIFIED", "object": config_map})
-    assert world.run.context.in_force.config.enable is True
-    assert threading.main_thread() not in threads
-    assert parse_config.cache_info().misses == 1

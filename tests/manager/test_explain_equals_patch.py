@@ -109,7 +109,6 @@ PODS = st.tuples(PROD, MID).map(list) | st.lists(PROD | MID, max_size=1)
 def test_explain_says_what_is_patched(
     the_node: Json, metric: Json | None, pods: list[Json], cluster_part: Json, entry: Json
 ) -> None:
-    """For any node, report, pods and strategy: the Node ends up with exactly what explain says it should have."""
     world = World()
     selected = {**entry, "name": "web", "nodeSelector": {"matchLabels": {"pool": "web"}}}
     # Nothing waits: without a hold, and with every difference worth a write.
@@ -137,8 +136,7 @@ def _number(quantity: str) -> int:
     return int(quantity.removesuffix("Gi")) * 2**30 if quantity.endswith("Gi") else int(quantity)
 
 
-async def test_disagreement_is_found(explained: Explained) -> None:
-    """A Node that offers something else than the manager believes it wrote does not go unnoticed."""
+async def test_disagreement_of_node_and_manager_is_noticed(explained: Explained) -> None:
     world = World()
     world.has_node(node())
     world.reports(report())

@@ -66,8 +66,7 @@ def test_unknown_names_are_searched_for_a_few_times(
 
 
 @pytest.mark.parametrize("name", [ANNOTATION_RAW_ALLOCATABLE, ANNOTATION_NODE_RESERVATION])
-async def test_long_annotations_are_named(name: str) -> None:
-    """An annotation of a quarter of a megabyte is neither kept nor read, and explain names it."""
+async def test_long_annotation_is_neither_kept_nor_read(name: str) -> None:
     world = World()
     text = json.dumps({"reservedCPUs": ",".join(["1"] * (QUARTER // 2)), "cpu": "1"})
     world.has_node(node(annotations={name: text}))
@@ -87,8 +86,7 @@ async def test_long_annotations_are_named(name: str) -> None:
         {"prediction": {"classes": _many({"name": "prod", "usage": USAGE}, MEGABYTE)}},
     ],
 )
-async def test_huge_report_is_refused(status: Json, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list that no node has is not read, by its name; the Node has nothing on a report that cannot be read."""
+async def test_report_with_a_huge_list_is_refused_by_its_name(status: Json, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.has_node(node(mid=("4000", "10Gi")))
     read = Counted(Reader._amount)
@@ -107,7 +105,6 @@ async def test_huge_report_is_refused(status: Json, monkeypatch: pytest.MonkeyPa
 
 
 def test_many_unreadable_numbers_are_few_sentences() -> None:
-    """Of very many values that cannot be read the first ones are named."""
     cluster = ClusterState()
     bad = {"namespace": "n", "name": "p", "podUsage": {"resources": {"cpu": "x", "memory": "y"}}}
     cluster.put_node_metric(report(mid=None, podsMetric=[bad] * 1900), 0.0)
@@ -138,7 +135,6 @@ async def test_flapping_reports_are_told_now_and_then() -> None:
 
 
 async def test_flapping_annotation_is_told_now_and_then() -> None:
-    """The same for an annotation that is another one each second."""
     world = World()
     for second in range(200):
         world.steady.now += 1.0

@@ -1,5 +1,3 @@
-"""A bad configuration never replaces a good one."""
-
 import pytest
 
 from crds.colocation import ColocationConfig
@@ -10,7 +8,6 @@ GOOD, BETTER, BAD = '{"enable": true}', '{"enable": true, "midUnallocatedPercent
 
 
 def start(text: str | None, kept: str | None, **more: float) -> InForce:
-    """A start with this ConfigMap, and what an earlier run kept."""
     return at_start(text, present=text is not None, last_good=kept, **more)
 
 

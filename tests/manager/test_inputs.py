@@ -1,5 +1,3 @@
-"""Inputs of the formula from Kubernetes JSON: pods, reports and annotations, however odd."""
-
 from typing import Any
 
 import pytest

@@ -1,6 +1,3 @@
-"""NodeMetrics over the life of their nodes: made, corrected, replaced, removed, and never in the way of Mid."""
-
-import json
 from typing import Any
 
 import pytest
@@ -9,7 +6,7 @@ from headroom.kube import ApiError, ApiUnavailable
 from manager.handlers import node_metric
 from manager.inputs import PodInputs
 from tests.support.objects import Json, mid_pod, node, report
-from tests.support.world import ENABLED, METRIC, NODE, World
+from tests.support.world import METRIC, NODE, World
 
 VIRTUAL = {"type": "virtual-kubelet"}
 
@@ -18,32 +15,7 @@ def _writes(world: World) -> int:
     return sum(method not in {"GET", "LIST"} and "nodemetrics" in path for method, path, _ in world.api.calls)
 
 
-async def test_edit_is_taken_back(world: World) -> None:
-    """A field of ours that somebody changes is taken back; one that somebody adds is left alone."""
-    await world.reconcile()
-    edited = world.api.objects[METRIC]
-    edited["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] = 7
-    edited["spec"]["predictPolicy"]["theirs"] = 1
-    node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, edited))
-    await world.reconcile()
-    spec = world.api.objects[METRIC]["spec"]
-    assert spec["metricCollectPolicy"]["reportIntervalSeconds"] == 60
-    assert spec["predictPolicy"]["theirs"] == 1
-
-
-async def test_obsolete_field_goes(world: World) -> None:
-    """A part of the policy that the configuration no longer has goes from the NodeMetric."""
-    with_part = json.loads(ENABLED) | {"nodePredictPolicy": {"cpu": {"safetyMarginPercent": 20}}}
-    world.configure(json.dumps(with_part))
-    await world.reconcile()
-    assert world.api.objects[METRIC]["spec"]["predictPolicy"]["cpu"] == {"safetyMarginPercent": 20}
-    world.configure(ENABLED)
-    await world.reconcile()
-    assert "cpu" not in world.api.objects[METRIC]["spec"]["predictPolicy"]
-
-
-async def test_new_machine_starts_afresh(world: World) -> None:
-    """When a Node comes back as another one, the old one's report is not published: its NodeMetric is replaced."""
+async def test_metric_of_another_machine_of_that_name_is_replaced(world: World) -> None:
     world.reports(report())
     await world.reconcile()
     assert world.published()["cpu"] == "4000"
@@ -60,8 +32,7 @@ async def test_new_machine_starts_afresh(world: World) -> None:
     assert world.published() == {}
 
 
-async def test_newer_metric_is_not_deleted(world: World) -> None:
-    """A NodeMetric of a Node that we have not seen yet is not taken for one of the past."""
+async def test_metric_of_a_node_not_seen_yet_is_not_deleted(world: World) -> None:
     await world.reconcile()
     newer = {"metadata": {"name": "n1", "uid": "newer", "ownerReferences": [{"kind": "Node", "uid": "uid-newer"}]}}
     node_metric.observe(world.run, "ADDED", world.api.put(METRIC, newer))
@@ -71,8 +42,7 @@ async def test_newer_metric_is_not_deleted(world: World) -> None:
     assert world.api.objects[METRIC]["metadata"]["uid"] == "newer"
 
 
-async def test_late_deletion_is_of_the_old(world: World) -> None:
-    """A deletion that is told after the next NodeMetric came does not make us forget that one."""
+async def test_late_deletion_does_not_forget_the_next_metric(world: World) -> None:
     await world.reconcile()
     known = world.run.context.cluster.node_metrics["n1"]
     node_metric.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": "another"}})
@@ -103,8 +73,7 @@ async def test_refused_metric_does_not_hide_age(world: World, refusal: Exception
     assert world.told() == ["NodeStrategyApplied", "DegradedMid"]
 
 
-async def test_foreign_definition_is_told_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Under Koordinator's definition the rest of the spec is kept right, without endless writes, and said once."""
+async def test_foreign_definition_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.api.unknown_fields = {"spec.predictPolicy", "status.conditions", "status.shadow"}
     world.reports(report())
     await world.reconcile()
@@ -122,8 +91,7 @@ async def test_foreign_definition_is_told_once(world: World, caplog: pytest.LogC
     assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 30
 
 
-async def test_better_definition_is_noticed(world: World) -> None:
-    """When Headroom's definition takes its place, what was left out is written, without a restart."""
+async def test_better_definition_is_used_without_a_restart(world: World) -> None:
     world.api.unknown_fields = {"spec.predictPolicy"}
     await world.reconcile()
     world.api.unknown_fields = set()
@@ -134,8 +102,7 @@ async def test_better_definition_is_noticed(world: World) -> None:
     assert world.api.objects[METRIC]["spec"]["predictPolicy"]["model"] == "diversity"
 
 
-async def test_swallowed_spec_is_not_repeated(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Where a webhook changes what we write, that is said once and not tried for ever."""
+async def test_spec_that_a_webhook_changes_is_not_repeated(world: World, caplog: pytest.LogCaptureFixture) -> None:
     original: Any = world.api.patch
 
     async def meddle(path: str, body: Json, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
@@ -193,8 +160,7 @@ async def test_virtual_node_is_left_out(world: World) -> None:
     assert METRIC in world.api.objects
 
 
-async def test_excluded_node_keeps_floor(world: World) -> None:
-    """What running Mid pods requested stays on an excluded node until they end."""
+async def test_excluded_node_keeps_requests_of_running_mid_pods(world: World) -> None:
     mid = PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
     world.run.context.cluster.put_pod(mid)
     world.has_node(node(labels=VIRTUAL, mid=("4000", str(4 * 1024**3))))
@@ -205,8 +171,7 @@ async def test_excluded_node_keeps_floor(world: World) -> None:
     assert world.published() == {}
 
 
-async def test_foreign_metric_of_excluded_stays(world: World) -> None:
-    """A NodeMetric that we never wrote is not ours to delete."""
+async def test_foreign_metric_of_an_excluded_node_stays(world: World) -> None:
     world.has_node(node(labels=VIRTUAL))
     node_metric.observe(world.run, "ADDED", world.api.put(METRIC, {"metadata": {"name": "n1", "uid": "theirs"}}))
     await world.reconcile()

@@ -1,8 +1,5 @@
-"""Hundreds of entries and thousands of nodes: what is found is exact, and what is looked at is little."""
-
-import gc
 import json
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,14 +7,17 @@ from hypothesis import strategies as st
 
 from crds.codec import from_json
 from crds.colocation import ColocationConfig
-from crds.names import ANNOTATION_COLOCATION_STRATEGY, LABEL_CPU_RECLAIM_RATIO
+from crds.names import ANNOTATION_COLOCATION_STRATEGY, LABEL_MID_STATIC_CPU_RATIO
 from headroom.cluster.selector import matches
-from manager.config import changes, matching, merge
-from manager.config.changes import NodeMetadata, compare, differences
+from manager.config import matching, merge
+from manager.config.changes import NodeMetadata, compare
+from manager.config.in_force import InForce, after_change
 from manager.config.matching import matching_entries
-from manager.config.overlaps import on_nodes, overlaps
-from manager.config.parse import parse_config, parse_strategy
-from tests.manager.test_changes import ANNOTATIONS, CONFIGS, LABELS
+from manager.config.merge import effective_strategy
+from manager.config.overlaps import Overlap, on_nodes
+from manager.config.parse import parse_config
+from manager.config.selector import faults
+from manager.config.state import disabled_entries, summary
 
 NODES, ENTRIES = 1000, 100
 KEYS, VALUES = st.sampled_from(["pool", "zone", "arch"]), st.sampled_from(["a", "b", ""])
@@ -34,6 +34,42 @@ SELECTORS = st.fixed_dictionaries(
         "matchExpressions": st.lists(EXPRESSIONS, max_size=3),
     },
 )
+LABELS = st.fixed_dictionaries(
+    {},
+    optional={
+        "pool": st.sampled_from(["a", "b"]),
+        "zone": st.sampled_from(["x", "y"]),
+        LABEL_MID_STATIC_CPU_RATIO: st.sampled_from(["0.1", "0.2", "bad"]),
+    },
+)
+ANNOTATIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        ANNOTATION_COLOCATION_STRATEGY: st.sampled_from(
+            ['{"enable": true}', '{"mode": "x"}', '{"nodePredictPolicy": {"parameters": {"windowDays": 1}}}']
+        )
+    },
+)
+STRATEGIES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "enable": st.booleans(),
+        "degradeTimeMinutes": st.sampled_from([5, 15]),
+        "midStaticCPUReservedPercent": st.sampled_from([0, 10]),
+        "nodePredictPolicy": st.sampled_from(
+            [{"model": "sum-max"}, {"parameters": {"windowDays": 2}}, {"safetyMarginPercent": 1}]
+        ),
+    },
+)
+LABEL_SELECTORS = st.fixed_dictionaries({}, optional={"pool": st.sampled_from(["a", "b"]), "zone": st.just("x")})
+CONFIGS = st.builds(
+    lambda cluster, entries: {
+        **cluster,
+        "nodeConfigs": [{**e, "nodeSelector": {"matchLabels": s}} for s, e in entries],
+    },
+    STRATEGIES,
+    st.lists(st.tuples(LABEL_SELECTORS, STRATEGIES), max_size=3),
+)
 
 
 def _config(document: dict[str, Any]) -> ColocationConfig:
@@ -43,7 +79,6 @@ def _config(document: dict[str, Any]) -> ColocationConfig:
 
 
 def _large(threshold: int) -> ColocationConfig:
-    """A configuration in which each hundredth of the nodes has an entry of its own."""
     entries = [
         {"name": f"e{number}", "nodeSelector": {"matchLabels": {"pool": f"p{number}"}}, "enable": True}
         for number in range(ENTRIES)
@@ -58,20 +93,16 @@ SETTINGS = [
 
 
 class Counted:
-    """A function that counts its calls."""
-
     def __init__(self, function: Any) -> None:  # noqa: ANN401
         self._function, self.calls = function, 0
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401
-        """Call it."""
         self.calls += 1
         return self._function(*args)
 
 
 @given(st.lists(st.one_of(st.none(), SELECTORS), max_size=6), st.dictionaries(KEYS, VALUES))
-def test_index_finds_what_selectors_match(selectors: list[dict[str, Any] | None], labels: dict[str, str]) -> None:
-    """The entries that an index finds are those that match one by one, in their order."""
+def test_index_has_what_selectors_match(selectors: list[dict[str, Any] | None], labels: dict[str, str]) -> None:
     entries = [{"nodeSelector": each} if each is not None else {} for each in selectors]
     config = _config({"nodeConfigs": entries})
     wanted = tuple(i for i, e in enumerate(config.node_configs or ()) if matches(e.node_selector, labels))
@@ -79,10 +110,9 @@ def test_index_finds_what_selectors_match(selectors: list[dict[str, Any] | None]
 
 
 @given(CONFIGS, st.lists(st.tuples(LABELS, ANNOTATIONS), min_size=1, max_size=6))
-def test_nodes_leave_no_trace_in_shared_strategies(
+def test_strategy_does_not_depend_on_nodes_reconciled_before(
     document: dict[str, Any], nodes: list[tuple[dict[str, str], dict[str, str]]]
 ) -> None:
-    """A node's strategy is the same whichever nodes were looked at before."""
     parse_config.cache_clear()
     shared = _config(document)
     views = [merge.effective_strategy(shared, *node) for node in nodes + nodes[::-1]]
@@ -91,8 +121,7 @@ def test_nodes_leave_no_trace_in_shared_strategies(
         assert merge.effective_strategy(_config(document), *node) == effective
 
 
-def test_large_edit_looks_at_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An edit under thousands of nodes builds a strategy for each kind of node, not for each node and entry."""
+def test_large_edit_builds_a_strategy_for_kinds_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, built = Counted(matches), Counted(from_json)
     monkeypatch.setattr(matching, "matches", asked)
     monkeypatch.setattr(merge, "from_json", built)
@@ -104,63 +133,152 @@ def test_large_edit_looks_at_little(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked.calls <= 3 * NODES
 
 
-def test_words_of_a_node_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node's annotation is judged when it is new, not each time that the node is looked at."""
-    parsed = Counted(parse_strategy)
-    monkeypatch.setattr(merge, "parse_strategy", parsed)
-    config, annotations = _large(50), {ANNOTATION_COLOCATION_STRATEGY: '{"midUnallocatedPercent": 7}'}
-    for _ in range(100):
-        effective = merge.effective_strategy(config, {LABEL_CPU_RECLAIM_RATIO: "0.5"}, annotations)
-    assert (effective.strategy.mid_unallocated_percent, effective.strategy.cpu_reclaim_threshold_percent) == (7, 50)
-    assert parsed.calls == 1
+def _in(*values: str, key: str = "pool", operator: str = "In") -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 
 
-def test_nodes_that_change_alike_share_what_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes with words of their own are compared one by one; nothing is left to do for all, or kept of all, at once."""
-    monkeypatch.setattr(merge, "_MOST_VIEWS", 8)
-    monkeypatch.setattr(changes, "_MOST_KNOWN", 8)
-    own = [
-        NodeMetadata(f"n{number}", {}, {ANNOTATION_COLOCATION_STRATEGY: f'{{"midStaticCPUReservedPercent": {number}}}'})
-        for number in range(100)
+def _bare(operator: str, key: str = "pool") -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator}]}
+
+
+def _told(*entries: dict[str, Any]) -> tuple[list[str], list[str]]:
+    parsed = parse_config(json.dumps({"nodeConfigs": entries}))
+    return [str(each) for each in parsed.warnings], [str(each) for each in parsed.hints]
+
+
+def test_entries_without_a_name_of_their_own_are_named() -> None:
+    a, b = {"nodeSelector": _in("a")}, {"nodeSelector": _in("b")}
+    assert _told({"name": "x", **a}, {"name": "x", **b})[0] == [
+        "nodeConfigs[1].name: nodeConfigs[0] has the same name: give each its own, so that messages are clear"
     ]
-    views = _alive()
-    found = list(differences(_config({"midUnallocatedPercent": 1}), _config({"midUnallocatedPercent": 2}), own))
-    assert [name for name, _ in found] == [each.name for each in own]
-    assert len({id(fields) for _, fields in found}) == 1
-    assert [each.path for each in found[0][1]] == ["midUnallocatedPercent"]
-    assert _alive() - views < 50
+    assert _told(a)[1] == ["nodeConfigs[0]: has no name: give it one, so that events and explain can name it"]
 
 
-def _alive() -> int:
-    gc.collect()
-    return sum(isinstance(each, merge.EffectiveStrategy) for each in gc.get_objects())
+def test_live_nodes_that_match_two() -> None:
+    """Live nodes that match two entries are named, few of many, with the entry that applies there."""
+    text = json.dumps(
+        {
+            "nodeConfigs": [
+                {"name": "gpu", "nodeSelector": _bare("Exists", "gpu")},
+                {"name": "bad", "nodeSelector": {}, "mode": "x"},
+                {"name": "zone-a", "nodeSelector": {"matchLabels": {"zone": "a"}}},
+            ]
+        }
+    )
+    config = parse_config(text).config
+    assert config is not None
+    nodes = [(f"n{i}", {"zone": "a", "hostname": f"n{i}", **({"gpu": "y"} if i % 2 else {})}) for i in range(14)]
+    found = on_nodes(config, nodes)
+    assert [str(each) for each in found] == [
+        (
+            "nodeConfigs[2] zone-a matches 7 nodes (n1, n11, n13, n3, n5 and 2 more) too, "
+            "but nodeConfigs[0] gpu comes first and applies there"
+        )
+    ]
+    assert on_nodes(config, [("n1", {"zone": "a"})]) == ()
 
 
-class _Indexes(list[int]):
-    """The indexes of 50 entries, which can be told how often somebody went through those that do not apply."""
+@given(CONFIGS, CONFIGS, st.lists(st.tuples(LABELS, ANNOTATIONS), max_size=5))
+def test_groups_are_what_each_node_has(
+    before: dict[str, Any], after: dict[str, Any], nodes: list[tuple[dict[str, str], dict[str, str]]]
+) -> None:
+    old, new = _config(before), _config(after)
+    known = [NodeMetadata(f"n{i}", *node) for i, node in enumerate(nodes)]
+    changes = compare(old, new, known)
+    changed = {name: change.fields for change in changes for name in change.nodes}
+    assert len(changed) == sum(len(change.nodes) for change in changes)
+    assert len({repr(change.fields) for change in changes}) == len(changes)
+    for node in known:
+        was, becomes = (effective_strategy(config, node.labels, node.annotations) for config in (old, new))
+        assert (node.name in changed) == (was.strategy != becomes.strategy)
+        for field in changed.get(node.name, ()):
+            sources = was.sources.get(field.path, ""), becomes.sources.get(field.path, "")
+            assert sources == (field.old_source, field.new_source)
 
-    def __init__(self, calls: Counted) -> None:
-        super().__init__(range(50))
-        self._calls = calls
 
-    def __hash__(self) -> int:  # type: ignore[override]
-        return 0
-
-    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
-        """A part of them."""
-        if isinstance(index, slice):
-            self._calls(0)
-        return super().__getitem__(index)
+def test_summary_is_bounded() -> None:
+    """However much is wrong, the summary is some lines that `kubectl describe` shows in full."""
+    faults = {f"unknown{i}" + "x" * 80: 1 for i in range(90)}
+    bad = [{"name": "n" * 300, "nodeSelector": {}, "mode": "y" * 300} for _ in range(300)]
+    overlaps = [Overlap("a" * 70, "b" * 70, tuple(f"node-{i}-{'z' * 50}" for i in range(50)))] * 40
+    for document in ({"enabl": 1, "mode": 1, **faults, "nodeConfigs": bad}, {**faults, "nodeConfigs": bad}):
+        text = summary(after_change(InForce(), json.dumps(document), present=True), overlaps)
+        assert max(map(len, text.split("\n"))) <= 138
+        assert len(text) < 10_000
 
 
-def test_kinds_of_nodes_are_counted_not_nodes() -> None:
-    """Entries that all match all nodes are paired for each kind of node, not for each node."""
-    config = _config({"nodeConfigs": [{"name": f"e{index:02}", "nodeSelector": {}} for index in range(50)]})
-    calls = Counted(range)
-    indexes = cast("Any", _Indexes(calls))
-    found = overlaps(config, [(f"n{number:04}", indexes) for number in reversed(range(NODES))])
-    assert calls.calls <= 1
-    assert {(each.wins, each.loses) for each in found} == {
-        ("nodeConfigs[0] e00", f"nodeConfigs[{index}] e{index:02}") for index in range(1, 50)
-    }
-    assert {each.nodes for each in found} == {tuple(f"n{number:04}" for number in range(NODES))}
+def test_disabled_entry_is_named_once_by_place_and_name() -> None:
+    bad = {"mode": 1, "enable": 1, "nodeSelector": {}}
+    state = after_change(InForce(), json.dumps({"nodeConfigs": [{"name": "a", **bad}, {}, bad]}), present=True)
+    assert (disabled_entries(state), len(state.entry_errors)) == (("nodeConfigs[0] a", "nodeConfigs[2]"), 4)
+
+
+POOL_AND_ZONE = {"pool": "y", "zone": "a"}
+
+
+def _expression(operator: str, *values: str, key: str = "pool") -> dict[str, Any]:
+    listed = {"values": list(values)} if values else {}
+    return {"matchExpressions": [{"key": key, "operator": operator, **listed}]}
+
+
+@pytest.mark.parametrize(
+    ("selector", "wanted"),
+    [
+        (None, False),  # absent matches nothing
+        ({}, True),  # empty matches everything
+        ({"matchLabels": {"pool": "y", "zone": "a"}}, True),
+        ({"matchLabels": {"pool": "y", "zone": "b"}}, False),
+        (_expression("In", "x", "y"), True),
+        (_expression("In", "x"), False),
+        (_expression("NotIn", "x"), True),
+        (_expression("NotIn", "y"), False),
+        (_expression("NotIn", "y", key="absent"), True),
+        (_expression("Exists"), True),
+        (_expression("Exists", key="absent"), False),
+        (_expression("DoesNotExist"), False),
+        (_expression("DoesNotExist", key="absent"), True),
+        ({"matchLabels": {"zone": "a"}, **_expression("In", "x")}, False),
+    ],
+)
+def test_selectors_match(selector: dict[str, Any] | None, wanted: bool) -> None:  # noqa: FBT001
+    assert matches(selector, POOL_AND_ZONE) is wanted
+    assert selector is None or not faults(selector, "s")
+
+
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ("pool=y", 's: must be an object with matchLabels or matchExpressions, got "pool=y"'),
+        (
+            {"pool": "y"},
+            (
+                "s.pool: unknown field: only matchLabels and matchExpressions are allowed: "
+                'write {"matchLabels": {"pool": "y"}}'
+            ),
+        ),
+        ({"matchLabels": {"a pool": "y"}}, 's.matchLabels: "a pool" is no name that a label can have'),
+        (
+            _expression("In", "not this"),
+            's.matchExpressions[0]: "not this" is no value that a label can have: up to 63 letters, digits, -, _ and .',
+        ),
+        (
+            {"matchLabels": {f"l{i}": "x" for i in range(65)}},
+            "s: must have requirements on at most 64 labels, got 65",
+        ),
+        ({"matchLabels": {"pool": 1}}, 's.matchLabels: must map texts to texts, got {"pool": 1}'),
+        ({"matchExpressions": {}}, "s.matchExpressions: must be a list, got {}"),
+        ({"matchExpressions": [1]}, "s.matchExpressions[0]: must be an object with key and operator, got 1"),
+        (
+            {"matchExpressions": [{"key": "", "operator": "Exists"}]},
+            's.matchExpressions[0].key: must be a label\'s name, got ""',
+        ),
+        (
+            _expression("Contains", "x"),
+            's.matchExpressions[0].operator: must be In, NotIn, Exists or DoesNotExist, got "Contains"',
+        ),
+        (_expression("In"), "s.matchExpressions[0].values: must list at least one text for In, got null"),
+        (_expression("Exists", "x"), 's.matchExpressions[0].values: must be absent for Exists, got ["x"]'),
+    ],
+)
+def test_malformed_selectors_are_named(selector: Any, message: str) -> None:  # noqa: ANN401
+    assert [str(each) for each in faults(selector, "s")] == [message]

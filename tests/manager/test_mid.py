@@ -21,14 +21,12 @@ def of(metric: Json | None, *pods: Json, **more: Any) -> NodeInputs:  # noqa: AN
 
 
 def classes(metric: Json, **usage: tuple[str, str]) -> Json:
-    """The report with other usage of classes, as a fast report has it."""
     parts = [{"name": name, "usage": resources(*amounts)["resources"]} for name, amounts in usage.items()]
     metric["status"]["prediction"]["classes"] = parts
     return metric
 
 
-def test_every_line_of_formula() -> None:
-    """The numbers of the module's example come out, term by term."""
+def test_numbers_of_the_modules_example_come_out_term_by_term() -> None:
     result = calculate(
         node_inputs(
             node(cpu="15", memory="60Gi", capacity={"cpu": "16", "memory": "64Gi"}),

@@ -69,7 +69,6 @@ def _calculated(case: Json) -> Amounts:
 
 
 def _formula(case: Mapping[str, Any], unit: int) -> Any:  # noqa: ANN401 - an int
-    """The documented formula for one resource."""
     allocatable, prod, system = (case[name] * unit for name in ("allocatable", "prod", "system"))
     reclaimable, threshold = case["reclaimable"] * unit, allocatable * case["threshold"] // 100
     if case["mode"] == "static":
@@ -157,7 +156,6 @@ def test_one_usage_does_not_stand_in_for_another(gap: tuple[Any, ...], full: tup
 
 
 def _paths(data: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401
-    """Where something stands in a status."""
     for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
         yield (*path, key)
         yield from _paths(value, (*path, key))

@@ -1,12 +1,18 @@
-"""The NodeMetric that belongs to a node."""
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crds.codec import from_json
 from crds.node_metric import NodeMetric
-from manager.node_metric import FIELD_MANAGER, ManagedFields, manifest
+from manager.node_metric import (
+    FIELD_MANAGER,
+    RETRY_SECONDS,
+    ManagedFields,
+    UnknownFields,
+    manifest,
+    undeclared_field,
+    without_field,
+)
 from tests.support.api import server_side_apply
 from tests.support.objects import Json, strategy
 
@@ -22,16 +28,14 @@ def _made(**fields: object) -> Json:
     return manifest("n1", "uid-1", strategy(**fields))
 
 
-def test_manifest_belongs_to_its_node() -> None:
-    """A new NodeMetric has the node's name and is owned by that very Node."""
+def test_manifest_has_the_name_of_its_node_and_is_owned_by_it() -> None:
     metadata = _made()["metadata"]
     assert metadata["name"] == "n1"
     assert metadata["ownerReferences"] == [{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "uid-1"}]
     from_json(NodeMetric, _made())
 
 
-def test_spec_follows_strategy() -> None:
-    """The spec carries the node's collect policy, and a complete predict policy."""
+def test_spec_has_collect_policy_and_complete_predict_policy_of_the_strategy() -> None:
     spec = _made(
         metricReportIntervalSeconds=30,
         metricAggregatePolicy={"durations": ["1m0s"]},
@@ -49,18 +53,15 @@ def test_spec_follows_strategy() -> None:
     assert "parameters" not in policy  # those of the default model are not those of max
 
 
-def test_disabled_node_is_still_measured() -> None:
-    """Where colocation is off, the agent measures and reports as by default."""
+def test_disabled_node_is_measured_by_default() -> None:
     assert _made(enable=False, metricReportIntervalSeconds=30)["spec"]["metricCollectPolicy"] == DEFAULT_POLICY
 
 
 def _applied(body: Json, to: Json | None = None) -> Json:
-    """What an API server makes of it."""
     return server_side_apply(to, body, FIELD_MANAGER, "")
 
 
-def test_applied_object_stands() -> None:
-    """A NodeMetric that we have applied as it is wanted needs no write."""
+def test_applied_object_needs_no_write() -> None:
     assert ManagedFields.from_object(_applied(_made())).matches(_made())
 
 
@@ -70,8 +71,7 @@ def test_foreign_object_is_applied_once() -> None:
     assert ManagedFields.from_object(_applied(_made(), _made())).matches(_made())
 
 
-def test_changed_value_is_noticed() -> None:
-    """A value of ours that is another one, or gone, needs an apply; which takes it back."""
+def test_changed_or_missing_value_is_taken_back() -> None:
     changed = _applied(_made())
     changed["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] = 10
     del changed["spec"]["predictPolicy"]["model"]
@@ -79,16 +79,14 @@ def test_changed_value_is_noticed() -> None:
     assert _applied(_made(), changed)["spec"] == _made()["spec"]
 
 
-def test_foreign_field_is_left_alone() -> None:
-    """A field that somebody else added is no reason to write, and survives when we write."""
+def test_foreign_field_is_no_reason_to_write_and_survives() -> None:
     shared = _applied(_made())
     shared["spec"]["predictPolicy"]["theirs"] = 1
     assert ManagedFields.from_object(shared).matches(_made())
     assert _applied(_made(metricReportIntervalSeconds=30), shared)["spec"]["predictPolicy"]["theirs"] == 1
 
 
-def test_obsolete_field_is_noticed() -> None:
-    """A field that we applied and no longer want needs an apply, down to a model's parameters."""
+def test_obsolete_field_is_removed_down_to_parameters() -> None:
     richer = _made(nodePredictPolicy={"cpu": {"safetyMarginPercent": 20}})
     assert not ManagedFields.from_object(_applied(richer)).matches(_made())
     assert "cpu" not in _applied(_made(), _applied(richer))["spec"]["predictPolicy"]
@@ -96,16 +94,14 @@ def test_obsolete_field_is_noticed() -> None:
     assert _applied(other, _applied(_made()))["spec"]["predictPolicy"]["parameters"] == {"windowDays": 7}
 
 
-def test_reregistered_node_is_another() -> None:
-    """A NodeMetric that belongs to a Node of another uid is about a machine that is gone; one without owner is not."""
+def test_metric_of_a_node_of_another_uid_is_recognized() -> None:
     kept = ManagedFields.from_object(_applied(_made()))
     assert not kept.belongs_to_other_node("uid-1")
     assert kept.belongs_to_other_node("uid-2")
     assert not ManagedFields.from_object({"metadata": {"name": "n1"}}).belongs_to_other_node("uid-2")
 
 
-def test_missing_owner_is_noticed() -> None:
-    """A NodeMetric that would not go with its Node needs an apply; other owners stay."""
+def test_missing_owner_is_added_and_others_stay() -> None:
     current = _applied(_made())
     other = {"kind": "Thing", "name": "t", "uid": "uid-t", "apiVersion": "v1"}
     current["metadata"]["ownerReferences"] = [other]
@@ -113,25 +109,15 @@ def test_missing_owner_is_noticed() -> None:
     assert {each["uid"] for each in _applied(_made(), current)["metadata"]["ownerReferences"]} == {"uid-t", "uid-1"}
 
 
-def test_unknown_fields_are_left_out() -> None:
-    """What the cluster's definition does not know is neither applied nor missed."""
+def test_fields_unknown_to_the_definition_are_left_out() -> None:
     assert "predictPolicy" not in manifest("n1", "uid-1", strategy(), ["spec.predictPolicy"])["spec"]
-
-
-def test_same_specs_are_kept_once() -> None:
-    """Of 5,000 nodes with the same strategy one spec is remembered, and one set of fields."""
-    one = ManagedFields.from_object(_applied(manifest("n1", "uid-1", strategy())))
-    two = ManagedFields.from_object(_applied(manifest("n2", "uid-2", strategy())))
-    assert one.spec is two.spec
-    assert one.applied is two.applied
 
 
 @pytest.mark.parametrize(
     "odd",
     [{}, {"spec": 1, "metadata": 2}, {"metadata": {"managedFields": [1, {"manager": FIELD_MANAGER, "fieldsV1": []}]}}],
 )
-def test_odd_objects_are_survived(odd: Json) -> None:
-    """Whatever stands in an object, reading it does not fail, and it needs an apply."""
+def test_odd_object_needs_an_apply(odd: Json) -> None:
     assert not ManagedFields.from_object(odd).matches(_made())
 
 
@@ -162,3 +148,35 @@ def test_any_metadata_is_survived(metadata: Json, spec: object) -> None:
     kept = ManagedFields.from_object({"metadata": metadata, "spec": spec})
     kept.belongs_to_other_node("uid-1")
     kept.matches(_made())
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (
+            "failed to create typed patch object (x): .spec.predictPolicy: field not declared in schema",
+            "spec.predictPolicy",
+        ),
+        # An item of a list cannot be left out alone.
+        ('x: .status.conditions[type="A"].message: field not declared in schema', "status.conditions"),
+        ("etcdserver: request timed out", None),
+    ],
+)
+def test_refusal_names_the_field(message: str, field: str | None) -> None:
+    assert undeclared_field(message) == field
+
+
+def test_refused_field_is_tried_again_after_ten_minutes() -> None:
+    unknown = UnknownFields()
+    unknown.add("spec.predictPolicy", 0.0)
+    assert unknown.below("spec", RETRY_SECONDS - 1) == {"spec.predictPolicy"}
+    assert unknown.below("status", 2.0) == set()
+    assert unknown.below("spec", RETRY_SECONDS) == set()
+    unknown.add("spec.predictPolicy", RETRY_SECONDS)
+    assert unknown.below("spec", 2 * RETRY_SECONDS - 1) == {"spec.predictPolicy"}
+
+
+def test_part_without_its_only_field_is_not_sent() -> None:
+    body = {"kind": "X", "status": {"conditions": []}}
+    assert without_field(body, "status.conditions") == {"kind": "X"}
+    assert without_field(body, "spec.predictPolicy") == body

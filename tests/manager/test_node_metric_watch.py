@@ -1,5 +1,3 @@
-"""NodeMetrics while their definition is there, and while it is not."""
-
 import pytest
 
 from headroom.kube import ApiError, ApiUnavailable
@@ -10,8 +8,7 @@ from tests.support.world import METRIC, World
 MISSING = ApiError(404, "", "404 page not found")
 
 
-async def test_reading_finds_what_is_gone(world: World) -> None:
-    """A NodeMetric that is not listed any more is forgotten, and its node looked at."""
+async def test_metric_that_is_not_listed_is_forgotten_and_its_node_reconciled(world: World) -> None:
     world.reports(report())
     world.run.context.cluster.put_node_metric(report(name="gone"), 0.0)
     assert await node_metric.read(world.run) == "1"
@@ -32,7 +29,6 @@ async def test_missing_definition_is_no_failure(world: World) -> None:
 
 @pytest.mark.parametrize("error", [ApiError(403, "Forbidden", "no"), ApiUnavailable("away")])
 async def test_refusal_is_a_failure(world: World, error: Exception) -> None:
-    """Another refusal is the caller's to know."""
     world.api.fails["LIST"] = error
     with pytest.raises(type(error)):
         await node_metric.read(world.run)
@@ -59,7 +55,6 @@ async def test_node_is_degraded_in_time(world: World) -> None:
 
 
 async def test_returning_definition_is_used(world: World) -> None:
-    """When the definition is back, a node without NodeMetric gets one."""
     world.run.context.progress.node_metrics.not_found = True
     await world.reconcile()
     assert METRIC not in world.api.objects

@@ -1,28 +1,13 @@
 """The manager as a process, with exactly the rights that the chart gives it, against a real API server."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.manager.stage import (
-    CONFIG_MAP,
-    DEGRADE_MINUTES,
-    DEGRADE_SECONDS,
-    NAMESPACE,
-    ROOT,
-    Manager,
-    Stage,
-    prepared,
-    rights,
-)
+from tests.manager.stage import CONFIG_MAP, DEGRADE_SECONDS, NAMESPACE, Manager, Stage, prepared
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
@@ -32,21 +17,14 @@ pytestmark = pytest.mark.cluster
 Json = dict[str, Any]
 
 
-def _rights(cluster: Cluster) -> str:
-    """The manager's service account and roles in our namespace, as YAML."""
-    return yaml.safe_dump_all(rights(cluster, NAMESPACE))
-
-
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """The CRD, our namespace, and the rights that the chart gives the manager there."""
     with prepared(cluster, NAMESPACE) as stage:
         yield stage
 
 
 @pytest.fixture(scope="module")
 def kubeconfig(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A login as the manager's service account."""
     return stage.login(tmp_path_factory.mktemp("manager") / "kubeconfig")
 
 
@@ -69,7 +47,6 @@ def manager(stage: Stage, kubeconfig: Path, tmp_path: Path) -> Iterator[Manager]
 
 @pytest.mark.usefixtures("manager")
 def test_node_metric_lives_with_node(stage: Stage) -> None:
-    """A Node gets a NodeMetric with the spec of its strategy; edits and deletion are undone; it goes with the Node."""
     stage.add_node("life")
     metric = stage.get("nodemetric", "life")
     assert metric["spec"]["predictPolicy"]["model"] == "diversity"
@@ -93,7 +70,6 @@ def test_node_metric_lives_with_node(stage: Stage) -> None:
 
 @pytest.mark.usefixtures("manager")
 def test_report_becomes_resources(stage: Stage) -> None:
-    """A report leads to Mid resources on the Node, follows up and down, and leaves no other trace there."""
     stage.add_node("publishes")
     before = stage.get("node", "publishes")["metadata"]
     stage.report("publishes", "4")
@@ -119,20 +95,6 @@ def _annotations(metadata: Json) -> Json:
     return {name: text for name, text in found.items() if not name.startswith("node.alpha.kubernetes.io/")}
 
 
-@pytest.mark.usefixtures("manager")
-def test_stale_report_degrades(stage: Stage) -> None:
-    """An old report takes Mid away and a fresh one brings it back, each with an event on the Node."""
-    stage.add_node("stale")
-    stage.report("stale", "4")
-    stage.expect_cpu("stale", "4k")
-    stage.report("stale", "4", age_seconds=2 * DEGRADE_SECONDS)
-    stage.expect_cpu("stale", None)
-    assert f"degradeTimeMinutes ({DEGRADE_MINUTES})" in stage.expect_event("DegradedMid", "stale", "default")
-    stage.report("stale", "4")
-    stage.expect_cpu("stale", "4k")
-    stage.expect_event("MidRestored", "stale", "default")
-
-
 @pytest.mark.long
 @pytest.mark.usefixtures("manager")
 def test_silence_degrades(stage: Stage) -> None:
@@ -143,38 +105,7 @@ def test_silence_degrades(stage: Stage) -> None:
     stage.expect_cpu("silent", None)
 
 
-@pytest.mark.usefixtures("manager")
-def test_running_mid_pod_keeps_floor(stage: Stage) -> None:
-    """While a Mid pod runs, the Node has at least what it requested, even degraded; then nothing.
-
-    One that only names the node, which no kubelet has admitted, raises nothing, whatever it requests.
-    """
-    stage.add_node("floor")
-    stage.report("floor", "4")
-    stage.expect_cpu("floor", "4k")
-    amounts = {"kubernetes.io/mid-cpu": "2500", "kubernetes.io/mid-memory": "1Gi"}
-    container = {"name": "c", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "mid", "namespace": NAMESPACE, "labels": {"koordinator.sh/priority-class": "koord-mid"}},
-        "spec": {"nodeName": "floor", "containers": [container]},
-    }
-    stage.cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
-    stage.report("floor", "1")
-    stage.expect_cpu("floor", "1k")
-    stage.admit("mid")
-    stage.expect_cpu("floor", "2500")
-    stage.expect_event("MidDeficit", "floor", "default")
-    stage.report("floor", "1", age_seconds=2 * DEGRADE_SECONDS)
-    stage.expect_event("DegradedMid", "floor", "default")
-    stage.expect_cpu("floor", "2500")
-    stage.cluster.kubectl("delete", "pod", "mid", "-n", NAMESPACE, "--force", "--grace-period=0")
-    stage.expect_cpu("floor", None)
-
-
 def test_bad_config_keeps_last_good(stage: Stage, manager: Manager) -> None:
-    """A bad ConfigMap changes nothing but an event with every fault, not even over a restart; its repair applies."""
     stage.add_node("config")
     stage.report("config", "4")
     stage.expect_cpu("config", "4k")
@@ -196,39 +127,8 @@ def test_bad_config_keeps_last_good(stage: Stage, manager: Manager) -> None:
     stage.expect_cpu("config", None)
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("manager")
-def test_config_map_says_its_state(stage: Stage) -> None:
-    """`kubectl describe configmap` says what is in force, which nodes match two entries, and what is wrong."""
-
-    def says(words: str) -> None:
-        described = ("describe", "configmap", CONFIG_MAP, "-n", NAMESPACE)
-        eventually(lambda: words in stage.cluster.kubectl(*described), f"kubectl describe says: {words}")
-
-    stage.add_node("meets")
-    says("in force since 20")
-    other = {"name": "gpu", "nodeSelector": {"matchLabels": {"gpu": "config-state"}}, "enable": False}
-    stage.configure({"nodeConfigs": [*stage.config["nodeConfigs"], other]})
-    stage.cluster.kubectl("label", "node", "meets", "gpu=config-state")
-    told = "nodeConfigs[1] gpu matches 1 node (meets) too, but nodeConfigs[0] ours comes first and applies there"
-    assert stage.expect_event("ColocationConfigOverlap", CONFIG_MAP) == told
-    says(f"- {told}")
-    says("ColocationConfigOverlap")  # below its events
-    command = (sys.executable, "-m", "headroom.cli", "config", "diff", "-", "-n", NAMESPACE, "-o", "json")
-    environment = {**os.environ, "KUBECONFIG": str(stage.cluster.kubeconfig)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, input="{}", check=True, capture_output=True, text=True)
-    changes = {name: each["fields"] for each in json.loads(done.stdout)["changes"] for name in each["nodes"]}
-    assert [each["path"] for each in changes["meets"]] == ["degradeTimeMinutes", "enable", "midIncreaseHoldSeconds"]
-    stage.configure("enable: true")
-    says("- not valid JSON: this looks like YAML")
-    stage.configure({**stage.config, "nodeConfigs": [*stage.config["nodeConfigs"], {**other, "mode": "x"}]})
-    says("- nodeConfigs[1].mode: must be one of")
-    stage.expect_event("ColocationConfigEntryDisabled", CONFIG_MAP)
-
-
 @pytest.mark.usefixtures("manager")
 def test_deleted_config_means_defaults(stage: Stage) -> None:
-    """Without a ConfigMap nothing is published, and an event says so."""
     stage.add_node("deleted")
     stage.report("deleted", "4")
     stage.expect_cpu("deleted", "4k")
@@ -238,7 +138,6 @@ def test_deleted_config_means_defaults(stage: Stage) -> None:
 
 
 def test_second_start_writes_nothing(stage: Stage, manager: Manager) -> None:
-    """A manager that finds a Node as it should be writes nothing about it at its start."""
     stage.add_node("again")
     stage.report("again", "4")
     stage.expect_cpu("again", "4k")
@@ -256,7 +155,6 @@ def test_second_start_writes_nothing(stage: Stage, manager: Manager) -> None:
 
 
 def test_api_server_may_go_away(stage: Stage, manager: Manager) -> None:
-    """An API server that is away is waited for, and what happened meanwhile is taken up."""
     stage.add_node("away")
     stage.report("away", "4")
     stage.expect_cpu("away", "4k")

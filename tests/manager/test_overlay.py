@@ -1,6 +1,5 @@
-"""Which layer a node's strategy takes each value from."""
-
 import json
+from typing import Any
 
 import pytest
 
@@ -9,6 +8,8 @@ from crds.codec import to_json
 from crds.colocation import DEFAULTS, ColocationConfig
 from manager.config.merge import CLUSTER, DEFAULT, effective_strategy, percent_of_ratio
 from manager.config.parse import parse_config
+from tests.support.objects import node
+from tests.support.world import World
 
 ANNOTATION = names.ANNOTATION_COLOCATION_STRATEGY
 
@@ -20,7 +21,6 @@ def _config(**fields: object) -> ColocationConfig:
 
 
 def test_defaults_are_complete() -> None:
-    """Without any configuration every value is the built-in default, the predict policy included."""
     effective = effective_strategy(ColocationConfig())
     assert to_json(effective.strategy).items() >= to_json(DEFAULTS).items()
     policy = effective.strategy.node_predict_policy
@@ -84,16 +84,14 @@ def test_later_layers_win() -> None:
 
 
 @pytest.mark.parametrize("cluster", [{}, {"enable": False}])
-def test_node_may_enable(cluster: dict[str, object]) -> None:
-    """A node entry or annotation enables what the cluster's part leaves off."""
+def test_entry_or_annotation_enables_what_the_cluster_leaves_off(cluster: dict[str, object]) -> None:
     entry = _config(**cluster, nodeConfigs=[{"nodeSelector": {"matchLabels": {"p": "x"}}, "enable": True}])
     assert effective_strategy(entry, {"p": "x"}).strategy.enable is True
     assert effective_strategy(entry, {"p": "y"}).strategy.enable is False
     assert effective_strategy(_config(**cluster), {}, {ANNOTATION: '{"enable": true}'}).strategy.enable is True
 
 
-def test_parts_overlay_one_by_one() -> None:
-    """Eviction and predict policy take over only what a layer states."""
+def test_layer_overrides_only_fields_that_it_states() -> None:
     config = _config(midEviction={"mode": "on"}, nodePredictPolicy={"safetyMarginPercent": 20})
     effective = effective_strategy(config)
     eviction, policy = effective.strategy.mid_eviction, effective.strategy.node_predict_policy
@@ -105,8 +103,7 @@ def test_parts_overlay_one_by_one() -> None:
     assert effective.sources["midEviction.afterSeconds"] == DEFAULT
 
 
-def test_another_model_drops_arguments() -> None:
-    """Whoever names another model does not inherit the arguments of the one before; the same model keeps them."""
+def test_another_model_drops_arguments_and_the_same_model_keeps_them() -> None:
     config = _config(
         nodePredictPolicy={"model": "diversity", "cpu": {"model": "max", "of": [{"model": "sum-max"}]}},
         nodeConfigs=[{"nodeSelector": {}, "nodePredictPolicy": {"cpu": {"model": "percentile"}}}],
@@ -124,16 +121,14 @@ def test_another_model_drops_arguments() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "null", '{"midCPUThresholdPercent": -5, "midUnallocatedPercent": 7}'])
-def test_bad_annotation_is_ignored_whole(text: str) -> None:
-    """One fault in the annotation, and none of it applies; a finding says so."""
+def test_annotation_with_one_fault_is_ignored_whole(text: str) -> None:
     effective = effective_strategy(_config(), {}, {ANNOTATION: text})
     assert effective.strategy.mid_unallocated_percent == 0
     assert [each.path for each in effective.findings] == [f"annotation {ANNOTATION}"]
     assert effective.findings[0].message.startswith("ignored: ")
 
 
-def test_odd_annotation_keeps_known_fields() -> None:
-    """An unknown field in the annotation is said, and the rest applies."""
+def test_annotation_with_an_unknown_field_applies_otherwise() -> None:
     effective = effective_strategy(_config(), {}, {ANNOTATION: '{"midCPUThresholdPercent": 12, "nope": 1}'})
     assert effective.strategy.mid_cpu_threshold_percent == 12
     assert [each.message for each in effective.findings] == ["nope: unknown field: ignored"]
@@ -163,12 +158,10 @@ def test_odd_annotation_keeps_known_fields() -> None:
     ],
 )
 def test_ratio_labels_round(text: str, percent: int | None) -> None:
-    """A ratio from 0 to 1 becomes the nearest percentage; anything else is none."""
     assert percent_of_ratio(text) == percent
 
 
 def test_bad_label_is_ignored() -> None:
-    """A label that is no ratio changes nothing and is said."""
     labels = {names.LABEL_CPU_RECLAIM_RATIO: "80%", names.LABEL_MEMORY_RECLAIM_RATIO: "0.5"}
     effective = effective_strategy(_config(), labels)
     assert effective.strategy.cpu_reclaim_threshold_percent == 60
@@ -176,3 +169,76 @@ def test_bad_label_is_ignored() -> None:
     assert [str(each) for each in effective.findings] == [
         f'label {names.LABEL_CPU_RECLAIM_RATIO}: ignored: must be a ratio from 0 to 1, got "80%"'
     ]
+
+
+def _parsed(text: str) -> ColocationConfig:
+    config = parse_config(text).config
+    assert config is not None
+    return config
+
+
+def _notes(world: World) -> list[tuple[str, str]]:
+    events = [each for each in world.api.written("POST", "/events") if each["reason"].startswith("NodeStrategy")]
+    return [(each["reason"], each["note"]) for each in events]
+
+
+async def _sees(world: World, version: int, **metadata: Any) -> None:  # noqa: ANN401 - labels or annotations
+    changed = node(**metadata)
+    changed["metadata"]["resourceVersion"] = str(version)
+    world.has_node(changed)
+    await world.reconcile()
+
+
+async def test_bad_annotation_and_its_repair_have_one_event_each() -> None:
+    world = World()
+    bad = {ANNOTATION: '{"midCPUThresholdPercent": 120, "degradeTimeMinutes": 5}'}
+    for version, annotations in enumerate((bad, bad, {}, bad)):
+        await _sees(world, version, annotations=annotations)
+    assert _notes(world) == [
+        (
+            "NodeStrategyInvalid",
+            f"annotation {ANNOTATION}: ignored: midCPUThresholdPercent: must be 0 to 100, got 120",
+        ),
+        ("NodeStrategyValid", "annotations and labels that set the strategy of this node are valid now, or gone"),
+    ]
+
+
+async def test_bad_label_and_its_removal_have_an_event() -> None:
+    world = World()
+    await _sees(world, 1, labels={names.LABEL_MID_STATIC_CPU_RATIO: "half"})
+    await _sees(world, 2)
+    assert [reason for reason, _ in _notes(world)] == ["NodeStrategyInvalid", "NodeStrategyValid"]
+    assert (
+        _notes(world)[0][1]
+        == f'label {names.LABEL_MID_STATIC_CPU_RATIO}: ignored: must be a ratio from 0 to 1, got "half"'
+    )
+
+
+async def test_overlap_has_no_event_of_its_nodes() -> None:
+    world = World()
+    world.configure('{"nodeConfigs": [{"nodeSelector": {}}, {"nodeSelector": {}}]}')
+    await _sees(world, 1)
+    assert _notes(world) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "annotation", "message"),
+    [
+        (
+            "{}",
+            '{"nodePredictPolicy": {"parameters": {"lambdaMin": 11}}}',
+            "parameters.lambdaMin: must be 0 to 1 for model diversity",
+        ),
+        (
+            '{"nodePredictPolicy": {"model": "diversity"}}',
+            '{"enable": true, "nodePredictPolicy": {"parameters": {"n": 3}}}',
+            "parameters.n: model diversity has no such parameter",
+        ),
+        ("{}", "enable: true", "not valid JSON: this looks like YAML"),
+        ("{}", '{"enable": true, "enable": true}', "enable: given twice in the same object"),
+    ],
+)
+def test_annotation_that_does_not_fit_layers_below_is_ignored_whole(config: str, annotation: str, message: str) -> None:
+    effective = effective_strategy(_parsed(config), {}, {ANNOTATION: annotation})
+    assert message in str(effective.findings[0])
+    assert effective.strategy == effective_strategy(_parsed(config)).strategy

@@ -1,5 +1,3 @@
-"""The PriorityClasses that a leading manager creates where there are none."""
-
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +14,6 @@ CLASSES = {paths.priority_class(name) for name in PRIORITY_CLASSES}
 
 @pytest.fixture
 def world() -> World:
-    """A manager as the chart starts it, which begins to lead."""
     world = World()
     world.run.context.settings = replace(world.run.context.settings, create_priority_classes=True)
     return world
@@ -33,8 +30,7 @@ async def test_missing_classes_are_created(world: World) -> None:
     assert {each.value for each in VALUES} == set(PRIORITY_CLASSES)
 
 
-async def test_existing_classes_are_left_alone(world: World) -> None:
-    """The class of another product stays as it is; a class that is deleted later is not created again."""
+async def test_existing_class_stays_and_deleted_one_is_not_created_again(world: World) -> None:
     other: dict[str, Any] = {"metadata": {"name": "koord-mid"}, "value": 7500}
     path = paths.priority_class("koord-mid")
     before = world.api.put(path, other)
@@ -47,8 +43,7 @@ async def test_existing_classes_are_left_alone(world: World) -> None:
     assert CLASSES - {path} <= world.api.objects.keys()
 
 
-async def test_only_the_leader_creates_classes(world: World) -> None:
-    """A replica that does not lead creates no class, nor one without the flag."""
+async def test_only_the_leader_with_the_flag_creates_classes(world: World) -> None:
     world.lead(leads=False)
     await ConfigReconciler(world.run).reconcile()
     plain = World()
@@ -59,7 +54,6 @@ async def test_only_the_leader_creates_classes(world: World) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
 async def test_missing_right_for_one_class(world: World, method: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A warning names the class that the manager may not create, and the others are created."""
     refused = paths.priority_class("koord-mid")
     world.api.fails[f"{method} {refused}"] = ApiError(403, "Forbidden", "no permission for priorityclasses")
     await ConfigReconciler(world.run).reconcile()

@@ -1,13 +1,14 @@
 """What a list brings is taken a little at a time: no deadline, renewal or decrease waits for all of it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from headroom.kube.time_slices import SLICE
+from manager.context import Run
 from manager.handlers import node_metric, pods
 from manager.inputs import PodInputs
 from manager.runner import relist
@@ -21,13 +22,10 @@ LARGE = 64
 
 
 class _Turns:
-    """Counts what is done with objects between two turns of somebody else on the loop."""
-
     def __init__(self) -> None:
         self.done = self.most = self.all = 0
 
     def watch(self, monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> None:
-        """Count the calls of a method."""
         original = getattr(kind, name)
 
         def counted(*given: Any, **named: Any) -> Any:  # noqa: ANN401
@@ -39,7 +37,6 @@ class _Turns:
         monkeypatch.setattr(kind, name, counted)
 
     async def live(self) -> None:
-        """Have turns, for ever."""
         while True:
             self.done = 0
             await asyncio.sleep(0)
@@ -47,7 +44,6 @@ class _Turns:
 
 @pytest.fixture
 async def served() -> AsyncIterator[tuple[FakeServer, World]]:
-    """A manager at an API server that answers what it is told to."""
     async with serving() as (server, api):
         world = World()
         world.run.api = api
@@ -109,29 +105,27 @@ async def test_pods_go_in_slices(served: tuple[FakeServer, World], monkeypatch: 
     assert all(world.run.queue.holds(f"n{number}") for number in range(7))
 
 
-async def test_nodes_come_in_slices(served: tuple[FakeServer, World], monkeypatch: pytest.MonkeyPatch) -> None:
-    """So it is with Nodes; no page has many of them, for the JSON of a page is read in one go."""
-    server, world = served
-    cluster, turns = world.run.context.cluster, _Turns()
-    turns.watch(monkeypatch, type(cluster), "put_node")
-    server.add("list", answer(_listed([node(f"n{number}") for number in range(COUNT)])))
-    await _beside(turns, relist(world.run), lambda: False)
-    assert len(cluster.nodes) == turns.all == COUNT
-    assert turns.most <= SLICE
-    assert int(server.queries("list")[0]["limit"]) <= LARGE
-
-
-@pytest.mark.parametrize("what", ["read", "follow"])
-async def test_node_metrics_come_in_slices(
-    served: tuple[FakeServer, World], monkeypatch: pytest.MonkeyPatch, what: str
+@pytest.mark.parametrize(
+    ("put", "made", "work"),
+    [
+        ("put_node", node, relist),
+        ("put_node_metric", lambda name: report(name=name), node_metric.read),
+        ("put_node_metric", lambda name: report(name=name), lambda run: node_metric.follow(run, "")),
+    ],
+)
+async def test_nodes_and_node_metrics_come_in_slices(
+    served: tuple[FakeServer, World],
+    monkeypatch: pytest.MonkeyPatch,
+    put: str,
+    made: Callable[[str], Json],
+    work: Callable[[Run], Any],
 ) -> None:
-    """So it is with NodeMetrics, at the start as when a watch begins anew."""
+    """So it is with Nodes and NodeMetrics; no page has many of them, for the JSON of a page is read in one go."""
     server, world = served
     cluster, turns = world.run.context.cluster, _Turns()
-    turns.watch(monkeypatch, type(cluster), "put_node_metric")
-    server.add("list", answer(_listed([report(name=f"n{number}") for number in range(COUNT)])))
-    reading = node_metric.read(world.run) if what == "read" else node_metric.follow(world.run, "")
-    await _beside(turns, reading, lambda: len(server.requests) > 1)
-    assert len(cluster.node_metrics) == turns.all == COUNT
+    turns.watch(monkeypatch, type(cluster), put)
+    server.add("list", answer(_listed([made(f"n{number}") for number in range(COUNT)])))
+    await _beside(turns, work(world.run), lambda: len(server.requests) > 1)
+    assert len(cluster.nodes) + len(cluster.node_metrics) == turns.all == COUNT
     assert turns.most <= SLICE
     assert int(server.queries("list")[0]["limit"]) <= LARGE

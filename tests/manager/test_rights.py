@@ -42,7 +42,6 @@ class Right:
 
     @property
     def key(self) -> str:
-        """What `EXCUSED` calls it."""
         return f"{self.resource} {self.verb}"
 
     def __str__(self) -> str:
@@ -51,7 +50,6 @@ class Right:
         return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}{named}{where}"
 
     def is_used_by(self, request: Request) -> bool:
-        """Whether it takes this right to ask that."""
         return (
             (request.group, request.resource, request.verb) == (self.group, self.resource, self.verb)
             and (not self.names or request.name in self.names)
@@ -72,14 +70,12 @@ def _all_rights(objects: list[dict[str, Any]]) -> list[Right]:
 
 
 def unused(granted: list[Right], requests: list[Request]) -> list[str]:
-    """Rights that no request needed, and that nothing excuses."""
     left = [each for each in granted if not any(each.is_used_by(request) for request in requests)]
     return [str(each) for each in left if each.key not in EXCUSED]
 
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """A namespace of our own, with the chart's webhook configuration."""
     with prepared(cluster, NAMESPACE) as stage:
         webhook = yaml.safe_dump_all(rendered(cluster, NAMESPACE, "manager-webhook.yaml"))
         cluster.kubectl("apply", "-f", "-", stdin=webhook)
@@ -89,7 +85,6 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 @pytest.fixture
 def manager(stage: Stage, tmp_path: Path) -> Iterator[Manager]:
-    """A manager as the chart starts it."""
     flags = ["--webhook-listen=127.0.0.1:" + str(free_port()), "--webhook-certificates=self"]
     flags.append("--create-priority-classes")
     stage.cluster.kubectl("delete", "priorityclass", *PRIORITY_CLASSES, "--ignore-not-found")
@@ -102,7 +97,6 @@ def manager(stage: Stage, tmp_path: Path) -> Iterator[Manager]:
 
 
 def _mid_pod(stage: Stage, name: str, node: str) -> str:
-    """A Mid pod that runs on a node; its path."""
     amounts = {CPU: "2500", "kubernetes.io/mid-memory": "1Gi"}
     container = {"name": "c", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
     pod = {
@@ -124,13 +118,11 @@ def _expect_no_trace(obj: Mapping[str, Any]) -> None:
 
 
 def _evicts(stage: Stage) -> bool:
-    """Report once more that there is too little; whether that has an effect."""
     stage.report("story", "1")
     return any(each.resource == "pods/eviction" for each in stage.requests())
 
 
 def _story(stage: Stage) -> None:
-    """Everything that the manager ever does."""
     stage.configure(stage.config)
     stage.add_node("story")
     stage.report("story", "4")
@@ -157,7 +149,6 @@ def _story(stage: Stage) -> None:
 
 
 def test_rights_are_needed_and_enough(stage: Stage, manager: Manager) -> None:
-    """Over its whole story the manager is refused nothing, and uses every right that the chart gives it."""
     _story(stage)
     assert "orbidden" not in manager.said()
     granted = _all_rights(rights(stage.cluster, NAMESPACE))

@@ -41,7 +41,6 @@ class Loop(asyncio.SelectorEventLoop):
     now = 0.0
 
     def time(self) -> float:
-        """The simulated clock. [s]"""
         return self.now
 
     def _run_once(self) -> None:
@@ -58,19 +57,15 @@ class HeldBack:
         self._server, self._running, self._may_write_for = server, running, may_write_for
 
     async def get(self, path: str, params: Any = None) -> Json:  # noqa: ANN401
-        """Read."""
         return await self._answer(lambda: self._server.get(path, params), lambda: TIMEOUT_SECONDS)
 
     async def create(self, path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401
-        """Write."""
         return await self._answer(lambda: self._server.create(path, body, params), self._may_write_for)
 
     async def patch(self, path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
-        """Write."""
         return await self._answer(lambda: self._server.patch(path, body, content_type, params), self._may_write_for)
 
     async def delete(self, path: str, body: Json | None = None) -> Json:
-        """Write."""
         return await self._answer(lambda: self._server.delete(path, body), self._may_write_for)
 
     async def _answer(self, ask: Callable[[], Coroutine[Any, Any, Json]], may_take: Callable[[], float]) -> Json:
@@ -105,7 +100,6 @@ class Cluster:
         self.run = Run(context, guarded, queue, leader, EventRecorder(guarded, "headroom-manager", clock=context.wall))
 
     def reports(self, name: str, reclaimable: str, reported_at: float) -> None:
-        """A report is seen."""
         path = f"/apis/slo.koordinator.sh/v1alpha1/nodemetrics/{name}"
         made = report(name=name, reclaimable=(reclaimable, "10Gi"), age=-reported_at)
         stored = self.server.objects.get(path, made)
@@ -132,7 +126,6 @@ class Cluster:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def published(self, name: str) -> str | None:
-        """The Mid CPU of a Node."""
         capacity = self.server.objects[f"/api/v1/nodes/{name}"]["status"]["capacity"]
         return cast("str | None", capacity.get("kubernetes.io/mid-cpu"))
 
@@ -156,8 +149,6 @@ def _live(seconds: float, stall: Callable[[Cluster], None]) -> Cluster:
 
 @pytest.mark.parametrize("seconds", STALLS)
 def test_stalled_server_loses_no_work(seconds: float) -> None:
-    """An API server that answers nobody for a while delays work, and loses none of it."""
-
     def stall(cluster: Cluster) -> None:
         cluster.running.clear()
         cluster.loop.call_later(seconds, cluster.running.set)
@@ -228,8 +219,7 @@ def test_silent_nodes_are_looked_at_again() -> None:
     assert max(sum(moment == each for each, _ in looked) for moment, _ in looked) <= 2
 
 
-def test_another_leader_in_between_is_noticed() -> None:
-    """A replica whose Lease was taken and given back between two renewals looks at every node anew."""
+def test_replica_reconciles_all_nodes_after_another_leader_in_between() -> None:
     loop = Loop()
     told = []
 

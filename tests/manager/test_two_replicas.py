@@ -20,7 +20,6 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """A namespace of our own."""
     with prepared(cluster, "replicas-test") as stage:
         stage.configure(stage.config)
         yield stage
@@ -36,7 +35,6 @@ def nodes(stage: Stage, request: pytest.FixtureRequest) -> Iterator[list[str]]:
 
 @pytest.fixture
 def replicas(stage: Stage, nodes: list[str], tmp_path: Path) -> Iterator[tuple[Manager, Manager]]:
-    """The leader and its standby."""
     kubeconfig = stage.login(tmp_path / "kubeconfig")
     made = [Manager(kubeconfig, tmp_path / f"{name}.log", stage.namespace, name=name) for name in ("one", "two")]
     leader, standby = made
@@ -60,7 +58,6 @@ def replicas(stage: Stage, nodes: list[str], tmp_path: Path) -> Iterator[tuple[M
 
 @contextmanager
 def load(stage: Stage, nodes: list[str]) -> Iterator[None]:
-    """Reports that change all the time, so that there is always something to write."""
     ended = threading.Event()
 
     def run() -> None:
@@ -82,7 +79,6 @@ def load(stage: Stage, nodes: list[str]) -> Iterator[None]:
 
 
 def _writes(stage: Stage, replica: Manager) -> list[Request]:
-    """What a replica has changed, but for the Lease itself."""
     named = [each for each in stage.requests() if each.writes and f"({replica.name}_" in each.agent]
     return [each for each in named if each.resource != "leases" and each.code < 400]
 
@@ -102,7 +98,6 @@ def _expect_hand_over(stage: Stage, old: Manager, new: Manager, since: datetime)
 
 
 def test_killed_leader_is_replaced(stage: Stage, nodes: list[str], replicas: tuple[Manager, Manager]) -> None:
-    """After a kill -9 of the leader the standby writes."""
     leader, standby = replicas
     with load(stage, nodes):
         eventually(_wrote(stage, leader, datetime.now(UTC)), "the leader writes")
@@ -115,7 +110,6 @@ def test_killed_leader_is_replaced(stage: Stage, nodes: list[str], replicas: tup
 
 @pytest.mark.long
 def test_frozen_leader_writes_no_more(stage: Stage, nodes: list[str], replicas: tuple[Manager, Manager]) -> None:
-    """A leader that was stopped in the middle of its work, and goes on when another one leads, writes nothing more."""
     leader, standby = replicas
     with load(stage, nodes):
         eventually(_wrote(stage, leader, datetime.now(UTC)), "the leader writes")
@@ -133,7 +127,6 @@ def test_frozen_leader_writes_no_more(stage: Stage, nodes: list[str], replicas: 
 
 @pytest.mark.long
 def test_leader_hands_over(stage: Stage, nodes: list[str], replicas: tuple[Manager, Manager]) -> None:
-    """A leader that is asked to end while it works ends in order; its standby need not wait for the Lease."""
     leader, standby = replicas
     with load(stage, nodes):
         eventually(_wrote(stage, leader, datetime.now(UTC)), "the leader writes")

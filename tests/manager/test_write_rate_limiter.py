@@ -1,5 +1,3 @@
-"""How often one node may be written to."""
-
 import pytest
 
 from manager.inputs import Resource

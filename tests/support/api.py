@@ -91,13 +91,13 @@ class FakeApi:
         return {}
 
     async def patch(self, path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
-        """Merge a patch into an object, or apply it, or carry out replacements of a JSON patch."""
+        """Merge a patch into an object, or apply it, or carry out the operations of a JSON patch."""
         self._enter("PATCH", path, body)
         if content_type == APPLY:
             return self._apply(path, body, str(params["fieldManager"]))
         stored = self._stored(path)
         if isinstance(body, list):
-            body = _replacements(body)
+            return self.put(path, _json_patched(stored, body))
         check_patch(stored, body)
         merged = merge(stored, body)
         for field in self.unknown_fields:  # a definition that does not know a field drops it
@@ -112,6 +112,7 @@ class FakeApi:
                 raise ApiUnavailable(f"The API server answers 500: {what}", status=500)
         where, subresource = path.removesuffix("/status"), "status" if path.endswith("/status") else ""
         stored = self._stored(path) if subresource else self.objects.get(path)
+        check_patch(stored or {}, {"metadata": {**body["metadata"], "uid": None}})
         result = server_side_apply(stored, body, manager, subresource)
         result["metadata"].setdefault("uid", f"made-{len(self.calls)}")
         if result == stored:
@@ -131,17 +132,17 @@ class FakeApi:
         return [body for called, path, body in self.calls if called == method and part in path]
 
 
-def _replacements(operations: list[Json]) -> Json:
-    """A JSON patch that only replaces, as a merge patch."""
-    body: Json = {}
+def _json_patched(stored: Json, operations: list[Json]) -> Json:
+    found = copy.deepcopy(stored)
     for operation in operations:
-        assert operation["op"] == "replace"
-        *parts, last = operation["path"].strip("/").split("/")
-        inner = body
-        for name in parts:
-            inner = inner.setdefault(name, {})
-        inner[last] = operation["value"]
-    return body
+        *parents, last = operation["path"].strip("/").split("/")
+        target: Any = found
+        for parent in parents:
+            target = target[int(parent) if parent.isdigit() else parent]
+        if operation["op"] == "test" and target[last] != operation["value"]:
+            raise ApiError(409, "Conflict", "the test failed")
+        target[last] = operation["value"]
+    return found
 
 
 def merge(target: Json, patch: Json) -> Json:

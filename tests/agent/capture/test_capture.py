@@ -1,5 +1,3 @@
-"""`headroom-agent capture`: a machine's files on disk, such that they can be replayed."""
-
 import json
 import os
 import resource
@@ -55,8 +53,7 @@ def test_instants_are_planned(seconds: int, instants: list[int]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_capture_can_be_replayed(kind: str, recorded: Make, tmp_path: Path) -> None:
-    """What was captured shows the same machine: its kind, its pods, their memory; links are links."""
+def test_capture_shows_the_same_machine_and_keeps_links(kind: str, recorded: Make, tmp_path: Path) -> None:
     machine, folder = recorded(kind), tmp_path / "capture"
     target = _take(machine, folder)
     found = replay.as_json(replay.replay(target))
@@ -88,8 +85,7 @@ def test_files_are_byte_for_byte(recorded: Make, tmp_path: Path) -> None:
     assert facts.keys() >= {"boottime_ns", "wall_ns", "wall_utc", "page_size"}
 
 
-def test_numbers_tell_cgroups_apart(recorded: Make, tmp_path: Path) -> None:
-    """A pod that was made again between two instants is known by the number of its folder."""
+def test_number_of_its_folder_identifies_a_pod_made_again(recorded: Make, tmp_path: Path) -> None:
     machine, folder = recorded("v2-cgroupfs"), tmp_path / "capture"
     pod = machine.live / "sys/fs/cgroup" / machine.pod_path("g").lstrip("/")
 
@@ -105,8 +101,7 @@ def test_numbers_tell_cgroups_apart(recorded: Make, tmp_path: Path) -> None:
     assert {"uid": machine.uid("g"), "metric": "cpu", "reason": "recreated"} in gaps
 
 
-def test_mounts_are_cut(recorded: Make, tmp_path: Path) -> None:
-    """Of the mounts only /proc and the cgroups are recorded, and nothing of any process."""
+def test_mounts_but_proc_and_cgroups_and_processes_are_not_recorded(recorded: Make, tmp_path: Path) -> None:
     machine, folder = recorded("v2-cgroupfs"), tmp_path / "capture"
     (machine.live / "proc/self").mkdir()
     (machine.live / "proc/self/environ").write_text("TOKEN=secret")
@@ -120,8 +115,7 @@ def test_mounts_are_cut(recorded: Make, tmp_path: Path) -> None:
         assert not path.is_file() or b"secret" not in path.read_bytes()
 
 
-def test_unreadable_files_are_listed(recorded: Make, tmp_path: Path) -> None:
-    """A file that cannot be read is in errors.tsv, and the rest is recorded."""
+def test_unreadable_file_is_listed_and_the_rest_recorded(recorded: Make, tmp_path: Path) -> None:
     machine, folder = recorded("v2-cgroupfs"), tmp_path / "capture"
     loop = machine.live / "proc/meminfo"
     loop.unlink()
@@ -149,8 +143,7 @@ def test_command_says_how_it_goes(
         assert stat.read() == (machine.live / "proc/stat").read_bytes()
 
 
-def test_waits_are_measured_from_start(recorded: Make, tmp_path: Path) -> None:
-    """Each instant is due at its own second, however long the one before took."""
+def test_instants_are_due_at_their_own_second_however_long_one_took(recorded: Make, tmp_path: Path) -> None:
     now, waits = 100.0, []
 
     def sleep(seconds: float) -> None:
@@ -175,7 +168,6 @@ def test_waits_are_measured_from_start(recorded: Make, tmp_path: Path) -> None:
     ],
 )
 def test_target_must_be_new(name: str, message: str, recorded: Make, tmp_path: Path) -> None:
-    """A file that is there is not written over; one that cannot be made is named, with the way out."""
     (tmp_path / "file").touch()
     with pytest.raises(CannotCapture, match=message):
         capture.capture(HostPaths.under(recorded("v2-cgroupfs").live), tmp_path / name, 1, lambda _: None)
@@ -209,14 +201,12 @@ def test_half_an_instant_is_removed(recorded: Make, tmp_path: Path) -> None:
         assert {name.partition("/")[0] for name in archive.getnames()} == left
 
 
-def test_no_cgroups_is_one_line(tmp_path: Path) -> None:
-    """A machine without cgroups at that place says where they should be."""
+def test_machine_without_cgroups_is_named_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(CannotCapture, match=r"cannot read the cgroup folder .*--host-root"):
         capture.main([str(tmp_path / "c"), "--host-root", str(tmp_path / "nowhere")])
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "x", "1.5", "86401", "9" * 30])
-def test_wrong_seconds_are_named(seconds: str, tmp_path: Path) -> None:
-    """How long is a whole number of seconds."""
+def test_seconds_are_a_whole_number(seconds: str, tmp_path: Path) -> None:
     with pytest.raises(WrongSetting, match="--seconds"):
         capture.main([str(tmp_path / "c"), f"--seconds={seconds}"])

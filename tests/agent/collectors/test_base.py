@@ -1,5 +1,3 @@
-"""Collectors by name, and what they do with files that are not what they should be."""
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +13,7 @@ from tests.agent.recorded import RecordedMachine
 Make = Callable[[str], RecordedMachine]
 
 
-def test_names_are_resolved_in_order(recorded: Make) -> None:
-    """Collectors come in the order of their names; an unknown name lists the known ones."""
+def test_collectors_come_in_order_of_their_names_and_unknown_one_lists_the_known(recorded: Make) -> None:
     machine = recorded("v2-cgroupfs").machine()
     assert list(resolve(["pressure", "node"], machine)) == ["pressure", "node"]
     with pytest.raises(ValueError, match=f"no collector named gpu; there are: {', '.join(COLLECTORS)}"):
@@ -24,8 +21,7 @@ def test_names_are_resolved_in_order(recorded: Make) -> None:
 
 
 @pytest.mark.parametrize(("content", "reason"), [("MemTotal: 12 kB\n", Gap.MALFORMED), (None, Gap.UNREADABLE)])
-def test_bad_meminfo_is_gap(recorded: Make, content: str | None, reason: Gap) -> None:
-    """A short read of /proc/meminfo, or none, is a gap of the node's memory and is named; CPU goes on."""
+def test_bad_meminfo_is_a_named_gap_of_memory_and_cpu_goes_on(recorded: Make, content: str | None, reason: Gap) -> None:
     machine = recorded("v2-cgroupfs")
     collector = resolve(["node"], machine.machine())["node"]
     collector.collect(Tick(0.0, ()))
@@ -38,8 +34,7 @@ def test_bad_meminfo_is_gap(recorded: Make, content: str | None, reason: Gap) ->
     assert [sample.metric for sample in collected.samples] == [CPU]
 
 
-def test_missing_stat_is_named(recorded: Make) -> None:
-    """When /proc/stat is gone, CPU is a gap and the file is named; memory goes on."""
+def test_missing_stat_is_a_named_gap_of_cpu_and_memory_goes_on(recorded: Make) -> None:
     machine = recorded("v2-cgroupfs")
     collector = resolve(["node"], machine.machine())["node"]
     (machine.live / "proc/stat").unlink()
@@ -49,8 +44,7 @@ def test_missing_stat_is_named(recorded: Make) -> None:
     assert [sample.metric for sample in collected.samples] == [MEMORY, MEMORY_WITH_PAGE_CACHE]
 
 
-def test_node_counter_may_not_fall(recorded: Make) -> None:
-    """Node ticks that went back, or ran faster than the CPUs can, are a gap."""
+def test_node_ticks_that_fall_or_run_too_fast_are_a_gap(recorded: Make) -> None:
     machine = recorded("v2-cgroupfs")
     collector = resolve(["node"], machine.machine())["node"]
     stat = machine.live / "proc/stat"
@@ -64,8 +58,7 @@ def test_node_counter_may_not_fall(recorded: Make) -> None:
 
 
 @pytest.mark.parametrize(("content", "reason"), [("", "malformed"), ("half a li", "malformed"), (None, "unreadable")])
-def test_torn_pod_file_is_gap(recorded: Make, content: str | None, reason: str) -> None:
-    """A pod's file that is short or gone is a gap of that value; its other values and other pods are kept."""
+def test_torn_file_of_a_pod_is_a_gap_of_its_value_alone(recorded: Make, content: str | None, reason: str) -> None:
     machine = recorded("v2-cgroupfs")
     file = machine.live / "sys/fs/cgroup" / machine.pod_path("b1").lstrip("/") / "memory.stat"
     file.unlink() if content is None else file.write_text(content)
@@ -81,8 +74,7 @@ def test_torn_pod_file_is_gap(recorded: Make, content: str | None, reason: str) 
     assert (MEMORY, machine.uid("g")) in measured
 
 
-def test_unlisted_pods_are_gaps(recorded: Make) -> None:
-    """When the cgroup file system is gone, every pod is a gap, and it is unknown which there are."""
+def test_pods_that_cannot_be_listed_are_gaps_and_unknown(recorded: Make) -> None:
     machine = recorded("v2-cgroupfs")
     collector = resolve(["pod"], machine.machine())["pod"]
     assert collector.collect(Tick(0.0, ())).pods_listed
@@ -96,8 +88,7 @@ def test_unlisted_pods_are_gaps(recorded: Make) -> None:
     assert "burstable: Too many levels" in collected.problem
 
 
-def test_suspension_leaves_no_rate(recorded: Make) -> None:
-    """Over a suspension of the machine no CPU is measured, of the node or a pod; memory is."""
+def test_suspension_leaves_memory_and_no_cpu_of_node_and_pods(recorded: Make) -> None:
     machine = recorded("v2-cgroupfs")
     slept = 0.0
     made = replace(machine.machine(), slept=lambda: slept)
@@ -113,14 +104,8 @@ def test_suspension_leaves_no_rate(recorded: Make) -> None:
     assert CPU not in {one.metric for collected in harvests for one in collected.samples}
 
 
-def test_every_reason_is_documented() -> None:
-    """Each reason for a gap has a sentence."""
+def test_reasons_for_gaps_have_a_sentence_and_are_in_the_docs() -> None:
     assert {str(gap) for gap in Gap} <= REASONS.keys()
-    assert all(sentence.endswith(".") for sentence in REASONS.values())
-
-
-def test_reasons_are_in_docs() -> None:
-    """The user's table of reasons is that of the code."""
     lines = (Path(__file__).parents[3] / "docs/capture.md").read_text().splitlines()
     documented = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.count("|") == 3]
     assert [row for row in documented if row[1].endswith(".")] == list(REASONS.items())

@@ -82,8 +82,7 @@ def test_memory_agrees_with_capture(kind: str, recorded: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_recreated_pod_is_gap(kind: str, recorded: Make) -> None:
-    """A cgroup that was removed and made again has no CPU for a tick, and system usage neither."""
+def test_recreated_cgroup_has_no_cpu_for_a_tick_nor_has_the_system(kind: str, recorded: Make) -> None:
     machine = recorded(kind)
     collectors = resolve(["node", "pod"], machine.machine())
     machine.advance("t010", at=100.0)
@@ -120,23 +119,8 @@ def test_departed_pod_is_one_gap(kind: str, recorded: Make) -> None:
     assert CPU in {sample.metric for sample in derived.system(again, machine.now).samples}
 
 
-def test_no_controller_is_gap(recorded: Make) -> None:
-    """Without the memory controller CPU is still measured, and memory is missing for that reason."""
-    machine = recorded("v2-cgroupfs-nomem")
-    collectors = resolve(["node", "pod"], machine.machine())
-    _collect(collectors, machine)
-    machine.advance("t002")
-    collected = _collect(collectors, machine)
-    uid = machine.uid("g")
-    assert Missing(MEMORY, uid, Gap.NO_MEMORY_CONTROLLER) in collected.missing
-    assert uid in _values(collected, CPU)
-    system = derived.system(collected, machine.now)
-    assert [sample.metric for sample in system.samples] == [CPU]
-
-
-@pytest.mark.parametrize("kind", WITH_MEMORY)
-def test_controller_may_lack_in_pod(kind: str, recorded: Make) -> None:
-    """A pod that was not given the memory controller has CPU, and a gap of memory for that reason."""
+@pytest.mark.parametrize("kind", KINDS)
+def test_pod_without_memory_controller_has_cpu_and_a_gap_of_memory(kind: str, recorded: Make) -> None:
     machine = recorded(kind)
     root = machine.live / "sys/fs/cgroup"
     folder = (root / "memory" if kind.startswith("v1") else root) / machine.pod_path("g").lstrip("/")
@@ -159,8 +143,7 @@ def test_known_pods_go_by_uid(recorded: Make) -> None:
     assert machine.uid("s1") not in _values(collected, MEMORY)
 
 
-def test_running_pod_needs_cgroup(recorded: Make) -> None:
-    """A running pod without a cgroup is a gap; one that waits or has ended is not."""
+def test_running_pod_without_cgroup_is_a_gap_and_waiting_or_ended_one_is_not(recorded: Make) -> None:
     machine = recorded("v2-systemd")
     pods = [_pod("lost", "lost"), _pod("waits", "waits", running=False), _pod("ended", "ended", terminal=True)]
     collected = _collect(resolve(["pod"], machine.machine()), machine, *pods)
@@ -168,8 +151,7 @@ def test_running_pod_needs_cgroup(recorded: Make) -> None:
     assert gaps == {"lost"}
 
 
-def test_new_uid_is_another_pod(recorded: Make) -> None:
-    """A pod made again under its name has another uid: the old one goes, the new one begins."""
+def test_pod_made_again_under_its_name_is_another_pod(recorded: Make) -> None:
     machine = recorded("v2-systemd")
     collectors = resolve(["pod"], machine.machine())
     old, new = machine.uid("g"), machine.uid("g").replace("00a1", "00a2")
@@ -186,7 +168,6 @@ def test_new_uid_is_another_pod(recorded: Make) -> None:
 
 
 def test_ended_pod_is_skipped(recorded: Make) -> None:
-    """A terminal pod is not measured, though its cgroup may linger."""
     machine = recorded("v2-systemd")
     uid = machine.uid("g")
     ended, running = _pod(uid, uid, terminal=True), _pod(uid, uid)
@@ -240,8 +221,7 @@ def test_throttling_is_measured(kind: str, recorded: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pressure_is_a_share(kind: str, recorded: Make) -> None:
-    """Node pressure agrees with the growth of the kernel's counter."""
+def test_node_pressure_is_the_growth_of_the_kernels_counter(kind: str, recorded: Make) -> None:
     machine = recorded(kind)
     collectors = resolve(["pressure"], machine.machine())
     machine.advance("t002")
@@ -273,14 +253,12 @@ def test_pod_pressure_agrees_with_capture(kind: str, recorded: Make) -> None:
 
 @pytest.mark.parametrize("kind", ["v1-cgroupfs", "v1vm-systemd"])
 def test_no_pod_pressure_is_no_data(kind: str, recorded: Make) -> None:
-    """A kernel without pressure per cgroup is no error."""
     machine = recorded(kind)
     with pytest.raises(NoData, match="per cgroup"):
         _collect(resolve(["pod", "pod-pressure"], machine.machine()), machine)
 
 
 def test_no_pressure_is_no_data(recorded: Make) -> None:
-    """A kernel without pressure files is no error."""
     machine = recorded("v2-systemd")
     for file in (machine.live / "proc/pressure").iterdir():
         file.unlink()

@@ -1,13 +1,14 @@
-"""Finding hierarchies and pods."""
-
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from agent.host import cgroup_names as names
 from agent.host.cgroup import CgroupTree, Kubepods, NoCgroups, detect
 from agent.host.reopening_files import Unreadable
-from tests.agent.recorded import KINDS, RecordedMachine
+from tests.agent.recorded import RecordedMachine
 
 UID = "0a1b2c3d-0001-4000-8000-0000000000b1"
 
@@ -36,7 +37,6 @@ def _make(root: Path, *files: str) -> Path:
 def test_machines_are_recognised(
     kind: str, description: str, folder: Kubepods, recorded: Callable[[str], RecordedMachine]
 ) -> None:
-    """Version, mounts, controllers, driver and pods of every recorded machine are found by what is there."""
     machine = recorded(kind)
     tree = CgroupTree(detect(machine.live / "sys/fs/cgroup"))
     assert tree.locate()
@@ -48,14 +48,8 @@ def test_machines_are_recognised(
     assert qos == {"g": "Guaranteed", "b1": "Burstable", "s1": "Burstable", "e2": "BestEffort"}
 
 
-def test_kinds_are_all_covered() -> None:
-    """No archive lies unused."""
-    assert len(KINDS) == 5
-
-
 @pytest.mark.parametrize("parent", ["kubelet", "prod", "docker/0123abcd"])
 def test_pods_below_parent(parent: str, tmp_path: Path) -> None:
-    """The folder of all pods may sit below a parent."""
     root = _make(tmp_path, "cgroup.controllers", f"{parent}/kubepods/burstable/pod{UID}/cpu.stat")
     tree = CgroupTree(detect(root))
     tree.locate()
@@ -70,8 +64,7 @@ def test_systemd_parent_is_in_names(tmp_path: Path) -> None:
     assert tree.pods()[UID].path == path
 
 
-def test_several_kubelets_share_machine(tmp_path: Path) -> None:
-    """Pods of every kubelet are found; one inside a pod is part of that pod."""
+def test_pods_of_all_kubelets_are_listed_and_one_inside_a_pod_is_not(tmp_path: Path) -> None:
     files = ["one/kubepods/poda/cpu.stat", "two/kubepods/podb/cpu.stat", "one/kubepods/poda/x/kubepods/podc/cpu.stat"]
     tree = CgroupTree(detect(_make(tmp_path, "cgroup.controllers", *files)))
     tree.locate()
@@ -79,33 +72,33 @@ def test_several_kubelets_share_machine(tmp_path: Path) -> None:
     assert not tree.locate()  # nothing has changed since
 
 
-def test_memory_beside_version_one(tmp_path: Path) -> None:
-    """A hybrid machine may have CPU in version 1 and memory in version 2."""
-    root = _make(tmp_path, "cpuacct/cpuacct.usage", "cpu/cpu.shares", "unified/cgroup.controllers")
-    (root / "unified/cgroup.controllers").write_text("memory io")
+V1_FILES = ["cpuacct/cpuacct.usage", "cpu/cpu.shares", "unified/cgroup.controllers"]
+V2_FILES = ["unified/cgroup.controllers", "memory/memory.usage_in_bytes"]
+BESIDE_V1 = "cgroup v1 (cpu and cpuacct apart, memory v2, version 2 beside it)"
+
+
+@pytest.mark.parametrize(
+    ("files", "kind", "description", "cpu", "memory"),
+    [
+        (V1_FILES, "hybrid", BESIDE_V1, (1, "cpuacct"), (2, "unified")),
+        (V2_FILES, "hybrid", "cgroup v2, version 1 beside it", (2, "unified"), (1, "memory")),
+        (["cpu.stat", f"kubepods/pod{UID}/cpu.stat"], "v2", "cgroup v2", (2, ""), (2, "")),  # cgroups tell of memory
+    ],
+)
+def test_cpu_and_memory_may_be_of_different_versions(
+    files: list[str], kind: str, description: str, cpu: tuple[int, str], memory: tuple[int, str], tmp_path: Path
+) -> None:
+    root = _make(tmp_path, *files)
+    if files is V1_FILES:
+        (root / "unified/cgroup.controllers").write_text("memory io")
     layout = detect(root)
-    assert layout.cpu.version == 1
     assert layout.memory is not None
-    assert (layout.memory.version, layout.memory.root) == (2, root / "unified")
+    assert (layout.kind, layout.description) == (kind, description)
+    assert (layout.cpu.version, layout.cpu.root) == (cpu[0], root / cpu[1])
+    assert (layout.memory.version, layout.memory.root) == (memory[0], root / memory[1])
 
 
-def test_memory_in_version_one(tmp_path: Path) -> None:
-    """A hybrid machine may have CPU in version 2 and memory in version 1."""
-    layout = detect(_make(tmp_path, "unified/cgroup.controllers", "memory/memory.usage_in_bytes"))
-    assert (layout.kind, layout.cpu.root) == ("hybrid", tmp_path / "unified")
-    assert layout.memory is not None
-    assert (layout.memory.version, layout.memory.root) == (1, tmp_path / "memory")
-    assert layout.description == "cgroup v2, version 1 beside it"
-
-
-def test_root_without_controllers_file(tmp_path: Path) -> None:
-    """A version 2 root is known by its cpu.stat, too; whether it has memory, its cgroups will tell."""
-    layout = detect(_make(tmp_path, "cpu.stat", f"kubepods/pod{UID}/cpu.stat"))
-    assert (layout.cpu.version, layout.memory is None) == (2, False)
-
-
-def test_both_drivers_at_once(tmp_path: Path) -> None:
-    """Pods of both drivers are found; systemd is the driver where both have pods, else the one that has them."""
+def test_pods_of_both_drivers_are_listed_and_systemd_is_the_driver_where_both_have_some(tmp_path: Path) -> None:
     systemd = f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/cri-containerd-1.scope"
     root = _make(tmp_path, "cgroup.controllers", "kubepods/burstable/podb_1/c/cpu.stat", "kubepods.slice/cpu.stat")
     tree = CgroupTree(detect(root))
@@ -122,8 +115,7 @@ def test_both_drivers_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("used", ["kubepods", "kubepods.slice"])
-def test_leftover_folder_is_passed_over(used: str, tmp_path: Path) -> None:
-    """A pod that has a folder of both drivers is the one with containers in it."""
+def test_pod_with_folders_of_both_drivers_is_the_one_with_containers(used: str, tmp_path: Path) -> None:
     paths = {
         "kubepods": f"kubepods/pod{UID}",
         "kubepods.slice": f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice",
@@ -136,22 +128,19 @@ def test_leftover_folder_is_passed_over(used: str, tmp_path: Path) -> None:
 
 
 def test_no_folder_no_driver(tmp_path: Path) -> None:
-    """Without a folder for pods nothing is said of the driver."""
     tree = CgroupTree(detect(_make(tmp_path, "cgroup.controllers")))
     tree.locate()
     assert (tree.driver, tree.pods()) == (None, {})
 
 
-def test_lost_mount_is_unreadable(tmp_path: Path) -> None:
-    """A cgroup file system that is gone is an error that names it: not a machine without pods."""
+def test_lost_cgroup_mount_is_an_error_and_not_a_machine_without_pods(tmp_path: Path) -> None:
     tree = CgroupTree(detect(_make(tmp_path / "root", "cgroup.controllers")))
     (tmp_path / "root").rename(tmp_path / "gone")
     with pytest.raises(Unreadable, match=str(tmp_path / "root")):
         tree.locate()
 
 
-def test_folder_that_is_no_folder(tmp_path: Path) -> None:
-    """Where listing fails for another reason than that it is gone, it is unknown which pods there are."""
+def test_folder_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
     tree = CgroupTree(detect(_make(tmp_path, "cgroup.controllers", "kubepods/poda/cpu.stat")))
     tree.locate()
     loop = tmp_path / "kubepods/burstable"
@@ -161,13 +150,37 @@ def test_folder_that_is_no_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [[], ["memory/memory.usage_in_bytes"]])
-def test_no_cpu_is_one_line(files: list[str], tmp_path: Path) -> None:
-    """A folder without CPU time names itself and the way out."""
+def test_folder_without_cpu_time_is_named_with_the_way_out(files: list[str], tmp_path: Path) -> None:
     with pytest.raises(NoCgroups, match=rf"{tmp_path}: mount the host's /sys/fs/cgroup there"):
         detect(_make(tmp_path, *files))
 
 
-def test_missing_root_is_one_line(tmp_path: Path) -> None:
-    """A root that is not there names itself and the way out."""
+def test_missing_root_is_named_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(NoCgroups, match=r"No such file.*--host-root"):
         detect(tmp_path / "nowhere")
+
+
+@given(
+    uid=st.uuids().map(str),
+    driver=st.sampled_from(["systemd", "cgroupfs"]),
+    qos=st.sampled_from(["Burstable", "Guaranteed"]),
+)
+def test_uid_survives_naming(uid: str, driver: names.Driver, qos: str) -> None:
+    assert names.pod_uid(names.pod_dir(driver, qos, uid).rsplit("/", 1)[-1], driver) == uid
+
+
+@pytest.mark.parametrize(
+    "name", ["burstable", "kubepods-burstable.slice", "podlike", "pod", "system.slice", "user-pod1.slice", "pod\udcff"]
+)
+def test_other_names_have_no_uid(name: str) -> None:
+    assert names.pod_uid(name, "systemd") is None
+    assert names.pod_uid(name, "cgroupfs") in (None, "like")
+
+
+@pytest.mark.parametrize(
+    ("folders", "driver"),
+    [([], None), (["proc", "cpu"], None), (["kubepods"], "cgroupfs"), (["kubepods", "kubepods.slice"], "systemd"),
+     (["kubelet-kubepods.slice"], "systemd")],
+)  # fmt: skip
+def test_driver_is_known_by_its_folder_and_systemd_wins(folders: list[str], driver: str | None) -> None:
+    assert names.driver_of(folders) == driver

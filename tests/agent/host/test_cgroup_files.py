@@ -1,9 +1,7 @@
-"""Cgroup files of both versions as numbers."""
-
 import pytest
 
 from agent.host import cgroup_files
-from agent.host.cgroup_files import UNLIMITED, Throttling
+from agent.host.cgroup_files import Throttling
 from agent.host.procfs import Malformed
 
 V2_CPU = "usage_usec 90000\nuser_usec 20000\nsystem_usec 30000\nnr_periods 10\nnr_throttled 2\nthrottled_usec 3\n"
@@ -11,27 +9,23 @@ V2_MEMORY = "anon 200\nfile 300\ninactive_file 50\nactive_file 60\ninactive_anon
 V1_MEMORY = "cache 1\nunevictable 9\n" + "".join(f"total_{line}\n" for line in V2_MEMORY.splitlines())
 
 
-def test_cpu_usage_of_both_versions() -> None:
-    """Version 1 counts nanoseconds in its own file, version 2 microseconds in cpu.stat."""
+def test_cpu_usage_is_nanoseconds_in_version_1_and_microseconds_in_version_2() -> None:
     assert cgroup_files.cpu_usage_nanoseconds("9000000000000000\n", 1) == 9_000_000_000_000_000
     assert cgroup_files.cpu_usage_nanoseconds(V2_CPU, 2) == 90_000_000
 
 
 @pytest.mark.parametrize(("text", "version"), [("", 1), ("-1", 1), ("", 2), ("user_usec 1\n", 2), ("usage_usec", 2)])
-def test_bad_usage_is_refused(text: str, version: int) -> None:
-    """A short or foreign file is an error, never zero."""
+def test_short_or_foreign_usage_is_an_error_and_never_zero(text: str, version: int) -> None:
     with pytest.raises(Malformed):
         cgroup_files.cpu_usage_nanoseconds(text, version)
 
 
 def test_throttling_of_both_versions() -> None:
-    """Both versions count the same; version 2 in microseconds."""
     assert cgroup_files.throttling(V2_CPU, 2) == Throttling(10, 2, 3000)
     assert cgroup_files.throttling("nr_periods 1\nnr_throttled 2\nthrottled_time 3\n", 1) == Throttling(1, 2, 3)
 
 
-def test_counters_of_one_file() -> None:
-    """Version 2 has usage and throttling in one file; without the cpu controller it has usage alone."""
+def test_version_2_has_usage_and_throttling_in_one_file() -> None:
     assert cgroup_files.cpu_counters(V2_CPU) == (90_000_000, Throttling(10, 2, 3000))
     assert cgroup_files.cpu_counters("usage_usec 7\n") == (7000, None)
     with pytest.raises(Malformed, match="nr_throttled"):
@@ -41,8 +35,7 @@ def test_counters_of_one_file() -> None:
 @pytest.mark.parametrize(
     "number", ["-1", "+1", "1_0", "1.5", "0x1", "1e3", "٣", "9" * 20, str(1 << 64), "1" * 5000, ""]
 )
-def test_only_numbers_are_numbers(number: str) -> None:
-    """What a kernel does not write is no number, wherever it stands."""
+def test_what_no_kernel_writes_is_no_number(number: str) -> None:
     with pytest.raises(Malformed):
         cgroup_files.cpu_usage_nanoseconds(number, 1)
     with pytest.raises(Malformed):
@@ -50,15 +43,13 @@ def test_only_numbers_are_numbers(number: str) -> None:
 
 
 @pytest.mark.parametrize("amount", [(1 << 64) - 4096, 1 << 53, (1 << 53) - 1])
-def test_more_than_any_machine_has(amount: int) -> None:
-    """A wrapped amount of memory is no amount, nor is one that is too much with the others."""
+def test_wrapped_amount_of_memory_is_refused_also_as_a_sum(amount: int) -> None:
     with pytest.raises(Malformed, match="active_anon is more than any machine has"):
         cgroup_files.memory_stat(V2_MEMORY.replace("active_anon 80", f"active_anon {amount}"), 2)
 
 
 @pytest.mark.parametrize("text", ["usage_usec 1\n", "nr_periods 1\nnr_throttled abc\n", "nr_periods 1\n"])
-def test_uncounted_throttling_is_refused(text: str) -> None:
-    """Version 2 without the cpu controller does not count periods: that is no zero."""
+def test_throttling_without_counted_periods_is_an_error_and_no_zero(text: str) -> None:
     with pytest.raises(Malformed):
         cgroup_files.throttling(text, 2)
 
@@ -74,37 +65,11 @@ def test_memory_of_both_versions(text: str, version: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "anon 200\n", V2_MEMORY.replace("200", "x"), V2_MEMORY.replace("active_anon 80", "active_anon")]
 )
-def test_bad_memory_is_refused(text: str) -> None:
-    """Every key that counts must be there, and everything must be a number."""
+def test_memory_with_a_missing_or_bad_key_is_refused(text: str) -> None:
     with pytest.raises(Malformed):
         cgroup_files.memory_stat(text, 2)
 
 
-def test_limits() -> None:
-    """No limit reads as -1 in both versions."""
-    assert cgroup_files.memory_bytes("max\n") == UNLIMITED
-    assert cgroup_files.memory_bytes(str(0x7FFFFFFFFFFFF000)) == UNLIMITED
-    assert cgroup_files.memory_bytes("1024\n") == 1024
-    assert cgroup_files.cpu_quota_microseconds("max 100000\n", 2) == UNLIMITED
-    assert cgroup_files.cpu_quota_microseconds("-1\n", 1) == UNLIMITED
-    assert cgroup_files.cpu_quota_microseconds("200000 100000", 2) == 200_000
-    assert cgroup_files.cpu_period_microseconds("200000 100000", 2) == 100_000
-    assert cgroup_files.cpu_period_microseconds("100000\n", 1) == 100_000
-
-
-@pytest.mark.parametrize("text", ["not_a_number 100000", "100000", ""])
-def test_bad_quota_is_refused(text: str) -> None:
-    """cpu.max holds a quota and a period."""
-    with pytest.raises(Malformed):
-        cgroup_files.cpu_quota_microseconds(text, 2)
-
-
 def test_throttled_share() -> None:
-    """5 of 20 periods: 0.25; no period: not throttled."""
     assert cgroup_files.throttled_ratio(Throttling(0, 0, 0), Throttling(20, 5, 9)) == 0.25
     assert cgroup_files.throttled_ratio(Throttling(20, 5, 9), Throttling(20, 5, 9)) == 0
-
-
-def test_cores_from_nanoseconds() -> None:
-    """0.25 s of CPU time in 0.5 s are half a core."""
-    assert cgroup_files.cpu_cores(250_000_000, 0.5) == 0.5

@@ -1,5 +1,3 @@
-"""Counters to rates."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,13 +28,11 @@ def _twice(first: tuple[float, float, int], second: tuple[float, float, int], hi
     ],
 )
 def test_rate_or_gap(first: tuple[float, float, int], second: tuple[float, float, int], expected: float | Gap) -> None:
-    """What cannot be a rate is a gap with its reason."""
     assert _twice(first, second) == expected
 
 
 @pytest.mark.parametrize("slept", [1.0, 3600.0, -5.0])
-def test_suspension_is_gap(slept: float) -> None:
-    """Growth over a time in which the machine slept is a gap; the next one is a rate again."""
+def test_growth_over_a_suspension_is_a_gap_and_the_next_one_a_rate(slept: float) -> None:
     rates = Rates()
     rates.rate("k", 100, 1.0, slept=7.0)
     assert rates.rate("k", 110, 2.0, slept=7.0 + slept) is Gap.SUSPENDED
@@ -44,17 +40,14 @@ def test_suspension_is_gap(slept: float) -> None:
 
 
 def test_first_reading_is_gap() -> None:
-    """One reading has no rate."""
     assert Rates().rate("k", 1, 1.0) is Gap.FIRST
 
 
 def test_impossible_rate_is_gap() -> None:
-    """A rate above what the machine can do is a gap."""
     assert _twice((0, 0.0, 1), (1000, 1.0, 1), highest=999) is Gap.IMPLAUSIBLE
 
 
-def test_rates_go_on_after_gap() -> None:
-    """The reading that was a gap is what the next one is compared with."""
+def test_reading_that_was_a_gap_is_what_the_next_is_compared_with() -> None:
     rates = Rates()
     for value, at in ((100, 1.0), (10, 2.0)):
         rates.rate("k", value, at)
@@ -62,7 +55,6 @@ def test_rates_go_on_after_gap() -> None:
 
 
 def test_forgotten_counter_begins_anew() -> None:
-    """A counter that was forgotten has no last reading."""
     rates = Rates()
     rates.rate("a", 1, 1.0)
     rates.rate("b", 1, 1.0)
@@ -73,8 +65,7 @@ def test_forgotten_counter_begins_anew() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**18), st.floats(0, 1e6), st.integers(0, 2)), max_size=20))
-def test_rates_are_never_negative(readings: list[tuple[int, float, int]]) -> None:
-    """Whatever a counter and a clock do, there is a rate of at least zero or a gap."""
+def test_any_readings_give_a_rate_of_at_least_zero_or_a_gap(readings: list[tuple[int, float, int]]) -> None:
     rates = Rates()
     for value, at, identity in readings:
         found = rates.rate("k", value, at, identity=identity)

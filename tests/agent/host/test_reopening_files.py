@@ -1,5 +1,3 @@
-"""Files that are read again and again."""
-
 import os
 from pathlib import Path
 
@@ -9,7 +7,6 @@ from agent.host.reopening_files import ReopeningFile, Unreadable
 
 
 def test_content_is_read_anew(tmp_path: Path) -> None:
-    """A file that was written in place shows its new content."""
     path = tmp_path / "cpu.stat"
     path.write_text("1")
     held = ReopeningFile(path)
@@ -19,7 +16,6 @@ def test_content_is_read_anew(tmp_path: Path) -> None:
 
 
 def test_replaced_file_is_reopened(tmp_path: Path) -> None:
-    """A file that was replaced by rename is the new one, in the same folder."""
     path = tmp_path / "cpu.stat"
     path.write_text("old")
     held = ReopeningFile(path)
@@ -31,8 +27,7 @@ def test_replaced_file_is_reopened(tmp_path: Path) -> None:
     assert held.identity == identity
 
 
-def test_recreated_folder_is_another(tmp_path: Path) -> None:
-    """The same path in a folder that was made again has another identity."""
+def test_path_in_a_recreated_folder_has_another_identity(tmp_path: Path) -> None:
     folder, other = tmp_path / "pod", tmp_path / "pod2"
     folder.mkdir()
     (folder / "f").write_text("1")
@@ -48,8 +43,7 @@ def test_recreated_folder_is_another(tmp_path: Path) -> None:
     assert held.identity != identity
 
 
-def test_vanished_file_is_named(tmp_path: Path) -> None:
-    """A file that is gone is named in the error, and read again when it is back."""
+def test_vanished_file_is_named_and_read_again_when_it_is_back(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("1")
     held = ReopeningFile(path)
@@ -62,14 +56,12 @@ def test_vanished_file_is_named(tmp_path: Path) -> None:
 
 
 def test_long_files_are_whole(tmp_path: Path) -> None:
-    """A file longer than one read is read to its end."""
     path = tmp_path / "f"
     path.write_text("x" * 40_000)
     assert len(ReopeningFile(path).read()) == 40_000
 
 
 def test_closed_file_lets_go(tmp_path: Path) -> None:
-    """No descriptor stays open after close."""
     path = tmp_path / "f"
     path.write_text("1")
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - the count is all we want
@@ -92,8 +84,7 @@ def test_reading_is_timed(tmp_path: Path) -> None:
     assert held.at == pytest.approx(25.25)
 
 
-def test_pipe_is_no_file(tmp_path: Path) -> None:
-    """A pipe, a folder and a device are not read, and do not hold the reader up."""
+def test_pipe_folder_and_device_are_not_read_and_do_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "pipe", tmp_path / "folder", Path("/dev/zero")):
@@ -103,7 +94,6 @@ def test_pipe_is_no_file(tmp_path: Path) -> None:
 
 
 def test_endless_file_is_not_read(tmp_path: Path) -> None:
-    """A file that is larger than any of the kernel's is not read to its end."""
     path = tmp_path / "f"
     path.touch()
     os.truncate(path, 1 << 30)

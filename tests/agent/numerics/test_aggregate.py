@@ -29,13 +29,11 @@ def test_percentile_place(count: int, share: float, place: int) -> None:
 
 
 def test_statistics_need_samples() -> None:
-    """Nothing has no statistics."""
     with pytest.raises(NoSamplesError):
         aggregate.statistics(np.empty(0), np.empty(0))
 
 
 def test_statistics_of_a_minute() -> None:
-    """1 to 60: the figures of the reference, with stdev, max and span beside them."""
     found = aggregate.statistics(np.arange(60.0), np.arange(1.0, 61.0))
     assert (found.average, found.p50, found.p90, found.p95, found.p99) == (30.5, 30.0, 54.0, 57.0, 59.0)
     assert (found.max, found.last, found.count, found.span_seconds) == (60.0, 60.0, 60, 59.0)
@@ -61,7 +59,6 @@ def test_rows_equal_single_percentiles(rows: list[list[float]], share: float) ->
 
 
 def test_percentile_rows_without_ticks() -> None:
-    """No ticks at all: nothing is known of any row."""
     assert np.isnan(aggregate.percentile_rows(np.empty((2, 0)), 0.9)).all()
 
 
@@ -69,13 +66,11 @@ def test_percentile_rows_without_ticks() -> None:
     ("span", "window", "cold"), [(149, 300, True), (150, 300, False), (899, 1800, True), (0, 60, True)]
 )
 def test_cold_below_half_window(span: float, window: float, cold: bool) -> None:  # noqa: FBT001 - an expectation
-    """A window is cold when its samples span less than half of it; exactly half is enough."""
     assert aggregate.is_cold(span, window) is cold
 
 
 @pytest.mark.parametrize(("value", "whole"), [(1.9996, 1999), (0.0, 0), (-1.0, 0), (NAN, 0), (math.inf, 0)])
-def test_whole_cuts_off(value: float, whole: int) -> None:
-    """Cores become milli-cores, cut off; what is no amount is none."""
+def test_amounts_are_cut_off_and_what_is_none_is_zero(value: float, whole: int) -> None:
     assert aggregate.whole(value, 1000) == whole
 
 
@@ -90,17 +85,15 @@ ONE, TWO, THREE = 1.0, 2.0, 3.0
         ([([], [])], [], [[]]),
     ],
 )
-def test_table_aligns_ticks(
+def test_table_has_a_hole_where_a_series_lacks_a_tick(
     parts: list[tuple[list[float], list[float]]], ticks: list[float], rows: list[list[float]]
 ) -> None:
-    """Series are put side by side over all ticks, with holes where one lacks a tick."""
     found, values = aggregate.table([(np.array(times, float), np.array(own, float)) for times, own in parts])
     assert found.tolist() == ticks
     np.testing.assert_array_equal(values, rows)
 
 
 def test_table_of_nothing() -> None:
-    """No series: no ticks, no rows."""
     ticks, values = aggregate.table([])
     assert (ticks.shape, values.shape) == ((0,), (0, 0))
 

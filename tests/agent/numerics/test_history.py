@@ -1,8 +1,11 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 from agent.numerics.history import CPU_HALF_LIFE_SECONDS, ResourceHistory, cpu_history, memory_history
-from agent.numerics.packing import CheckpointError
+from agent.numerics.packing import CheckpointError, pack, unpack
 
 START = 1_700_000_000.0
 DAY = 86400.0
@@ -22,7 +25,6 @@ def days_of(
 
 
 def test_span_is_observed_time() -> None:
-    """100 rounds of 30 seconds are 3000 seconds of evidence."""
     assert days_of(100, 1.0).observed.tolist() == [3000.0, 3000.0]
 
 
@@ -47,7 +49,6 @@ def test_late_round_counts_its_time() -> None:
 
 
 def test_sparse_round_counts_what_was_measured() -> None:
-    """Of 30 seconds of which 10 were measured, 10 are evidence."""
     history = days_of(1, 1.0)
     history.learn(ROWS, np.ones(2), START + 60.0, np.full(2, 10.0))
     assert history.observed[0] == 40.0
@@ -61,7 +62,6 @@ def test_warm_needs_span_and_samples() -> None:
 
 
 def test_checkpoint_loses_nothing() -> None:
-    """What a restored history learns next is bit for bit what the first one learns."""
     history = days_of(50, 1.3)
     again = cpu_history()
     again.grow(2)
@@ -72,7 +72,6 @@ def test_checkpoint_loses_nothing() -> None:
 
 
 def test_foreign_checkpoint_is_refused() -> None:
-    """A checkpoint of another resource or of other rows is refused, and nothing changes."""
     history, memory = days_of(5, 1.0), memory_history()
     memory.grow(2)
     with pytest.raises(CheckpointError):
@@ -90,3 +89,36 @@ def test_copy_continues_evidence() -> None:
     history.learn(np.array([1]), np.array([2.0]), START + 9000.0, np.array([30.0]))
     assert history.moments.mean(ROWS).tolist() == pytest.approx([2.0, 2.0])
     assert history.observed.tolist() == [3000.0, 3030.0]
+
+
+PACKED = pack({"rows": 2}, {"weights": np.arange(6.0).reshape(2, 3)})
+
+
+@given(
+    facts=st.dictionaries(st.text(), st.one_of(st.floats(allow_nan=False), st.integers(), st.text(), st.none())),
+    table=arrays.arrays(np.float64, arrays.array_shapes(min_dims=1, max_dims=3, min_side=0)),
+)
+def test_round_trip_loses_nothing(facts: dict[str, object], table: np.ndarray) -> None:
+    again, found = unpack(pack(facts, {"table": table}))
+    assert again == facts
+    np.testing.assert_array_equal(found["table"], table)
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"", b"HRC1", b"nonsense, and more of it", PACKED[:-3], PACKED[:30], b"X" + PACKED[1:]]
+)
+def test_damage_is_found(damaged: bytes) -> None:
+    with pytest.raises(CheckpointError):
+        unpack(damaged)
+
+
+@given(position=st.integers(0, len(PACKED) - 1), bit=st.integers(0, 7))
+def test_flipped_bit_is_refused_or_changes_no_number(position: int, bit: int) -> None:
+    changed = bytearray(PACKED)
+    changed[position] ^= 1 << bit
+    try:
+        facts, found = unpack(bytes(changed))
+    except CheckpointError:
+        return
+    assert facts == {"rows": 2}
+    np.testing.assert_array_equal(found["weights"], np.arange(6.0).reshape(2, 3))

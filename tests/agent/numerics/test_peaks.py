@@ -39,8 +39,7 @@ def test_coincident_below_sum() -> None:
     assert highest(found, ROWS, DAY).tolist() == [3.0, 3.0]
 
 
-def test_departed_pods_do_not_linger() -> None:
-    """The highest usage of the pods asked for does not hold what others used."""
+def test_highest_sum_is_of_the_pods_asked_for_alone() -> None:
     found = windows([[1.0, 50.0], [2.0, math.nan]])
     assert coincident_max(found, np.array([0]), DAY) == 2.0
 
@@ -52,21 +51,18 @@ def test_window_looks_back() -> None:
 
 
 def test_ring_forgets_oldest() -> None:
-    """With 8 slots the ninth overwrites the first."""
     found = windows([[9.0, 0.0]] + [[1.0, 0.0]] * 8)
     assert highest(found, ROWS, DAY)[0] == 1.0
 
 
-def test_slots_passed_over_are_empty() -> None:
-    """After a pause the slots in between hold nothing, and those before stay."""
+def test_slots_of_a_pause_are_empty_and_those_before_stay() -> None:
     found = windows([[4.0, 4.0]])
     found.add(ROWS, np.arange(START + 900.0, START + 1200.0, 60.0), np.ones((2, 5)), 60.0)
     assert coincident_max(found, ROWS, 900.0) == 2.0
     assert coincident_max(found, ROWS, DAY) == 8.0
 
 
-def test_start_up_is_no_window() -> None:
-    """Less than half of a slot measured is no 5-minute average; half is."""
+def test_slot_needs_half_of_its_time_measured() -> None:
     found = PeakWindows(rows=1, slots=8)
     row = np.array([0])
     found.add(row, START + np.arange(149.0), np.full((1, 149), 7.0), 1.0)
@@ -76,7 +72,6 @@ def test_start_up_is_no_window() -> None:
 
 
 def test_samples_split_between_slots() -> None:
-    """Ticks on both sides of a slot's end count each to their own slot."""
     found = PeakWindows(rows=1, slots=8)
     ticks = START + 150.0 + np.arange(300.0)
     found.add(np.array([0]), ticks, np.where(ticks < START + 300.0, 1.0, 2.0)[None, :], 1.0)
@@ -85,7 +80,6 @@ def test_samples_split_between_slots() -> None:
 
 
 def test_clock_set_back_goes_on() -> None:
-    """A clock that jumps back begins its slot again."""
     found = windows([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
     found.add(ROWS, np.arange(START + 300.0, START + 600.0, 60.0), np.full((2, 5), 5.0), 60.0)
     assert coincident_max(found, ROWS, 600.0) == 10.0
@@ -114,14 +108,12 @@ def test_fill_keeps_current_slot() -> None:
 
 
 def test_copy_continues_history() -> None:
-    """A row that continues another's history has its slots."""
     found = windows([[4.0, 1.0], [2.0, 1.0]])
     found.copy(0, 1)
     assert highest(found, ROWS, DAY).tolist() == [4.0, 4.0]
 
 
 def test_empty_rows_answer() -> None:
-    """No rows, or rows that saw nothing: 0 together, unknown each."""
     found = PeakWindows(rows=2, slots=8)
     assert coincident_max(found, np.array([], dtype=np.intp), DAY) == 0.0
     assert coincident_max(found, ROWS, DAY) == 0.0
@@ -139,8 +131,7 @@ def test_peaks_equal_plain_loops(table: list[list[float]]) -> None:
     assert coincident_max(found, rows, DAY) <= np.nansum(highest(found, rows, DAY)) + 1e-9
 
 
-def test_jump_ahead_and_back() -> None:
-    """A clock that jumps a year ahead and is set back loses nothing but the slots that were written over."""
+def test_clock_that_jumps_a_year_and_back_loses_only_overwritten_slots() -> None:
     found = windows([[4.0, 1.0], [2.0, 1.0]])
     year = 366 * DAY + 900.0
     found.add(ROWS, np.arange(START + year, START + year + 300.0, 60.0), np.full((2, 5), 1.0), 60.0)
@@ -158,8 +149,7 @@ def test_set_back_keeps_what_was_ahead() -> None:
     assert coincident_max(found, ROWS, 600.0) == 4.0
 
 
-def test_resize_keeps_what_fits() -> None:
-    """A longer ring keeps everything, a shorter one the latest slots."""
+def test_longer_ring_keeps_everything_and_shorter_one_the_latest() -> None:
     found = windows([[float(number), 0.0] for number in range(6)])
     found.resize(16)
     assert covered_seconds(found, ROWS, DAY).tolist() == [1800.0, 1800.0]
@@ -167,16 +157,14 @@ def test_resize_keeps_what_fits() -> None:
     assert found.read(ROWS[:1], found.held).tolist() == [[2.0, 3.0, 4.0, 5.0]]
 
 
-def test_fill_leaves_what_is_known() -> None:
-    """Averages from the store stand in only where nothing is known."""
+def test_filled_averages_stand_in_only_where_none_is_known() -> None:
     found = windows([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
     times = np.arange(START - 900.0, START + 600.0, 300.0)
     found.fill(0, times, np.full(5, 7.0))
     assert found.read(ROWS[:1], found.held).tolist() == [[7.0, 7.0, 1.0, 2.0, 3.0]]
 
 
-def test_read_and_write_are_inverse() -> None:
-    """What is read of a ring can be written into another one at the same slot; other slots stay."""
+def test_what_is_read_can_be_written_at_the_same_slot() -> None:
     found, other = windows([[4.0, 1.0], [2.0, 3.0]]), windows([[0.0, 0.0], [0.0, 0.0]])
     held = found.held
     other.write(ROWS[::-1], held, found.read(ROWS, held))

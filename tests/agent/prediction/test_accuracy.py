@@ -1,5 +1,3 @@
-"""How good predictions were: worked numbers, comings and goings, gaps, restarts."""
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
@@ -36,19 +34,15 @@ class _History:
 
 @dataclass
 class Node:
-    """A node whose pods use what a test says, slot by slot."""
-
     accuracy: Accuracy = field(default_factory=Accuracy)
     histories: dict[str, _History] = field(default_factory=lambda: {CPU: _History(), MEMORY: _History()})
     rows: dict[str, int] = field(default_factory=dict)
     slot: int = FIRST
 
     def row(self, uid: str) -> int | None:
-        """As the trainer."""
         return self.rows.get(uid)
 
     def predict(self, pods: list[PodRef], cores: float | None, gib: float | None = None) -> bool:
-        """The prediction of the moment is made."""
         peak = {
             name: int(value) for name, value in ((CPU, cores and cores * 1000), (MEMORY, gib and gib * GIB)) if value
         }
@@ -64,7 +58,6 @@ class Node:
         self.measure({}, gib)
 
     def measure(self, usage: Mapping[str, float], gib: float) -> None:
-        """The slot of the moment gets its samples."""
         rows = np.array([self.rows.setdefault(uid, len(self.rows)) for uid in usage], dtype=np.intp)
         ticks = self.slot * 300.0 + np.array([0.0, 150.0])
         for history, values in (
@@ -202,7 +195,6 @@ def test_older_checkpoint_is_understood() -> None:
 
 
 def test_cut_run_equals_uncut() -> None:
-    """A run that is cut in two by a restart knows what the uncut one knows."""
     uncut, cut = Node(), Node()
     for node in (uncut, cut):
         hours(node, range(20), {5: 3.0})
@@ -218,8 +210,7 @@ def test_cut_run_equals_uncut() -> None:
     assert cut.accuracy.checkpoint() == uncut.accuracy.checkpoint()
 
 
-def test_checkpoint_does_not_grow() -> None:
-    """After pods without end, what is saved is as large as ever: it holds those that are here."""
+def test_checkpoint_holds_present_pods_alone() -> None:
     node = Node()
     node.rows = {"a": 0, **{f"p{number}": 1 for number in range(100)}}
     for number in range(100):
@@ -232,15 +223,13 @@ def test_checkpoint_does_not_grow() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"HRC1 and then nonsense", Accuracy().checkpoint()[NAME][:-1]])
 def test_damage_is_noticed(data: bytes) -> None:
-    """Damaged bytes are refused, and nothing changes."""
     accuracy = Accuracy()
     with pytest.raises(CheckpointError):
         accuracy.restore({NAME: data})
     assert accuracy.slot < 0
 
 
-def test_metrics_show_what_is_known() -> None:
-    """What can be judged is on /metrics, and what cannot is not there."""
+def test_metrics_show_what_can_be_judged_alone() -> None:
     node, metrics = Node(), Metrics()
     hours(node, range(4), {2: 3.0})
     show_accuracy(metrics, node.accuracy)
@@ -253,8 +242,7 @@ def test_metrics_show_what_is_known() -> None:
     assert metrics.registry.get_sample_value("headroom_agent_prediction_judged", {**labels, "horizon": "24h"}) is None
 
 
-def test_restart_forgets_nothing(tmp_path: object) -> None:
-    """It is kept in the agent's database beside what was learned."""
+def test_scores_are_kept_in_the_database(tmp_path: object) -> None:
     path, settings = f"{tmp_path}/agent.db", TrainSettings()
     node = Node()
     hours(node, range(4), {2: 3.0})

@@ -160,16 +160,6 @@ def test_numbers_agree(
     _check_table(view.classes, view.pods, amounts)
 
 
-def test_pods_that_left_are_in_neither_mean_nor_peak() -> None:
-    node, pods = machine(), [pod("big", 8000), pod("small", 1000)]
-    node.rounds(40, {"big": 6.0, "small": 0.5}, pods)
-    node.rounds(12, {"small": 0.5}, pods[1:])
-    policy = PredictPolicy(cold_start_period_seconds=60, model="recent-max", safety_margin_percent=0)
-    found = predict(node.now, node.trainer, pods[1:], FACTS, policy)
-    assert node.cores(PROD) > 3.0
-    assert found.classes[PROD].mean[CPU] == found.classes[PROD].peak[CPU] == 500
-
-
 def test_class_that_uses_more_than_ever_is_expected_to() -> None:
     node, pods = machine(), [pod("a", 4000, 4 * GIB)]
     node.rounds(20, {"a": 1.0}, pods)

@@ -1,5 +1,3 @@
-"""What is expected of a node: worked numbers, and why nothing is."""
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -46,11 +44,6 @@ def test_warm_pod_is_reclaimable_above_its_peak() -> None:
     prod = found.classes["prod"]
     assert prod.peak == {CPU: 1100, MEMORY: math.ceil(1.1 * GIB)}
     assert (found.warm, found.cold, prod.samples, prod.span_seconds) == (1, (), 20, 600)
-
-
-def test_unseen_pod_counts_at_its_request() -> None:
-    found = predicted(used({"a": 1.0}, A), A, pod("new", 2000))
-    assert (found.classes["prod"].peak[CPU], found.cold) == (3100, ("shop/new",))
 
 
 def test_every_class_has_a_peak_and_prod_alone_is_reclaimable() -> None:

@@ -74,8 +74,7 @@ def test_node_with_the_same_pods_and_others_beside_them_never_expects_less(
 
 
 @pytest.mark.parametrize("name", sorted(MODELS.keys() - CLASS_ALONE))
-def test_old_pods_vouch_for_nobody(name: str) -> None:
-    """Twenty old pods that peak at other times say nothing of twenty young ones with rare bursts."""
+def test_old_pods_say_nothing_of_young_ones_with_rare_bursts(name: str) -> None:
     usage = 0.2 * np.eye(40)  # one after the other, the young ones first
     days = np.repeat([1.0, 14.0], 20)
     alone, together = seen(usage[:20], days[:20]), seen(usage, days)

@@ -14,12 +14,10 @@ from crds.predict_policy import ModelChoice, ResourcePolicy
 
 
 def policy(model: str, parameters: dict[str, object] | None = None, *of: ModelChoice) -> ResourcePolicy:
-    """A policy of one resource."""
     return ResourcePolicy(model, parameters or {}, of, safety_margin_percent=10)
 
 
 def nested(depth: int) -> ModelChoice:
-    """Max of max of max …"""
     inner: dict[str, object] = {"model": "sum-max"}
     for _ in range(depth):
         inner = {"model": "max", "of": [inner]}
@@ -80,7 +78,6 @@ def test_message_names_field_and_way_out(wrong: ResourcePolicy, words: list[str]
 
 
 def announced(value: str) -> EntryPoint:
-    """An entry point of another distribution."""
     return EntryPoint("theirs", value, agent.predictors.ENTRY_POINT_GROUP)
 
 

@@ -1,5 +1,3 @@
-"""A third-party model, packaged, and installed beside the agent."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -59,7 +57,6 @@ for policy in json.load(sys.stdin):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which pip has installed the package, without any network."""
     return install(tmp_path_factory.mktemp("third-party"), "times_mean", MODULE, ENTRY_POINTS)
 
 
@@ -71,8 +68,7 @@ def _run(site: Path, *policies: dict[str, Any]) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_installed_model_is_selected(installed: Path) -> None:
-    """A policy selects the installed model by name, with its parameters, alone or in max; broken ones are named."""
+def test_installed_model_is_selected_by_name_alone_or_in_max_and_broken_ones_named(installed: Path) -> None:
     times_mean = {"model": "times-mean", "parameters": {"factor": 3}}
     plain, chosen, joint, wrong, broken, missing = _run(
         installed,

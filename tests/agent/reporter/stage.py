@@ -41,8 +41,6 @@ def moved(cpu: int) -> NodePrediction:
 
 @dataclass
 class FakeReports:
-    """Reports of a prediction that the test sets."""
-
     prediction: NodePrediction = PREDICTION
     problems: list[str] = field(default_factory=list)
     previous: tuple[Condition, ...] = ()
@@ -84,8 +82,6 @@ class FakeReports:
 
 
 class NodeMetricApi(FakeApi):
-    """Holds one NodeMetric."""
-
     def __init__(self) -> None:
         super().__init__()
         self.put(PATH, {"metadata": {"name": NAME, "uid": "u1", "generation": 1}, "spec": {}})
@@ -101,19 +97,15 @@ class NodeMetricApi(FakeApi):
         return await super().patch(path, body, content_type, params)
 
     def edit(self, **parts: Json) -> None:
-        """Write parts of the object, as another program does."""
         found = {**self.objects[PATH], **parts}
         found["metadata"]["generation"] += "spec" in parts
         self.put(PATH, found)
 
     def recreate(self) -> None:
-        """Delete the object and make it again."""
         self.put(PATH, {"metadata": {"name": NAME, "uid": "u2", "generation": 1}, "spec": {}})
 
 
 class Stage:
-    """A publisher, its server, its fake reports and a clock, at a moment at which the node reports."""
-
     def __init__(self, settings: ReportSettings = NO_JITTER) -> None:
         self.api, self.reports, self.time = NodeMetricApi(), FakeReports(), START
         self.publisher = Publisher(
@@ -128,7 +120,6 @@ class Stage:
 
     @property
     def status(self) -> Json:
-        """The status as the server has it."""
         found: Json = self.api.objects[PATH]["status"]
         return found
 
@@ -136,7 +127,6 @@ class Stage:
         return list(self.api.objects[PATH].get("status", {}).get("conditions", []))
 
     def patches(self) -> list[Json]:
-        """The statuses that were sent."""
         return [body["status"] for body in self.api.written("PATCH", PATH)]
 
     def events(self) -> list[Json]:
@@ -146,5 +136,4 @@ class Stage:
         return [event["reason"] for event in self.events()]
 
     def metric(self, name: str, **labels: str) -> float:
-        """What /metrics shows."""
         return self.publisher.metrics.registry.get_sample_value(f"headroom_agent_{name}", labels) or 0.0

@@ -1,5 +1,3 @@
-"""What a report and /metrics say of waiting: pressure of node and pods, and throttling."""
-
 import math
 
 import pytest

@@ -136,13 +136,6 @@ async def test_cache_that_is_behind_is_no_news(stage: Stage, monkeypatch: pytest
     assert stage.status["updateTime"] == f"{START:.0f}"
 
 
-async def test_recreated_object_gets_everything_at_the_next_check(stage: Stage) -> None:
-    await stage.publisher.report()
-    stage.api.recreate()
-    assert await stage.publisher.check() > 0
-    assert stage.status["updateTime"] == f"{START:.0f}"
-
-
 async def test_prediction_arrives_where_the_full_report_is_refused(stage: Stage) -> None:
     stage.api.refuses = {"nodeMetric"}
     assert await stage.publisher.report() == 1

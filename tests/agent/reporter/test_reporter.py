@@ -1,5 +1,3 @@
-"""What is gathered for a report, from a recorded machine and from a node of which nothing is known."""
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -44,7 +42,6 @@ def machine(recorded: Callable[[str], RecordedMachine]) -> RecordedMachine:
 
 @pytest.fixture
 def parts(machine: RecordedMachine, tmp_path: Path) -> Iterator[Parts]:
-    """What reports about a recorded machine after three ticks."""
     reports, pipeline, metrics = recorded_reports(machine, tmp_path)
     yield Parts(reports, pipeline, metrics, START + machine.now, machine)
     pipeline.close(START)
@@ -59,7 +56,6 @@ class NoNode:
 
 @contextmanager
 def unmeasured(folder: Path, policy: PredictPolicy | None = None) -> Iterator[tuple[ReportBuilder, NoPods]]:
-    """What reports about a node of which nothing is known."""
     pods = NoPods()
     pipeline = made_pipeline(folder, {}, pods)
     yield ReportBuilder(pipeline, pods, NoNode(), Metrics(), policy), pods

@@ -6,15 +6,9 @@ import pytest
 
 from agent.reporter.usage import Usages, measure
 from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS, Sample
-from agent.tsdb import blocks
-from agent.tsdb.schema import MINUTES
-from agent.tsdb.series import Floats, Integers
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from crds.node_metric import (
-    LONGEST_AGGREGATE_SECONDS,
-    LONGEST_DURATION_SECONDS,
-    MOST_DURATIONS,
     WITH_HOT_PAGE_CACHE,
     WITH_PAGE_CACHE,
     WITHOUT_PAGE_CACHE,
@@ -131,26 +125,3 @@ def test_long_windows_are_answered_from_minutes(tmp_path: Path) -> None:
     assert 1.0 <= half_day.last <= 1.5
     assert half_day.count == pytest.approx(12 * 360, abs=6)
     assert day.span_seconds == pytest.approx(86400.0, abs=60.0)
-
-
-def test_ten_of_the_longest_windows_read_minutes_of_node_and_system_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[int] = []  # the first time of each block
-    real = blocks.decode
-
-    def counted(tier: int, data: bytes, times_ms: Integers) -> tuple[Integers, Floats]:
-        read.extend([int(times_ms[0])] if tier == MINUTES else [])
-        return real(tier, data, times_ms)
-
-    entities = (NODE, SYS, *(f"pod-{number}" for number in range(30)))
-    with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=60, raw_seconds=FOUR_HOURS)) as store:
-        for number in range(7 * 288):
-            now = START + number * 300.0
-            store.append(now, [Sample(metric, one, now, 1.0) for one in entities for metric in (CPU, MEMORY)])
-            store.maintain(now, seconds=1.0)
-        monkeypatch.setattr(blocks, "decode", counted)
-        durations = [LONGEST_DURATION_SECONDS - number for number in range(MOST_DURATIONS)]
-        found = measured(store, now, window_seconds=LONGEST_AGGREGATE_SECONDS, durations_seconds=durations)
-        assert [window.statistics[CPU].average for window in found.node_windows] == [1.0] * MOST_DURATIONS
-    assert 0 < len(read) <= 4 * len(set(read))

@@ -1,5 +1,3 @@
-"""What a standalone agent shows, of a recorded machine."""
-
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -40,13 +38,11 @@ class Output(io.StringIO):
 
 @pytest.fixture
 def machine(recorded: Callable[[str], RecordedMachine]) -> RecordedMachine:
-    """A machine with ten pods."""
     return recorded("v2-systemd")
 
 
 @pytest.fixture
 def display(machine: RecordedMachine, tmp_path: Path) -> Iterator[Display]:
-    """A display of that machine after three ticks."""
     reports, pipeline, _ = recorded_reports(machine, tmp_path)
     yield Display(
         "worker",

@@ -1,5 +1,3 @@
-"""A machine at a glance, from made-up histories."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 

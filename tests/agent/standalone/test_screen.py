@@ -1,5 +1,3 @@
-"""A terminal is refreshed in place; a stream is written to."""
-
 import io
 import logging
 
@@ -11,8 +9,6 @@ ALTERNATE = "\x1b[?1049h"
 
 
 class Terminal(io.StringIO):
-    """Says that it is a terminal (fake)."""
-
     def isatty(self) -> bool:
         return True
 

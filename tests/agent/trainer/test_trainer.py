@@ -1,4 +1,5 @@
 import math
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -7,17 +8,21 @@ import pytest
 from agent.numerics.packing import CheckpointError
 from agent.samples import CPU, MEMORY, NODE, SYS, Sample
 from agent.series_index import SeriesIndexLimits
+from agent.settings import TrainSettings
 from agent.trainer.trainer import Trainer, TrainingSettings
+from agent.training import CheckpointedTrainer
 from agent.tsdb.series import Series
+from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, START, Machine, MadeStore, covered_seconds, highest, machine, pod
+from tests.agent.tsdb.ticks import START as FIRST
+from tests.agent.tsdb.ticks import fill, finish
 
 NAN = math.nan
 
 
-def test_sample_is_p90_of_interval() -> None:
-    """Thirty raw seconds become one sample, their 27th."""
+def test_thirty_raw_seconds_become_one_sample_their_27th() -> None:
     node = machine()
     node.store.put(CPU, NODE, START, np.arange(1.0, 31.0))
     node.trainer.train(START + 30.0, node.store, [])
@@ -35,7 +40,6 @@ def test_classes_are_sums_of_ticks() -> None:
 
 
 def test_each_band_has_a_class() -> None:
-    """Prod, Mid, Batch and Free pods are summed apart."""
     bands = [PriorityBand.PROD, PriorityBand.MID, PriorityBand.BATCH, PriorityBand.FREE]
     pods = [pod(str(band), band=band) for band in bands]
     node = machine()
@@ -44,7 +48,6 @@ def test_each_band_has_a_class() -> None:
 
 
 def test_class_without_pods_gets_nothing() -> None:
-    """A class without pods gets no sample, and certainly no zero."""
     node = machine()
     node.rounds(3, {"a": 1.0}, [pod("a")])
     assert node.cores("mid", "counts") == 0.0
@@ -61,8 +64,7 @@ def test_missing_measurement_is_skipped() -> None:
     assert node.cores("prod") == 3.0
 
 
-def test_hole_in_one_pod_skips_ticks() -> None:
-    """Ticks at which one pod has a hole do not enter the class's sum."""
+def test_ticks_with_a_hole_in_one_pod_are_not_in_the_sum() -> None:
     node, pods = machine(), [pod("a"), pod("b")]
     node.store.put(CPU, "a", START, [1.0] * 30)
     node.store.put(CPU, "b", START, [2.0] * 10 + [NAN] * 10 + [2.0] * 10)
@@ -70,16 +72,14 @@ def test_hole_in_one_pod_skips_ticks() -> None:
     assert node.cores("prod") == 3.0
 
 
-def test_garbage_values_are_skipped() -> None:
-    """Negative and infinite values are no measurements."""
+def test_negative_and_infinite_values_are_no_measurements() -> None:
     node = machine()
     node.store.put(CPU, NODE, START, [1.0] * 28 + [-5.0, math.inf])
     node.trainer.train(START + 30.0, node.store, [])
     assert node.cores(NODE, "highest") == 1.0
 
 
-def test_new_pod_joins_the_sum() -> None:
-    """A pod that starts within the interval is no hole: the ticks before it count without it."""
+def test_pod_that_starts_in_the_interval_is_no_hole() -> None:
     node, pods = machine(), [pod("a"), pod("b")]
     node.store.put(CPU, "a", START, [1.0] * 30)
     node.store.put(CPU, "b", START, [NAN] * 20 + [2.0] * 10)
@@ -88,8 +88,7 @@ def test_new_pod_joins_the_sum() -> None:
     assert node.cores("prod", "counts") == 1.0
 
 
-def test_departed_pod_still_counts() -> None:
-    """A pod that left in this interval belongs to its class's sum, though it is no longer listed."""
+def test_pod_that_left_in_the_interval_still_counts_to_its_class() -> None:
     node = machine()
     node.rounds(1, {"a": 1.0, "b": 2.0}, [pod("a"), pod("b")])
     node.store.put(CPU, "a", node.now, [1.0] * 30)
@@ -98,8 +97,7 @@ def test_departed_pod_still_counts() -> None:
     assert node.cores("prod") == pytest.approx(3.0)
 
 
-def test_terminal_pod_is_gone() -> None:
-    """A pod that has ended is treated as gone: it makes no hole."""
+def test_ended_pod_makes_no_hole() -> None:
     node = machine()
     node.rounds(2, {"a": 1.0, "b": 2.0}, [pod("a"), pod("b")])
     node.rounds(1, {"a": 1.0}, [pod("a"), pod("b", terminal=True)])
@@ -138,21 +136,7 @@ def test_workload_outlives_its_pod() -> None:
     assert node.cores("newer", "counts") == 0.0
 
 
-def test_pod_without_workload_is_forgotten() -> None:
-    """After the grace time nothing is left of a pod without a workload, and its row is clean for the next."""
-    node = machine()
-    node.rounds(10, {"old": 2.0}, [pod("old")])
-    row = node.trainer.row("old")
-    node.rounds(1, {}, [])
-    node.now += 1000.0
-    node.rounds(1, {}, [])
-    node.rounds(1, {"new": 0.5}, [pod("new")])
-    assert node.trainer.row("new") == row
-    assert node.cores("new") == 0.5
-
-
-def test_short_absence_changes_nothing() -> None:
-    """A pod that the list lacks for a moment goes on where it was."""
+def test_pod_that_the_list_lacks_for_a_moment_goes_on() -> None:
     node = machine()
     node.rounds(10, {"a": 2.0}, [pod("a")])
     node.rounds(1, {}, [])
@@ -160,38 +144,7 @@ def test_short_absence_changes_nothing() -> None:
     assert node.cores("a", "counts") == 11.0
 
 
-def test_restart_catches_up() -> None:
-    """What the store got between the last checkpoint and a crash is learned from the store."""
-    node, pods = machine(), [pod("a")]
-    node.rounds(4, {"a": 1.0}, pods)
-    saved = node.trainer.checkpoints()
-    node.rounds(6, {"a": 3.0}, pods)
-    again = Trainer()
-    again.restore(saved)
-    again.train(node.now, node.store, pods)
-    for metric, history in again.histories.items():
-        assert history.moments.counts.sum() == node.trainer.histories[metric].moments.counts.sum()
-    assert again.histories[CPU].moments.means[:7].tolist() == pytest.approx(
-        node.trainer.histories[CPU].moments.means[:7].tolist()
-    )
-
-
-def test_checkpoint_round_trip_is_exact() -> None:
-    """A restored trainer checkpoints to the very same bytes and goes on as the first one does."""
-    node, pods = machine(), [pod("a", workload="w"), pod("b", band=PriorityBand.MID)]
-    node.rounds(20, {"a": 1.0, "b": 0.3}, pods, system=0.2)
-    again = Trainer()
-    again.restore(node.trainer.checkpoints())
-    assert again.checkpoints() == node.trainer.checkpoints()
-    assert again.class_of("b") == "mid"
-    node.store.put(CPU, NODE, node.now, [7.0] * 30)
-    for trainer in (again, node.trainer):
-        trainer.train(node.now + 30.0, node.store, pods)
-    assert again.checkpoints() == node.trainer.checkpoints()
-
-
 def test_restore_ignores_others() -> None:
-    """No checkpoint, or one of another program, leaves a trainer as it is."""
     node = machine()
     node.rounds(3, {"a": 1.0}, [pod("a")])
     before = node.trainer.checkpoints()
@@ -200,8 +153,7 @@ def test_restore_ignores_others() -> None:
 
 
 @pytest.mark.parametrize("damage", ["training/roster", "training/cpu", "training/memory"])
-def test_damaged_checkpoint_is_refused(damage: str) -> None:
-    """A damaged or incomplete checkpoint is refused in one line, and the trainer stays usable."""
+def test_damaged_checkpoint_is_refused_and_the_trainer_stays_usable(damage: str) -> None:
     node = machine()
     node.rounds(3, {"a": 1.0}, [pod("a")])
     saved = node.trainer.checkpoints()
@@ -214,17 +166,6 @@ def test_damaged_checkpoint_is_refused(damage: str) -> None:
             trainer.restore(broken)
         assert "\n" not in str(caught.value)
     trainer.train(node.now + 30.0, node.store, [pod("a")])
-
-
-def test_clock_set_back_is_survived() -> None:
-    """A clock that jumps back an hour neither repeats nor stops the learning."""
-    node, pods = machine(), [pod("a")]
-    node.rounds(5, {"a": 1.0}, pods)
-    store = MadeStore()
-    store.put(CPU, "a", START - 3600.0, [2.0] * 30)
-    node.trainer.train(START - 3570.0, store, pods)
-    assert node.cores("a", "counts") == 6.0
-    assert node.trainer.histories[CPU].observed[node.trainer.row("a") or 0] == pytest.approx(180.0)
 
 
 @pytest.mark.parametrize("years", [-53, 77])
@@ -258,26 +199,6 @@ def test_wrong_clock_over_restarts_loses_no_windows(years: int) -> None:
         assert covered_seconds(history.windows, rows, 86400.0).min() > 3000.0
 
 
-def test_real_store_is_understood(tmp_path: Path) -> None:
-    """The trainer reads the agent's own store, and finds its windows there again after a restart."""
-    store, pods = Tsdb.open(tmp_path / "metrics.db"), [pod("a")]
-    trainer, now = Trainer(), START
-    for _ in range(40):
-        for _ in range(30):
-            now += 1.0
-            both = [("cpu", 1.0), ("memory", float(GIB))]
-            store.append(now, [Sample(m, e, now, v) for m, v in both for e in (NODE, SYS, "a")])
-        trainer.train(now, store, pods)
-    store.save_checkpoints(trainer.checkpoints())
-    again = Trainer()
-    again.restore(store.load_checkpoints())
-    again.train(now, store, pods)
-    row = np.array([again.row("a")])
-    assert again.histories[CPU].observed[row[0]] == 1200.0
-    assert highest(again.histories[CPU].windows, row, 86400.0)[0] == 1.0
-    store.close()
-
-
 @pytest.mark.parametrize("jitter", [0.0, 0.4])
 def test_ticks_as_far_apart_as_rounds(jitter: float) -> None:
     """A tick for each training round counts for the whole round, so that pods become warm as with a tick a second."""
@@ -303,3 +224,130 @@ def test_rounds_follow_one_another() -> None:
     assert node.cores(NODE, "counts") == 4.0
     assert node.trainer.trained_until == START + 120.0
     assert node.cores(NODE) == pytest.approx(2.5, abs=0.001)
+
+
+COARSE = StoreSettings(block_ticks=6, raw_seconds=3600, minute_days=2)
+STEP, DAY = 600.0, 86400.0
+
+
+def test_restart_keeps_long_windows(tmp_path: Path) -> None:
+    """Minutes of a policy's long window outlive a restart, however long the first prediction is in coming."""
+    with Tsdb.open(tmp_path / "t.db", COARSE) as store:
+        learning = CheckpointedTrainer(store, TrainSettings())
+        learning.trainer.resize_windows(10)
+        store.set_minute_retention(10)
+        now = fill(store, 144 * 10, step=STEP)
+        finish(store, now)
+        learning.save(now)
+    with Tsdb.open(tmp_path / "t.db", COARSE) as store:
+        CheckpointedTrainer(store, TrainSettings())
+        finish(store, now + 3601)
+        assert store.minutes(CPU, FIRST, now)["a"].starts_ms[0] / 1000 <= FIRST + DAY
+
+
+def test_short_pod_is_charged(tmp_path: Path) -> None:
+    """A pod that came and went between two training rounds was used by its class, not lost."""
+    with Tsdb.open(tmp_path / "t.db") as store:
+        learning = CheckpointedTrainer(store, TrainSettings(interval_seconds=30.0))
+        always, short = pod("a"), pod("short")
+        for second in range(1, 70):
+            now = FIRST + second
+            here = [always, short] if 35 <= second < 55 else [always]
+            cores = {"a": 1.0, SYS: 0.5, "short": 4.0} if short in here else {"a": 1.0, SYS: 0.5}
+            samples = [Sample(CPU, entity, now, value) for entity, value in cores.items()]
+            store.append(now, [*samples, Sample(CPU, NODE, now, sum(cores.values()))])
+            learning.step(now, here)
+        assert learning.trainer.class_of("short") == "prod"
+        history = learning.trainer.histories[CPU]
+        row = learning.trainer.row("prod")
+        assert row is not None
+        assert history.moments.highest[row] == pytest.approx(5.0)
+
+
+def fill_windows(trainer: Trainer, store: MadeStore) -> None:
+    while trainer.fill(store):
+        pass
+
+
+def known_days(count: int) -> dict[str, dict[str, Series]]:
+    times = np.arange(START - count * 86400.0, START, 300.0)
+    return {CPU: {"a": Series(times, np.arange(float(len(times))))}}
+
+
+def covered_days(trainer: Trainer) -> float:
+    rows = np.array([trainer.row("a")])
+    return float(covered_seconds(trainer.histories[CPU].windows, rows, 30 * 86400.0)[0]) / 86400.0
+
+
+def test_averages_of_seven_days_are_read_without_a_lost_slot() -> None:
+    store, trainer = MadeStore(), Trainer()
+    store.put(CPU, "a", START, [1.0] * 30)
+    store.five_minutes = known_days(8)
+    trainer.train(START + 30.0, store, [pod("a")])
+    fill_windows(trainer, store)
+    found = trainer.histories[CPU].windows.averages[trainer.row("a") or 0]
+    assert np.count_nonzero(~np.isnan(found)) == 7 * 288 - 1  # the current slot has too little
+    assert np.nanmax(found) == 8 * 288 - 1
+
+
+def test_longer_window_gets_older_averages_from_the_store_and_loses_none() -> None:
+    store, trainer = MadeStore(), Trainer()
+    store.put(CPU, "a", START, [1.0] * 60)
+    store.five_minutes = known_days(14)
+    trainer.train(START + 30.0, store, [pod("a")])
+    fill_windows(trainer, store)
+    windows = trainer.histories[CPU].windows
+    assert covered_days(trainer) < 7.01
+    trainer.resize_windows(10.0)
+    trainer.train(START + 60.0, store, [pod("a")])
+    fill_windows(trainer, store)
+    assert windows.slots == 10 * 288
+    assert covered_days(trainer) == pytest.approx(10, abs=0.01)
+    trainer.resize_windows(1.0)
+    assert windows.slots == 7 * 288
+
+
+@pytest.mark.parametrize("days", [None, 0, 5])
+def test_restart_goes_on_filling(days: int | None) -> None:
+    """A restart in the midst of reading older averages loses none: before the first day of them, or after some."""
+    node, pods = machine(), [pod("a")]
+    node.rounds(3, {"a": 1.0}, pods)
+    fill_windows(node.trainer, node.store)
+    node.store.five_minutes = known_days(14)
+    node.trainer.resize_windows(10.0)
+    if days is not None:
+        node.rounds(1, {"a": 1.0}, pods)
+        for _ in range(days):
+            assert node.trainer.fill(node.store)
+    saved, node.trainer = node.trainer.checkpoints(), Trainer()
+    node.trainer.restore(saved)
+    node.rounds(1, {"a": 1.0}, pods)
+    fill_windows(node.trainer, node.store)
+    assert covered_days(node.trainer) == pytest.approx(10, abs=0.01)
+    assert not node.trainer.fill(node.store)
+
+
+def test_fill_reads_at_most_a_day_of_one_resource_of_present_pods() -> None:
+    node, pods = machine(), [pod("a")]
+    node.rounds(3, {"a": 1.0}, pods)
+    fill_windows(node.trainer, node.store)
+    later = node.now + 5 * 3600.0
+    asked: list[tuple[str, float, float, Collection[str]]] = []
+    node.store.put(CPU, "a", later - 30.0, [1.0] * 30)
+    node.store.five_minutes = {CPU: {"a": Series(np.arange(later - 9000.0, later - 6000.0, 300.0), np.full(10, 9.0))}}
+    real = node.store.averages
+
+    def averages(metric: str, start: float, end: float, of: Collection[str]) -> Mapping[str, Series]:
+        asked.append((metric, start, end, of))
+        return real(metric, start, end, of)
+
+    node.store.averages = averages  # type: ignore[method-assign, assignment]
+    node.trainer.train(later, node.store, pods)
+    assert asked == []
+    while node.trainer.fill(node.store):
+        assert len(asked) == 1
+        _, start, end, of = asked.pop()
+        assert end - start <= 86400.0 + 300.0
+        assert set(of) == {NODE, SYS, "a"}
+    row = np.array([node.trainer.row("a")])
+    assert highest(node.trainer.histories[CPU].windows, row, 86400.0)[0] == 9.0

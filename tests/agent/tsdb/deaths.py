@@ -19,8 +19,6 @@ ROOT = Path(__file__).parents[3]
 
 
 class Nursery:
-    """The process whose children write."""
-
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
@@ -87,7 +85,6 @@ def die(nursery: Nursery, order: Order, seconds: float) -> str:
 
 
 def left_behind(folder: Path) -> list[str]:
-    """What is wrong with the databases that were left in the end."""
     found = []
     for home in sorted(folder.iterdir()):
         with Tsdb.open(home / "t.db", SETTINGS) as store:
@@ -98,5 +95,4 @@ def left_behind(folder: Path) -> list[str]:
 
 
 def suicides(folder: Path) -> int:
-    """How many of the dead chose their moment."""
     return sum(Progress(home)[SUICIDES] for home in folder.iterdir())

@@ -65,7 +65,6 @@ class Disk:
         self._pending.setdefault(path, []).append((offset, content))
 
     def flush(self, path: str) -> None:
-        """All of a file is on the disk now."""
         self.flushes += 1
         for change in self._pending.pop(path, []):
             _apply(self._safe.setdefault(path, bytearray()), *change)

@@ -1,12 +1,9 @@
-"""Pods that come and go: what is gone costs room in the file, and nothing in memory or in a tick."""
-
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from agent.samples import CPU, Sample
-from agent.tsdb.catalog import Catalog, SeriesSelector
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.tsdb.ticks import START, connection
@@ -31,8 +28,7 @@ def _churn(store: Tsdb, ticks: int = TICKS) -> float:
 
 
 @pytest.mark.long
-def test_departed_pods_cost_no_memory(tmp_path: Path) -> None:
-    """An open store holds in memory what its recent ticks have, however many series the file has."""
+def test_open_store_holds_recent_series_alone_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     with Tsdb.open(path, SETTINGS) as store:
         _churn(store)
@@ -46,28 +42,7 @@ def test_departed_pods_cost_no_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_departed_pods_cost_no_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A window of some minutes asks for the series of those minutes, not for every one that was ever known."""
-    with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
-        now = _churn(store)
-        decoded: list[int] = []
-        from agent.tsdb import blocks  # noqa: PLC0415 - what is counted
-
-        monkeypatch.setattr(blocks, "decode", lambda *_: decoded.append(1))
-        found = store.windows(CPU, now - 5 * STEP, now)
-        assert found.keys() == {"node", "steady", *(name for name in found if name.startswith("short-"))}
-        assert len(found) == 2 + 5 * AT_A_TIME
-        assert not decoded
-        tracemalloc.start()
-        store.windows(CPU, now - 5 * STEP, now)
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert peak < 512 * KIB, f"{peak / KIB:.0f} KiB for five ticks of {2 + 5 * AT_A_TIME} series"
-
-
-@pytest.mark.long
-def test_departed_pods_are_in_the_file(tmp_path: Path) -> None:
-    """What was measured of a pod that is gone is found as long as it is kept, alone and among all others."""
+def test_samples_of_departed_pods_stay_in_the_file(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
         now = _churn(store)
         gone = "short-00900-07"
@@ -103,12 +78,3 @@ def test_unused_layouts_leave_the_file(tmp_path: Path) -> None:
             store.append(START + number, [Sample(CPU, name, START + number, 1.0) for name in names])
             store.maintain(START + number, seconds=1.0)
         assert connection(store).execute("SELECT count(*) FROM layouts").fetchone()[0] < 20
-
-
-def test_catalog_keeps_what_is_named() -> None:
-    """Numbers of series that are let go are not given to others."""
-    catalog = Catalog([(3, CPU, "a", ""), (4, CPU, "b", "")], next_number=9)
-    catalog.keep({4})
-    assert catalog.matching(SeriesSelector(CPU)) == {4: "b"}
-    assert catalog.numbers([(CPU, "a", ""), (CPU, "b", "")]) == [9, 4]
-    assert catalog.unsaved() == [(9, CPU, "a", "")]

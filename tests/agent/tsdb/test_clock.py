@@ -24,14 +24,11 @@ def settled(request: pytest.FixtureRequest, tmp_path: Path) -> "Settled":
 
 
 class Settled:
-    """A store whose samples are brought to where a test wants them."""
-
     def __init__(self, where: str, path: Path) -> None:
         self.store = Tsdb.open(path, SMALL)
         self._where = where
 
     def after(self, now: float) -> Tsdb:
-        """The store after maintenance, or a restart, if that is wanted."""
         if self._where != "memory":
             finish(self.store, now)
         if self._where == "restart":
@@ -47,8 +44,7 @@ def _seconds(store: Tsdb, start: float, end: float) -> list[float]:
     return found
 
 
-def test_backward_by_an_hour(settled: Settled) -> None:
-    """After a step back the future is not seen; what is recorded anew replaces what bore the same time."""
+def test_clock_set_back_hides_the_future_and_replaces_what_is_recorded_anew(settled: Settled) -> None:
     fill(settled.store, 300, start=START + HOUR)
     fill(settled.store, 200, start=START)
     store = settled.after(START + 200)
@@ -66,8 +62,7 @@ def test_backward_by_an_hour(settled: Settled) -> None:
     settled.store.close()
 
 
-def test_forward_by_hours(settled: Settled) -> None:
-    """A leap forward is a gap: nothing is made up for it, and what was before it stays."""
+def test_leap_forward_is_a_gap_and_what_was_before_stays(settled: Settled) -> None:
     fill(settled.store, 200)
     fill(settled.store, 200, start=START + 5 * HOUR)
     store = settled.after(START + 5 * HOUR + 200)
@@ -91,19 +86,6 @@ def test_wrong_by_years_for_a_while(settled: Settled, wrong: float) -> None:
     settled.store.close()
 
 
-def test_small_steps_back(settled: Settled) -> None:
-    """Steps of a fraction of a second cost the samples that they cover, and no more."""
-    now = START
-    for number in range(120):
-        now += -0.3 if number % 30 == 29 else 1.0
-        settled.store.append(now, [Sample(CPU, "a", now, number / 1000)])
-    store = settled.after(now)
-    window = store.window(CPU, "a", START - 1, now)
-    assert np.all(np.diff(window.times) > 0)
-    assert len(window) == 116
-    settled.store.close()
-
-
 def test_clock_that_never_settles(tmp_path: Path) -> None:
     """A clock that goes back at every tick is bounded in memory, and the last recording is what windows have."""
     with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=20, memory_ticks=60)) as store:
@@ -115,8 +97,7 @@ def test_clock_that_never_settles(tmp_path: Path) -> None:
         assert store.window(CPU, "a", START - 400, START - 399 + 0.5).values.tolist() == [0.399]
 
 
-def test_pods_gone_stay_gone(tmp_path: Path) -> None:
-    """What only the first recording of an hour had does not shine through the second one."""
+def test_pod_of_the_first_recording_alone_is_not_in_the_second(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SMALL) as store:
         for number in range(100):
             now = START + number

@@ -1,5 +1,3 @@
-"""Chunk compression."""
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +13,6 @@ INTEGERS = hnp.arrays(np.int64, st.integers(1, 200), elements=st.integers(-(2**5
 
 @given(INTEGERS)
 def test_chunks_are_lossless(values: Integers) -> None:
-    """What goes in comes out, whatever it is."""
     (found, same), present = codec.decode(codec.encode([values, values * 0]), 2, len(values))
     assert present is None
     assert np.array_equal(found, values)
@@ -23,8 +20,7 @@ def test_chunks_are_lossless(values: Integers) -> None:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=300))
-def test_holes_are_lossless(there: list[bool]) -> None:
-    """A series that lacks some of the block's ticks keeps its own."""
+def test_series_that_lacks_ticks_keeps_its_own(there: list[bool]) -> None:
     mask = np.array(there)
     values = np.arange(mask.sum(), dtype=np.int64) * 7
     (found,), present = codec.decode(codec.encode([values], mask), 1, len(mask))
@@ -34,14 +30,12 @@ def test_holes_are_lossless(there: list[bool]) -> None:
 
 
 @given(st.lists(st.integers(1, 10**7), max_size=300), st.integers(0, 4_000_000_000_000))
-def test_times_are_lossless(gaps: list[int], start: int) -> None:
-    """Rising times come back to the millisecond."""
+def test_times_are_lossless_to_the_millisecond(gaps: list[int], start: int) -> None:
     times = np.cumsum([start, *gaps]).astype(np.int64)
     assert np.array_equal(codec.decode_times(codec.encode_times(times)), times)
 
 
-def test_constant_series_cost_nothing() -> None:
-    """Ten minutes of a value that does not change fit into a few bytes."""
+def test_constant_series_takes_a_few_bytes() -> None:
     assert len(codec.encode([np.full(600, 4096 * 1234)])) < 30
 
 
@@ -54,22 +48,19 @@ def test_noisy_series_are_small() -> None:
     assert len(codec.encode([memory])) < 1.2 * 600
 
 
-def test_bytes_are_kept_exactly() -> None:
-    """Memory is kept to the byte, CPU to a tenth of a milli-core."""
+def test_memory_is_kept_to_the_byte_and_cpu_to_a_tenth_of_a_millicore() -> None:
     assert codec.to_steps(np.array([12345.0]), codec.steps_per_unit("memory")).tolist() == [12345]
     assert codec.to_steps(np.array([0.12344]), codec.steps_per_unit("cpu")).tolist() == [1234]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
 def test_odd_numbers_are_refused(value: float) -> None:
-    """A value that is no number is never stored as one."""
     with pytest.raises(ValueError, match="finite"):
         codec.to_steps(np.array([1.0, value]), 1.0)
 
 
 @pytest.mark.parametrize("data", [b"", b"garbage", codec.encode([np.arange(50)])[:-9]])
 def test_damage_is_noticed(data: bytes) -> None:
-    """Damaged bytes are an error, never other numbers."""
     with pytest.raises(CodecError, match="damaged"):
         codec.decode(data, 1, 50)
     with pytest.raises(CodecError, match="damaged"):

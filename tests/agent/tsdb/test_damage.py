@@ -1,5 +1,3 @@
-"""Files that cannot be used, and files that break while they are used."""
-
 import contextlib
 import logging
 import sqlite3
@@ -10,7 +8,8 @@ import pytest
 
 from agent import database
 from agent.samples import CPU
-from agent.tsdb.schema import StoreError
+from agent.tsdb import schema
+from agent.tsdb.schema import StoreError, StoreNewer
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.tsdb.ticks import START, connection, fill, finish
@@ -55,6 +54,12 @@ def _no_amounts(path: Path) -> None:
         file.commit()
 
 
+def _older(path: Path) -> None:
+    with Tsdb.open(path) as store:
+        fill(store, 5)
+        connection(store).execute(f"PRAGMA user_version = {schema.VERSION - 1}")
+
+
 def _folder(path: Path) -> None:
     path.mkdir()
     (path / "precious").write_text("keep me")
@@ -68,6 +73,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a name that is no text": (lambda path: _no_text(path, b"checkpoints"), "damaged"),
     "a definition that is none": (lambda path: _no_text(path, b"CREATE TABLE"), "damaged"),
     "a tick of no amounts": (_no_amounts, "damaged"),
+    "a schema that was never released": (_older, "damaged"),
     "another program's": (_other_tables, "foreign"),
     "another program's of our version": (lambda path: _other_tables(path, 1), "foreign"),
     "another program's of a later version": (lambda path: _other_tables(path, 99), "foreign"),
@@ -98,16 +104,26 @@ def test_unusable_is_set_aside(tmp_path: Path, what: str, caplog: pytest.LogCapt
         assert store.size().set_aside == 0
 
 
-def test_empty_file_is_begun(tmp_path: Path) -> None:
-    """A file without a byte holds nothing to keep: it becomes the database."""
+def test_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "t.db"
+    with Tsdb.open(path) as store:
+        fill(store, 5)
+        connection(store).execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    before = path.read_bytes()
+    with pytest.raises(StoreNewer, match=r"t\.db was written by a newer Headroom .*or move the file away"):
+        Tsdb.open(path)
+    assert path.read_bytes() == before
+    assert not list(tmp_path.glob("t.db.*-*"))
+
+
+def test_empty_file_becomes_the_database(tmp_path: Path) -> None:
     (tmp_path / "t.db").touch()
     with Tsdb.open(tmp_path / "t.db") as store:
         fill(store, 3)
     assert not list(tmp_path.glob("t.db.*-*"))
 
 
-def test_last_damaged_file_is_kept(tmp_path: Path) -> None:
-    """Of damaged databases one is kept, of other people's all."""
+def test_one_damaged_database_is_kept_and_all_of_other_programs(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     for number in range(3):
         path.write_bytes(b"garbage %d" % number * 1000)

@@ -23,7 +23,6 @@ SMALL = StoreSettings(block_ticks=20, memory_ticks=100)
 
 @contextlib.contextmanager
 def full_disk(store: Tsdb) -> Iterator[None]:
-    """No file may grow, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     connection(store).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
@@ -35,7 +34,6 @@ def full_disk(store: Tsdb) -> Iterator[None]:
 
 @contextlib.contextmanager
 def read_only(store: Tsdb) -> Iterator[None]:
-    """The file may not be written."""
     connection(store).execute("PRAGMA query_only = ON")
     yield
     connection(store).execute("PRAGMA query_only = OFF")
@@ -43,14 +41,12 @@ def read_only(store: Tsdb) -> Iterator[None]:
 
 @contextlib.contextmanager
 def busy(store: Tsdb) -> Iterator[None]:
-    """Another program holds a transaction."""
     with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
 
 
 def times(store: Tsdb, entity: str = "a") -> list[float]:
-    """Times of a series since the start."""
     found: list[float] = (store.window(CPU, entity, 0, 1e11).times - START).tolist()
     return found
 
@@ -104,8 +100,7 @@ def test_long_outage_is_bounded(tmp_path: Path) -> None:
         assert times(store) == found
 
 
-def test_churn_in_outage_is_bounded(tmp_path: Path) -> None:
-    """Pods that come and go while the disk is away are forgotten with their samples."""
+def test_pods_that_left_in_an_outage_are_forgotten(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SMALL) as store, read_only(store):
         for number in range(550):
             names = tuple(f"pod-{number}-{one}" for one in range(3))
@@ -211,8 +206,7 @@ def test_real_volume_fills_up(database_file: Path) -> None:
         assert times(store) == list(range(100))
 
 
-def test_read_only_volume_at_start(database_file: Path) -> None:
-    """On a read-only volume the store says so in one line, which names the file; later it opens."""
+def test_read_only_volume_is_one_line_that_names_the_file(database_file: Path) -> None:
     with Tsdb.open(database_file / "t.db", SMALL) as store:
         fill(store, 5)
     subprocess.run(["mount", "-o", "remount,ro", str(database_file)], check=True)

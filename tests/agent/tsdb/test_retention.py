@@ -1,5 +1,3 @@
-"""The database stays small: old data goes, then the oldest."""
-
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +18,7 @@ DAY_TICKS = 144
 MERGED = MERGE_BLOCKS * 3600 + 7200
 
 
-def test_old_samples_go(tmp_path: Path) -> None:
-    """Raw samples live as long as configured; their minutes stay."""
+def test_raw_samples_go_after_their_time_and_minutes_stay(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SMALL) as store:
         now = fill(store, 2000)
         finish(store, now + 601)
@@ -31,8 +28,7 @@ def test_old_samples_go(tmp_path: Path) -> None:
         assert store.minutes(CPU, START, now)["a"].starts_ms[0] == START * 1000
 
 
-def test_small_blocks_are_merged(tmp_path: Path) -> None:
-    """Many small blocks of minutes become one, and read the same."""
+def test_merged_blocks_read_the_same(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=10, raw_seconds=10**6, memory_ticks=10**5)) as store:
         now = fill(store, 10 * (MERGE_BLOCKS + 2) * 2, step=30.0, maintain=False)
         before = store.minutes(CPU, START, now)["a"]
@@ -46,8 +42,7 @@ def test_small_blocks_are_merged(tmp_path: Path) -> None:
         assert np.array_equal(before.highest, after.highest)
 
 
-def test_minutes_live_for_days(tmp_path: Path) -> None:
-    """1-minute points are kept for their days, and then go; a policy may ask for more."""
+def test_minutes_go_after_their_days_which_a_policy_may_raise(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", COARSE) as store:
         store.set_minute_retention(3)
         now = fill(store, 7 * DAY_TICKS, step=STEP)
@@ -60,8 +55,7 @@ def test_minutes_live_for_days(tmp_path: Path) -> None:
         assert now - 2 * DAY - MERGED <= first <= now - 2 * DAY
 
 
-def test_departed_series_are_forgotten(tmp_path: Path) -> None:
-    """A pod of which nothing is left is no longer known; one that is there keeps its number."""
+def test_series_without_samples_is_forgotten_and_others_keep_their_number(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", COARSE) as store:
         store.append(START - 60, [Sample(CPU, "departed", START - 60, 1.0)])
         now = fill(store, 6 * DAY_TICKS, step=STEP)
@@ -72,8 +66,7 @@ def test_departed_series_are_forgotten(tmp_path: Path) -> None:
         assert len(store.window(CPU, "a", now - 1800, now)) == 3
 
 
-def test_size_is_bounded(tmp_path: Path) -> None:
-    """When the file is full the oldest samples go, and new ones are still kept; the log counts too."""
+def test_full_file_with_its_log_drops_the_oldest_samples_and_keeps_new_ones(tmp_path: Path) -> None:
     settings = StoreSettings(block_ticks=60, raw_seconds=10**7, max_bytes=4 << 20)
     chance = np.random.default_rng(1)
     with Tsdb.open(tmp_path / "t.db", settings) as store:
@@ -94,8 +87,7 @@ def test_size_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_full_store_keeps_windows_warm(tmp_path: Path) -> None:
-    """A store full of minutes lets the oldest of them go, and keeps the samples that windows are answered from."""
+def test_full_store_drops_the_oldest_minutes_and_keeps_samples_of_windows(tmp_path: Path) -> None:
     settings = StoreSettings(block_ticks=20, max_bytes=4 << 20)
     chance = np.random.default_rng(1)
     with Tsdb.open(tmp_path / "t.db", settings) as store:
@@ -113,8 +105,7 @@ def test_full_store_keeps_windows_warm(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [0.0, START - 400 * DAY, START + 400 * DAY])
-def test_wrong_clock_forgets_nothing(tmp_path: Path, wrong: float) -> None:
-    """A machine that runs for hours with a clock that is wrong by years loses no history."""
+def test_clock_wrong_by_years_loses_no_history(tmp_path: Path, wrong: float) -> None:
     with Tsdb.open(tmp_path / "t.db", COARSE) as store:
         now = fill(store, 100, step=STEP)
         finish(store, now)
@@ -128,8 +119,7 @@ def test_wrong_clock_forgets_nothing(tmp_path: Path, wrong: float) -> None:
         )
 
 
-def test_future_data_is_dropped(tmp_path: Path) -> None:
-    """What a wrong clock dated far ahead goes when its retention was recorded since, and does not stay for ever."""
+def test_samples_dated_far_ahead_do_not_stay_for_ever(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", COARSE) as store:
         finish(store, fill(store, 30, start=START + 400 * DAY, step=STEP))
         finish(store, fill(store, 3 * DAY_TICKS, step=STEP))
@@ -159,6 +149,5 @@ def test_clock_needs_a_day(blocks: list[tuple[float, float]], expected: float | 
 
 
 def test_bad_settings_are_named() -> None:
-    """A setting that cannot be is refused by name."""
     with pytest.raises(ValueError, match="memory_ticks"):
         StoreSettings(memory_ticks=100)

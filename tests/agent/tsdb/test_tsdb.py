@@ -1,5 +1,3 @@
-"""The database: what goes in comes out, across blocks, restarts, damage and bad clocks."""
-
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +31,7 @@ def test_windows_are_by_entity(tmp_path: Path) -> None:
         assert store.windows("nothing", 0, START + 9) == {}
 
 
-def test_sealed_samples_read_alike(tmp_path: Path) -> None:
-    """Samples read the same before and after they were compressed, over the seam too."""
+def test_samples_read_the_same_before_and_after_compression_and_over_the_seam(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SMALL) as store:
         fill(store, 119, maintain=False)
         before = store.window(CPU, "a", START + 10, START + 200)
@@ -49,8 +46,7 @@ def test_sealed_samples_read_alike(tmp_path: Path) -> None:
         assert np.all(np.diff(whole.times) == 1)
 
 
-def test_holes_stay_holes(tmp_path: Path) -> None:
-    """A tick that lacks a series is a gap in it, in blocks too, and never a zero."""
+def test_tick_without_a_series_is_a_gap_in_blocks_too(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SMALL) as store:
         for number in range(200):
             now = START + number
@@ -61,8 +57,7 @@ def test_holes_stay_holes(tmp_path: Path) -> None:
         assert times.tolist() == [number for number in range(200) if number % 3]
 
 
-def test_restart_forgets_nothing(tmp_path: Path) -> None:
-    """A database that was closed and opened has all of its samples, blocks and checkpoints."""
+def test_restart_keeps_samples_blocks_and_checkpoints(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SMALL) as store:
         now = fill(store, 500)
         store.save_checkpoints({"a": b"1", "b": b"2"}, now)
@@ -78,8 +73,7 @@ def test_restart_forgets_nothing(tmp_path: Path) -> None:
         assert len(store.window(CPU, "a", 0, now + 200)) == 600
 
 
-def test_odd_values_leave_no_trace(tmp_path: Path) -> None:
-    """A tick with a value that is no number is refused as a whole."""
+def test_tick_with_a_value_that_is_no_number_is_refused_whole(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db") as store:
         with pytest.raises(ValueError, match="finite"):
             store.append(START, [Sample(CPU, "a", START, 1.0), Sample(CPU, "b", START, float("nan"))])
@@ -87,8 +81,7 @@ def test_odd_values_leave_no_trace(tmp_path: Path) -> None:
         assert len(store.window(CPU, "a", 0, START + 1)) == 1
 
 
-def test_minutes_and_averages(tmp_path: Path) -> None:
-    """1-minute points and 5-minute averages agree with the samples, sealed or not."""
+def test_minutes_and_averages_agree_with_samples_sealed_or_not(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SMALL) as store:
         now = fill(store, 900, maintain=False)
         unsealed = store.averages(CPU, START, now + 1)["a"]
@@ -103,35 +96,19 @@ def test_minutes_and_averages(tmp_path: Path) -> None:
         assert fives.values[2] == pytest.approx(np.mean(np.arange(600, 900)) / 1000, abs=1e-4)
 
 
-def test_overwritten_page_is_noticed(tmp_path: Path) -> None:
-    """Damage in the middle of a file is found when it is opened."""
-    path = tmp_path / "t.db"
-    with Tsdb.open(path, SMALL) as store:
-        finish(store, fill(store, 600))
-    content = bytearray(path.read_bytes())
-    content[4096 * 3 : 4096 * 6] = b"\xff" * 4096 * 3
-    path.write_bytes(content)
-    with Tsdb.open(path, SMALL) as store:
-        assert len(store.window(CPU, "a", 0, START + 9999)) == 0
-    assert list(tmp_path.glob("t.db.damaged-*"))
-
-
-def test_two_agents_are_told_apart(tmp_path: Path) -> None:
-    """A second agent on the same file is refused in one line; after the first has gone it may."""
+def test_second_agent_on_the_same_file_is_refused_until_the_first_has_gone(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db"), pytest.raises(StoreError, match="in use by another agent"):
         Tsdb.open(tmp_path / "t.db")
     Tsdb.open(tmp_path / "t.db").close()
 
 
-def test_unwritable_folder_is_one_line(tmp_path: Path) -> None:
-    """A data directory that cannot be made is named, with the way out."""
+def test_unwritable_folder_is_named_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match=r"cannot write the data directory .*--data-dir"):
         Tsdb.open(tmp_path / "file" / "t.db")
 
 
-def test_wal_is_emptied_by_checkpoint(tmp_path: Path) -> None:
-    """A checkpoint moves the log into the file: a copy of the file alone then has everything."""
+def test_checkpoint_moves_the_log_into_the_file(tmp_path: Path) -> None:
     path, copy = tmp_path / "t.db", tmp_path / "copy" / "t.db"
     with Tsdb.open(path) as store:
         fill(store, 50)
@@ -142,8 +119,7 @@ def test_wal_is_emptied_by_checkpoint(tmp_path: Path) -> None:
         assert len(store.window(CPU, "a", 0, START + 99)) == 50
 
 
-def test_containers_are_apart(tmp_path: Path) -> None:
-    """A container's series is its own, and none of those of whole pods."""
+def test_series_of_containers_and_pods_are_apart(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SMALL) as store:
         for number in range(200):
             now = START + number

@@ -1,5 +1,3 @@
-"""Made-up ticks for the store's tests."""
-
 import sqlite3
 
 from agent.samples import CPU, MEMORY, Sample
@@ -10,7 +8,6 @@ MIB = 1 << 20
 
 
 def samples(now: float, cpu: float = 0.5, entities: tuple[str, ...] = ("node", "a")) -> list[Sample]:
-    """CPU and memory of some entities."""
     return [Sample(metric, one, now, value) for one in entities for metric, value in ((CPU, cpu), (MEMORY, 64.0 * MIB))]
 
 
@@ -26,13 +23,11 @@ def fill(store: Tsdb, ticks: int, start: float = START, *, step: float = 1.0, ma
 
 
 def finish(store: Tsdb, now: float) -> None:
-    """Let maintenance do all that is due."""
     for _ in range(500):
         store.maintain(now, seconds=1.0)
 
 
 def connection(store: Tsdb) -> sqlite3.Connection:
-    """The open file behind a store."""
     file = store.connection
     assert file is not None
     return file

@@ -62,16 +62,10 @@ MOMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a child is to do."""
-
-    folder: str
-    """Where the database is."""
-    moment: str = ""
-    """At which of the moments it kills itself; empty when another process does."""
-    nth: int = 1
-    """At which occurrence of that moment."""
-    delay: float = 0.0
-    """How long after its beginning. [s]"""
+    folder: str  # where the database is
+    moment: str = ""  # at which of the moments it kills itself; empty when another process does
+    nth: int = 1  # at which occurrence of that moment
+    delay: float = 0.0  # how long after its beginning. [s]
 
 
 class Progress:
@@ -97,7 +91,6 @@ BEGUN, ACKNOWLEDGED, LEARNED, SUICIDES = range(4)
 
 
 def has(entity: str, number: int) -> bool:
-    """Whether a series has a sample in a tick: some have holes, some come and go."""
     if entity == "holes":
         return number % 3 != 0
     return entity != "late" or number % 100 >= 40
@@ -110,7 +103,6 @@ def value(metric: str, entity: str, number: int) -> float:
 
 
 def verdict(store: Tsdb, progress: Progress) -> tuple[str, int]:
-    """What is wrong with a database, and its last tick."""
     nodes = store.window(CPU, "node", 0, 1e11)
     last = round((float(nodes.times[-1]) - START) / STEP) if len(nodes) else -1
     if not progress[ACKNOWLEDGED] - 1 <= last <= progress[BEGUN]:  # the last one may wait for the next
@@ -186,8 +178,6 @@ def write(order: Order) -> None:
 
 
 class Doom:
-    """Kills the process at the ordered moment."""
-
     def __init__(self, order: Order, progress: Progress) -> None:
         self._order = order
         self._progress = progress
@@ -198,18 +188,15 @@ class Doom:
             threading.Thread(target=self._execute, daemon=True).start()
 
     def see(self, statement: str) -> None:
-        """A statement begins."""
         if self._statement and statement.startswith(self._statement):
             self.come()
 
     def come(self) -> None:
-        """The moment begins."""
         self._left -= 1
         if self._left == 0:
             self._now.set()
 
     def log_begins(self) -> None:
-        """The log begins to be moved."""
         if self._order.moment == "checkpoint":
             self.come()
 
@@ -231,12 +218,10 @@ def _move_log(store: Tsdb, doom: Doom) -> None:
 
 
 def say(line: str) -> None:
-    """One line at once; shorter than a pipe's atomic size."""
     os.write(1, f"{line}\n".encode())
 
 
 def main() -> None:
-    """Fork a child per order, and tell of its end."""
     for line in sys.stdin:
         order = Order(**json.loads(line))
         child = os.fork()

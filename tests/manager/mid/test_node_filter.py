@@ -1,5 +1,3 @@
-"""Nodes that are excluded by their labels."""
-
 from contextlib import suppress
 
 import pytest

@@ -43,7 +43,6 @@ def rising(*parts: tuple[float, int]) -> dict[Resource, tuple[PendingIncrease, .
 
 
 def since(*parts: tuple[float, int]) -> PublishState:
-    """The state with these pending increases."""
     return PublishState(NOW, rising(*parts))
 
 
@@ -183,7 +182,6 @@ def test_threshold_is_exact() -> None:
 
 
 def published(allocatable: str | None, capacity: str = "5000") -> Json:
-    """A Node whose two numbers differ."""
     made = node(mid=(capacity, "1000"))
     amounts = made["status"]["allocatable"]
     amounts |= {"kubernetes.io/mid-cpu": allocatable}

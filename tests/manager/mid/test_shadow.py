@@ -1,5 +1,3 @@
-"""What a node in shadow mode would have published, and how often that would have been too much."""
-
 from typing import Any
 
 import pytest
@@ -18,15 +16,12 @@ WINDOW = 300.0
 
 
 def used(prod: str, reclaimable: str = "4", age: float = 0.0, **more: Any) -> Json:  # noqa: ANN401 - of report
-    """A report of our agent in which Prod pods use that many cores."""
     made = report(reclaimable=(reclaimable, "10Gi"), age=age, **more)
     made["status"]["prediction"]["classes"].append({"name": "prod", "usage": {"cpu": prod, "memory": "8Gi"}})
     return made
 
 
 class Node:
-    """A node in shadow mode, and its clock."""
-
     def __init__(self, **strategy: object) -> None:
         self.strategy: dict[str, Any] = {"midIncreaseHoldSeconds": 0, **strategy}
         self.now = 0.0
@@ -103,8 +98,7 @@ def test_sudden_load_is_too_much() -> None:
     }
 
 
-def test_amount_counts_while_it_stood() -> None:
-    """One that was lowered between two reports is judged for the time alone in which it stood."""
+def test_lowered_amount_is_judged_for_the_time_in_which_it_stood() -> None:
     halved = Node()
     halved.reported("3")
     halved.strategy["midCPUThresholdPercent"] = 10  # as an edit of the ConfigMap: 4000 -> 1600
@@ -113,8 +107,7 @@ def test_amount_counts_while_it_stood() -> None:
     assert halved.account.too_much == Amounts(30_000)
 
 
-def test_hold_and_floor_count() -> None:
-    """An increase that waits is not published meanwhile; what running Mid pods requested is."""
+def test_waiting_increase_is_not_published_and_requests_of_running_pods_are() -> None:
     held = Node(midIncreaseHoldSeconds=120)
     held.reported("3", reclaimable="2")
     held.now += 60
@@ -127,8 +120,7 @@ def test_hold_and_floor_count() -> None:
     assert floor.simulation.published == Amounts(3000, 10 * GI)
 
 
-def test_silence_is_not_observed() -> None:
-    """Time of which no report's averages speak is not observed, and what would be removed is."""
+def test_time_without_reports_is_not_observed_and_the_amount_removed() -> None:
     silent = Node(degradeTimeMinutes=1)
     silent.reported("3")
     observed = silent.account.observed
@@ -139,8 +131,7 @@ def test_silence_is_not_observed() -> None:
     assert silent.account.mean.cpu == 0  # nothing stood in that time
 
 
-def test_restart_goes_on() -> None:
-    """What is written is read back by another process, which goes on with the amounts that stood."""
+def test_another_process_goes_on_with_the_account() -> None:
     first = Node()
     first.reported("3", "3", "14", "3")
     stored = StoredAccount.of(first.simulation.to_status(NOW + first.now))

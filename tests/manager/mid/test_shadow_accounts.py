@@ -27,15 +27,12 @@ ACCOUNTS = paths.config_map(DEFAULT_NAMESPACE, name_of("n1"))
 
 
 class Shadowed(World):
-    """A node in shadow mode that reports each minute."""
-
     def __init__(self) -> None:
         super().__init__()
         self.has_node(node())
         self.configure(SHADOW)
 
     async def minute(self, usage: str = "6", reclaimable: str = "4") -> None:
-        """Another minute, and its report."""
         self.later(60)
         made = report(usage=(usage, "24Gi"), reclaimable=(reclaimable, "10Gi"), age=-self.steady.now)
         stored = self.api.objects[METRIC]
@@ -44,7 +41,6 @@ class Shadowed(World):
         await self.reconcile()
 
     def account(self) -> Json:
-        """The account that is kept; empty without one."""
         return dict(json.loads(self.api.objects.get(ACCOUNTS, {}).get("data", {}).get("n1", "{}")))
 
     def writes(self) -> list[Any]:
@@ -53,19 +49,16 @@ class Shadowed(World):
         return [text and json.loads(text) for body in bodies for name, text in body["data"].items() if name == "n1"]
 
     def metric(self, name: str, **labels: str) -> float | None:
-        """A metric of the node."""
         registry = self.run.context.metrics.registry
         return registry.get_sample_value(f"headroom_manager_shadow_{name}", {"node": "n1", **labels})
 
     def nodes(self) -> float | None:
-        """The metric of how many nodes are in shadow mode."""
         return self.run.context.metrics.registry.get_sample_value("headroom_manager_shadow_nodes")
 
     def state(self) -> ShadowState:
         return self.run.context.node_state("n1").state_of(ShadowState)
 
     def restart(self, *, store: bool = True) -> None:
-        """What was in memory is lost."""
         self.run.context.node_states.clear()
         if store:
             self.run.context.state_of(ShadowStore).clear()
@@ -73,7 +66,6 @@ class Shadowed(World):
 
 @pytest.fixture
 async def world() -> Shadowed:
-    """One that has reported for three minutes."""
     world = Shadowed()
     await world.reconcile()
     for _ in range(3):
@@ -125,8 +117,7 @@ def test_account_is_of_active_mode(minutes: list[tuple[int, int, int, bool]]) ->
     asyncio.run(compare())
 
 
-async def test_account_is_written_rarely(world: Shadowed) -> None:
-    """The account is there from the start, soon again, and in the end no more often than every ten minutes."""
+async def test_account_is_written_at_once_and_then_every_ten_minutes_at_most(world: Shadowed) -> None:
     assert [each["observedSeconds"] for each in world.writes()[:2]] == [0, 60]
     for _ in range(40):
         await world.minute()
@@ -141,8 +132,7 @@ async def test_account_is_written_rarely(world: Shadowed) -> None:
     assert account["tooMuchSeconds"] == {"cpu": 0, "memory": 0}
 
 
-async def test_follower_forgets(world: Shadowed) -> None:
-    """A replica that no longer leads shows nothing, and reads the account again when it leads again."""
+async def test_follower_forgets_and_reads_the_account_when_it_leads_again(world: Shadowed) -> None:
     world.lead(leads=False)
     await world.reconcile()
     assert (world.metric("observed_seconds"), world.nodes(), world.state()) == (None, 0, ShadowState())
@@ -152,8 +142,7 @@ async def test_follower_forgets(world: Shadowed) -> None:
 
 
 @pytest.mark.parametrize("config", [ENABLED, '{"enable": false, "mode": "shadow"}'])
-async def test_leaving_resets(world: Shadowed, config: str) -> None:
-    """A node that leaves shadow mode, or is disabled, has no account any more; the next one begins anew."""
+async def test_node_that_leaves_shadow_mode_loses_its_account(world: Shadowed, config: str) -> None:
     since = world.account()["since"]
     world.configure(config)
     await world.reconcile()
@@ -176,8 +165,7 @@ async def test_leaving_publishes_at_once(world: Shadowed) -> None:
     assert world.published() == {"cpu": "4000", "memory": str(10 * GI)}
 
 
-async def test_nodes_share_writes(world: Shadowed) -> None:
-    """What is due is written with all that is in the same ConfigMap; accounts of nodes that are gone go with it."""
+async def test_due_account_is_written_with_others_and_those_of_gone_nodes_go(world: Shadowed) -> None:
     twin = next(name for number in range(2, 999) if name_of(name := f"n{number}") == name_of("n1"))
     memory = world.run.context.node_state(twin).state_of(ShadowState)
     memory.simulation, memory.node_uid = ShadowSimulation(Account(world.wall()), None, world.steady()), "uid-twin"
@@ -194,8 +182,7 @@ async def test_nodes_share_writes(world: Shadowed) -> None:
     assert set(world.api.objects[ACCOUNTS]["data"]) == {"n1"}
 
 
-async def test_failed_write_is_queued_again_soon(world: Shadowed) -> None:
-    """An account that could not be written is due a few seconds later, not when the node has its next turn."""
+async def test_failed_write_is_due_seconds_later(world: Shadowed) -> None:
     world.api.fails[f"PATCH {ACCOUNTS}"] = ApiUnavailable("away", status=500)
     memory = world.state()
     memory.written_at = None
@@ -230,8 +217,7 @@ async def test_missing_right_stops_nothing_else(mode: str, verb: str, caplog: py
         assert world.metric("observed_seconds") == 1800
 
 
-async def test_right_comes_back(world: Shadowed) -> None:
-    """What was written before the right was missing is not replaced by what began without knowing it."""
+async def test_account_from_before_a_missing_right_is_not_replaced(world: Shadowed) -> None:
     for _ in range(30):
         await world.minute()
     before = world.account()["observedSeconds"]

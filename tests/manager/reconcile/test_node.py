@@ -24,7 +24,6 @@ NEW_NODE = {**node(), "metadata": {**node()["metadata"], "uid": "uid-new"}}
 
 
 def reason(world: World) -> str:
-    """Why Mid is published, or not, by the condition."""
     conditions = {each["type"]: each for each in world.api.objects[METRIC]["status"]["conditions"]}
     return str(conditions[names.CONDITION_MID_PUBLISHED]["reason"])
 
@@ -62,8 +61,7 @@ async def test_report_is_published(world: World) -> None:
     assert last["status"]["capacity"] == {names.MID_MEMORY: str(9 * GIB)}
 
 
-async def test_expired_report_removes_it(world: World) -> None:
-    """At the deadline Mid is degraded, with an event; with a fresh report it comes back, with another one."""
+async def test_expired_report_removes_mid_and_a_fresh_one_restores_it(world: World) -> None:
     world.reports(report(age=0))
     await world.reconcile()
     due = world.due_in()
@@ -97,7 +95,6 @@ async def test_clocks_that_jump(world: World) -> None:
 
 @pytest.mark.parametrize("ahead", [7200.0, -7200.0])
 async def test_wrong_clock_removes_nothing(world: World, ahead: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A manager whose machine is two hours off publishes what is reported, and removes it when reports stop."""
     monkeypatch.setattr(time, "time", lambda: NOW + ahead)
     api, stop = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"), asyncio.Event()
     api.server_time = ServerClock(steady=lambda: world.steady.now)
@@ -117,7 +114,6 @@ async def test_wrong_clock_removes_nothing(world: World, ahead: float, monkeypat
 
 
 async def test_restart_does_not_hide_degrading(world: World) -> None:
-    """A Node that publishes Mid when the manager starts, and may not, gets the event."""
     world.has_node(node(mid=("4000", "1Gi")))
     world.reports(report(age=5000))
     await world.reconcile()
@@ -142,17 +138,7 @@ async def test_another_strategy_is_reported(world: World) -> None:
     assert (world.published(), events) == ({}, [applied, applied, ("Normal", "MidDisabled")])
 
 
-async def test_bad_annotation_is_reported(world: World) -> None:
-    """A node whose own annotation cannot be used gets one event, and the rest of its strategy applies."""
-    world.has_node(node(annotations={names.ANNOTATION_COLOCATION_STRATEGY: '{"midCPUThresholdPercent": 200}'}))
-    world.reports(report())
-    await world.reconcile()
-    await world.reconcile()
-    assert (world.told(), world.published()) == (["NodeStrategyInvalid"], PUBLISHED)
-
-
-async def test_running_mid_pods_keep_their_requests(world: World) -> None:
-    """A degraded Node keeps what running Mid pods requested, reports the deficit once, and lets go later."""
+async def test_degraded_node_keeps_requests_of_running_mid_pods(world: World) -> None:
     world.reports(report(age=5000))
     world.run.context.cluster.put_pod(PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi")))
     await world.reconcile()
@@ -180,8 +166,7 @@ async def test_increase_is_requeued_for_when_it_has_held(world: World) -> None:
     assert world.published()["cpu"] == "4000"
 
 
-async def test_return_must_hold_over_a_restart(world: World) -> None:
-    """After expired reports what comes back holds first, also when another replica removed it."""
+async def test_return_after_expired_reports_must_hold_also_over_a_restart(world: World) -> None:
     world.configure('{"enable": true, "midIncreaseHoldSeconds": 120}')
     world.reports(report())
     await world.reconcile()
@@ -265,16 +250,14 @@ def on_patch(
     monkeypatch.setattr(world.api, "patch", slow)
 
 
-async def test_late_answer_brings_no_node_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Node whose deletion was observed while a write to it was under way stays forgotten."""
+async def test_late_answer_brings_no_deleted_node_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.reports(report())
     on_patch(world, monkeypatch, f"{NODE}/status", lambda: nodes.observe(world.run, "DELETED", node()), before=False)
     await world.reconcile()
     assert world.run.context.cluster.nodes == {}
 
 
-async def test_late_answer_brings_no_metric_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A NodeMetric that was deleted while its conditions were written is created by the next reconciliation."""
+async def test_late_answer_brings_no_deleted_metric_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.reports(report())
     path, pop = f"{METRIC}/status", world.api.objects.pop
     on_patch(world, monkeypatch, path, lambda: node_metric.observe(world.run, "DELETED", pop(METRIC)), before=False)
@@ -307,7 +290,6 @@ async def test_report_in_an_answer_is_reconciled(world: World, monkeypatch: pyte
 
 
 async def test_label_in_an_answer_is_reconciled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same for what comes with the answer to a write to the Node; our own numbers are no news."""
     world.reports(report())
     relabelled = node(labels={"pool": "b"})
     on_patch(world, monkeypatch, f"{NODE}/status", lambda: world.api.put(NODE, relabelled), before=True)
@@ -320,8 +302,7 @@ async def test_label_in_an_answer_is_reconciled(world: World, monkeypatch: pytes
     assert (world.published()["cpu"], len(world.run.queue)) == ("3000", 0)
 
 
-async def test_recreated_node_is_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Node that is made anew while the NodeMetric of the one before is deleted gets one of its own."""
+async def test_node_recreated_while_its_metric_goes_gets_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.reconcile()
     nodes.observe(world.run, "DELETED", world.api.objects.pop(NODE))
     delete = world.api.delete
@@ -353,8 +334,7 @@ async def test_recreated_node_survives_news_of_the_old_one(world: World, monkeyp
     assert METRIC in world.api.objects
 
 
-async def test_relist_drops_no_newer_node(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Node that was made anew while all were listed is not dropped because the list has neither."""
+async def test_relist_drops_no_node_recreated_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = world.api.list
 
     async def slow(path: str, params: object = None, keep: object = None) -> tuple[list[object], str]:

@@ -1,5 +1,3 @@
-"""The queue of nodes: each once, never with two workers at a time, later when asked."""
-
 import asyncio
 import time
 
@@ -16,12 +14,10 @@ def clock() -> Clock:
 
 @pytest.fixture
 def queue(clock: Clock) -> NodeQueue:
-    """A queue that hands out at once."""
     return NodeQueue(0.0, clock)
 
 
 async def taken(queue: NodeQueue) -> list[str]:
-    """All that are handed out now."""
     return [await queue.take() for _ in range(len(queue))]
 
 

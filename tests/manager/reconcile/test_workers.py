@@ -17,8 +17,6 @@ NAMES = [f"n{number:02}" for number in range(9)]
 
 
 class Crowd(World):
-    """Many nodes, each with a report, and workers that reconcile them."""
-
     def __init__(self, names: Sequence[str] = NAMES) -> None:
         super().__init__()
         self.names = names
@@ -29,7 +27,6 @@ class Crowd(World):
         self.workers = Workers(self.run)
 
     async def work(self, seconds: float = 0.0) -> None:
-        """Let some workers do all that is due once the clocks have moved on."""
         self.later(seconds)
         self.run.queue.release_due()
         tasks = [asyncio.create_task(self.workers.work()) for _ in range(4)]
@@ -42,12 +39,10 @@ class Crowd(World):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def publishing(self) -> set[str]:
-        """Names of nodes that have Mid resources."""
         found = {name: self.api.objects[f"/api/v1/nodes/{name}"]["status"]["capacity"] for name in self.names}
         return {name for name, capacity in found.items() if any("mid-" in each for each in capacity)}
 
     def attempts(self, name: str) -> int:
-        """How often a node's status was written, or tried to."""
         return len(self.api.written("PATCH", f"/nodes/{name}/"))
 
 
@@ -55,7 +50,6 @@ class Crowd(World):
     "error", [ApiError(409, "Conflict", "changed"), ApiError(422, "Invalid", "bad"), ApiUnavailable("x", status=500)]
 )
 async def test_refused_node_stops_no_other(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever the API server has against one node, the others get their numbers; it is logged once and tried again."""
     crowd = Crowd()
     crowd.api.fails["/nodes/n07/"] = error
     await crowd.work()
@@ -66,8 +60,7 @@ async def test_refused_node_stops_no_other(error: Exception, caplog: pytest.LogC
     assert crowd.publishing() == set(NAMES)
 
 
-async def test_broken_node_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    """A node that our own code cannot handle is logged once and tried again; the others are worked on."""
+async def test_node_with_an_error_of_ours_is_logged_once_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     crowd = Crowd(["a"])
     crowd.run.context.cluster.nodes["odd"] = {"metadata": {"name": "odd"}}
     crowd.run.queue.add("odd")
@@ -80,8 +73,7 @@ async def test_broken_node_stops_no_other(caplog: pytest.LogCaptureFixture) -> N
     assert "odd" in crowd.run.queue._later
 
 
-async def test_tries_are_spaced() -> None:
-    """A node that is refused is tried at growing intervals, half a minute at most."""
+async def test_refused_node_is_tried_at_growing_intervals() -> None:
     crowd = Crowd(["a", "b"])
     crowd.api.fails["/nodes/a/"] = ApiError(422, "Invalid", "bad")
     for _ in range(150):
@@ -90,8 +82,7 @@ async def test_tries_are_spaced() -> None:
     assert crowd.attempts("b") == 1
 
 
-async def test_server_may_ask_for_time() -> None:
-    """A Retry-After is kept, though the first pause would be shorter."""
+async def test_retry_after_is_kept_though_the_first_pause_is_shorter() -> None:
     crowd = Crowd(["a"])
     crowd.api.fails["/nodes/a/"] = ApiUnavailable("busy", status=429, retry_after=20.0)
     await crowd.work()
@@ -130,8 +121,7 @@ async def test_outage_is_found_out_once(caplog: pytest.LogCaptureFixture) -> Non
     assert crowd.publishing() == set(NAMES)
 
 
-async def test_lost_leadership_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
-    """A write that was not begun because another replica may lead is not logged, and its node comes again."""
+async def test_write_without_leadership_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     crowd = Crowd(["a"])
     crowd.api.fails["PATCH"] = NotLeading("this replica does not lead any more")
     await crowd.work()

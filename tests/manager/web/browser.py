@@ -20,8 +20,6 @@ _END_SECONDS = 120.0
 
 
 class Tab:
-    """One page of the browser."""
-
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
         self._numbers = itertools.count(1)
@@ -31,7 +29,6 @@ class Tab:
         """Errors and warnings of the console, exceptions of scripts, and what the security policy refused."""
 
     async def listen(self) -> None:
-        """Take answers and events until the browser ends."""
         async for message in self._socket:
             self._take(message.json())
 
@@ -50,7 +47,6 @@ class Tab:
             self.complaints.append(str(given["entry"]))
 
     async def call(self, method: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
-        """One command; its result."""
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         await self._socket.send_json({"id": number, "method": method, "params": given})
@@ -61,14 +57,12 @@ class Tab:
         return result
 
     async def open(self, url: str) -> None:
-        """Load a page, and wait until it is there."""
         self._loaded.clear()
         await self.call("Page.navigate", url=url)
         async with asyncio.timeout(_ANSWER_SECONDS):
             await self._loaded.wait()
 
     async def evaluate(self, expression: str) -> Any:  # noqa: ANN401 - any JSON
-        """What a JavaScript expression comes to; promises are awaited."""
         said = await self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in said, said
         return said["result"].get("value")
@@ -81,12 +75,10 @@ class Tab:
             await asyncio.sleep(0.1)
 
     async def narrow(self, width: int) -> None:
-        """Show the page on a screen of so many pixels from now on."""
         look = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         await self.call("Emulation.setDeviceMetricsOverride", **look)
 
     async def press(self, key: str) -> None:
-        """Press a key of the keyboard."""
         for kind in ("keyDown", "keyUp"):
             await self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
 
@@ -136,7 +128,6 @@ def _port(process: "subprocess.Popen[bytes]", file: Path) -> int:
 
 @asynccontextmanager
 async def tab_of(port: int) -> AsyncIterator[Tab]:
-    """A new tab of the browser that takes commands on a port."""
     async with aiohttp.ClientSession() as session:
         async with session.put(f"http://127.0.0.1:{port}/json/new?about:blank") as answer:
             where = (await answer.json())["webSocketDebuggerUrl"]

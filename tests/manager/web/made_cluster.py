@@ -17,7 +17,7 @@ from manager.settings import Settings
 from manager.web.application import Application
 from manager.web.explanation import NodeMetrics, NotRead
 from manager.web.recorder import Recorder
-from tests.support.objects import NOW, Json, at, mid_pod, node, pod, resources
+from tests.support.objects import NOW, Json, at, mid_pod, node, pod, report, resources
 
 CONFIG = '{"enable": true, "nodeConfigs": []}'
 
@@ -27,13 +27,11 @@ def _condition(kind: str, holds: bool, reason: str, message: str) -> Json:  # no
 
 
 def prediction_ready(*, ready: bool, reason: str = "", message: str = "") -> Json:
-    """The agent's condition."""
     reason, message = reason or ("Ready" if ready else "WarmingUp"), message or "2 pods are predicted from history."
     return _condition(names.CONDITION_PREDICTION_READY, ready, reason, message)
 
 
 def published(reason: str = "Published") -> Json:
-    """The manager's condition."""
     return _condition(names.CONDITION_MID_PUBLISHED, reason == "Published", reason, "…")
 
 
@@ -51,43 +49,28 @@ def metric(
     cold_names: tuple[str, ...] = (),
 ) -> Json:
     """A NodeMetric of our agent. [cores, GiB]"""
-    when = at(now - NOW - age)
-    classes = [
-        {"name": "node", "usage": _amounts(used, gib)},
-        {"name": "sys", "usage": _amounts(1.0, 2.0)},
-        {"name": "prod", "usage": _amounts(prod, gib / 2), "peak": _amounts(peak - 1, gib * 0.6)},
-        {"name": "mid", "usage": _amounts(1.0, 1.0)},
-    ]
-    own = (prediction_ready(ready=ready), published())
-    pods = {"warm": 0 if cold_names else 2, "cold": len(cold_names), "coldNames": list(cold_names)}
-    return {
-        "apiVersion": "slo.koordinator.sh/v1alpha1",
-        "kind": "NodeMetric",
-        "metadata": {"name": name, "uid": f"uid-metric-{name}", "resourceVersion": "1"},
-        "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}},
-        "status": {
-            "updateTime": when,
-            "nodeMetric": {"nodeUsage": _map(used, gib), "systemUsage": _map(1.0, 2.0)},
-            "prodReclaimableMetric": {"resource": _map(4.0, 10.0)},
-            "prodPeakMetric": {"resource": _map(peak, gib * 0.7)},
-            "prediction": {"time": when, "classes": classes, "pods": pods, "policy": {"model": "decayed-histogram"}},
-            "conditions": list(own if conditions is None else conditions),
-        },
-    }
+    made = report(
+        name=name,
+        usage=_amounts(used, gib),
+        mid=("1", "1Gi"),
+        age=age - (now - NOW),
+        prodPeakMetric={"resource": resources(*_amounts(peak, gib * 0.7))},
+        conditions=list((prediction_ready(ready=ready), published()) if conditions is None else conditions),
+    )
+    prediction, usage = made["status"]["prediction"], resources(*_amounts(prod, gib / 2))["resources"]
+    peaks = resources(*_amounts(peak - 1, gib * 0.6))["resources"]
+    prediction["classes"].append({"name": "prod", "usage": usage, "peak": peaks})
+    prediction["pods"] = {"warm": 0 if cold_names else 2, "cold": len(cold_names), "coldNames": list(cold_names)}
+    prediction["policy"] = {"model": "decayed-histogram"}
+    return {**made, "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}}}
 
 
-def _amounts(cores: float, gib: float) -> Json:
-    return {"cpu": f"{round(cores * 1000)}m", "memory": f"{round(gib * 1024)}Mi"}
-
-
-def _map(cores: float, gib: float) -> Json:
-    return resources(*_amounts(cores, gib).values())
+def _amounts(cores: float, gib: float) -> tuple[str, str]:
+    return f"{round(cores * 1000)}m", f"{round(gib * 1024)}Mi"
 
 
 @dataclass
 class World:
-    """The manager, and its clock."""
-
     settings: Settings = field(default_factory=lambda: Settings(namespace="headroom-system"))
     now: float = NOW
     context: Context = field(init=False)
@@ -103,11 +86,9 @@ class World:
 
     @property
     def recorder(self) -> Recorder:
-        """What the page remembers."""
         return self.context.state_of(Recorder)
 
     def put(self, the_node: Json, its_metric: Json | None = None, *pods: Json) -> None:
-        """Let the manager know of a node."""
         cluster = self.context.cluster
         cluster.put_node(the_node)
         if its_metric is not None:
@@ -116,7 +97,6 @@ class World:
             cluster.put_pod(PodInputs.from_object(each))
 
     def look(self) -> None:
-        """Let the recorder look at all nodes once."""
         for name in list(self.context.cluster.nodes):
             self.recorder.look(self.context.cluster, name, NodeFilter(), self.now, self.context.steady())
         self.recorder.finish(self.context.cluster, self.now)
@@ -133,30 +113,24 @@ def typical(**more: Any) -> World:  # noqa: ANN401 - settings of a World
 
 
 class Stored(NodeMetrics):
-    """NodeMetrics that are there, instead of those of an API server."""
-
     def __init__(self, *metrics: Json, problem: str = "") -> None:
         super().__init__()
         self._stored = {metric["metadata"]["name"]: metric for metric in metrics}
         self._problem = problem
 
     def read(self, name: str) -> Json | None:
-        """The NodeMetric of a node."""
         if self._problem:
             raise NotRead(self._problem)
         return self._stored.get(name)
 
 
 class Answered(NamedTuple):
-    """An answer."""
-
     status: int
     headers: dict[str, str]
     body: str
 
     @property
     def json(self) -> Any:  # noqa: ANN401
-        """Its content as data."""
         return json.loads(self.body)
 
 
@@ -169,7 +143,6 @@ def ask(
     host: str = "localhost:8081",
     local: bool = True,
 ) -> Answered:
-    """Ask the page."""
     path, _, query = url.partition("?")
     application = Application(world.context, metrics or Stored(), local=local)
 

@@ -18,7 +18,6 @@ EVIL = "<script>alert(1)</script>"
 
 
 def problems(world: World) -> str:
-    """The texts of the boxes at the top of the page."""
     return "; ".join(f"{each['kind']}: {each['text']}" for each in ask(world, "/ui/api/overview").json["problems"])
 
 
@@ -61,8 +60,7 @@ def test_only_loopback_names_are_served(host: str, status: int) -> None:
         ("/ui?page=99999999999999&sort=none&state=none&range=none&prediction=x", 200),
     ],
 )
-def test_every_answer_is_guarded(url: str, status: int) -> None:
-    """Each answer, also an error, forbids foreign content, guessing of types, frames and caches."""
+def test_answers_forbid_foreign_content_type_guessing_frames_and_caches(url: str, status: int) -> None:
     answer = ask(typical(), url)
     assert answer.status == status
     assert dict(HEADERS).items() <= answer.headers.items()
@@ -88,8 +86,7 @@ def test_script_makes_no_markup() -> None:
     assert not re.search(unsafe, script)
 
 
-def test_any_name_is_answered() -> None:
-    """Any text in names, messages, annotations and the query is answered as JSON."""
+def test_any_text_is_answered_as_json() -> None:
     world = World()
     said = prediction_ready(ready=False, reason=EVIL, message=EVIL)
     found = metric(conditions=(said, {**published(), "message": EVIL}), cold_names=(EVIL,), ready=False)
@@ -131,8 +128,7 @@ def test_numbers_for_programs() -> None:
         assert len(lines["times"]) == len(lines["cpuCores"]["used"])
 
 
-def test_states_of_an_installation() -> None:
-    """The boxes at the top name what to do first: colocation is disabled, nodes are not listed, the config is wrong."""
+def test_boxes_at_the_top_name_what_to_do_first() -> None:
     empty = World()
     empty.context.progress.nodes_listed = False
     assert "warning: The numbers are not complete yet: Nodes have not been listed yet" in problems(empty)
@@ -147,8 +143,7 @@ def test_states_of_an_installation() -> None:
     assert "error: The colocation config cannot be used" in problems(world)
 
 
-def test_a_fault_of_ours_is_one_answer(caplog: pytest.LogCaptureFixture) -> None:
-    """An error that should not happen is logged and answered, and the next request is served."""
+def test_fault_of_ours_is_logged_and_the_next_request_served(caplog: pytest.LogCaptureFixture) -> None:
     world = typical()
     row = world.recorder.rows.pop("n1")
     world.recorder.rows["n1"] = None  # type: ignore[assignment]
@@ -159,7 +154,6 @@ def test_a_fault_of_ours_is_one_answer(caplog: pytest.LogCaptureFixture) -> None
 
 
 def lines_of_the_script() -> set[str]:
-    """The titles of the lines of a plot."""
     script = ask(typical(), "/ui/static/page.js").body
     return set(re.findall(r'\["\w+", "([^"]+)"\]', script.partition("const LINES")[2].partition(";")[0]))
 

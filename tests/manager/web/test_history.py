@@ -1,5 +1,3 @@
-"""What is remembered of nodes over a day."""
-
 import numpy as np
 import pytest
 
@@ -16,7 +14,6 @@ def _point(used: float, **others: float) -> Floats:
 
 
 def history_of(*points: tuple[str, float, float]) -> History:
-    """Nodes, seconds and how much is used then."""
     history = History()
     for name, second, used in points:
         history.put(name, _point(used), NOW + second)

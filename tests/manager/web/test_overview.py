@@ -1,5 +1,3 @@
-"""Sums, lists, filters and orders."""
-
 from dataclasses import replace
 
 import pytest
@@ -24,8 +22,7 @@ def world() -> World:
     return world
 
 
-def test_sums_of_what_is_known(world: World) -> None:
-    """Sums count the nodes that say something, and states and pods are counted."""
+def test_sums_count_nodes_that_report(world: World) -> None:
     found = overview(world.recorder)
     assert (found.nodes, found.reporting, found.warm, found.cold) == (4, 2, 4, 1)
     assert {series: number for (series, resource), number in found.numbers.items() if resource == "cpu"} == {
@@ -72,15 +69,13 @@ def test_no_order_loses_a_node(world: World, order: str) -> None:
     assert select(world.recorder.rows.values(), Query(sort=order)).found == 4
 
 
-def test_lists_have_pages(world: World) -> None:
-    """A page has fifty nodes, and a page beyond the last one is the last one."""
+def test_page_has_fifty_nodes_and_one_beyond_the_last_is_the_last(world: World) -> None:
     rows = [world.recorder.rows["a"]] * (2 * PAGE_SIZE + 1)
     assert [len(select(rows, Query(page=page)).rows) for page in (1, 2, 3, 99)] == [50, 50, 1, 1]
     assert select(rows, Query(page=99)).page == select(rows, Query()).pages == 3
 
 
-def test_odd_queries() -> None:
-    """What cannot be understood counts as not said, and texts are cut."""
+def test_what_a_query_cannot_mean_is_ignored_and_texts_are_cut() -> None:
     odd = {"page": "-1", "sort": "x", "state": "<b>", "range": "9y", "prediction": "", "backwards": "2"}
     assert Query.of(odd) == Query.of({"page": "١"}) == Query()  # noqa: RUF001 - a digit elsewhere
     assert len(Query.of({"q": "x" * 10_000}).q) == 253
@@ -91,8 +86,6 @@ def test_nodes_that_join_while_a_list_is_made(world: World) -> None:
     rows = world.recorder.rows
 
     class Name(str):
-        """While it is read, a node joins."""
-
         __slots__ = ()
 
         def __contains__(self, part: object) -> bool:

@@ -1,5 +1,3 @@
-"""What the recorder keeps of nodes, and when."""
-
 import asyncio
 
 import numpy as np
@@ -23,7 +21,6 @@ MID = ("4000", "10Gi")
 
 
 def seen(the_node: Json, its_metric: Json | None, *pods: Json) -> Row:
-    """What is kept of a node."""
     world = World()
     world.put(the_node, its_metric, *pods)
     world.look()
@@ -31,7 +28,6 @@ def seen(the_node: Json, its_metric: Json | None, *pods: Json) -> Row:
 
 
 def test_a_row_has_the_numbers() -> None:
-    """What the Node, the NodeMetric and the pods say, in cores and GiB."""
     row = typical().recorder.rows["n1"]
     numbers = {series: (row.number(series, "cpu"), row.number(series, "memory")) for series in Series}
     assert numbers == {
@@ -72,8 +68,7 @@ def test_states(the_node: Json, its_metric: Json | None, state: State) -> None:
     assert ("WarmingUp" in row.reason) is (state is State.LEARNING)
 
 
-def test_another_agents_reports_count() -> None:
-    """A NodeMetric without our fields shows what it has: usage of the node, no peak, no usage of Prod."""
+def test_report_of_another_agent_shows_what_it_has() -> None:
     row = seen(node(), report(mid=None))
     numbers = [row.number(series, "cpu") for series in (Series.USED, Series.PEAK, Series.USED_BY_PROD)]
     assert (numbers, row.warm, row.cold) == ([6.0, None, None], None, None)
@@ -97,8 +92,7 @@ def test_pods_count_once_listed() -> None:
     assert world.recorder.rows["n1"].number(Series.REQUESTED, "cpu") is None
 
 
-def test_the_past_belongs_to_a_machine() -> None:
-    """It survives a new list, and goes with the Node; one made anew under its name begins without."""
+def test_past_survives_a_relist_and_goes_with_the_node() -> None:
     world, mid_node = typical(), node(mid=MID)
 
     def past() -> list[float]:

@@ -1,5 +1,3 @@
-"""The page's listener, and how it reads from the API server."""
-
 import asyncio
 import socket
 import urllib.error
@@ -18,13 +16,10 @@ from tests.support.objects import Json
 
 
 class _Api(ApiServer):
-    """Answers with what it is given."""
-
     def __init__(self, answer: Json | Exception) -> None:
         self._answer_with = answer
 
     async def get(self, path: str, params: Any = None) -> Json:  # noqa: ANN401, ARG002
-        """The answer."""
         if isinstance(self._answer_with, Exception):
             raise self._answer_with
         return {**self._answer_with, "path": path}
@@ -68,7 +63,6 @@ def test_one_that_never_started_gives_the_port_back() -> None:
     [("127.0.0.1:1", True), ("localhost:1", True), ("[::1]:1", True), (":1", False), ("0.0.0.0:1", False)],
 )
 def test_loopback_is_known(address: str, loopback: bool) -> None:  # noqa: FBT001 - a row
-    """Whether other machines can reach an address decides which names are served."""
     assert is_loopback(address) is loopback
 
 

@@ -34,7 +34,6 @@ NAMES = ("headroom-manager-webhook.headroom-system.svc", "127.0.0.1")
 
 
 def config_map(text: str | None, name: str = NAME, namespace: str = NAMESPACE) -> Json:
-    """As the API server has it; `None`: without the key."""
     applied = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "data": {KEY: text}})
     return {
         "apiVersion": "v1",
@@ -62,7 +61,6 @@ def review(
     resource: str = "configmaps",
     user: str = "kubernetes-admin",
 ) -> Json:
-    """A review of an edit from one text to another."""
     kind = {"group": "", "version": "v1", "kind": "ConfigMap"}
     what = {"group": "", "version": "v1", "resource": resource}
     options = f"{operation.capitalize()}Options"
@@ -89,7 +87,6 @@ def review(
 
 
 def made(names: tuple[str, ...] = NAMES) -> Pair:
-    """A pair that is valid now."""
     return issue(names, time.time())
 
 
@@ -110,8 +107,6 @@ def kopf_handler() -> Callable[..., Awaitable[Any]]:
 
 
 class Served:
-    """A server and what belongs to it."""
-
     def __init__(self, pair: Pair) -> None:
         self.metrics = ManagerMetrics()
         self.listener = Listener("127.0.0.1:0")
@@ -121,12 +116,10 @@ class Served:
         self.server = WebhookServer(self.listener, self.serving, NAMESPACE, NAME, metrics)
 
     def count(self, result: str) -> float:
-        """How many reviews had a result."""
         name = "headroom_manager_webhook_reviews_total"
         return self.metrics.registry.get_sample_value(name, {"result": result}) or 0.0
 
     def trust(self) -> ssl.SSLContext:
-        """What an API server trusts: our certificate and no other."""
         return ssl.create_default_context(cadata=self.pair.certificate.decode())
 
     async def post(self, body: Any, path: str = "/configmaps") -> tuple[int, Any]:  # noqa: ANN401 - JSON, or bytes
@@ -141,7 +134,6 @@ class Served:
         return answer.status, json.loads(text) if answer.content_type == "application/json" else text
 
     async def ask(self, body: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-        """The response to a review."""
         status, answer = await self.post(body)
         assert status == 200, answer
         assert (answer["kind"], answer["apiVersion"]) == ("AdmissionReview", "admission.k8s.io/v1")
@@ -173,7 +165,6 @@ async def run(server: WebhookServer, fn: Callable[..., Awaitable[Any]]) -> Async
 
 @asynccontextmanager
 async def serving(fn: Callable[..., Awaitable[Any]] | None = None, pair: Pair | None = None) -> AsyncIterator[Served]:
-    """A server that answers."""
     served = Served(pair or made())
     served.serving.load(served.pair)
     async with run(served.server, fn or kopf_handler()):

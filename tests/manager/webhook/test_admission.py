@@ -1,5 +1,3 @@
-"""Reviews: what is read of a request, what kopf is told, and what the answers look like."""
-
 import json
 import logging
 from typing import Any
@@ -11,8 +9,6 @@ from hypothesis import strategies as st
 
 from manager.config.findings import ConfigFinding
 from manager.handlers import admission as handler
-from manager.operator import settings_for
-from manager.settings import Settings
 from manager.webhook import admission
 from manager.webhook.admission import HANDLER
 from tests.manager.webhook.served import KEY, NAME, NAMESPACE, review
@@ -21,18 +17,15 @@ Json = dict[str, Any]
 
 
 def requested(**fields: Any) -> admission.Asked:  # noqa: ANN401 - arguments of review
-    """A request as it is read."""
     return admission.read(json.dumps(review(**fields)).encode())
 
 
 def refused(message: str, **more: object) -> Json:
-    """Our answer where kopf's handler raised."""
     response = {"uid": "u", "allowed": False, "status": {"message": message, "code": 422}, **more}
     return dict(json.loads(json.dumps(admission.answer(requested(), {"response": response})))["response"])
 
 
 def test_request_is_read() -> None:
-    """Who edits what, from which text to which; on CREATE the name may stand in the object alone."""
     found = requested(text="{}", before="[]", user="jane")
     assert (found.operation, found.resource, found.name) == ("UPDATE", "v1/configmaps", NAME)
     assert (found.user, found.text, found.before) == ("jane", "{}", "[]")
@@ -79,18 +72,6 @@ def test_kopf_gets_no_more() -> None:
     assert (reduced["object"]["data"], reduced["uid"]) == ({KEY: "{}"}, body["request"]["uid"])
 
 
-def test_kopf_writes_nothing() -> None:
-    """One validating handler is registered, none of the kinds that leave traces, and kopf manages no configuration."""
-    registry = kopf.OperatorRegistry()
-    handler.register(registry)
-    (found,) = registry._webhooks.get_all_handlers()
-    assert (found.id, str(found.reason.value)) == (HANDLER, "validating")
-    assert (set(found.operations or ()), found.ignore_failures) == ({"CREATE", "UPDATE"}, True)
-    for kind in ("_changing", "_spawning", "_indexing", "_watching"):
-        assert list(getattr(registry, kind).get_all_handlers()) == []
-    assert settings_for(Settings()).admission.managed is None
-
-
 @pytest.mark.parametrize(
     ("message", "kept"),
     [
@@ -99,8 +80,7 @@ def test_kopf_writes_nothing() -> None:
         ("Handler 'nodes' failed permanently: x", True),
     ],
 )
-def test_only_refusals_are_quiet(message: str, *, kept: bool) -> None:
-    """Of what kopf logs only a refusal is left out, however often a run registers the handler."""
+def test_only_refusals_of_kopfs_log_are_left_out(message: str, *, kept: bool) -> None:
     logger = logging.getLogger("kopf.objects")
     for _ in range(3):
         handler.register(kopf.OperatorRegistry())
@@ -129,8 +109,7 @@ def test_refusal_is_a_status() -> None:
 
 
 @pytest.mark.parametrize("message", ["", "boom", "null", "[]", "{}", '{"faults": 3, "more": 0}', '{"faults": [3]}'])
-def test_own_fault_admits(message: str) -> None:
-    """When the check itself fails, the edit passes, and a warning says that nothing was checked."""
+def test_fault_of_the_check_admits_with_a_warning(message: str) -> None:
     found = refused(message)
     assert found["allowed"] is True
     assert "was not checked" in found["warnings"][0]
@@ -139,8 +118,7 @@ def test_own_fault_admits(message: str) -> None:
 @given(
     st.lists(st.builds(ConfigFinding, st.text(), st.text()), min_size=1, max_size=4), st.lists(st.text(), max_size=3)
 )
-def test_any_text_arrives(faults: list[ConfigFinding], warnings: list[str]) -> None:
-    """Whatever an operator wrote, no fault is lost, and each is one printable line."""
+def test_any_fault_arrives_as_one_printable_line(faults: list[ConfigFinding], warnings: list[str]) -> None:
     found = refused(admission.folded(faults), warnings=warnings)
     causes = found["status"]["details"]["causes"]
     assert (len(causes), len(found.get("warnings", []))) == (len(faults), len(warnings))

@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import copy
 import logging
 from collections.abc import Callable
 from typing import Any, cast
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headroom.kube import ApiError, ApiUnavailable
-from headroom.kube.api import APPLY, JSON_PATCH
 from manager.metrics import ManagerMetrics
 from manager.settings import Settings, WebhookSettings
 from manager.webhook.certificate import LIFETIME_SECONDS, Pair, ServingCertificate, UnusableError, issue, read
@@ -32,40 +30,9 @@ FORBIDDEN = ApiError(403, "Forbidden", "secrets is forbidden")
 Json = dict[str, Any]
 
 
-class Api(FakeApi):
-    """An API server that also takes JSON patches with tests, and Secrets applied at a version."""
-
-    async def patch(self, path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
-        """Apply an object, or a JSON patch."""
-        self._enter("PATCH", path, body)
-        if content_type == APPLY:
-            assert params == {"fieldManager": "headroom-manager", "force": "true"}
-            stored = self.objects.get(path)
-            version = body["metadata"].get("resourceVersion")
-            if version is not None and (stored is None or stored["metadata"]["resourceVersion"] != version):
-                raise ApiError(409, "Conflict", "the object has been modified")
-            data = {**((stored or {}).get("data") or {}), **body["data"]}
-            return self.put(path, {**(stored or {}), **body, "data": data})
-        assert content_type == JSON_PATCH
-        stored = copy.deepcopy(self._stored(path))
-        for each in body:
-            *parents, last = each["path"].strip("/").split("/")
-            target: Any = stored
-            for parent in parents:
-                target = target[int(parent) if parent.isdigit() else parent]
-            if each["op"] == "test":
-                if target[last] != each["value"]:
-                    raise ApiError(409, "Conflict", "the test failed")
-            else:
-                target[last] = each["value"]
-        return self.put(path, stored)
-
-
 class World:
-    """A cluster with the webhook's configuration in it, and replicas."""
-
     def __init__(self, *, installed: bool = True) -> None:
-        self.api, self.now, self.metrics = Api(), NOW, ManagerMetrics()
+        self.api, self.now, self.metrics = FakeApi(), NOW, ManagerMetrics()
         self.slept: list[tuple[float, bytes, Json | None]] = []  # how long, and what was trusted and stored then
         if installed:
             client = {"service": {"name": "headroom-manager-webhook", "namespace": "headroom-system"}}
@@ -73,7 +40,6 @@ class World:
             self.api.put(HOOK, {"metadata": metadata, "webhooks": [{"name": "w", "clientConfig": client}]})
 
     def replica(self, *, leads: bool = True, certificates: str = "self") -> "Replica":
-        """Return one replica."""
         return Replica(self, Settings(webhook=WebhookSettings(certificates=certificates)), leads=leads)
 
     def store(self, age_days: float, others: bytes = b"") -> Pair:
@@ -84,33 +50,26 @@ class World:
         return pair
 
     def trust(self, certificates: bytes) -> None:
-        """Let the API servers trust certificates."""
         client = self.api.objects[HOOK]["webhooks"][0]["clientConfig"]
         client["caBundle"] = base64.b64encode(certificates).decode()
 
     def stored(self) -> Pair:
-        """What the Secret holds."""
         return read(self.api.objects[SECRET]["data"])
 
     def trusted(self) -> bytes:
-        """What the API servers trust."""
         return base64.b64decode(self.api.objects[HOOK]["webhooks"][0]["clientConfig"].get("caBundle", ""))
 
     def writes(self) -> list[str]:
-        """Paths that were written to."""
         return [path for method, path, _ in self.api.calls if method != "GET"]
 
 
 class Replica:
-    """A manager that serves the webhook."""
-
     def __init__(self, world: World, settings: Settings, *, leads: bool) -> None:
         self._world, self.leads = world, leads
         self.serving = ServingCertificate(settings, NAMES, world.metrics.of(WebhookMetrics))
         self.during_sleep: Callable[[], object] = lambda: None
 
     async def step(self) -> str:
-        """Read the Secret once."""
         return await self.serving.step(cast("Any", self._world.api), lambda: self.leads, self._world.now, self._sleep)
 
     @property
@@ -146,8 +105,7 @@ def test_issued_certificate() -> None:
         ((*NAMES, "localhost", "::1"), 0, "it is not for localhost, ::1"),
     ],
 )
-def test_due(names: tuple[str, ...], days: float, reason: str) -> None:
-    """A certificate is renewed before its last third, and when a name is missing."""
+def test_certificate_is_due_before_its_last_third(names: tuple[str, ...], days: float, reason: str) -> None:
     assert issue(NAMES, NOW).due(names, NOW + days * DAY) == reason
 
 
@@ -304,8 +262,7 @@ async def test_uninstalled_while_running(due: str) -> None:
     assert leader.pair is not None  # what is there is served
 
 
-async def test_trust_is_put_right() -> None:
-    """A bundle that was emptied or replaced is put right; one that cert-manager injects is left to it."""
+async def test_bundle_is_put_right_unless_cert_manager_injects_it() -> None:
     world = World()
     pair = world.store(1)
     leader = world.replica()
@@ -320,8 +277,7 @@ async def test_trust_is_put_right() -> None:
 
 
 @pytest.mark.parametrize("garbage", ["%%%", base64.b64encode(b"hello").decode(), 7])
-async def test_garbage_bundle_is_survived(garbage: object) -> None:
-    """A bundle that holds no certificates does not keep a due one from being replaced."""
+async def test_bundle_of_garbage_does_not_keep_a_due_certificate(garbage: object) -> None:
     world = World()
     old = world.store(80)
     world.api.objects[HOOK]["webhooks"][0]["clientConfig"]["caBundle"] = garbage
@@ -341,8 +297,7 @@ async def test_cert_manager_is_only_read() -> None:
     assert (keeper.pair, world.writes()) == (pair, [])
 
 
-async def test_lost_leadership_writes_no_secret() -> None:
-    """A leader that loses the Lease while trust settles leaves the Secret to its successor."""
+async def test_leader_that_loses_the_lease_leaves_the_secret_to_its_successor() -> None:
     world = World()
     old = world.store(80)
     leader = world.replica()
@@ -356,8 +311,7 @@ async def test_lost_leadership_writes_no_secret() -> None:
     assert old.certificate in world.trusted()
 
 
-async def test_another_write_wins() -> None:
-    """When the Secret changes meanwhile the write is refused, and the next step starts from what is there."""
+async def test_write_to_a_secret_that_changed_is_refused() -> None:
     world = World()
     world.store(80)
     leader = world.replica()
@@ -376,8 +330,7 @@ class _EnoughError(Exception):
 
 
 @pytest.mark.parametrize("error", [FORBIDDEN, ApiUnavailable("The API server cannot be reached"), RuntimeError("boom")])
-async def test_failure_is_logged_once(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    """Missing rights, an API server that is away, even a fault of ours: one line, tried again, and then it works."""
+async def test_failure_is_logged_once_and_tried_again(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.api.fails[SECRET] = error
     keeper = world.replica()

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from manager.settings import WebhookSettings
 from manager.webhook.certificate import LIFETIME_SECONDS, issue, read
 from manager.webhook.service import served_names
-from tests.manager.stage import CONFIG_MAP, ROOT, Manager, Stage, prepared
+from tests.manager.stage import CONFIG_MAP, Manager, Stage, prepared, rendered
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
@@ -51,16 +50,14 @@ class Guarded:
         self._install()
 
     def _install(self) -> None:
-        template = ("--show-only", "templates/manager-webhook.yaml")
-        rendered = self.stage.cluster.helm("template", "headroom", ROOT / "charts/headroom", "-n", NAMESPACE, *template)
-        (hook,) = [each for each in yaml.safe_load_all(rendered) if each and each["kind"].startswith("Validating")]
+        objects = rendered(self.stage.cluster, NAMESPACE, "manager-webhook.yaml")
+        (hook,) = [each for each in objects if each["kind"].startswith("Validating")]
         service = hook["webhooks"][0]["clientConfig"].pop("service")
         hook["webhooks"][0]["clientConfig"]["url"] = f"https://127.0.0.1:{self.port}{service['path']}"
         hook["webhooks"][0]["timeoutSeconds"] = 30  # on a busy machine nothing is to pass because it took too long
         self.stage.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(hook))
 
     def manager(self, port: int | None = None) -> Manager:
-        """Start a manager whose webhook listens on a port."""
         listen = f"--webhook-listen=127.0.0.1:{port or self.port}"
         log = self._directory / f"manager-{len(self.managers)}.log"
         manager = Manager(self._login, log, NAMESPACE, listen)
@@ -90,7 +87,6 @@ class Guarded:
         return {}
 
     def kubectl(self, *arguments: str, stdin: str = "", editor: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run kubectl as a user would."""
         environment = {**self.stage.cluster.environment, **({"KUBE_EDITOR": str(editor)} if editor else {})}
         command = [str(self.stage.cluster.binaries.path("kubectl")), "-n", NAMESPACE, *arguments]
         return subprocess.run(
@@ -98,7 +94,6 @@ class Guarded:
         )
 
     def trusted(self) -> bytes:
-        """What the API servers trust."""
         return base64.b64decode(self.api.get(HOOK)["webhooks"][0]["clientConfig"].get("caBundle", ""))
 
     def served(self, port: int | None = None) -> bytes:
@@ -111,7 +106,6 @@ class Guarded:
             return secured.getpeercert(binary_form=True) or b""
 
     def asked(self, manager: Manager) -> float:
-        """How many edits a manager was asked about."""
         page = manager.page("/metrics")[1]
         counts = re.findall(r"^headroom_manager_webhook_reviews_total\{.*\} (\S+)$", page, flags=re.MULTILINE)
         return sum(map(float, counts))
@@ -119,14 +113,12 @@ class Guarded:
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """A namespace with the rights of the chart."""
     with prepared(cluster, NAMESPACE) as stage:
         yield stage
 
 
 @pytest.fixture
 def guarded(stage: Stage, tmp_path: Path) -> Iterator[Guarded]:
-    """The webhook's configuration; what a test leaves behind goes with it."""
     guarded = Guarded(stage, tmp_path)
     try:
         yield guarded
@@ -159,7 +151,6 @@ else:
 
 
 def test_user_is_told_what_is_wrong(guarded: Guarded, tmp_path: Path) -> None:
-    """A bad edit is refused with a sentence per field, however it is made; good and foreign ones pass."""
     guarded.store(GOOD)
     manager = guarded.manager()
     eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {manager.said()}")
@@ -192,7 +183,6 @@ def test_user_is_told_what_is_wrong(guarded: Guarded, tmp_path: Path) -> None:
 
 
 def test_without_manager_edits_pass(guarded: Guarded) -> None:
-    """When the manager is killed edits pass; when it is back they are refused, but for those that leave the text."""
     guarded.store(GOOD)
     first = guarded.manager()
     eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {first.said()}")
@@ -207,7 +197,6 @@ def test_without_manager_edits_pass(guarded: Guarded) -> None:
 
 @pytest.mark.long
 def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
-    """Edits go on while a due certificate is replaced, in both replicas: not one is left unchecked."""
     guarded.store(GOOD)
     names = served_names(SETTINGS.service_name, NAMESPACE, "127.0.0.1")
     due = issue(names, time.time() - 70 * DAY)
@@ -265,23 +254,3 @@ def _serves(guarded: Guarded, port: int, certificate: bytes) -> bool:
         return guarded.served(port) == certificate
     except OSError:  # it does not listen yet
         return False
-
-
-@pytest.mark.long
-def test_outage_frees_and_takes_the_port(guarded: Guarded) -> None:
-    """After an outage of the API server the manager answers on the same port again."""
-    guarded.store(GOOD)
-    manager = guarded.manager()
-    eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {manager.said()}")
-    guarded.stage.cluster.apiserver.stop()
-    eventually(lambda: "cannot be reached" in manager.said(), "the outage is noticed")
-    guarded.stage.cluster.apiserver.start()
-
-    def refused() -> bool:
-        try:
-            return bool(guarded.refusal(BAD))
-        except OSError:  # the API server is still warming up
-            return False
-
-    eventually(refused, f"a bad edit is refused again: {manager.said()}")
-    assert "cannot listen" not in manager.said()

@@ -1,5 +1,3 @@
-"""The HTTPS server on loopback, called as kube-apiserver calls it."""
-
 import asyncio
 import contextlib
 import json
@@ -22,14 +20,12 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def request(body: bytes, length: int | None = None) -> bytes:
-    """An HTTP request, perhaps with a wrong length."""
     head = f"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: {length or len(body)}\r\n\r\n"
     return head.encode() + body
 
 
 @asynccontextmanager
 async def connected(served: Served, number: int = 1, *, tls: bool = True) -> AsyncIterator[list[Stream]]:
-    """Open connections."""
     trust = served.trust() if tls else None
     streams = [await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=trust) for _ in range(number)]
     try:
@@ -42,12 +38,10 @@ async def connected(served: Served, number: int = 1, *, tls: bool = True) -> Asy
 
 
 async def hangs(*_: Any, **__: Any) -> Any:  # noqa: ANN401 - as kopf's
-    """A check that never ends."""
     await asyncio.Event().wait()
 
 
-async def test_bad_edit_is_refused(caplog: pytest.LogCaptureFixture) -> None:
-    """Every fault comes back at once, with its path, its value, what is allowed and the nearest name."""
+async def test_bad_edit_is_refused_with_all_faults_at_once(caplog: pytest.LogCaptureFixture) -> None:
     text = '{"enabl": true, "degradeTimeMinutes": 0, "nodeConfigs": [{"name": "a", "midCPUThresholdPercent": 101}]}'
     with caplog.at_level(logging.INFO):
         async with serving() as served:
@@ -79,8 +73,7 @@ async def test_bad_edit_is_refused(caplog: pytest.LogCaptureFixture) -> None:
         review('{"enable": true}', before=None, operation="CREATE"),
     ],
 )
-async def test_rest_is_admitted(body: dict[str, Any]) -> None:
-    """Good texts pass, unchanged ones whatever they say, and so does everything that is not ours or a deletion."""
+async def test_good_unchanged_and_foreign_texts_and_deletions_are_admitted(body: dict[str, Any]) -> None:
     async with serving() as served:
         found = await served.ask(body)
     assert found["allowed"] is True
@@ -111,7 +104,6 @@ async def test_warnings() -> None:
     ],
 )
 async def test_garbage_is_answered(body: bytes, status: int, said: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Garbage and floods get a short answer and no line in the log, and the next review is answered."""
     async with serving() as served:
         found, text = await served.post(body)
         assert (found, said in text) == (status, True), text
@@ -120,8 +112,7 @@ async def test_garbage_is_answered(body: bytes, status: int, said: str, caplog: 
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_strangers_are_survived() -> None:
-    """Connections that speak no TLS, break off, or say nothing do not keep others from being answered."""
+async def test_connections_without_tls_or_request_keep_none_from_an_answer() -> None:
     async with serving() as served, connected(served, 2, tls=False) as plain, connected(served) as shaken:
         plain[0][1].write(b"GET / HTTP/1.0\r\n\r\n")
         untrusting = ssl.create_default_context(cadata=made().certificate.decode())
@@ -131,8 +122,7 @@ async def test_strangers_are_survived() -> None:
         assert (await served.ask(review("{}")))["allowed"] is True
 
 
-async def test_reviews_take_turns() -> None:
-    """Four reviews at most are judged at once; the others wait for their turn."""
+async def test_four_reviews_at_most_are_judged_at_once() -> None:
     judged: list[int] = []
     full = asyncio.Event()
 
@@ -149,17 +139,14 @@ async def test_reviews_take_turns() -> None:
     assert {status for status, _ in found} == {200}
 
 
-async def test_crowd_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond so many reviews at once the next is turned away unread; the API server then admits the edit."""
+async def test_review_beyond_the_limit_is_turned_away_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "_MOST_PRESENT", 0)
     async with serving() as served:
         assert (await served.post(review("{")))[0] == 503
         assert served.count("malformed") == 1
 
 
-async def test_own_fault_admits(caplog: pytest.LogCaptureFixture) -> None:
-    """When the check fails or takes too long, the edit passes with a warning: a fault of ours locks nobody out."""
-
+async def test_fault_of_the_check_admits_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     async def fails(*_: Any, **__: Any) -> Any:  # noqa: ANN401 - as kopf's
         raise RuntimeError("boom")
 
@@ -171,8 +158,7 @@ async def test_own_fault_admits(caplog: pytest.LogCaptureFixture) -> None:
     assert "should not happen" in caplog.text
 
 
-async def test_slow_check_admits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The API server waits for five seconds; before that an edit is admitted as unchecked."""
+async def test_slow_check_admits_as_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "_ANSWER_SECONDS", 0.1)
     async with serving(hangs) as served:
         found = await served.ask(review("{"))
@@ -207,7 +193,6 @@ async def test_nothing_listens_without_certificate() -> None:
 
 
 async def test_lost_port_is_waited_for(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """A port that somebody took between two runs is waited for, with one line; the manager works on."""
     monkeypatch.setattr(server_module, "_RETRY_SECONDS", 0.01)
     served = Served(made())
     served.serving.load(served.pair)
@@ -222,25 +207,6 @@ async def test_lost_port_is_waited_for(monkeypatch: pytest.MonkeyPatch, caplog: 
     assert (await served.ask(review("{")))["allowed"] is False
     await block.__aexit__(None, None, None)
     assert caplog.text.count("cannot listen") == 1
-
-
-async def test_port_claimed_twice_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "_RETRY_SECONDS", 0.01)
-    first, second = Served(made()), Served(made())
-    second.listener.close()
-    try:
-        second.listener = second.server._listener = Listener(f"127.0.0.1:{first.listener.port}")
-    except ListenError:
-        pytest.skip("this kernel lets nobody claim a port twice")
-    for served in (first, second):
-        served.serving.load(served.pair)
-    block = run(second.server, kopf_handler())
-    async with run(first.server, kopf_handler()):
-        entering = asyncio.create_task(block.__aenter__())
-        assert (await first.ask(review("{")))["allowed"] is False
-    await entering
-    assert (await second.ask(review("{")))["allowed"] is False
-    await block.__aexit__(None, None, None)
 
 
 def test_taken_port_is_named() -> None:

@@ -73,22 +73,18 @@ class EvictingNode(InMemory):
             self.add(pod)
 
     def add(self, pod: Json) -> None:
-        """A pod is there and seen."""
         stored = self.api.put(f"{PODS}/{pod['metadata']['name']}", pod)
         self.context.cluster.put_pod(PodInputs.from_object(stored))
 
     def observe(self) -> None:
-        """The watch delivers what became of the pods."""
         for pod in self.api.objects.values():
             if pod.get("spec", {}).get("nodeName"):
                 self.context.cluster.put_pod(PodInputs.from_object(pod))
 
     def leave(self, name: str) -> None:
-        """A pod is gone."""
         self.context.cluster.drop_pod(self.api.objects.pop(f"{PODS}/{name}")["metadata"]["uid"])
 
     def report(self, metric: Json | None = None) -> None:
-        """The agent reports now."""
         metric = metric or report(reclaimable=(self.cpu, "10Gi"), usage=("4", "24Gi"))
         metric["status"]["updateTime"] = at(self.wall.now - NOW)
         metric["status"]["prediction"]["time"] = at(self.wall.now - NOW)
@@ -109,7 +105,6 @@ class EvictingNode(InMemory):
         return await MidEvictions().execute(self.run, reconciled)
 
     async def next(self, seconds: float, metric: Json | None = None) -> float | None:
-        """Some time later, when a report has come."""
         self.later(seconds)
         self.report(metric)
         return await self.reconcile()
@@ -122,14 +117,11 @@ class EvictingNode(InMemory):
         return await self.next(seconds, metric)
 
     def evicted(self) -> list[str]:
-        """Names of the pods whose evictions were requested."""
         return [body["metadata"]["name"] for body in self.api.written("POST", "/eviction")]
 
     def events(self, reason: str = "") -> list[str]:
-        """Notes of the events about the node."""
         events = self.api.written("POST", "/namespaces/default/events")
         return [body["note"] for body in events if reason in body["reason"]]
 
     def metric(self, name: str, **labels: str) -> float:
-        """A metric's value; 0 when it is not there."""
         return self.context.metrics.registry.get_sample_value(f"headroom_manager_{name}", labels) or 0.0

@@ -1,5 +1,3 @@
-"""Evictions of Mid pods as they are requested, tried in a dry run, limited and reported."""
-
 from typing import Any
 
 import pytest
@@ -37,8 +35,7 @@ async def test_lasting_deficit_evicts() -> None:
     assert (event["regarding"]["name"], event["regarding"]["uid"], event["note"]) == ("young", "uid-young", note)
 
 
-async def test_short_deficit_waits() -> None:
-    """Before afterSeconds nothing happens, and the node is reconciled again in time; one report is not enough."""
+async def test_deficit_waits_for_after_seconds_and_a_second_report() -> None:
     under = EvictingNode(*three())
     assert await under.lasts(AFTER_SECONDS - 40) == pytest.approx(40)
     under.later(39)
@@ -55,8 +52,7 @@ async def test_short_deficit_waits() -> None:
     assert once.evicted() == []
 
 
-async def test_dry_run_names_them_once() -> None:
-    """The event names who would go and why, again when the list changes, and a metric counts them."""
+async def test_dry_run_names_victims_once_and_again_when_the_list_changes() -> None:
     under = EvictingNode(*three(), cpu="1", mode="dry-run")
     await under.lasts()
     await under.next(60)
@@ -74,8 +70,7 @@ async def test_dry_run_names_them_once() -> None:
     assert under.evicted() == []
 
 
-async def test_long_list_is_cut() -> None:
-    """An event holds 1024 bytes: the first are named, the others counted."""
+async def test_event_names_the_first_of_a_long_list_and_counts_the_others() -> None:
     pods = [mid(f"{'long-name-' * 6}{number:03}", 1000, age=number) for number in range(50)]
     under = EvictingNode(*pods, cpu="0", mode="dry-run")
     await under.lasts()
@@ -85,7 +80,6 @@ async def test_long_list_is_cut() -> None:
 
 
 async def test_dry_run_is_default() -> None:
-    """Without a word about its mode in the configuration, reconciling a node leads to the dry run's event."""
     world = World()
     world.has_node(node())
     world.configure('{"enable": true, "midEviction": {"afterSeconds": 0}}')
@@ -128,8 +122,7 @@ async def test_unproven_deficit_is_explained() -> None:
     assert len(under.events("MidEvictionWithheld")) == 2
 
 
-async def test_nobody_goes_twice() -> None:
-    """Until the watch delivers it, and while it ends, an evicted pod is neither evicted again nor replaced."""
+async def test_evicted_pod_is_neither_evicted_again_nor_replaced() -> None:
     under = EvictingNode(*three())
     await under.lasts()
     under.later(1)
@@ -140,8 +133,7 @@ async def test_nobody_goes_twice() -> None:
     assert under.evicted() == ["young"]
 
 
-async def test_pod_that_leaves_meanwhile_is_no_shortage() -> None:
-    """A terminating pod that is gone between the inputs and the eviction does not make another one go for it."""
+async def test_terminating_pod_that_leaves_meanwhile_is_no_shortage() -> None:
     under = EvictingNode(*three(), mid("out", 3000, terminating=True), maxPerNodePerMinute=1, cpu="3")
     await under.lasts()  # 3 are short beside what is terminating: two pods, one a minute
     under.observe()
@@ -257,8 +249,7 @@ async def test_failed_eviction_keeps_no_place(error: Exception, part: str) -> No
 
 
 @pytest.mark.parametrize("error", [ApiUnavailable("no answer in time"), NotLeading("lapsed")])
-async def test_lost_answer_is_reported(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod that goes though the answer did not come has been evicted, and nobody has to find out why it went."""
+async def test_eviction_whose_answer_is_lost_is_reported(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     under = EvictingNode(*three(), cpu="0", maxPerNodePerMinute=1)
     create = under.api.create
 
@@ -313,8 +304,7 @@ async def test_gone_node_ends_nothing() -> None:
     assert under.evicted() == ["young"]
 
 
-async def test_lost_leadership_stops_before_evicting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replica that loses the Lease between reading the pod and evicting it does not evict, and takes no place."""
+async def test_lost_leadership_stops_before_evicting_and_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     under = EvictingNode(*three(), maxPerMinute=1)
     get = under.api.get
 
@@ -329,8 +319,7 @@ async def test_lost_leadership_stops_before_evicting(monkeypatch: pytest.MonkeyP
     assert under.cluster_state.rate.free_at(1, under.steady.now) == under.steady.now
 
 
-async def test_eviction_without_effect_is_repeated() -> None:
-    """A pod that is not even terminating a minute after its eviction was accepted is evicted again."""
+async def test_eviction_without_effect_is_repeated_after_a_minute() -> None:
     under = EvictingNode(mid("odd", 5000))
     await under.lasts()
     del under.api.objects[f"{PODS}/odd"]["metadata"]["deletionTimestamp"]

@@ -1,5 +1,3 @@
-"""Rates, the backoff of workloads, and who may set the limits."""
-
 import itertools
 import json
 
@@ -26,8 +24,7 @@ def test_minute_slides() -> None:
     assert rate.free_at(1, 160.0) == 170.0
 
 
-def test_replacement_is_left_alone() -> None:
-    """After an eviction the pod that follows stays for 10 minutes; one that was there long before may go."""
+def test_replacement_is_left_alone_for_ten_minutes() -> None:
     backoff = EvictionBackoff()
     backoff.evicted("w", WALL - 500, 0.0, WALL)
     cases = [("w", 1, 5.0), ("w", -60, 5.0), ("w", -61, 5.0), ("other", 1, 5.0), ("w", 1, 600.0)]

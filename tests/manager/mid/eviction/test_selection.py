@@ -1,5 +1,3 @@
-"""Who would be evicted: lowest priority first, then youngest, as few as that order allows."""
-
 from typing import Any
 
 import pytest
@@ -57,15 +55,13 @@ def test_as_few_as_order_allows(cpu: int, memory: int, expected: list[str]) -> N
         ({"priority": 100_000, "label": "koord-mid"}, ""),  # with priority numbers of one's own the label decides
     ],
 )
-def test_some_are_never_evicted(what: dict[str, Any], why: str) -> None:
-    """Who comes back to the same node, and who is above Mid by label or number, stays."""
+def test_pods_above_mid_and_those_that_come_back_are_never_evicted(what: dict[str, Any], why: str) -> None:
     (only,) = pods = inputs_of(mid("m", **what))
     kept = Selection(spared=((only, why),), short=short(1000))
     assert select_victims(pods, short(1000), lambda _: "") == (kept if why else Selection(victims=(only,)))
 
 
-def test_other_pods_never_count() -> None:
-    """Pods that requested no Mid resources, have ended, or are terminating are not considered."""
+def test_pods_without_mid_requests_ended_or_terminating_are_not_considered() -> None:
     ended = mid("ended")
     ended["status"]["phase"] = "Succeeded"
     pods = inputs_of(pod("prod", {"cpu": "4"}), pod("label-only", priority=7000), ended, mid("out", terminating=True))

@@ -24,17 +24,14 @@ MEMORY = 10 << 30
 
 
 def seen(inputs: NodeInputs, *tombstones: Json, terminating: Amounts | None = None) -> Shortage | None:
-    """What a report proves."""
     return shortage(inputs, calculate(inputs), inputs_of(*tombstones), terminating or Amounts())
 
 
 def condition(name: str, status: str) -> Json:
-    """A condition of the agent."""
     return {"type": name, "status": status, "reason": "R", "message": "m"}
 
 
 def without(*classes: str, **more: Any) -> Json:  # noqa: ANN401 - of report
-    """A report of a busy node that lacks usage of some classes."""
     metric = report(usage=("13", "24Gi"), reclaimable=("9", "20Gi"), **more)
     parts = metric["status"]["prediction"]["classes"]
     metric["status"]["prediction"]["classes"] = [each for each in parts if each["name"] not in classes]
@@ -62,8 +59,7 @@ def test_deficit_is_short() -> None:
         (report(conditions=[condition(CONDITION_COLLECTING, "False")]), {}),
     ],
 )
-def test_nothing_proves_nothing(metric: Json | None, fields: Json) -> None:
-    """Without a fresh report of an agent that measures, disabled or in shadow mode."""
+def test_only_a_fresh_report_of_an_enabled_node_proves_a_shortage(metric: Json | None, fields: Json) -> None:
     assert seen(node_inputs(None, metric, mid("a", 90_000), **fields)) is None
 
 
@@ -124,8 +120,7 @@ def test_pods_that_left_are_forgotten_in_time() -> None:
     assert [tombstones.still_reported(when, 300.0) for when in (210.0, 499.0, 500.0, 210.0)] == [[a], [a], [], []]
 
 
-def test_each_resource_has_its_own_time() -> None:
-    """Memory that has just become short evicts nobody because CPU has been short for long."""
+def test_resources_have_a_time_of_their_own() -> None:
     timer, both = ShortageTimer(), short(7, 1)
     timer.update(short(5), 0.0)
     timer.update(both, 250.0)
@@ -138,8 +133,7 @@ def test_each_resource_has_its_own_time() -> None:
 
 
 @pytest.mark.parametrize(("confirmed_at", "due"), [(99.0, 0), (100.0, 0), (101.0, 5)])
-def test_one_report_evicts_nobody(confirmed_at: float, due: int) -> None:
-    """The report that showed the shortage has to be confirmed by a later one, however long it lasts."""
+def test_later_report_must_confirm_the_shortage(confirmed_at: float, due: int) -> None:
     timer = ShortageTimer()
     timer.update(short(5), 100.0)
     assert timer.due(short(5), 0, confirmed_at=confirmed_at, now=900.0) == short(due)

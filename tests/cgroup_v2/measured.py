@@ -19,7 +19,6 @@ from tools.devcluster.guest import OUT, SCRATCH, GuestKernel, Program, booted
 from tools.devcluster.guest_pods import DRIVERS, MIB, PODS
 
 SECONDS = 45
-"""How long the agent measures."""
 CAPTURE_SECONDS = 20
 """How long a recording is."""
 TIMEOUT_SECONDS = 600.0
@@ -33,11 +32,8 @@ class Measured:
     """One driver's layout."""
 
     status: Mapping[str, Any]
-    """Of the NodeMetric that the agent printed."""
     log: str
-    """What it logged."""
     store: Tsdb
-    """Its database."""
     truth: Rows
     """The kernel's counters and the time they were read, by pod; one row each half second."""
     recording: Path

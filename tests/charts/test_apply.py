@@ -19,7 +19,6 @@ MAPS: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 
 
 def _apply(cluster: Cluster) -> list[str]:
-    """Render and apply it; kubectl's lines."""
     sets = [flag for setting in SETTINGS for flag in ("--set", setting)]
     text = cluster.helm("template", "headroom", str(CHART), "-n", NAMESPACE, *sets)
     return cluster.kubectl("apply", "-f", "-", stdin=text).splitlines()
@@ -27,7 +26,6 @@ def _apply(cluster: Cluster) -> list[str]:
 
 @pytest.fixture(scope="module")
 def applied(cluster: Cluster) -> Iterator[Cluster]:
-    """A cluster to which the rendered chart was applied once."""
     cluster.create_namespace(NAMESPACE)
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CHART / "crds"))
     _apply(cluster)

@@ -41,13 +41,11 @@ def installed(cluster: Cluster) -> Iterator[Cluster]:
 
 
 def config(cluster: Cluster) -> str:
-    """The text of the colocation config."""
     found = cluster.kubectl("-n", NAMESPACE, "get", "configmap", CONFIG_MAP_NAME, "-o", "json")
     return str(json.loads(found)["data"]["colocation-config"])
 
 
 def edit(cluster: Cluster) -> None:
-    """Change the colocation config as an operator would."""
     patch = json.dumps({"data": {"colocation-config": EDITED}})
     cluster.kubectl("-n", NAMESPACE, "patch", "configmap", CONFIG_MAP_NAME, "--type", "merge", "-p", patch)
 
@@ -79,7 +77,6 @@ def test_edits_survive(installed: Cluster) -> None:
 
 @pytest.mark.long
 def test_deleted_config_comes_back(installed: Cluster) -> None:
-    """An upgrade creates the ConfigMap again where it was deleted."""
     installed.kubectl("-n", NAMESPACE, "delete", "configmap", CONFIG_MAP_NAME)
     installed.helm("upgrade", "headroom", str(CHART), "-n", NAMESPACE, *SETTINGS)
     assert json.loads(config(installed)) == {"enable": False}

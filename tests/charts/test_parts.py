@@ -33,7 +33,6 @@ TURNED_OFF: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
 
 @pytest.fixture(scope="module")
 def chart(helm: Helm) -> Rendered:
-    """The chart with its default values."""
     return render(helm)
 
 

@@ -29,7 +29,6 @@ PACKAGES = {
 
 @pytest.fixture(scope="module")
 def chart(helm: Helm) -> Rendered:
-    """The chart with its default values."""
     return render(helm)
 
 
@@ -187,7 +186,6 @@ def test_scheduler_config_is_documented_one(chart: Rendered) -> None:
 
 
 def profile_of(helm: Helm, path: Path, *settings: str, values: Path | None = None) -> Any:  # noqa: ANN401 - numpy
-    """What the extender reads of its profile."""
     from scheduler_plugins.profile import load_profile  # noqa: PLC0415 - numpy
 
     file = path / "profile.yaml"
@@ -276,7 +274,6 @@ def test_leader_is_kube_schedulers(helm: Helm) -> None:
 
 
 def test_config_change_restarts_scheduler(helm: Helm) -> None:
-    """Another scheduler configuration is another pod template, because both programs read it at start only."""
 
     def template(*settings: str) -> object:
         deployment = render(helm, *settings).one("Deployment", "headroom-scheduler")

@@ -59,7 +59,6 @@ def test_values_and_schema_agree() -> None:
 
 
 def test_every_value_is_documented() -> None:
-    """A comment stands right above each value, down to those that Kubernetes itself defines."""
     assert len(TABLE) > 50
     assert [each.name for each in TABLE if not each.comment] == []
 

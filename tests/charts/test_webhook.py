@@ -16,19 +16,16 @@ CERT_MANAGER = "manager.webhook.certificates=cert-manager"
 
 
 def hook(chart: Rendered) -> dict[str, Any]:
-    """The one webhook of the configuration."""
     (found,) = chart.one("ValidatingWebhookConfiguration", SETTINGS.configuration_name)["webhooks"]
     return dict(found)
 
 
 def flags(chart: Rendered) -> dict[str, str]:
-    """Flags of the manager that are about the webhook."""
     args = chart.container("headroom-manager/manager")["args"]
     return dict(each.split("=", 1) for each in args if each.startswith("--webhook"))
 
 
 def may(chart: Rendered) -> set[tuple[str, str, str, str]]:
-    """What the manager may do for the webhook's sake."""
     granted = rules(chart.one("ClusterRole", "headroom-manager")) | rules(chart.one("Role", "headroom-manager"))
     return {each for each in granted if each[1] in {"secrets", "validatingwebhookconfigurations"}}
 

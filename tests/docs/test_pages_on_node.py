@@ -45,7 +45,6 @@ class Beginning:
     """Where a reader stands who has followed the quick start."""
 
     reader: Reader
-    """The reader."""
     fault: str
     """What in the quick start was not so; empty when all of it was."""
 
@@ -88,5 +87,4 @@ def test_quick_start_is_true(beginning: Beginning) -> None:
 
 @pytest.mark.parametrize("page", ON_NODE)
 def test_page_is_true(beginning: Beginning, page: str) -> None:
-    """A reader who pastes a page's commands, with Headroom installed, sees what the page shows."""
     assert beginning.reader.follow(ROOT / page) >= 1

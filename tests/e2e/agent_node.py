@@ -48,7 +48,6 @@ def wait(probe: Callable[[], T | None], *, seconds: float, what: str) -> T:
 
 
 def unix(timestamp: str) -> float:
-    """A Kubernetes timestamp. [seconds since 1970]"""
     return datetime.fromisoformat(timestamp).timestamp()
 
 
@@ -77,14 +76,10 @@ def usages(status: Json) -> dict[str, Json]:
 
 @dataclass(frozen=True)
 class AgentNode:
-    """The node."""
-
     cluster: Cluster
-    """Its cluster."""
 
     @property
     def name(self) -> str:
-        """The Node object's name."""
         return self.cluster.spec.node_name
 
     def install(self) -> None:
@@ -107,7 +102,6 @@ class AgentNode:
         self.cluster.helm(verb, "headroom", str(CHART), "-n", NAMESPACE, "--wait", "--timeout", "4m", *flags)
 
     def configure(self, config: Json) -> None:
-        """Edit the ConfigMap, as an operator does."""
         patch = json.dumps({"data": {"colocation-config": json.dumps(config)}})
         self.cluster.kubectl("-n", NAMESPACE, "patch", "configmap", CONFIG_MAP, "--type=merge", "-p", patch)
 
@@ -122,7 +116,6 @@ class AgentNode:
             wait(lambda load=load: self.at_work(load), seconds=120, what=f"{load.name} at work")  # type: ignore[misc]
 
     def get(self, *words: str) -> Json:
-        """An object, or a list of them."""
         found: Json = json.loads(self.cluster.kubectl("get", *words, "-o", "json"))
         return found
 
@@ -144,16 +137,13 @@ class AgentNode:
         return [(float(words[0]), float(words[1])) for words in lines if len(words) == 2]
 
     def tell(self, load: loads.Load, file: str, number: float) -> None:
-        """Change what a load does."""
         program = f"from pathlib import Path; Path('/load/{file}').write_text('{number}')"
         self.cluster.kubectl("-n", loads.NAMESPACE, "exec", load.name, "--", "python3", "-S", "-c", program)
 
     def node_metric(self) -> Json:
-        """The NodeMetric."""
         return self.get("nodemetric", self.name)
 
     def status(self) -> Json:
-        """Its status."""
         found: Json = self.node_metric().get("status") or {}
         return found
 
@@ -162,7 +152,6 @@ class AgentNode:
         return next((one for one in self.status().get("conditions") or [] if one["type"] == name), {})
 
     def agent(self) -> Json:
-        """The agent's pod."""
         pods = self.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=headroom-agent")["items"]
         alive = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         assert len(alive) == 1
@@ -170,12 +159,10 @@ class AgentNode:
         return found
 
     def restarts(self) -> tuple[str, int]:
-        """Which agent it is, and how often it was restarted."""
         pod = self.agent()
         return pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"]
 
     def in_agent(self, *command: str) -> str:
-        """What a command prints in the agent's pod."""
         name = self.agent()["metadata"]["name"]
         return self.cluster.kubectl("-n", NAMESPACE, "exec", name, "-c", "agent", "--", *command)
 

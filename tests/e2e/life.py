@@ -54,10 +54,7 @@ def previous_chart(folder: Path) -> Path:
 
 @dataclass
 class Life:
-    """What a user does, and sees."""
-
     cluster: Cluster
-    """The cluster, with a real node."""
     record: list[str] = field(default_factory=list)
     """What was done and seen, each line with the seconds since the beginning."""
     began: float = field(default_factory=time.monotonic)
@@ -65,7 +62,6 @@ class Life:
 
     @property
     def node(self) -> str:
-        """The Node's name."""
         return self.cluster.spec.node_name
 
     @property
@@ -79,7 +75,6 @@ class Life:
         return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
 
     def tell(self, line: str) -> None:
-        """Write something down."""
         self.record.append(f"{time.monotonic() - self.began:6.1f} s  {line}")
         print(self.record[-1])
 
@@ -92,7 +87,6 @@ class Life:
         self.cluster.kubectl("annotate", "node", self.node, *notes)
 
     def helm(self, *words: str) -> str:
-        """Run helm in Headroom's namespace."""
         said = self.cluster.helm(words[0], "headroom", *words[1:], "-n", NAMESPACE)
         self.tell(f"helm {words[0]}")
         return said
@@ -111,7 +105,6 @@ class Life:
         self.helm("install", chart, "--wait", "--timeout", "4m", *self.settings, *more)
 
     def headroom(self, *words: str, code: int = 0) -> str:
-        """What a `kubectl headroom` command prints."""
         environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "COLUMNS": "150"}
         command = [sys.executable, "-m", "headroom.cli", *words]
         done = subprocess.run(
@@ -121,7 +114,6 @@ class Life:
         return done.stdout
 
     def get(self, *words: str) -> Json:
-        """An object or a list; empty where there is none."""
         text = self.cluster.kubectl("get", *words, "--ignore-not-found", "-o", "json")
         return dict(json.loads(text)) if text.strip() else {}
 
@@ -137,7 +129,6 @@ class Life:
         return status if (status.get("nodeMetric") or {}).get("nodeUsage") else {}
 
     def configure(self, config: Json) -> None:
-        """Edit the ConfigMap, as an operator does."""
         patch = json.dumps({"data": {"colocation-config": json.dumps(config)}})
         self.cluster.kubectl("-n", NAMESPACE, "patch", "configmap", CONFIG_MAP, "--type=merge", "-p", patch)
         self.tell(f"ConfigMap edited: {json.dumps(config)}")
@@ -157,12 +148,10 @@ class Life:
         return parts if any(any(amounts.values()) for amounts in parts.values()) else {}
 
     def published(self) -> bool:
-        """Whether a Mid pod can be placed."""
         parts = self.mid()
         return bool(parts) and all(value(amounts[MID_CPU] or 0) >= REQUESTED_MILLI_CORES for amounts in parts.values())
 
     def start(self, manifest: str, *names: str) -> None:
-        """Create pods in the shop, until they run."""
         self.cluster.kubectl("apply", "-f", str(MANIFESTS / manifest))
         for name in names:
             self.until(lambda name=name: self.running(name), f"pod {name} runs")  # type: ignore[misc]

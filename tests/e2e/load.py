@@ -26,7 +26,6 @@ def hold(mebibytes: float) -> None:
 
 
 def write(file: Path, mebibytes: float) -> None:
-    """Make a file of that size."""
     with file.open("wb") as out:
         for _ in range(int(mebibytes)):
             out.write(os.urandom(BLOCK))
@@ -48,7 +47,6 @@ def asked(name: str, otherwise: float) -> float:
 
 
 def main(share: float, mebibytes: float, file_mebibytes: float, shared_mebibytes: float) -> None:
-    """Run for ever."""
     if shared_mebibytes:
         write(Path("/shared/file"), shared_mebibytes)
     if file_mebibytes:

@@ -12,18 +12,13 @@ IMAGE: Final = "localhost/headroom-agent:dev"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One pod."""
-
     name: str
-    """Its name."""
     milli_cores: int
     """What it burns, in a closed loop on its own CPU clock."""
     mebibytes: int
     """What it holds of memory that it has written to."""
     requests: dict[str, str]
-    """What it requests."""
     limits: dict[str, str]
-    """What it is limited to."""
     file_mebibytes: int = 0
     """Size of a file on disk that it reads again and again."""
     shared_mebibytes: int = 0
@@ -78,16 +73,12 @@ LOADS: Final = (
     READER,
     TMPFS,
 )
-"""Those that the API server is given."""
 ALL: Final = (*LOADS, STATIC)
-"""All of them."""
 
 
 def manifests() -> str:
-    """A list of all pods of `LOADS`."""
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": [load.manifest() for load in LOADS]})
 
 
 def static_manifest() -> str:
-    """The static pod's file."""
     return json.dumps(STATIC.manifest())

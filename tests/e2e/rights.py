@@ -54,7 +54,6 @@ def withdrawn(cluster: Cluster) -> dict[str, datetime]:
 
 
 def granted(chart: Rendered) -> dict[str, list[Right]]:
-    """What the chart grants each account."""
     objects = chart.of_kind("Role", "ClusterRole")
     return {account: _all_rights([each for each in objects if _is_of(each, account)]) for account in ACCOUNTS}
 
@@ -94,7 +93,6 @@ def unused(rights: Iterable[Right], asked: Iterable[Request], excused: Mapping[s
 
 
 def key(right: Right) -> str:
-    """What an excuse calls a right."""
     return f"{right.verb} {right.resource}{f'.{right.group}' if right.group else ''}"
 
 

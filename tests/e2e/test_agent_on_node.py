@@ -71,7 +71,6 @@ def _counters(node: AgentNode, later_than: float) -> Counters:
 
 @pytest.fixture
 def node(beginning: Beginning) -> AgentNode:
-    """The node."""
     return beginning.node
 
 
@@ -127,9 +126,7 @@ class Compared:
     """The same pods over the same time, by "namespace/name"."""
 
     counters: tuple[Counters, Counters]
-    """Kubelet's counters at the beginning, and more than a minute later."""
     summary: dict[str, Json]
-    """Kubelet's summary."""
     stored: dict[str, dict[str, list[tuple[float, float]]]]
     """What the agent stored: metric -> pod -> time and value."""
 

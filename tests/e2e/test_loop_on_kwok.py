@@ -20,7 +20,6 @@ QUOTED = "quoted"
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.run.__name__)
 def test_demo_step_holds(step: Step, on_kwok: Telling) -> None:
-    """Every step of the demo shows what it promises, with the services as processes."""
     on_kwok.up_to(step)
 
 

@@ -66,8 +66,6 @@ def test_folder_is_read_or_refused_by_its_name(folder: Path, given: tuple[str, d
 
 
 class Answer:
-    """An answer as the library gives it."""
-
     def __init__(self, body: bytes) -> None:
         self.body = body
 

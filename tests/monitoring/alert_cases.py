@@ -118,7 +118,6 @@ AGENT: Final[Mapping[str, Case]] = {
         {"node": "n1", "resource": "cpu"},
     ),
 }
-"""Of the agents."""
 
 MANAGER: Final[Mapping[str, Case]] = {
     "HeadroomNoManagerLeads": Case(
@@ -177,7 +176,6 @@ MANAGER: Final[Mapping[str, Case]] = {
         "The webhook's certificate expires in 1d 0h 0m 0s",
     ),
 }
-"""Of the managers."""
 
 SCHEDULER: Final[Mapping[str, Case]] = {
     "HeadroomExtenderBlind": Case(
@@ -255,7 +253,5 @@ SCHEDULER: Final[Mapping[str, Case]] = {
         "For half an hour at least 3 pods with a quota have found no node, and no pod is evicted for them",
     ),
 }
-"""Of the scheduler and quotas."""
 
 CASES: Final[Mapping[str, Case]] = {**AGENT, **MANAGER, **SCHEDULER}
-"""All of them."""

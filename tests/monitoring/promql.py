@@ -17,10 +17,7 @@ _OPERATORS: Final = frozenset({"and", "or", "unless", "bool", "offset", "inf", "
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A metric that a query selects."""
-
     metric: str
-    """Its name."""
     labels: frozenset[str]
     """Labels that it must have, for the query to mean anything."""
 

@@ -38,7 +38,6 @@ def test_queries_ask_for_what_is_exported(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.alone
 def test_queries_can_be_parsed(prometheus_programs: Prometheus, tmp_path: Path) -> None:
-    """Prometheus' own parser takes every query."""
     path = tmp_path / "rules.yaml"
     rules = [
         {"record": f"query:{number}", "expr": _plain(query), "labels": {"where": where}}

@@ -38,8 +38,6 @@ SHORTEST = 12
 
 @dataclass
 class Run:
-    """One process of a service, and all that it has said."""
-
     name: str
     log: Path
     port: int
@@ -47,7 +45,6 @@ class Run:
     pages: list[str] = field(default_factory=list)
 
     def said(self) -> str:
-        """Its log so far."""
         return self.log.read_text(errors="replace")
 
     def page(self, path: str) -> str:
@@ -76,7 +73,6 @@ class Monitoring(BaseHTTPRequestHandler):
     asked: list[str] = []  # noqa: RUF012 - of the class, because each request is another instance
 
     def do_GET(self) -> None:
-        """Refuse."""
         login = self.headers.get("Authorization") or ""
         type(self).asked.append(login)
         self.send_response(401, f"not {login}")
@@ -108,7 +104,6 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def monitoring() -> Iterator[str]:
-    """URL of a Prometheus that refuses."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Monitoring) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -241,7 +236,6 @@ def test_no_secret_is_told(told: Told, service: str, case: str) -> None:
 
 
 def test_pieces_would_be_found(told: Told) -> None:
-    """What is looked for is part of each secret: a log that held one would not pass."""
     assert told.secrets.keys() >= {"token", "wrong token", "token of the monitoring", "webhook's key", "client key"}
     for name, secret in told.secrets.items():
         plain = [piece for piece in _pieces(secret) if piece in secret]

@@ -35,7 +35,6 @@ class FakeApi:
         self._version = 100
 
     def put(self, path: str, body: Json) -> Json:
-        """Store an object as it is."""
         self._version += 1
         stored = copy.deepcopy(body)
         stored.setdefault("metadata", {})["resourceVersion"] = str(self._version)
@@ -55,7 +54,6 @@ class FakeApi:
         return found
 
     async def get(self, path: str, params: Any = None) -> Json:  # noqa: ANN401, ARG002
-        """Read an object."""
         self._enter("GET", path)
         return copy.deepcopy(self._stored(path))
 
@@ -73,7 +71,6 @@ class FakeApi:
         return objects if keep is None else [keep(obj) for obj in objects], "1"
 
     async def create(self, path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401, ARG002
-        """Create an object."""
         self._enter("POST", path, body)
         if path.endswith("/eviction"):
             return self._evict(self._stored(path.removesuffix("/eviction")), body)
@@ -119,7 +116,6 @@ class FakeApi:
         return self.put(where, result)
 
     async def delete(self, path: str, body: Json | None = None) -> Json:
-        """Delete an object."""
         self._enter("DELETE", path, body)
         stored = self._stored(path)
         check_options(stored, body)
@@ -145,7 +141,6 @@ def _replacements(operations: list[Json]) -> Json:
 
 
 def merge(target: Json, patch: Json) -> Json:
-    """JSON merge patch."""
     merged = dict(target)
     for key, value in patch.items():
         if value is None:

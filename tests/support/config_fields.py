@@ -37,8 +37,6 @@ _UNUSED: Final = "accepted, not used"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field."""
-
     path: str  # as it is written, from the top: "midEviction.mode"; of an entry for some nodes "nodeConfigs[].name"
     kind: str  # what it holds, in words
     default: Any  # JSON that applies when nobody says otherwise; None: none

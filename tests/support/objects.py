@@ -58,7 +58,6 @@ def pod(
     priority: int | None = 9000,
     labels: Mapping[str, str] | None = None,
 ) -> Json:
-    """A Pod with one container."""
     return {
         "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}", "labels": dict(labels or {})},
         "spec": {
@@ -109,7 +108,6 @@ def report(
 
 
 def strategy(**fields: Any) -> ColocationStrategy:  # noqa: ANN401 - fields of the strategy by their JSON names
-    """A strategy that is enabled."""
     return from_json(ColocationStrategy, {"enable": True, **fields})
 
 

@@ -35,7 +35,6 @@ class _Loop:
         self.evicted: set[str] = set()
 
     def bind(self, pod: QuotaPod, node: str) -> None:
-        """A pod is placed; it began when it was placed."""
         self.cluster.place(replace(pod, node=node, nominated="", own=b""))
 
     def run(self) -> None:

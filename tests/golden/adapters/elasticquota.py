@@ -115,11 +115,11 @@ def _over(vector: Json, kind: str) -> dict[str, Any]:
     return {"over": bool(found)}
 
 
-def _over_min(vector: Json) -> dict[str, Any]:
+def _used_over_min(vector: Json) -> dict[str, Any]:
     return {"over": bool(over_min(amounts_of(vector.get("used")), _bound(vector.get("min"), "min")))}
 
 
-def _aggregated(vector: Json) -> dict[str, Any]:
+def _aggregated_used_over_min_with(vector: Json) -> dict[str, Any]:
     ledger = QuotaLedger()
     seed(ledger, vector)
     over = aggregated_over_min_with(ledger.total_used, ledger.total_min, amounts_of(vector["podRequest"]))
@@ -154,7 +154,6 @@ class World:
             self.kept.put_pod(named(pod))
 
     def code(self, pod: Json) -> str:
-        """What becomes of a pod in PreFilter."""
         nodes = self.cache.freeze(NOW).select(self.cache.nodes)[0]
         refusal = self.plugin.pre_filter(self.cache.read(named(pod)), nodes)
         return "Success" if refusal is None else "Unschedulable"
@@ -261,18 +260,8 @@ def _somewhere(pod: Json) -> Json:
 
 
 OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "new_quota_info": _new_quota_info,
-    "reserve_resource": _reserve_resource,
-    "unreserve_resource": _unreserve_resource,
     "used_over_min_with": lambda vector: _over(vector, "min"),
     "used_over_max_with": lambda vector: _over(vector, "max"),
-    "used_over_min": _over_min,
-    "aggregated_used_over_min_with": _aggregated,
-    "pod_request": _pod_request,
-    "prefilter": _prefilter,
     "reserve_sequence": lambda vector: _sequence(vector, reserve=True),
     "unreserve_sequence": lambda vector: _sequence(vector, reserve=False),
-    "events": _events,
-    "status_used": _status_used,
 }
-"""Operation -> adapter."""

@@ -16,7 +16,6 @@ from scheduler_plugins.providers.provider import AVERAGE, CPU, MEMORY, Answer, N
 from scheduler_plugins.providers.runner import ProviderMetrics, Runner
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from tests.golden.adapters import Adapter
 from tests.golden.results import UnsupportedVectorError
 
 NOW: Final = 1_735_689_600.0
@@ -145,15 +144,3 @@ def _fetch_cycle(vector: dict[str, Any]) -> dict[str, Any]:
 
     appended = asyncio.run(cycle())
     return {"appended": appended, "cacheSize": len(cache.readings("n"))}
-
-
-OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "latest_window": _latest_window,
-    "http": _http,
-    "signalfx_all_hosts": _signalfx_all_hosts,
-    "signalfx_url": _signalfx_url,
-    "prometheus_query": _prometheus_query,
-    "prometheus_result": _prometheus_result,
-    "metrics_server": _metrics_server,
-    "fetch_cycle": _fetch_cycle,
-}

@@ -39,10 +39,7 @@ _CLASSES: Final = (MODELS[SYS], MODELS[PROD], "__node-__")
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """A vector as our types."""
-
     pods: Sequence[PodRef]
-    """The Prod pods as listed."""
     ages: Mapping[str, float]
     predictions: Mapping[str, Any]
     cold_seconds: float
@@ -51,7 +48,6 @@ class _Given:
 
     @classmethod
     def read(cls, vector: Mapping[str, Any]) -> "_Given":
-        """The vector."""
         listed = [(pod_ref(kubernetes_pod(short) or {}), short.get("ageSeconds", 0)) for short in vector["pods"]]
         listed = [(pod, age) for pod, age in listed if CLASS_NAMES[pod.band] == PROD]
         node = kubernetes_node(vector.get("node"))
@@ -82,7 +78,6 @@ class _Given:
         return _whole(metric, amounts[metric]) if metric in amounts else float("nan")
 
     def prod_pods(self, metric: str, pods: Sequence[PodRef]) -> ProdPods:
-        """The pods as the rule takes them."""
         requests = np.array([pod.requests.get(metric, 0) for pod in pods], dtype=np.float64)
         return ProdPods(
             requests=requests,
@@ -245,12 +240,6 @@ def _mask(values: Any) -> BoolArray:  # noqa: ANN401 - anything that gives truth
 
 
 OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "prod_reclaimable": _prod_reclaimable,
     "pod_reclaimable": _prod_reclaimable,
     "pod_peak": _prod_reclaimable,
-    "priority_reclaimable": _priority_reclaimable,
-    "min_predictor_empty": _min_predictor_empty,
-    "empty_predictor": _empty_predictor,
-    "default_histogram": _default_histogram,
-    "training": _training,
 }

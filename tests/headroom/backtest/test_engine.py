@@ -127,7 +127,6 @@ def test_longer_horizons_are_harder() -> None:
 
 
 def test_margin_is_in_the_figures() -> None:
-    """A margin saves less and is violated less."""
     given = trace(bursts(STEPS, 6))
     _, bare, wide = run(given, [choice("recent-max"), choice("recent-max", 30)], Plan(2, (0,), (6 * HOUR,), 4 * HOUR))
     assert wide.savings_percent < bare.savings_percent
@@ -186,7 +185,6 @@ def test_progress_rises_to_one() -> None:
 
 
 def test_learning_is_told() -> None:
-    """While moments are learned, which takes longest, progress says how far that is."""
     told: list[tuple[float, str]] = []
     plan = Plan(3, (0,), (HOUR,), 4 * HOUR)
     run(trace(bursts(STEPS, 6)), [choice("nsigma-v1")], plan, lambda share, what: told.append((share, what)))
@@ -218,7 +216,6 @@ def test_averages_of_another_length() -> None:
 
 
 def test_unknown_model() -> None:
-    """A policy that no agent would follow is refused."""
     with pytest.raises(PolicyError, match="no model is named 'nonsense'"):
         run(trace(bursts(STEPS, 4)), [choice("nonsense")], Plan(2, (0,), (HOUR,), HOUR))
 
@@ -230,7 +227,6 @@ class OfOneMoment:
     measured: ClassVar[bool] = True
 
     def peak(self, view: View, margin: float) -> Amount:
-        """The sum of the pods' highest, as one number."""
         return margin * float(view.windows().highest.sum())
 
 
@@ -242,7 +238,6 @@ class Failing:
     measured: ClassVar[bool] = True
 
     def peak(self, view: View, margin: float) -> Amount:
-        """The answer, or a failure where there is none."""
         if np.isnan(self.answer):
             raise KeyError("no such pod")
         return self.answer * margin * view.windows().sum_of_max
@@ -254,7 +249,6 @@ def asked(model: object) -> BatchPredictor:
 
 
 def one_machine() -> Machine:
-    """Three pods."""
     given = trace(bursts(60, 3))
     (found,) = machines(given, [packed(given, 1, 0)], workload_history=True)
     return found

@@ -44,7 +44,6 @@ spans = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 10)), min_size=1, 
 
 
 def pods(found: list[tuple[int, int]]) -> list[PodHistory]:
-    """Pods that are there from a step on, for so many steps."""
     return [PodHistory(np.arange(length, dtype=np.float64) + start, start, start) for start, length in found]
 
 

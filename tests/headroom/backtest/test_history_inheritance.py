@@ -28,7 +28,6 @@ def test_richest_is_inherited() -> None:
 
 
 def test_chain_is_gone_on_with() -> None:
-    """What was inherited counts for the next one."""
     pods = [PodLifetime(0, 0, 100 * number, 100 * (number + 1), "shop/cart") for number in range(4)]
     assert found(*pods) == [None, 0, 1, 2]
 

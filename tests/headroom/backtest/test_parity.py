@@ -70,7 +70,6 @@ class Samples:
         self.given = given
 
     def windows(self, metric: str, start: float, end: float) -> Mapping[str, "Series"]:
-        """Ticks by pod."""
         if metric != self.given.resource:
             return {}
         ticks = START + TICK * np.arange(STEPS * 5, dtype=np.float64)
@@ -87,7 +86,6 @@ class Samples:
         return found
 
     def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, "Series"]:
-        """Nothing from before."""
         del metric, start, end, entities
         return {}
 
@@ -166,7 +164,6 @@ def test_models_answer_alike(model: Model) -> None:
 
 
 def test_every_model_is_compared() -> None:
-    """No registered model is left out above."""
     assert {f"{type(model).__module__}:{type(model).__name__}" for model in MODELS} == set(PREDICTORS.values())
 
 

@@ -48,7 +48,6 @@ def test_other_models_keep_nothing_of_the_default(resource: str) -> None:
 
 
 def test_cold_period_is_the_default_one() -> None:
-    """What is left out is as in the policy that ships."""
     assert policy("sum-max")["cold"] == DEFAULTS.cold_start_period_seconds
 
 
@@ -83,7 +82,6 @@ def test_all_are_those_that_stand_alone() -> None:
 
 
 def test_name_is_what_was_written() -> None:
-    """Results are called as somebody wrote them."""
     assert [each.name for each in policies.parse([" diversity:margin=0 ", "diversity"])] == [
         "diversity:margin=0",
         "diversity",

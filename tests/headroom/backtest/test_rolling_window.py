@@ -17,13 +17,11 @@ def test_maximum_is_of_the_window(values: list[float], count: int) -> None:
 
 
 def test_columns_stay_apart() -> None:
-    """Of a table, every column has maxima of its own."""
     table = np.array([[1.0, 9.0], [5.0, 2.0], [3.0, 4.0]])
     assert trailing_max(table, 2).tolist() == [[1.0, 9.0], [5.0, 9.0], [5.0, 4.0]]
 
 
 def test_input_is_left_alone() -> None:
-    """What is given is not changed."""
     values = np.array([2.0, 1.0, 0.0])
     trailing_max(values, 3)
     assert values.tolist() == [2.0, 1.0, 0.0]

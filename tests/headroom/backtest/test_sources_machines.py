@@ -183,7 +183,6 @@ def test_gaps_may_be_written_so(tmp_path: Path, gap: str) -> None:
     ],
 )
 def test_wrong_sizes_are_refused(tmp_path: Path, sizes: str, says: str) -> None:
-    """So is a wrong vms.csv."""
     folder = machines(tmp_path, [HEADER, *steady(3, 1, 2)], WHOLE)
     (folder / "vms.csv").write_text(sizes)
     with pytest.raises(TraceError) as caught:
@@ -276,14 +275,12 @@ def test_layouts_are_not_mixed(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, object], says: str) -> None:
-    """Options that cannot be used say what there is."""
     with pytest.raises(OptionError) as caught:
         Options(**options)  # type: ignore[arg-type]
     assert says in str(caught.value)
 
 
 def test_filling_leaves_samples_alone() -> None:
-    """Only what is missing changes."""
     values = np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, 5.0], [8.0, np.nan]])
     found, share = grid.filled(values.copy())
     assert found.tolist() == [[2.0, 1.0], [2.0, 3.0], [5.0, 5.0], [8.0, 5.0]]

@@ -28,13 +28,11 @@ def recorded(part: str) -> Any:  # noqa: ANN401 - lists and objects of the API
 
 
 def named(part: str, name: str) -> Json:
-    """One object of a recorded list."""
     found: Json = next(item for item in recorded(part) if item["metadata"]["name"] == name)
     return found
 
 
 def golden(name: str) -> str:
-    """The expected output in a file."""
     return (HERE / "recorded" / name).read_text()
 
 

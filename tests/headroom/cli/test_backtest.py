@@ -16,6 +16,7 @@ from headroom.cli.backtest import command
 from headroom.cli.backtest.bar import Bar
 from headroom.cli.errors import UNAVAILABLE, USAGE
 from tests.headroom.backtest.trace_files import START, STEP, machines, steady, write
+from tests.headroom.cli.test_table import Terminal
 
 DAYS = 4
 SERIES = 6
@@ -37,7 +38,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """There is no kubeconfig, and nobody to ask."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
     monkeypatch.setenv("HOME", str(tmp_path))
 
@@ -168,7 +168,6 @@ def test_policy_of_a_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_part_of_a_trace(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--from, --until and --last cut the trace; --warm-up says what of it does not count."""
     words: list[str | Path] = ["--trace", folder, "--horizon", "1h", "--warm-up", "2h", "-o", "json"]
     cut = json.loads(told(capsys, *words, "--from", "2013-08-01", "--until", "2013-08-02"))
     assert (cut["traces"][0]["from"], cut["traces"][0]["until"]) == ("2013-08-01 00:00 UTC", "2013-08-01 23:55 UTC")
@@ -228,14 +227,6 @@ def test_pods_are_judged_where_they_were(tmp_path: Path, capsys: pytest.CaptureF
     assert "--seed is for packing series on --machines N; these have places of their own." in said
 
 
-class Terminal(io.StringIO):
-    """A screen."""
-
-    def isatty(self) -> bool:
-        """It is one."""
-        return True
-
-
 def test_long_work_shows_a_bar() -> None:
     """A terminal sees a bar, and what is being done, once that takes long; a pipe sees none."""
     screen, pipe, now = Terminal(), io.StringIO(), [0.0]
@@ -252,7 +243,6 @@ def test_long_work_shows_a_bar() -> None:
 
 
 def test_picture_is_drawn_beside(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--plot writes a picture, and the table is printed all the same."""
     file = tmp_path / "plot.svg"
     assert "default" in told(capsys, "--trace", folder, "--plot", file)
     assert file.read_text().startswith("<?xml")
@@ -288,7 +278,6 @@ def test_wrong_words_are_explained(words: list[str], said: str, capsys: pytest.C
 
 
 def test_too_short_a_trace(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A trace without a step to judge says which horizon it has room for."""
     said = refused(capsys, "--trace", folder, "--horizon", "4d")
     assert "nothing is left to judge; choose a --horizon of at most 71h" in said
 
@@ -299,7 +288,6 @@ def test_too_many_machines(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_two_files_of_one_name(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Policies that could not be told apart in the results are refused."""
     for place in ("a", "b"):
         (tmp_path / place).mkdir()
         (tmp_path / place / "p.json").write_text('{"model": "sum-max"}')

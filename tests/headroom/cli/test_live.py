@@ -28,7 +28,6 @@ NODE: Final = f"cli-web-{os.getpid()}"
 
 
 def run(cluster: Cluster, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run `kubectl headroom` with these arguments."""
     return subprocess.run(
         [sys.executable, "-m", "headroom.cli", *arguments],
         cwd=ROOT,
@@ -41,7 +40,6 @@ def run(cluster: Cluster, *arguments: str, **environment: str) -> subprocess.Com
 
 
 def create(cluster: Cluster, obj: dict[str, Any], path: Path) -> None:
-    """Create an object, then its status."""
     path.write_text(json.dumps(obj))
     cluster.kubectl("create", "-f", str(path))
     if "status" in obj:
@@ -52,7 +50,6 @@ def create(cluster: Cluster, obj: dict[str, Any], path: Path) -> None:
 
 
 def now() -> str:
-    """The present as the API writes it."""
     return datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -12,7 +12,6 @@ def test_report_in_numbers() -> None:
 
 
 def test_absent_is_not_zero() -> None:
-    """What a report does not say stays unknown."""
     report = read(named("nodeMetrics", "web-2"), NOW)
     assert report.reclaimable == Amount()
     assert report.prediction == "none"

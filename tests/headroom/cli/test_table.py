@@ -9,10 +9,7 @@ ROWS = [(Cell("long-name", "bold"), Cell("5m")), (Cell("b"), Cell("1500m", "red"
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
     def isatty(self) -> bool:
-        """Yes."""
         return True
 
 
@@ -39,7 +36,6 @@ def test_cells_are_not_markup() -> None:
 
 
 def test_no_trailing_spaces() -> None:
-    """Lines of plain text end with their last word."""
     assert plain((Column("A"), Column("B")), [(Cell("x"), Cell(""))]) == "A   B\nx\n"
 
 

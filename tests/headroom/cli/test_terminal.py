@@ -10,6 +10,7 @@ from headroom.cli.table import Cell, Column, write
 from headroom.kube import ApiServer, ApiUnavailable
 from headroom.kube.connection import Connection
 from tests.headroom.cli.test_table import Terminal
+from tests.support.world import Clock
 
 API = ApiServer(Connection("http://nowhere", None, lambda: None), "test")
 
@@ -40,18 +41,7 @@ def test_wide_columns_are_for_wide_tables() -> None:
     assert (narrow.getvalue(), wide.getvalue()) == ("A   C\n1   3\n", "A   B   C\n1   2   3\n")
 
 
-class Clock:
-    """A clock that is set by hand."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        """The time."""
-        return self.now
-
-
 def test_short_work_shows_no_bar() -> None:
-    """What is done within a second draws nothing."""
     out = Terminal()
     bars = progress.Bars(out, Clock())
     bars.page("/api/v1/pods", 500, 1000)
@@ -78,7 +68,6 @@ def test_long_work_shows_bars_and_takes_them_away() -> None:
 
 
 def test_pipe_gets_no_bars() -> None:
-    """Where nobody looks nothing is drawn, however long it takes."""
     out, clock = io.StringIO(), Clock()
     bars = progress.Bars(out, clock)
     with progress.steps("Checking", 3, bars) as step:
@@ -132,7 +121,6 @@ async def test_watching_a_pipe() -> None:
 
 
 async def test_watching_a_terminal() -> None:
-    """On a terminal each answer takes the place of the last."""
     out = Terminal()
     await _watch(out, "table", ["a\n", "b\n"])
     assert out.getvalue().count("\x1b[2J") == 2

@@ -17,7 +17,6 @@ from tests.headroom.cli.recording import NOW, golden, named, recorded
 
 
 def rows() -> list[top_nodes.NodeRow]:
-    """The rows of the recorded nodes."""
     return top_nodes.node_rows(recorded("nodes"), recorded("nodeMetrics"), recorded("pods"), NOW)
 
 
@@ -33,7 +32,6 @@ def test_top_pods_text() -> None:
 
 
 def test_ended_pods_request_nothing() -> None:
-    """A Mid pod that has ended no longer counts as requested."""
     pods = recorded("pods")
     for pod in pods:
         pod["status"]["phase"] = "Failed"
@@ -83,7 +81,6 @@ def test_odd_conditions(status: Any) -> None:  # noqa: ANN401 - whatever somebod
 
 
 def test_three_missing_reports_are_late() -> None:
-    """A report counts as late when three in a row are missing."""
     by_name = {row.name: row for row in rows()}
     assert not top_nodes.late(by_name["web-1"].report)
     assert top_nodes.late(by_name["web-2"].report)
@@ -91,7 +88,6 @@ def test_three_missing_reports_are_late() -> None:
 
 
 def test_hot_node_is_marked() -> None:
-    """A node at 80 % or more of what it can allocate is red."""
     styles = {row.name: top_nodes.cells(row)[2].style for row in rows()}
     assert styles == {"web-1": "", "web-2": "red", "web-3": ""}
 
@@ -113,7 +109,6 @@ class Cluster:
     server_time = staticmethod(time.time)
 
     async def list(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[Any], str]:
-        """Objects of a kind."""
         kind = {"nodes": "nodes", "nodemetrics": "nodeMetrics", "pods": "pods"}[path.rpartition("/")[2]]
         wanted = (params or {}).get("labelSelector")
         assert wanted in {None, "pool=web", "pool=none"}
@@ -134,13 +129,11 @@ async def test_selector_chooses_nodes(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 async def test_selector_chooses_pods() -> None:
-    """The same of pods."""
     with pytest.raises(CommandError, match="No pod runs with pool=none in namespace shop"):
         await command.pods(cast("ApiServer", Cluster()), command.Place("shop"), None, "table", labels="pool=none")
 
 
 def test_node_or_selector() -> None:
-    """One node by its name, or several by their labels."""
     assert arguments.parser().parse_args(["top", "nodes", "-l", "a in (b),!c"]).selector == "a in (b),!c"
     with pytest.raises(SystemExit):
         arguments.parser().parse_args(["top", "nodes", "-l", "a=b", "--node", "n"])

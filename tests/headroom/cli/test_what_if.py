@@ -17,7 +17,6 @@ from tests.headroom.cli.recording import explained, golden
 
 
 def text(explanation: Explanation) -> str:
-    """What the command prints into a pipe."""
     out = io.StringIO()
     with redirect_stdout(out):
         show(explanation)
@@ -96,7 +95,6 @@ def test_refused_settings(settings: list[str], says: str) -> None:
 
 
 def test_every_fault_is_named() -> None:
-    """Several wrong settings are all named at once."""
     with pytest.raises(CommandError) as refused:
         what_if(["midUnallocatedPercent=120", "midPolicy=best"], None)
     assert "midUnallocatedPercent" in str(refused.value)
@@ -104,7 +102,6 @@ def test_every_fault_is_named() -> None:
 
 
 def test_other_case_is_said() -> None:
-    """A setting in another case is taken, with the hint how it is written."""
     found = explained("web-1", "midunallocatedpercent=20")
     assert found.result.calculated.cpu == 5200
     assert any(
@@ -124,7 +121,6 @@ def test_config_in_place_of_the_live_one() -> None:
 
 
 def test_config_and_settings_together() -> None:
-    """Settings are laid over the config that is tried."""
     found = explained("web-1", "midUnallocatedPercent=0", tried_config='{"enable": true, "midUnallocatedPercent": 10}')
     assert found.result.calculated.cpu == 4000
     assert found.what_if is not None
@@ -132,7 +128,6 @@ def test_config_and_settings_together() -> None:
 
 
 def test_refused_config_says_why(tmp_path: Path) -> None:
-    """A config that the manager would refuse is refused with every fault in its words."""
     path = tmp_path / "new.json"
     path.write_text('{"enabl": true, "degradeTimeMinutes": 0}')
     with pytest.raises(CommandError) as refused:
@@ -142,7 +137,6 @@ def test_refused_config_says_why(tmp_path: Path) -> None:
 
 
 def test_config_map_manifest_is_tried(tmp_path: Path) -> None:
-    """The manifest of a ConfigMap is as good as the JSON in it."""
     path = tmp_path / "new.yaml"
     path.write_text(yaml.safe_dump({"kind": "ConfigMap", "data": {"colocation-config": '{"enable": true}'}}))
     tried = trial([], str(path))
@@ -152,7 +146,6 @@ def test_config_map_manifest_is_tried(tmp_path: Path) -> None:
 
 
 def test_nothing_tried() -> None:
-    """Without such flags nothing is tried, and no word of it is said."""
     assert trial([], None) is None
     found = explained("web-1")
     assert explain_json.as_json(found)["whatIf"] is None

@@ -28,12 +28,9 @@ def test_wrong_node_is_named() -> None:
 
 
 class Counted(UserDict[str, Any]):
-    """An object that counts how often all of its fields are gone through."""
-
     passes = 0
 
     def items(self) -> ItemsView[str, Any]:
-        """All fields, and one pass more."""
         self.passes += 1
         return super().items()
 

@@ -68,14 +68,12 @@ def test_only_read_fields_become_objects() -> None:
     ],
 )
 def test_wrong_type_is_named(pod: object, message: str) -> None:
-    """A value of a type that Kubernetes does not allow is refused by the path of its field."""
     with pytest.raises(MalformedPod) as refusal:
         decode_pod(json.dumps(pod).encode())
     assert str(refusal.value) == message
 
 
 def test_wrong_amount_is_named() -> None:
-    """An amount that is not a quantity is refused by its path."""
     with pytest.raises(MalformedPod, match=r"spec\.initContainers\[0\]\.resources\.limits\.cpu: 'x' is not a quantity"):
         check_amounts({"spec": {"initContainers": [{"resources": {"limits": {"cpu": "x"}}}]}})
 

@@ -24,7 +24,6 @@ POD = {"image": "localhost/pause:dev", "resources": {"requests": {"cpu": "500m",
 
 @pytest.fixture
 def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of the test's own."""
     name = re.sub("[^a-z0-9]+", "-", request.node.name)[:40].strip("-")
     cluster.create_namespace(name)
     yield name
@@ -33,7 +32,6 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state folder of the test's own."""
     with TemporaryDirectory(prefix="hr") as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         yield Path(folder)

@@ -91,7 +91,6 @@ def node_cluster(real_node_cluster: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def execute(node_cluster: Cluster) -> Callable[..., str]:
-    """Runs a Python program in the pod `sleeper` and returns what it prints."""
     return lambda program, *words: node_cluster.kubectl(
         "exec", "--namespace", NAMESPACE, "sleeper", "--", "python3", "-c", program, *words
     )

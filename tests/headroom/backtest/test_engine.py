@@ -116,23 +116,6 @@ def test_result_says_what_it_is_of() -> None:
     assert {(one.resource, one.machines, one.seeds, len(one.violation)) for one in found} == {("cpu", 3, (4, 5), 6)}
 
 
-def test_longer_horizons_are_harder() -> None:
-    """What has to hold for longer is violated no less often at the steps that both horizons count."""
-    given = trace(bursts(STEPS, 6))
-    short, long = (
-        run(given, [choice("recent-max", windowDays=0.5)], Plan(2, (0,), (seconds,), 4 * HOUR))[1]
-        for seconds in (HOUR, 6 * HOUR)
-    )
-    assert short.violation.mean() < long.violation.mean()
-
-
-def test_margin_is_in_the_figures() -> None:
-    given = trace(bursts(STEPS, 6))
-    _, bare, wide = run(given, [choice("recent-max"), choice("recent-max", 30)], Plan(2, (0,), (6 * HOUR,), 4 * HOUR))
-    assert wide.savings_percent < bare.savings_percent
-    assert wide.violation_percent.mean < bare.violation_percent.mean
-
-
 def test_part_of_the_resource_decides() -> None:
     """A policy with a part for one resource is judged by that part there."""
     own = ResourceOverride(model="borg-default")
@@ -141,14 +124,6 @@ def test_part_of_the_resource_decides() -> None:
         given = trace(bursts(STEPS, 4) + 80.0, resource=resource)  # type: ignore[arg-type]
         _, found = run(given, [NamedPolicy("x", policy)], Plan(2, (0,), (HOUR,), 4 * HOUR))
         assert (found.savings_percent == pytest.approx(100 * (1 - 1 / 1.1))) is saves
-
-
-def test_cold_pods_count_at_their_limit() -> None:
-    """Until they were observed for the cold period, pods count at their limits, and nothing is saved."""
-    given = trace(bursts(STEPS, 4))
-    _, found = run(given, [choice("sum-max", cold=10 * 86400)], Plan(2, (0,), (HOUR,), 4 * HOUR))
-    assert found.savings_percent == pytest.approx(0.0, abs=1e-9)
-    assert found.violation_percent.mean == 0.0
 
 
 def test_workload_history_warms() -> None:

@@ -183,11 +183,3 @@ def test_windows_answer_alike(days: float) -> None:
 def test_some_window_is_sparse() -> None:
     """The trace has a pod with a sparse window."""
     assert any(view.windows(0.5).sparse.any() for view in agent().values())
-
-
-def test_pod_without_its_workloads_history() -> None:
-    """Without workload history, a pod that takes over begins anew: it is cold at first."""
-    (alone,) = machines(given(), [real(given())], workload_history=False)
-    limits = {segment.start: segment.cold for segment in alone.segments(COLD, 0, STEPS)}
-    assert limits[300] == pytest.approx(25.0 + 22.0)
-    assert at(300)[0].requests.tolist() == [30.0, 40.0, 25.0]

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,9 +41,3 @@ def test_percentile_is_of_the_window(values: list[float], steps: int, percent: f
             assert answer == window[max(int(np.ceil(len(window) * (percent / 100))) - 1, 0)]
         else:
             assert np.isnan(answer)
-
-
-@pytest.mark.parametrize(("percent", "expected"), [(99.0, 285.0), (50.0, 143.0), (100.0, 287.0)])
-def test_percentile_of_a_day(percent: float, expected: float) -> None:
-    """Of the 288 averages 0 … 287 the 99th percentile is the third highest."""
-    assert trailing_percentiles(np.arange(288.0), 288, percent)[-1] == expected

@@ -80,18 +80,6 @@ def test_login_before_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert other in capsys.readouterr().err
 
 
-def test_missing_kubeconfig(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["top", "--kubeconfig", str(tmp_path / "none")]) == UNAVAILABLE
-    assert str(tmp_path / "none") in capsys.readouterr().err
-
-
-def test_unknown_context(nobody_there: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["top", "--kubeconfig", nobody_there, "--context", "there"]) == UNAVAILABLE
-    error = capsys.readouterr().err
-    assert "'there'" in error
-    assert "here" in error
-
-
 def test_help_costs_no_client() -> None:
     """`--help` and `version` do not load the HTTP client, numpy or rich."""
     probe = "import sys, headroom.cli.__main__; print([m for m in ('aiohttp', 'numpy', 'rich', 'yaml') if m in sys.modules])"  # noqa: E501

@@ -4,7 +4,6 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
-import yaml
 
 from headroom.cli import output as outputs
 from headroom.cli.errors import USAGE, CommandError
@@ -134,15 +133,6 @@ def test_refused_config_says_why(tmp_path: Path) -> None:
         trial([], str(path))
     assert "enabl: unknown field: did you mean enable?" in str(refused.value)
     assert "degradeTimeMinutes: must be 1 to 10080, got 0" in str(refused.value)
-
-
-def test_config_map_manifest_is_tried(tmp_path: Path) -> None:
-    path = tmp_path / "new.yaml"
-    path.write_text(yaml.safe_dump({"kind": "ConfigMap", "data": {"colocation-config": '{"enable": true}'}}))
-    tried = trial([], str(path))
-    assert tried is not None
-    assert tried.config is not None
-    assert tried.config.text == '{"enable": true}'
 
 
 def test_nothing_tried() -> None:

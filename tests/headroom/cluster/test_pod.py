@@ -231,7 +231,3 @@ def _knative(revision: str, digest: str) -> dict[str, Any]:
 def test_workload_outlives_pod(pod: dict[str, Any], workload: str | None) -> None:
     """The workload's key is the same for every rollout and run of it."""
     assert pods.workload_key(pod) == workload
-
-
-def test_pod_key() -> None:
-    assert pods.pod_key({"metadata": {"namespace": "a", "name": "b"}}) == "a/b"

@@ -22,20 +22,20 @@ from headroom.backtest.trace import Resource
             "diversity",
             {"windowDays": 7, "lambdaMin": 0.4},
             0,
-            12,
+            43200,
         ),
-        ("sum-max:margin=3", "sum-max", {}, 3, DEFAULTS.cold_start_period_seconds / 3600),
+        ("sum-max:margin=3", "sum-max", {}, 3, DEFAULTS.cold_start_period_seconds),
     ],
 )
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
 def test_keys_are_the_policys(
-    text: str, resource: Resource, model: str, parameters: Mapping[str, float], margin: int, cold: float
+    text: str, resource: Resource, model: str, parameters: Mapping[str, float], margin: int, cold: int
 ) -> None:
     """Parameters go to the model; margin and cold to the policy. Nothing of the default policy's model is left."""
     (choice,) = policies.parse([text])
     found = effective(choice.policy, resource)
     assert (found.model, found.parameters, found.of) == (model, parameters, ())
-    assert (found.safety_margin_percent, choice.policy.cold_start_period_seconds) == (margin, cold * 3600)
+    assert (found.safety_margin_percent, choice.policy.cold_start_period_seconds) == (margin, cold)
 
 
 def test_models_are_combined() -> None:

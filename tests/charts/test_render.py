@@ -196,22 +196,8 @@ def profile_of(helm: Helm, path: Path, *settings: str, values: Path | None = Non
 
 
 def test_weighted_mode_scores(helm: Helm, tmp_path: Path) -> None:
-    """It adds the prioritize verb, and ten times the weights of kube-scheduler's own plugins."""
-    profile = "scheduler.profile"
-    settings = (
-        "scheduler.mode=weighted",
-        f"{profile}.shortlist.size=4",
-        f"{profile}.plugins[0].name=LoadAwareScheduling",
-    )
-    config = render(helm, *settings).config("headroom-scheduler", "kube-scheduler.yaml")
-    (extender,) = config["extenders"]
-    weights = {plugin["name"]: plugin["weight"] for plugin in config["profiles"][0]["plugins"]["multiPoint"]["enabled"]}
-    assert (extender["prioritizeVerb"], weights["TaintToleration"], weights["NodeResourcesFit"]) == (
-        "prioritize",
-        30,
-        10,
-    )
-    answering = profile_of(helm, tmp_path, *settings).answering
+    """The extender has the mode; that of kube-scheduler is in test_matrix.py."""
+    answering = profile_of(helm, tmp_path, "scheduler.mode=weighted", "scheduler.profile.shortlist.size=4").answering
     assert (answering.mode, answering.shortlist.size) == ("weighted", 4)
 
 

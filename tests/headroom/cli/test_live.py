@@ -219,8 +219,8 @@ def test_commands_say_what_extender_does(stage: Stage) -> None:
     assert (code, cpu) == (0, {"resource": "cpu", **numbers})
 
     until(lambda: stage.failures("third"), "the pod being refused")
-    code, explanation, _ = _quota(cluster, "explain", "third", "-n", TEAM)
-    assert code == 0
+    done = run(cluster, "explain", "pod", "third", "-n", TEAM, "-o", "json")
+    explanation = json.loads(done.stdout)["quota"]
     assert explanation["refusal"] in stage.failures("third")
     assert {each["resource"]: each["exceeded"] for each in explanation["admission"]}["cpu"] == "max"
     assert explanation["nodes"]["fits"] == sorted(stage.nodes)

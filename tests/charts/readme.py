@@ -21,14 +21,11 @@ _SAID_ABOVE: Final = "In general"
 @dataclass(frozen=True, slots=True)
 class Value:
     path: tuple[str, ...]
-    comment: tuple[str, ...]
-    """The lines of the comment right above it, without what marks them as a comment."""
-    default: str | None
-    """What it is set to, as JSON; None for a group, whose members are values of their own."""
+    comment: tuple[str, ...]  # the lines of the comment right above it, without what marks them as a comment
+    default: str | None  # what it is set to, as JSON; None for a group, whose members are values of their own
 
     @property
     def name(self) -> str:
-        """Its path, as `--set` takes it."""
         return ".".join(self.path)
 
 

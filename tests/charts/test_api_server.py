@@ -31,8 +31,7 @@ METRIC: Final = ("slo.koordinator.sh", "nodemetrics")
 class Answer:
     status: int
     message: str
-    flow_schema: str
-    """The uid of the FlowSchema by which it queued the request."""
+    flow_schema: str  # the uid of the FlowSchema by which it queued the request
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,6 @@ KOORDINATOR: Final = "koordinator-system"
 
 
 def notes(cluster: Cluster, namespace: str, *settings: str) -> str:
-    """The notes of an install that is not made."""
     flags = [flag for setting in settings for flag in ("--set", setting)]
     printed = cluster.helm("install", "headroom", str(CHART), "-n", namespace, "--dry-run=server", *flags)
     return printed.partition("NOTES:\n")[2]

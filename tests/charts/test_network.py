@@ -20,7 +20,6 @@ ANYWHERE: Final = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/
 
 
 def ingress(chart: Rendered) -> dict[str, dict[str, list[Any]]]:
-    """The clients of each named port, by policy."""
     found: dict[str, dict[str, list[Any]]] = {}
     for policy in chart.of_kind("NetworkPolicy"):
         ports = found.setdefault(policy["metadata"]["name"], {})

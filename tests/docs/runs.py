@@ -18,7 +18,6 @@ ELSEWHERE: Final = {
 
 
 def runnable() -> tuple[str, ...]:
-    """The pages with commands that are run."""
     return tuple(page for page in PAGES if _is_run(page))
 
 
@@ -29,8 +28,7 @@ def _is_run(page: str) -> bool:
         return False
 
 
-ON_CONTROL_PLANE: Final = ("docs/scheduler-examples.md",)
-"""Pages that are followed on an empty cluster of their own."""
+ON_CONTROL_PLANE: Final = ("docs/scheduler-examples.md",)  # pages that are followed on an empty cluster of their own
 ON_NODE: Final = tuple(page for page in runnable() if page not in {*ELSEWHERE, *ON_CONTROL_PLANE, QUICK_START})
 """Pages that are followed on a cluster with a real node and Headroom, in this order."""
 ON_MACHINE: Final = tuple(page for page in runnable() if ELSEWHERE.get(page, "").endswith("test_pages_on_machine.py"))

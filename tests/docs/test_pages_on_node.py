@@ -43,11 +43,8 @@ def _values(story: Story) -> str:
 
 @dataclass(frozen=True)
 class Beginning:
-    """Where a reader stands who has followed the quick start."""
-
     reader: Reader
-    fault: str
-    """What in the quick start was not so; empty when all of it was."""
+    fault: str  # what in the quick start was not so; empty when all of it was
 
 
 @pytest.fixture(scope="module")

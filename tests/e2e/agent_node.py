@@ -38,7 +38,6 @@ T = TypeVar("T")
 
 
 def wait(probe: Callable[[], T | None], *, seconds: float, what: str) -> T:
-    """What a probe finds, once it finds something; fails the test when that takes too long."""
     deadline = time.monotonic() + seconds
     while not (found := probe()):
         if time.monotonic() > deadline:
@@ -69,7 +68,6 @@ def spent(account: list[tuple[float, float]], start: float, end: float) -> float
 
 
 def usages(status: Json) -> dict[str, Json]:
-    """What a NodeMetric's status says that each pod uses, by "namespace/name"."""
     pods = status.get("podsMetric") or []
     return {f"{pod['namespace']}/{pod['name']}": pod["podUsage"]["resources"] for pod in pods}
 
@@ -148,7 +146,6 @@ class AgentNode:
         return found
 
     def condition(self, name: str) -> Json:
-        """One of its conditions; empty while there is none."""
         return next((one for one in self.status().get("conditions") or [] if one["type"] == name), {})
 
     def agent(self) -> Json:
@@ -197,7 +194,6 @@ class AgentNode:
         return self.cluster.kubectl("get", "--raw", f"/api/v1/nodes/{self.name}/proxy/{path}")
 
     def key(self, load: loads.Load) -> str:
-        """A load's pod as "namespace/name"."""
         name = f"{load.name}-{self.name}" if load is loads.STATIC else load.name
         return f"{loads.NAMESPACE}/{name}"
 

@@ -30,11 +30,9 @@ _OWN_DATA_DIR_TODAY: Final = (
 )
 CONFIG_MAP: Final = "slo-controller-config"
 PATIENCE_SECONDS: Final = 180.0
-REQUESTED_MILLI_CORES: Final = 50
-"""What the Mid pod of the demo requests."""
+REQUESTED_MILLI_CORES: Final = 50  # what the Mid pod of the demo requests
 _PARTS: Final = ("capacity", "allocatable")
-PASSING: Final = ("Event/", "Lease/kube-node-lease/", "Lease/kube-system/")
-"""Objects that come and go by themselves."""
+PASSING: Final = ("Event/", "Lease/kube-node-lease/", "Lease/kube-system/")  # objects that come and go by themselves
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -57,8 +55,7 @@ class Life:
     cluster: Cluster
     record: list[str] = field(default_factory=list)
     """What was done and seen, each line with the seconds since the beginning."""
-    began: float = field(default_factory=time.monotonic)
-    """When the record begins. [s]"""
+    began: float = field(default_factory=time.monotonic)  # when the record begins [s]
 
     @property
     def node(self) -> str:
@@ -92,7 +89,6 @@ class Life:
         return said
 
     def refused_by_helm(self, *words: str) -> str:
-        """What helm says when it refuses; fails when it does not."""
         try:
             self.helm(*words)
         except CommandError as error:
@@ -101,7 +97,6 @@ class Life:
         raise AssertionError(f"helm {' '.join(words)} went through")
 
     def install(self, chart: str = str(CHART), *more: str) -> None:
-        """`helm install`, until all is ready."""
         self.helm("install", chart, "--wait", "--timeout", "4m", *self.settings, *more)
 
     def headroom(self, *words: str, code: int = 0) -> str:
@@ -118,13 +113,11 @@ class Life:
         return dict(json.loads(text)) if text.strip() else {}
 
     def until(self, probe: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS) -> T:
-        """Wait for something, and write down that it is there."""
         found = wait(probe, seconds=seconds, what=what)
         self.tell(what)
         return found
 
     def report(self) -> Json:
-        """The status of the NodeMetric; empty before the first report."""
         status = self.get("nodemetric", self.node).get("status") or {}
         return status if (status.get("nodeMetric") or {}).get("nodeUsage") else {}
 
@@ -157,7 +150,6 @@ class Life:
             self.until(lambda name=name: self.running(name), f"pod {name} runs")  # type: ignore[misc]
 
     def running(self, name: str) -> str | None:
-        """The uid and restarts of a pod that runs."""
         pod = self.get("pod", name, "-n", SHOP)
         if pod.get("status", {}).get("phase") != "Running":
             return None

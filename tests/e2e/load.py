@@ -32,14 +32,12 @@ def write(file: Path, mebibytes: float) -> None:
 
 
 def read(file: Path) -> None:
-    """Read a file from end to end, so that its pages are in use."""
     with file.open("rb", buffering=0) as content:
         while content.read(BLOCK):
             pass
 
 
 def asked(name: str, otherwise: float) -> float:
-    """The number in a file of our folder, or another one while there is none."""
     try:
         return float((FOLDER / name).read_text())
     except (OSError, ValueError):

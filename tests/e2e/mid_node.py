@@ -17,8 +17,7 @@ from tools.devcluster.containerd import PAUSE_IMAGE
 NAMESPACE = "shop"
 PRIORITIES = {"mid-low": 7000, "mid-high": 7500, "prod": 9000}
 MID_CPU, MID_MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
-REQUESTS = {MID_CPU: "300", MID_MEMORY: "64Mi"}
-"""What each Mid pod requests. [milli-cores]"""
+REQUESTS = {MID_CPU: "300", MID_MEMORY: "64Mi"}  # what each Mid pod requests [milli-cores]
 
 Json = dict[str, Any]
 
@@ -45,8 +44,7 @@ def pod(name: str, requests: Json, priority: str, **labels: str) -> Json:
 @dataclass
 class MidNode:
     cluster: Cluster
-    manager: Manager
-    """The manager, a process beside it with the rights that the chart gives it."""
+    manager: Manager  # the manager, a process beside it with the rights that the chart gives it
 
     @property
     def name(self) -> str:

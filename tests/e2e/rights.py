@@ -17,8 +17,7 @@ _GRANTING: Final = ("clusterrolebindings", "clusterroles", "rolebindings", "role
 _BETWEEN_DELETIONS: Final = timedelta(seconds=10)  # helm takes far less from one of these to the next
 _AT_THE_SAME_TIME: Final = timedelta(seconds=1)  # a request may come in before the deletion, and be judged after it
 _CREATED: Final = 201
-_OF_EVERYBODY: Final = ("selfsubjectaccessreviews", "selfsubjectreviews")
-"""What every login may ask: about itself."""
+_OF_EVERYBODY: Final = ("selfsubjectaccessreviews", "selfsubjectreviews")  # what every login may ask: about itself
 _OF_THE_CLUSTER: Final = "kube-scheduler"
 """Its rights are roles of the cluster, which the chart binds: they follow its version."""
 

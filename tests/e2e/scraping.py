@@ -18,8 +18,7 @@ from tools.demo.story import CHART, Story
 from tools.devcluster.component import free_port
 from tools.devcluster.packages import Prometheus as Programs
 
-SERVICES: Final = ("agent", "manager", "scheduler_plugins")
-"""The modules that run as services."""
+SERVICES: Final = ("agent", "manager", "scheduler_plugins")  # the modules that run as services
 WAIT_SECONDS: Final = 120.0
 _SCRAPE: Final = "1s"
 

@@ -24,10 +24,8 @@ CPU_TOLERANCE = 0.03
 MEMORY_TOLERANCE = 0.03
 MEMORY_TOLERANCE_BYTES = 2 * MEBIBYTE
 LOAD_TOLERANCE = 0.05
-WINDOW_SECONDS = CONFIG["metricAggregateDurationSeconds"]
-"""What a report's usage is the mean of."""
-START_SECONDS = 20.0
-"""Within this time a load holds its memory and burns at its rate."""
+WINDOW_SECONDS = CONFIG["metricAggregateDurationSeconds"]  # what a report's usage is the mean of
+START_SECONDS = 20.0  # within this time a load holds its memory and burns at its rate
 FAST = "agent.extraArgs={--training-interval=5s,--report-after=3s}"
 
 
@@ -127,8 +125,7 @@ class Compared:
 
     counters: tuple[Counters, Counters]
     summary: dict[str, Json]
-    stored: dict[str, dict[str, list[tuple[float, float]]]]
-    """What the agent stored: metric -> pod -> time and value."""
+    stored: dict[str, dict[str, list[tuple[float, float]]]]  # what the agent stored: metric -> pod -> time and value
 
     def ours(self, metric: str, name: str) -> float:
         """The agent's sample of memory nearest to kubelet's last look."""

@@ -14,8 +14,7 @@ from tools.devcluster.packages import Prometheus as Programs
 
 pytestmark = [pytest.mark.long, pytest.mark.cluster, pytest.mark.timeout(600)]
 
-QUOTED = "quoted"
-"""A namespace with a quota, and a pod that is charged to it."""
+QUOTED = "quoted"  # a namespace with a quota, and a pod that is charged to it
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.run.__name__)

@@ -24,8 +24,6 @@ _DEVIATIONS: Final = {
 
 
 class Outcome(StrEnum):
-    """What became of a vector."""
-
     PASSED = "passed"
     DEVIATION = "deviations"
     OUT_OF_SCOPE = "out of scope"
@@ -37,8 +35,7 @@ class Outcome(StrEnum):
 class Judgement:
     name: str
     outcome: Outcome
-    detail: str = ""
-    """The difference, or the reason why it is counted apart."""
+    detail: str = ""  # the difference, or the reason why it is counted apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,6 @@ def run_file(path: Path) -> FileReport:
 
 
 def judge(family: str, vector: Any) -> Judgement:  # noqa: ANN401 - anything may stand in a file
-    """What becomes of one vector of a family, which is the name of its file without the ending."""
     if not (isinstance(vector, Mapping) and isinstance(vector.get("input"), Mapping) and "expected" in vector):
         return Judgement(str(vector)[:60], Outcome.FAILED, "it has no input and expected")
     name, operation = str(vector.get("name")), str(vector["input"].get("op"))

@@ -9,14 +9,10 @@ from typing import Final
 class Case:
     """Series as promtool writes them, a value each minute, for four hours; the alert is evaluated at their end."""
 
-    bad: Mapping[str, str]
-    """With these the alert fires, once."""
-    good: Mapping[str, str]
-    """With these it does not."""
+    bad: Mapping[str, str]  # with these the alert fires, once
+    good: Mapping[str, str]  # with these it does not
     summary: str
-    """Its summary."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Its labels, but for the name and the severity."""
+    labels: Mapping[str, str] = field(default_factory=dict)  # its labels, but for the name and the severity
 
 
 ON_NODE: Final = {"node": "n1"}

@@ -18,8 +18,7 @@ _OPERATORS: Final = frozenset({"and", "or", "unless", "bool", "offset", "inf", "
 @dataclass(frozen=True, slots=True)
 class Need:
     metric: str
-    labels: frozenset[str]
-    """Labels that it must have, for the query to mean anything."""
+    labels: frozenset[str]  # labels that it must have, for the query to mean anything
 
 
 def needs(expression: str) -> list[Need]:
@@ -38,7 +37,6 @@ def needs(expression: str) -> list[Need]:
 
 
 def _selectors(plain: str) -> Iterator[tuple[str, str, int]]:
-    """Name, matchers and place of every selector."""
     # Groupings make way for blanks, so that places stay what they are.
     text = _GROUPING.sub(lambda found: " " * len(found.group()), plain)
     text = _OTHER_GROUPING.sub(lambda found: " " * len(found.group()), text)

@@ -52,7 +52,6 @@ def test_queries_can_be_parsed(prometheus_programs: Prometheus, tmp_path: Path) 
 
 
 def _plain(query: str) -> str:
-    """A query with a time where Grafana puts one."""
     return query.replace("$__rate_interval", "5m")
 
 

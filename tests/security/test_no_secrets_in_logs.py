@@ -32,8 +32,7 @@ PROVIDER_TOKEN = "provider-" + uuid.uuid4().hex  # of the monitoring that the ex
 WRONG_TOKEN = "eyJhbGciOiJSUzI1NiJ9." + uuid.uuid4().hex + "." + uuid.uuid4().hex
 WEBHOOK_SECRET = "headroom-manager-webhook-tls"  # noqa: S105 - the object's name
 PAGES = ("/metrics", "/healthz?verbose", "/readyz?verbose", "/livez", "/debug/snapshot", "/ui", "/nowhere")
-SHORTEST = 12
-"""Of a secret, so many characters in a row would be worth something to a reader of logs."""
+SHORTEST = 12  # of a secret, so many characters in a row would be worth something to a reader of logs
 
 
 @dataclass
@@ -48,7 +47,6 @@ class Run:
         return self.log.read_text(errors="replace")
 
     def page(self, path: str) -> str:
-        """What a page says, errors too; empty while nothing answers."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
                 return str(answer.read().decode(errors="replace"))
@@ -59,7 +57,6 @@ class Run:
             return ""
 
     def until(self, holds: Callable[[], object], what: str, seconds: float = 120.0) -> None:
-        """Wait for something; the time is only how long a slow machine may take."""
         end = time.monotonic() + seconds
         while not holds():
             if self.process.poll() is not None or time.monotonic() > end:
@@ -173,8 +170,6 @@ def _login(cluster: Cluster, path: Path, token: str, *, certificate: bool) -> Pa
 
 @dataclass(frozen=True)
 class Told:
-    """What all runs have said, and what none of them may say."""
-
     texts: dict[str, str]
     secrets: dict[str, str]
 

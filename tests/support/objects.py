@@ -70,7 +70,6 @@ def pod(
 
 
 def mid_pod(name: str, cpu: str = "3000", memory: str = "2Gi", **more: Any) -> Json:  # noqa: ANN401 - arguments of pod
-    """A Pod that requested Mid resources."""
     return pod(name, {names.MID_CPU: cpu, names.MID_MEMORY: memory}, priority=7000, **more)
 
 

@@ -49,7 +49,6 @@ class InMemory:
         return LeaderElector(cast("ApiServer", self.api), LEASE, "a", settings, self.steady, lambda: None)
 
     def lead(self, *, leads: bool) -> None:
-        """Lead without an election, or stand by for another replica."""
         self.run.leader = self._leader(leads=leads)
 
     def later(self, seconds: float) -> None:

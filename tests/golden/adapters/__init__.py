@@ -8,8 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-Adapter = Callable[[dict[str, Any]], dict[str, Any]]
-"""Turns the `input` of a vector into the result of our function."""
+Adapter = Callable[[dict[str, Any]], dict[str, Any]]  # turns the `input` of a vector into the result of our function
 
 _MODULES: Final = {
     "loadaware_cache": "load_aware_cache",

@@ -16,8 +16,7 @@ from tests.golden.adapters.elasticquota import NOW, named
 
 Json = Mapping[str, Any]
 
-_ROUNDS: Final = 100
-"""More than pods that come: each of them is bound once."""
+_ROUNDS: Final = 100  # more than pods that come: each of them is bound once
 
 
 class _Loop:

@@ -25,21 +25,18 @@ from scheduler_plugins.snapshot.estimate import LoadRules
 from tests.golden.adapters import Adapter
 from tests.golden.results import Amount, UnsupportedVectorError
 
-NOW: Final = 1_700_000_000.0
-"""When a vector is looked at. [unix s]"""
+NOW: Final = 1_700_000_000.0  # when a vector is looked at [unix s]
 
 Json = Mapping[str, Any]
 _RECORD: Final = ("milliCPU", "memory", "ephemeralStorage", "pods")
 
 
 def record(amounts: Amounts) -> dict[str, Any]:
-    """Amounts in the words of the peer."""
     core = {word: amounts.get(name, 0) for word, name in zip(_RECORD, CORE, strict=True)}
     return {**core, "scalar": {name: amount for name, amount in amounts.items() if name not in CORE}}
 
 
 def named(pod: Json) -> Json:
-    """A pod with an identity: vectors may leave it out."""
     metadata = pod.get("metadata") or {}
     uid = metadata.get("uid") or f"{metadata.get('namespace')}/{metadata.get('name')}"
     return {**pod, "metadata": {**metadata, "uid": uid}}
@@ -131,7 +128,6 @@ def _pod_request(vector: Json) -> dict[str, Any]:
 
 
 def seed(ledger: QuotaLedger, vector: Json) -> None:
-    """Put a vector's quotas into force, with what it says is used."""
     for each in vector.get("elasticQuotas") or ():
         quota = Quota.from_json(each.get("quota") or each)
         ledger.put_quota(quota)

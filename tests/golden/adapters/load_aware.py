@@ -49,7 +49,6 @@ def _validate(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _world(vector: Mapping[str, Any]) -> tuple[LoadAware, PodRequest, Nodes]:
-    """The plugin, the incoming pod, and the candidate node after everything was delivered."""
     plugin = plugin_of(vector)
     rules = plugin.load_rules()
     cache = ClusterCache(rules, {NAME: plugin})

@@ -18,8 +18,7 @@ from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import units
 from tests.golden.adapters import Adapter
 
-NOW: Final = 1e9
-"""The time of every vector that does not name one. [unix s]"""
+NOW: Final = 1e9  # the time of every vector that does not name one [unix s]
 _TYPES: Final = {"cpu": CPU, "memory": MEMORY}
 _PER_UNIT: Final = {"cpu": 1, "memory": 2**20}
 _FIELDS: Final = ("milliCPU", "memory")

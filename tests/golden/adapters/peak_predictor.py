@@ -26,8 +26,7 @@ from tests.golden.adapters import Adapter
 from tests.golden.adapters.pods import kubernetes_node, kubernetes_pod
 from tests.golden.results import Amount
 
-INTERVAL_SECONDS: Final = 60
-"""Time from one training round of the reference to the next. [s]"""
+INTERVAL_SECONDS: Final = 60  # time from one training round of the reference to the next [s]
 MODELS: Final[Mapping[str, str]] = {
     NODE: "__node__",
     SYS: "__node-sys__",

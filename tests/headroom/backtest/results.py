@@ -39,7 +39,6 @@ def result(
 
 
 def trace(source: str = "two machines", resource: Resource = "cpu", notes: tuple[str, ...] = ()) -> Trace:
-    """Four days of two series."""
     times = 1376611200.0 + 300.0 * np.arange(4 * 288, dtype=np.float64)
     usage = np.ones((len(times), 2))
     return Trace(resource, times, 300.0, usage, np.array([2.0, 4.0]), ("a", "b"), source=source, notes=notes)

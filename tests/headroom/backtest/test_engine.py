@@ -33,7 +33,6 @@ def choice(model: str, margin: int = 0, cold: int = 3 * HOUR, **parameters: floa
 
 
 def pods_of(given: Trace, placement: Placement, machine: int) -> list[tuple[PodLifetime, FloatArray, float]]:
-    """Stay, series and limit of each pod of a machine."""
     return [
         (lifetime, given.usage[:, lifetime.series], float(given.limits[lifetime.series]))
         for lifetime in placement.lifetimes
@@ -207,8 +206,6 @@ class OfOneMoment:
 
 @dataclass(frozen=True)
 class Failing:
-    """A model that fails, or answers nonsense."""
-
     answer: float
     measured: ClassVar[bool] = True
 

@@ -131,7 +131,6 @@ def _frozen(history: ResourceHistory, rows: IntArray, requests: FloatArray) -> C
 
 @cache
 def machine() -> Machine:
-    """The same machine in a backtest."""
     (found,) = machines(given(), [real(given())], workload_history=True)
     return found
 

@@ -15,7 +15,6 @@ SIZES = "vm,cores,mem_capacity_mib,coverage\n"
 
 
 def write(path: Path, text: str) -> Path:
-    """Write a file, compressed as its name says."""
     content = text.encode()
     if path.suffix == ".gz":
         content = gzip.compress(content)

@@ -14,8 +14,7 @@ from manager.mid.explanation.explanation import Explanation, Seen, config_state,
 from manager.mid.explanation.lease import Lease
 from manager.mid.node_filter import NodeFilter
 
-NOW: Final = datetime(2026, 11, 21, 12, 1, 0, tzinfo=UTC).timestamp()
-"""One minute after web-1 reported. [unix s]"""
+NOW: Final = datetime(2026, 11, 21, 12, 1, 0, tzinfo=UTC).timestamp()  # one minute after web-1 reported [unix s]
 HERE: Final = Path(__file__).parent
 Json = dict[str, Any]
 _AS_RECORDED: Final[Json] = {}

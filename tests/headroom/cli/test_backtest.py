@@ -42,7 +42,6 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
-    """What the command prints; nothing on standard error."""
     assert main(["backtest", *map(str, words)]) == 0
     said = capsys.readouterr()
     assert said.err == ""
@@ -50,7 +49,6 @@ def told(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = USAGE) -> str:
-    """What the command says when it cannot be done: one line."""
     try:
         ended = main(["backtest", *map(str, words)])
     except SystemExit as error:

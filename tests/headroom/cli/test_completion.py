@@ -9,7 +9,6 @@ from headroom.cli.completion import complete
 
 
 def words(*typed: str) -> set[str]:
-    """Return the candidates without descriptions and directive."""
     return {line.partition("\t")[0] for line in complete(typed)[:-1]}
 
 

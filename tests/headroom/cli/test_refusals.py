@@ -11,8 +11,6 @@ from headroom.kube.connection import Connection
 
 
 class Refusing(kube.ApiServer):
-    """A session whose every answer is the same refusal."""
-
     def __init__(self, status: int, reason: str, message: str) -> None:
         self._error = kube.ApiError(status, reason, message)
 

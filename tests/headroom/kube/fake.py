@@ -73,7 +73,6 @@ Fake = tuple[FakeServer, ApiServer]
 
 
 def connection(server: str, token: str | None = None) -> Connection:
-    """A login without TLS."""
     return Connection(server=server, tls=None, authorization=lambda: token)
 
 

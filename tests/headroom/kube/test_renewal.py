@@ -16,7 +16,6 @@ def _config(folder: Path, server: str, authority: Pki, token: str) -> str:
 
 @pytest.fixture
 def authorities(tmp_path: Path) -> tuple[Pki, Pki]:
-    """The authority of before and the one of after its rotation."""
     return Pki(tmp_path / "before"), Pki(tmp_path / "after")
 
 

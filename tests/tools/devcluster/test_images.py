@@ -44,7 +44,6 @@ def test_base_follows_the_machine(os_release: str, targets: str, expected: Sourc
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Something with the files that an image of one package is made from."""
     for name in (*SHARED_INPUTS, "Dockerfile.x", "requirements/x.txt"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)

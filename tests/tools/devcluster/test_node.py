@@ -277,7 +277,6 @@ def test_nothing_stays_after_down(real_node_cluster: Cluster) -> None:
 
 @pytest.fixture
 def owner() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process that owns a cluster with a real node, and the node's id."""
     process = subprocess.Popen(
         [sys.executable, "-c", OWNER, "killed"], cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
     )

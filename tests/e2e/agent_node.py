@@ -90,11 +90,6 @@ class AgentNode:
         self._helm("install", "--create-namespace", *settings)
         self.configure(CONFIG)
 
-    def upgrade(self, *settings: str) -> None:
-        """Change values of the installed chart; returns when the new agent is ready."""
-        self._helm("upgrade", "--reuse-values", *settings)
-        self.cluster.kubectl("-n", NAMESPACE, "rollout", "status", "daemonset/headroom-agent", "--timeout=4m")
-
     def _helm(self, verb: str, *words: str) -> None:
         flags = [flag for word in words for flag in ((word,) if word.startswith("--") else ("--set", word))]
         self.cluster.helm(verb, "headroom", str(CHART), "-n", NAMESPACE, "--wait", "--timeout", "4m", *flags)
@@ -162,12 +157,6 @@ class AgentNode:
     def in_agent(self, *command: str) -> str:
         name = self.agent()["metadata"]["name"]
         return self.cluster.kubectl("-n", NAMESPACE, "exec", name, "-c", "agent", "--", *command)
-
-    def agent_log(self) -> str:
-        """What the agent has logged. Read from the file: a kubelet that is away shows none."""
-        folder = self.cluster.logs / "pods"
-        (newest,) = folder.glob(f"{NAMESPACE}_{self.agent()['metadata']['name']}_*/agent/0.log")
-        return newest.read_text()
 
     def summary(self) -> dict[str, Json]:
         """Kubelet's /stats/summary of each pod, by "namespace/name"."""

@@ -33,7 +33,6 @@ from tests.fuzz.strength import answer_or_refusal, fuzz
 NOBODY: Any = None  # nothing is asked in these tests
 LINE = json.dumps({"type": "MODIFIED", "object": {**POD, "metadata": {**POD["metadata"], "resourceVersion": "7"}}})
 DEEP = st.integers(1, 100_000).map(lambda levels: "[" * levels)
-ANSWER = {"kind": "PodList", "items": [POD, {**POD, "metadata": {"name": "b", "uid": "b"}}]}
 START = 1_700_000_000.0
 UIDS = ("0f7b5cd5-2f3a-44b2-9d4e-3c3a0a5f7c11", "9e0ea92a4b5cb3a9d4e3c3a0a5f7c11a")
 V2_POD = "sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{}.slice"

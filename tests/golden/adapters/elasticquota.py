@@ -92,20 +92,6 @@ def _reserve_resource(vector: Json) -> dict[str, Any]:
     return _after(vector, ((pod, True) for pod in _everywhere(vector["pods"])))
 
 
-def _unreserve_resource(vector: Json) -> dict[str, Any]:
-    """What is left when pods go that `used` holds: the pods are charged first, the rest of `used` stands in."""
-    pods = _everywhere(vector["pods"])
-    ledger, given = QuotaLedger(), amounts_of(vector.get("used"))
-    rest: Amounts = given
-    for pod in pods:
-        rest = plus(rest, {name: -amount for name, amount in pod.charge.items()})
-        ledger.admit(pod)
-    ledger.put_pod(standing_in("", rest))
-    for pod in pods:
-        ledger.withdraw(pod.uid)
-    return {"used": _resource_list(ledger.used(""), given)}
-
-
 def _over(vector: Json, kind: str) -> dict[str, Any]:
     compare = over_max_with if kind == "max" else over_min_with
     found = compare(amounts_of(vector.get("used")), _bound(vector.get(kind), kind), amounts_of(vector["podRequest"]))

@@ -29,13 +29,6 @@ def ingress(chart: Rendered) -> dict[str, dict[str, list[Any]]]:
     return found
 
 
-def templates(chart: Rendered) -> dict[str, dict[str, Any]]:
-    """Every kind of pod of the chart, those of hooks and tests too, by the name of what makes it."""
-    owners = chart.of_kind("DaemonSet", "Deployment", "Job")
-    pods = {each["metadata"]["name"]: each["spec"]["template"] for each in owners}
-    return pods | {each["metadata"]["name"]: each for each in chart.of_kind("Pod")}
-
-
 def test_only_these_reach_a_port(helm: Helm) -> None:
     """Prometheus the metrics, API servers the webhook; each port of a pod is one that a policy names."""
     chart = render(helm, *EVERYTHING, "networkPolicy.watcherFrom=null")
@@ -45,7 +38,9 @@ def test_only_these_reach_a_port(helm: Helm) -> None:
         "headroom-manager": {"metrics": [SCRAPERS], "webhook": ANYWHERE},
         "headroom-scheduler": {"https": [SCRAPERS], "metrics": [SCRAPERS]},
     }
-    pods = templates(chart)
+    owners = chart.of_kind("DaemonSet", "Deployment", "Job")
+    pods = {each["metadata"]["name"]: each["spec"]["template"] for each in owners}
+    pods |= {each["metadata"]["name"]: each for each in chart.of_kind("Pod")}
     for name, pod in pods.items():
         ports = {port["name"] for each in pod["spec"]["containers"] for port in each.get("ports", ())}
         assert ports == set(ingress(chart).get(name, ())), name

@@ -32,10 +32,6 @@ def chart(helm: Helm) -> Rendered:
     return render(helm)
 
 
-def granted(chart: Rendered, kind: str, name: str) -> set[tuple[str, str, str, str]]:
-    return rules(chart.one(kind, name))
-
-
 def test_lint_is_clean(helm: Helm) -> None:
     assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
 
@@ -123,7 +119,7 @@ def test_rbac_has_no_wildcard(chart: Rendered) -> None:
 
 def test_agent_may_do_this(chart: Rendered) -> None:
     """It reads pods and nodes, and writes the status of NodeMetrics and events about them."""
-    role = granted(chart, "ClusterRole", "headroom-agent")
+    role = rules(chart.one("ClusterRole", "headroom-agent"))
     pods = {("", "pods", verb, "") for verb in ("list", "watch")}
     nodes = {("", "nodes", verb, "") for verb in ("list", "watch")}
     metrics = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from tests.audited import audited
 from tests.charts.rendered import Rendered
@@ -54,11 +54,11 @@ def withdrawn(cluster: Cluster) -> dict[str, datetime]:
 
 def granted(chart: Rendered) -> dict[str, list[Right]]:
     objects = chart.of_kind("Role", "ClusterRole")
-    return {account: _all_rights([each for each in objects if _is_of(each, account)]) for account in ACCOUNTS}
-
-
-def _is_of(role: Mapping[str, Any], account: str) -> bool:
-    return str(role["metadata"]["name"]) in {account, f"{account}-events"}
+    names = {account: {account, f"{account}-events"} for account in ACCOUNTS}
+    return {
+        account: _all_rights([each for each in objects if each["metadata"]["name"] in names[account]])
+        for account in ACCOUNTS
+    }
 
 
 def refused(asked: Mapping[str, Iterable[Request]]) -> list[str]:

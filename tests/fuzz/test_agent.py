@@ -17,7 +17,7 @@ from agent.host.procfs import HostPaths
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, NODE, REASONS
 from agent.sources.node import ApiNode
-from agent.sources.pod import ApiPods, CgroupPods, PodSource
+from agent.sources.pod import ApiPods, CgroupPods
 from agent.store_failover import StoreFailover
 from agent.tsdb.tsdb import Tsdb
 from headroom import kube
@@ -74,10 +74,6 @@ def tree_of(root: Path) -> CgroupTree:
     return tree
 
 
-def has_pods(source: PodSource) -> None:
-    assert all(isinstance(pod, PodRef) and isinstance(pod.uid, str) for pod in source.pods())
-
-
 @fuzz(line=damaged(LINE) | any_json().map(json.dumps) | DEEP | st.text())
 def test_watch_event_is_one_or_the_end_or_quoted(line: str) -> None:
     try:
@@ -102,7 +98,7 @@ def test_watched_objects_leave_pods(kind: str, pod: Json, nodes: list[Json], pod
     if isinstance(pod, dict) and isinstance(pod.get("metadata"), dict):  # else it was no event
         source.apply(kube.Changed(kind, sent(pod)))
     node.apply(kube.Relisted(nodes))
-    has_pods(source)
+    assert all(isinstance(pod, PodRef) and isinstance(pod.uid, str) for pod in source.pods())
 
 
 @pytest.fixture(scope="module")

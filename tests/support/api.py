@@ -158,7 +158,10 @@ def server_side_apply(stored: Json | None, body: Json, manager: str, subresource
     metadata = result.setdefault("metadata", {})
     entries = metadata.setdefault("managedFields", [])
     mine = {"manager": manager, "operation": "Apply", **({"subresource": subresource} if subresource else {})}
-    entry = next((each for each in entries if mine.items() <= each.items() and _sub(each) == subresource), None)
+    entry = next(
+        (each for each in entries if mine.items() <= each.items() and str(each.get("subresource", "")) == subresource),
+        None,
+    )
     wanted = {key: value for key, value in body.items() if key not in {"apiVersion", "kind"}}
     wanted["metadata"] = {key: value for key, value in wanted.get("metadata", {}).items() if key != "name"}
     fields = _fields({key: value for key, value in wanted.items() if value})
@@ -170,10 +173,6 @@ def server_side_apply(stored: Json | None, body: Json, manager: str, subresource
     entry["fieldsV1"] = fields
     _set(result, {**body, "metadata": {**body["metadata"]}})
     return result
-
-
-def _sub(entry: Json) -> str:
-    return str(entry.get("subresource", ""))
 
 
 def _fields(value: Any, name: str = "") -> Json:  # noqa: ANN401 - any JSON

@@ -183,7 +183,13 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
     with Stage.open(cluster, TEAM, 2) as stage:
         extender = stage.add(TEAM, profile())
         stage.wait()
-        _make_quota(stage, TEAM, 4, 6)
+        quota = {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "ElasticQuota",
+            "metadata": {"name": "team"},
+            "spec": {"min": {"cpu": 4, "memory": "8Gi"}, "max": {"cpu": 6}},
+        }
+        stage.cluster.api.request("POST", f"{QUOTAS}/namespaces/{TEAM}/elasticquotas", quota)
         until(lambda: extender.bounds(TEAM, "cpu") == (4, 6), "the quota being in force")
         stage.report(dict.fromkeys(stage.nodes, Usage()))
         stage.place(stage.pod("first", TEAM))
@@ -194,12 +200,6 @@ def _quota(cluster: Cluster, *words: str) -> tuple[int, Any, str]:
     """The exit code, what the command says as JSON, and what it complains of."""
     done = run(cluster, "quota", *words, "-o", "json")
     return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
-
-
-def _make_quota(stage: Stage, namespace: str, cores: int, most: int) -> None:
-    kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": "team"}}
-    spec = {"min": {"cpu": cores, "memory": "8Gi"}, "max": {"cpu": most}}
-    stage.cluster.api.request("POST", f"{QUOTAS}/namespaces/{namespace}/elasticquotas", {**kind, "spec": spec})
 
 
 def _status(stage: Stage) -> Json:

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -143,10 +144,7 @@ def test_decoded_pod_can_be_read(pod: Any) -> None:  # noqa: ANN401 - JSON
     """Whatever is in a pod: it is refused by its field, or every reader takes it or refuses an amount or a time."""
     with suppress(ValueError):
         typed = typed_pod(pod)
-        for read in (_request, QuotaPod.from_json, PodInputs.from_object, pod_ref):
+        request = partial(PodRequest.from_json, rules=LoadRules())
+        for read in (request, QuotaPod.from_json, PodInputs.from_object, pod_ref):
             with suppress(ValueError):
                 read(typed)
-
-
-def _request(typed: Json) -> PodRequest:
-    return PodRequest.from_json(typed, LoadRules())

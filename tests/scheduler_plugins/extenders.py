@@ -69,14 +69,11 @@ def profile(mode: str = "shortlist", plugins: Sequence[Json] = (), **settings: A
 
 
 def load_aware(weight: float = 1, **arguments: Any) -> Json:  # noqa: ANN401 - any argument of the plugin
-    """LoadAware in a profile, with its defaults but for these."""
     return {"name": "LoadAwareScheduling", "weight": weight, "args": arguments}
 
 
 @dataclass
 class Extender:
-    """A running extender."""
-
     cluster: Cluster
     name: str
     port: int
@@ -86,7 +83,6 @@ class Extender:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
         return f"{'https' if self.context else 'http'}://127.0.0.1:{self.port}"
 
     @classmethod
@@ -99,7 +95,6 @@ class Extender:
         context: ssl.SSLContext | None = None,
         module: str = "scheduler_plugins",
     ) -> "Extender":
-        """Start one, without waiting for it."""
         path, port = cluster.dir / f"{name}-profile.yaml", free_port()
         path.write_text(yaml.safe_dump(dict(content)), encoding="utf-8")
         words = [sys.executable, "-m", module, f"--kubeconfig={cluster.kubeconfig}", f"--profile={path}"]
@@ -111,12 +106,10 @@ class Extender:
         return cluster.supervisor.start(name, words, cwd=ROOT)
 
     def restart(self) -> None:
-        """Start it again on its port."""
         self.process = self._launch(self.cluster, self.name, self.command)
         self.wait()
 
     def kill(self) -> None:
-        """Kill it with SIGKILL and wait until it is gone."""
         self.process.kill()
         until(lambda: not self.process.running, f"{self.name} being gone")
 
@@ -137,7 +130,6 @@ class Extender:
             return bytes(response.read())
 
     def healthy(self) -> bool:
-        """Whether /healthz says so."""
         try:
             self.ask("/healthz")
         except OSError:
@@ -145,7 +137,6 @@ class Extender:
         return True
 
     def known(self, node: str) -> Json:
-        """What it knows of a node."""
         found: Json = json.loads(self.ask(f"/debug/nodes/{node}"))
         return found
 

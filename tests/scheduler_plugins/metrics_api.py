@@ -30,7 +30,6 @@ def own_address() -> str:
 
 
 def listed(cluster: Cluster) -> Json:
-    """What the NodeMetrics say, as a NodeMetricsList."""
     items = []
     for metric in cluster.api.get(METRICS)["items"]:
         status = metric.get("status") or {}

@@ -40,18 +40,15 @@ class Overcommitted:
         self.cache.put_node(node("n", "4", "8Gi"))
 
     def put(self, *pods: Json, on: str = "n") -> "Overcommitted":
-        """Bind pods."""
         for item in pods:
             self.cache.put_pod({**item, "spec": {**item["spec"], "nodeName": on}}, NOW)
         return self
 
     def read(self, **readings: Utilisation) -> "Overcommitted":
-        """What the plugin's provider says, by node."""
         self.cache.update_readings(NAME, readings)
         return self
 
     def nodes(self, *names: str, now: float = 0) -> Nodes:
-        """The nodes of these names, at a time after NOW."""
         return self.cache.freeze(NOW + now).select(names or ("n",))[0]
 
     def score(self, item: Json | None = None, *names: str, now: float = 0) -> int | list[int]:
@@ -61,15 +58,12 @@ class Overcommitted:
         return scores if names else scores[0]
 
     def explain(self, item: Json | None = None, now: float = 0) -> Mapping[str, Any]:
-        """The numbers behind the node's score."""
         return self.plugin.explain(self.cache.read(item or guaranteed("new", "1", "1Gi")), self.nodes(now=now))[0]
 
 
 def guaranteed(name: str, cpu: str, memory: str) -> Json:
-    """A pod that may use what it requests."""
     return pod(name, {"cpu": cpu, "memory": memory}, {"cpu": cpu, "memory": memory})
 
 
 def burstable(name: str, cpu: tuple[str, str], memory: tuple[str, str] = ("1Gi", "1Gi")) -> Json:
-    """A pod with a request and a limit of each resource."""
     return pod(name, {"cpu": cpu[0], "memory": memory[0]}, {"cpu": cpu[1], "memory": memory[1]})

@@ -22,14 +22,11 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 
 def requested(pod: Mapping[str, Any]) -> int:
-    """The GPUs that a pod requests."""
     return sum(int(each["resources"].get("requests", {}).get(GPU, 0)) for each in pod["spec"]["containers"])
 
 
 @dataclass(frozen=True)
 class Team:
-    """A namespace with a quota of GPUs."""
-
     stage: Stage
     name: str  # of the namespace and of its quota
 
@@ -61,40 +58,32 @@ class Team:
 
     @property
     def path(self) -> str:
-        """Of its pods."""
         return f"/api/v1/namespaces/{self.name}/pods"
 
     @property
     def quota(self) -> str:
-        """Path of its quota."""
         return f"{QUOTAS}/namespaces/{self.name}/elasticquotas/{self.name}"
 
     def pod(self, name: str, scheduler: str, gpus: int = 1, **more: Any) -> Json:  # noqa: ANN401 - as the stage takes it
-        """A pod with GPUs; see `Stage.pod`."""
         amounts = {"cpu": "100m", "memory": "128Mi", GPU: f"{gpus}"}
         pod = self.stage.pod(name, scheduler, requests=amounts, limits={GPU: f"{gpus}"}, **more)
         pod["metadata"]["namespace"] = self.name
         return pod
 
     def create(self, *pods: Json) -> None:
-        """Create pods."""
         self.stage.cluster.api.create_all((self.path, pod) for pod in pods)
 
     def read(self) -> dict[str, Json]:
-        """Its pods as they are now, by name."""
         return {pod["metadata"]["name"]: pod for pod in self.stage.cluster.api.get(self.path)["items"]}
 
     def bound(self) -> dict[str, str]:
-        """The nodes of its bound pods, by name."""
         return {name: pod["spec"]["nodeName"] for name, pod in self.read().items() if pod["spec"].get("nodeName")}
 
     def delete(self, *names: str) -> None:
-        """Delete pods."""
         for name in names:
             self.stage.cluster.api.request("DELETE", f"{self.path}/{name}?gracePeriodSeconds=0")
 
     def clear(self) -> None:
-        """Delete all its pods, and wait until they are gone."""
         self.stage.cluster.api.request("DELETE", f"{self.path}?gracePeriodSeconds=0")
         until(lambda: not self.read(), f"the pods of {self.name} being gone")
 
@@ -105,7 +94,6 @@ class Team:
 
 
 def give_gpus(stage: Stage, gpus: int) -> None:
-    """Give every node of the pool so many GPUs."""
     for node in stage.nodes:
         status = {"capacity": {GPU: f"{gpus}"}, "allocatable": {GPU: f"{gpus}"}}
         stage.cluster.api.merge(f"/api/v1/nodes/{node}/status", {"status": status})

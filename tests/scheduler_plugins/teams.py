@@ -27,8 +27,6 @@ ROUNDS: Final = 3  # how often the controller looks again before what is so coun
 
 @dataclass(frozen=True)
 class Standing:
-    """What a team has."""
-
     used: int
     """Of the resource, by bound pods that have not ended: what the API says of the pods, and its quota's status."""
     runs: frozenset[str]  # names of its pods that run
@@ -36,7 +34,6 @@ class Standing:
 
 
 def standing(used: int, runs: str = "", waits: str = "") -> Standing:
-    """A standing, with names in one text."""
     return Standing(used, frozenset(runs.split()), frozenset(waits.split()))
 
 
@@ -86,7 +83,6 @@ class Teams:
         return made
 
     def add(self, team: str, least: int, most: int) -> None:
-        """A team with a namespace and a quota."""
         self.stage.cluster.create_namespace(self.namespace(team))
         self.names.append(team)
         self.promise(team, least, most)
@@ -107,7 +103,6 @@ class Teams:
         return self.extender.bounds(self.namespace(team), self.resource)
 
     def configure(self, **reclaim: object) -> None:
-        """Start the extender again with other settings of `reclaim`."""
         path = self.stage.cluster.dir / f"{self.extender.name}-profile.yaml"
         path.write_text(yaml.safe_dump(shipped(self.scheduler, **reclaim)), encoding="utf-8")
         self.extender.kill()
@@ -130,15 +125,12 @@ class Teams:
     # What teams do
 
     def namespace(self, team: str) -> str:
-        """Of a team."""
         return f"{self.stage.name}-{self._scene}-{team}"
 
     def quota(self, team: str) -> str:
-        """Path of a team's quota."""
         return f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace(team)}/elasticquotas/quota"
 
     def pods(self, team: str, name: str = "") -> str:
-        """Path of a team's pods, or of one."""
         return f"/api/v1/namespaces/{self.namespace(team)}/pods{'/' if name else ''}{name}"
 
     def pod(self, team: str, name: str, amount: int, **spec: Any) -> Json:  # noqa: ANN401 - any field of a PodSpec
@@ -150,7 +142,6 @@ class Teams:
         return made
 
     def submit(self, team: str, name: str, amount: int, **spec: Any) -> None:  # noqa: ANN401 - any field of a PodSpec
-        """Create a pod."""
         self.stage.cluster.api.request("POST", self.pods(team), self.pod(team, name, amount, **spec))
 
     def deploy(self, team: str, name: str, replicas: int, amount: int, **spec: Any) -> None:  # noqa: ANN401 - a PodSpec
@@ -162,7 +153,6 @@ class Teams:
         self.stage.cluster.api.request("POST", path, {"metadata": {"name": name}, "spec": content})
 
     def finish(self, team: str, *names: str) -> None:
-        """End pods, as their owner would."""
         for name in names:
             self.stage.cluster.api.request("DELETE", f"{self.pods(team, name)}?gracePeriodSeconds=0")
 
@@ -174,7 +164,6 @@ class Teams:
     # What became of it
 
     def stands(self, team: str) -> Standing:
-        """What a team has now."""
         items = self.stage.cluster.api.get(self.pods(team))["items"]
         live = [pod for pod in items if pod["status"].get("phase") not in ("Succeeded", "Failed")]
         bound = [pod for pod in live if pod["spec"].get("nodeName")]
@@ -183,8 +172,6 @@ class Teams:
         return Standing(sum(map(self._asked, bound)), _called(runs), _called(waits))
 
     def only(self, team: str) -> str:
-        """The name of a team's only pod, once it is there."""
-
         def found() -> str:
             items = self.stage.cluster.api.get(self.pods(team))["items"]
             return items[0]["metadata"]["name"] if len(items) == 1 else ""
@@ -192,7 +179,6 @@ class Teams:
         return str(until(found, f"one pod of {team}"))
 
     def where(self, team: str) -> list[str]:
-        """The nodes of a team's bound pods."""
         items = self.stage.cluster.api.get(self.pods(team))["items"]
         return [pod["spec"]["nodeName"] for pod in items if pod["spec"].get("nodeName")]
 
@@ -249,7 +235,6 @@ class Teams:
         until(lambda: self.evicted() == list(names), lambda: f"{names} evicted: {self.evicted()}")
 
     def notes(self, team: str, name: str) -> str:
-        """What all events about a pod say, one a line."""
         path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace(team)}/events"
         items = self.stage.cluster.api.get(path)["items"]
         about = [event for event in items if event["regarding"].get("name") == name]

@@ -14,34 +14,25 @@ from tests.scheduler_plugins.objects import World, node, pod
 
 @dataclass(frozen=True)
 class Refuser:
-    """Refuses the nodes of these names."""
-
     names: str
     reason: str
 
     def filter(self, _pod: PodRequest, nodes: Nodes) -> Verdict:
-        """Refuse them."""
         refused = np.array([0 if name in self.names else PASSES for name in nodes.names])
         return Verdict(refused, [Refusal(self.reason)])
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """Gives every node its score from a list."""
-
     scores: tuple[float, ...]
 
     def score(self, _pod: PodRequest, _nodes: Nodes) -> FloatArray:
-        """Give them."""
         return np.array(self.scores)
 
 
 @dataclass(frozen=True)
 class Broken:
-    """Fails."""
-
     def filter(self, _pod: PodRequest, _nodes: Nodes) -> Verdict:
-        """Fail."""
         raise KeyError("table")
 
 
@@ -55,7 +46,6 @@ def _cycle(*plugins: object, weights: tuple[float, ...] = ()) -> Cycle:
 
 
 def test_first_refusal_stands() -> None:
-    """A node passes when every filter lets it; the first one to refuse gives the reason."""
     verdict = _cycle(Refuser("a", "first"), Refuser("ab", "second")).filter(POD, WORLD.nodes("a", "b", "c"))
     refusals = [verdict.refusal(row) for row in range(3)]
     assert refusals == [Refusal("first"), Refusal("second"), None]
@@ -64,7 +54,6 @@ def test_first_refusal_stands() -> None:
 
 
 def test_plugin_is_asked_at_its_points() -> None:
-    """A plugin that a profile enables at some points only is asked nowhere else."""
     nodes = WORLD.nodes("a", "b", "c")
     for points, passes in ((None, 2), (frozenset({"filter"}), 2), (frozenset({"score"}), 3), (frozenset[str](), 3)):
         cycle = Cycle([Enabled("r", 1, Refuser("a", "no"), points)])
@@ -80,17 +69,14 @@ def test_scores_are_weighed() -> None:
 
 
 def test_scores_are_clipped() -> None:
-    """A plugin that leaves 0..100 counts as the end it left at."""
     assert _cycle(Scorer((-5, 105, 7))).score(POD, WORLD.nodes("a", "b", "c")).tolist() == [0, 100, 7]
 
 
 def test_weight_zero_is_silent() -> None:
-    """A plugin of weight 0 filters and does not score."""
     assert _cycle(Scorer((9, 9, 9)), weights=(0,)).score(POD, WORLD.nodes("a", "b", "c")).tolist() == [0, 0, 0]
 
 
 def test_failure_names_the_plugin() -> None:
-    """A plugin that fails is an error that names it, and its score must be a number."""
     with pytest.raises(PluginError, match=r"Broken could not filter: KeyError: 'table'"):
         _cycle(Broken()).filter(POD, WORLD.nodes("a"))
     with pytest.raises(PluginError, match="the score of node b is not a number"):
@@ -98,7 +84,6 @@ def test_failure_names_the_plugin() -> None:
 
 
 def test_calls_are_observed() -> None:
-    """Every call of a plugin is told to the observer, failed ones as such."""
     seen: list[tuple[str, str, bool]] = []
     cycle = Cycle(
         [Enabled("r", 1, Refuser("", "")), Enabled("b", 1, Broken())],
@@ -110,18 +95,15 @@ def test_calls_are_observed() -> None:
 
 
 def test_rounding_happens_once() -> None:
-    """Integers for the wire are rounded from the weighted mean, halves up."""
     assert rounded(np.array([87.5, 0.4, 99.5])).tolist() == [88, 0, 100]
 
 
 @pytest.mark.parametrize(("count", "expected"), [(1, [2]), (2, [2, 0]), (9, [2, 0, 1])])
 def test_best_come_first(count: int, expected: list[int]) -> None:
-    """The best nodes come first, at most as many as there are."""
     assert best(np.array([50.0, 10.0, 90.0]), count, np.random.default_rng(1)).tolist() == expected
 
 
 def test_equal_scores_are_drawn() -> None:
-    """Among equals lots decide, so that every one of them is chosen at some time."""
     generator = np.random.default_rng(1)
     scores = np.array([90.0, *[50.0] * 9])
     drawn = [best(scores, 3, generator).tolist() for _ in range(60)]
@@ -130,5 +112,4 @@ def test_equal_scores_are_drawn() -> None:
 
 
 def test_best_of_nothing() -> None:
-    """Without nodes there is no best."""
     assert best(np.zeros(0), 8, np.random.default_rng(1)).tolist() == []

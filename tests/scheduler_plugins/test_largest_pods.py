@@ -148,7 +148,6 @@ def _pod(name: str, spec: Json) -> Json:
 
 @pytest.mark.parametrize("field", ANSWERED)
 def test_largest_pod_is_answered_within_bounds(extender: Extender, field: str) -> None:
-    """A pod at a bound is answered on 250 nodes, none of which were compared with it before, within bounded work."""
     calls, result = _filtered(extender, _pod(field, ANSWERED[field]))
     assert result.names
     assert calls < MOST_CALLS
@@ -156,7 +155,6 @@ def test_largest_pod_is_answered_within_bounds(extender: Extender, field: str) -
 
 @pytest.mark.parametrize("field", REFUSED)
 def test_larger_pod_is_refused_by_its_field(extender: Extender, field: str) -> None:
-    """A pod beyond a bound is refused on every node with the path of the field, before any node is looked at."""
     spec, path = REFUSED[field]
     calls, result = _filtered(extender, _pod(field, spec))
     assert (list(result.names), len(result.unresolvable or ())) == ([], NODES)
@@ -165,7 +163,6 @@ def test_larger_pod_is_refused_by_its_field(extender: Extender, field: str) -> N
 
 
 def test_largest_labels(extender: Extender) -> None:
-    """Labels are bounded, annotations that are not read cost nothing."""
     item = _pod("labels", {})
     item["metadata"]["annotations"] = {f"a-{each}": "x" * 100 for each in range(2_400)}
     item["metadata"]["labels"] = {f"l-{each}": "x" for each in range(100)}
@@ -180,7 +177,6 @@ def test_largest_labels(extender: Extender) -> None:
 
 
 def test_soft_taints_are_compared_once_per_set(extender: Extender, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten distinct sets of soft taints on 250 nodes are compared with the tolerations ten times."""
     compared = []
     former = Preferences.tolerate
 

@@ -17,7 +17,6 @@ SHORTLIST, WEIGHTED, SHIPPED = "headroom-shortlist", "headroom-weighted", "headr
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """Twelve nodes of 32 cores, both modes, LoadAware alone."""
     with Stage.open(cluster, "load-aware", 12) as stage:
         stage.add(SHORTLIST, profile("shortlist", [load_aware()]))
         stage.add(
@@ -43,7 +42,6 @@ def test_hot_node_is_refused(stage: Stage, scheduler: str) -> None:
 
 
 def test_cool_nodes_are_preferred(stage: Stage) -> None:
-    """Of twelve nodes that all pass, pods go to the eight coolest, the shortlist."""
     stage.clear()
     warm = dict.fromkeys(stage.nodes[:4], 18.0)
     stage.settle(warm)
@@ -52,7 +50,6 @@ def test_cool_nodes_are_preferred(stage: Stage) -> None:
 
 
 def test_scores_reach_scheduler(stage: Stage) -> None:
-    """In weighted mode, where nothing else scores, a pod goes to the coolest node."""
     stage.clear()
     coolest = stage.nodes[7]
     stage.settle({coolest: 1}, otherwise=12)
@@ -60,7 +57,6 @@ def test_scores_reach_scheduler(stage: Stage) -> None:
 
 
 def _prefer(nodes: dict[str, int]) -> Json:
-    """An affinity to some nodes, softly by weight, among them."""
     hosts = {node: [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}] for node in nodes}
     soft = [{"weight": nodes[node], "preference": {"matchExpressions": match}} for node, match in hosts.items()]
     required = among(*nodes)["nodeAffinity"]
@@ -82,7 +78,6 @@ def test_weights_mean_what_they_say(stage: Stage, weight: int, cooler: bool) -> 
 
 
 def test_burst_does_not_pile_up(stage: Stage) -> None:
-    """Sixty pods at once do not all go to the coldest node, though reports stay the same and nothing else scores."""
     stage.clear()
     coldest = stage.nodes[5]
     stage.settle({coldest: 1}, otherwise=6)

@@ -31,14 +31,12 @@ APART: Final = {
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Teams]:
-    """An extender with the quota plugin, and its kube-scheduler."""
     with Teams.open(cluster, NAME) as teams:
         yield teams
 
 
 @pytest.fixture
 def gpus(stage: Teams) -> Iterator[Teams]:
-    """Quotas over GPUs."""
     stage.resource = GPU
     yield stage
     stage.clear()
@@ -46,7 +44,6 @@ def gpus(stage: Teams) -> Iterator[Teams]:
 
 @pytest.fixture
 def cpus(stage: Teams) -> Iterator[Teams]:
-    """Quotas over CPUs."""
     stage.resource = "cpu"
     yield stage
     stage.clear()
@@ -128,7 +125,6 @@ def test_second_story(gpus: Teams) -> None:
 
 @pytest.mark.long
 def test_no_wild_preemption(cpus: Teams) -> None:
-    """The cross-namespace example: a quota above its min takes nothing from others, whatever its pods' priority."""
     cpus.nodes(32)
     cpus.add("quota1", 0, 2)
     cpus.add("quota2", 0, 2)
@@ -148,7 +144,6 @@ def test_no_wild_preemption(cpus: Teams) -> None:
 
 @pytest.mark.long
 def test_borrowed_on_two_nodes(cpus: Teams) -> None:
-    """The known limitation: no single node gives enough quota back, so no pod is evicted."""
     cpus.nodes(2, 2)
     cpus.add("quota1", 0, 2)
     cpus.add("quota2", 2, 2)

@@ -54,7 +54,6 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 
 def test_requests_over_tls(stage: Stage) -> None:
-    """Over TLS a hot node is refused, with the reason in the event, and the coolest one wins."""
     hot, coolest = stage.nodes[0], stage.nodes[2]
     stage.settle({hot: 30, coolest: 1}, otherwise=12)
     stage.create(stage.pod("tls-hot", OVER_TLS, selector={HOSTNAME: hot}))

@@ -28,7 +28,6 @@ def _pod(name: str, **status: Any) -> Json:  # noqa: ANN401 - any field of a Pod
 
 
 def test_pods_of_a_workload_are_the_same() -> None:
-    """Names, uids, times, token volumes and the node do not tell pods apart, nor does a condition."""
     key = TemplateKeys()
     one, other = _pod("x"), _pod("other", conditions=[{"type": "PodScheduled", "status": "False"}])
     assert key(one) == key(other)
@@ -74,7 +73,6 @@ def test_what_sets_pods_apart(change: Callable[[Json], None]) -> None:
 
 
 def test_shared_readings_are_of_the_pod() -> None:
-    """What is remembered of one pod is right for the next, and a pod that changes is read anew."""
     world = World()
     first, second = _pod("first"), _pod("second")
     requests = [world.cache.read(each) for each in (first, second)]

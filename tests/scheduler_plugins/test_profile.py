@@ -49,19 +49,16 @@ def test_default_profile_is_all_defaults() -> None:
 
 
 def test_listed_extra_is_a_default() -> None:
-    """The plugin that the shipped profile lists as a comment can be uncommented, and is all defaults."""
     text = re.sub(r"^  # (- name:|  weight:|  args:)", r"  \1", DEFAULT_PROFILE.read_text(), flags=re.MULTILINE)
     extra = parse_profile(text, "It").enabled[-1]
     assert (extra.name, extra.plugin) == ("NodeResourcesAllocatable", NodeResourcesAllocatable().defaulted())
 
 
 def test_default_profile_writes_every_waking_setting() -> None:
-    """The section `waking` of the profile that ships names all there is to set."""
     assert set(yaml.safe_load(DEFAULT_PROFILE.read_text())["waking"]) == set(encode(RequeueSettings()))
 
 
 def test_profile_is_read(tmp_path: Path) -> None:
-    """Names, weights, arguments, mode and sizes come from the file."""
     path = _written(
         tmp_path,
         "mode: weighted\nshortlist: {size: 4, share: 0.25}\ninFlightSeconds: 5\n"
@@ -77,14 +74,12 @@ def test_profile_is_read(tmp_path: Path) -> None:
 
 
 def test_durations_are_gos(tmp_path: Path) -> None:
-    """Durations are written as in Go and come back so."""
     args = "{aggregated: {usageThresholds: {cpu: 65}, usageAggregationType: p95, usageAggregatedDuration: 300s}}"
     profile = load_profile(_written(tmp_path, f"plugins: [{{name: LoadAwareScheduling, args: {args}}}]"))
     assert encode(profile.enabled[0].plugin)["aggregated"]["usageAggregatedDuration"] == "5m0s"
 
 
 def test_absent_plugins_are_the_built_in_ones(tmp_path: Path) -> None:
-    """A profile that changes something else has the plugins of the one that ships, and says so."""
     profile = load_profile(_written(tmp_path, "waking: {eventsPerSecond: 10}\n"))
     assert profile.enabled == load_profile(DEFAULT_PROFILE).enabled
     assert profile.waking.events_per_second == 10
@@ -108,7 +103,6 @@ def test_arguments_go_over_the_built_in_ones(tmp_path: Path) -> None:
 
 
 def test_arguments_go_over_listed_ones(tmp_path: Path) -> None:
-    """They go over those of a list, too."""
     text = f"plugins: [{ALLOCATABLE % 'Most'}]\narguments: {{NodeResourcesAllocatable: {{mode: Least}}}}\n"
     (part,) = load_profile(_written(tmp_path, text)).enabled
     assert part.plugin == NodeResourcesAllocatable(mode=End.LEAST).defaulted()
@@ -196,7 +190,6 @@ def test_arguments_go_over_listed_ones(tmp_path: Path) -> None:
     ],
 )
 def test_mistake_refuses_to_start(tmp_path: Path, text: str, says: str) -> None:
-    """A mistake in the profile is named with its place and what is allowed."""
     with pytest.raises(ProfileError) as caught:
         load_profile(_written(tmp_path, text))
     assert says in str(caught.value)
@@ -221,7 +214,6 @@ def test_mistakes_of_type_hide_no_others(tmp_path: Path) -> None:
 
 
 def test_all_mistakes_come_together(tmp_path: Path) -> None:
-    """One look shows everything that is wrong."""
     path = tmp_path / "profile.yaml"
     path.write_text("mode: x\nplugins: [{name: y, weight: z}]\n")
     with pytest.raises(ProfileError) as caught:
@@ -239,7 +231,6 @@ def test_all_mistakes_come_together(tmp_path: Path) -> None:
     ],
 )
 def test_unreadable_profile_is_named(tmp_path: Path, content: bytes | None, says: str) -> None:
-    """A file that is no profile is named."""
     path = tmp_path / "profile.yaml"
     if content is not None:
         path.write_bytes(content)
@@ -250,8 +241,6 @@ def test_unreadable_profile_is_named(tmp_path: Path, content: bytes | None, says
 
 @dataclasses.dataclass(frozen=True)
 class _Even:
-    """Arguments that are looked at together when they are made."""
-
     low: int = 1
     high: int = 0
 

@@ -22,7 +22,6 @@ from scheduler_plugins.profile import text
     ],
 )
 def test_text_is_refused(given: str, says: str) -> None:
-    """What would lose something, or never end, is refused with one line that says where."""
     with pytest.raises(text.TextError, match=says.replace("(", r"\(")) as caught:
         text.read(given)
     assert "\n" not in str(caught.value)
@@ -30,28 +29,24 @@ def test_text_is_refused(given: str, says: str) -> None:
 
 
 def test_anchors_are_bounded() -> None:
-    """Ten anchors of ten aliases each come to ten thousand million values, and are refused before they do."""
     lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 11)]
     with pytest.raises(text.TextError, match="more than 20000 values"):
         text.read("\n".join(lines))
 
 
 def test_chains_of_anchors_are_bounded() -> None:
-    """Anchors that wrap one another nest as deep as brackets do."""
     lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 40)]
     with pytest.raises(text.TextError, match="32 objects deep"):
         text.read("\n".join(lines))
 
 
 def test_merge_bombs_are_bounded() -> None:
-    """Merged objects count as often as they are merged."""
     lines = ["a0: &a0 {k: v}"] + [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 9)]
     with pytest.raises(text.TextError, match="more than 20000 values"):
         text.read("\n".join(lines))
 
 
 def test_anchors_are_read() -> None:
-    """Anchors and merges within the bounds work, and a merged key may be given anew."""
     given = "base: &b {x: 1, y: 2}\nother: &o {<<: *b, y: 3}\nlast: {<<: *o, z: *b}"
     assert text.read(given) == {
         "base": {"x": 1, "y": 2},

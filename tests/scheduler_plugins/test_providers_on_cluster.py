@@ -22,7 +22,6 @@ PLUGIN = "LowRiskOverCommitment"
 
 
 def low_risk(**arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - any argument of the plugin
-    """The plugin in a profile."""
     return {"name": PLUGIN, "weight": 1, "args": arguments}
 
 
@@ -36,7 +35,6 @@ class Site:
     from_watcher: Extender
 
     def reading(self, extender: Extender, node: str) -> Any:  # noqa: ANN401 - JSON
-        """What the extender's provider says of a node."""
         return json.loads(extender.ask(f"/debug/nodes/{node}"))["readings"].get(PLUGIN)
 
     def all_read(self, extender: Extender) -> bool:
@@ -47,7 +45,6 @@ class Site:
         ]
 
     def state(self, extender: Extender) -> str:
-        """What the extender says of its provider."""
         lines = extender.ask("/healthz?verbose").decode().splitlines()
         return next(line for line in lines if f"provider of {PLUGIN}" in line)
 
@@ -78,7 +75,6 @@ def test_readings_arrive(site: Site) -> None:
 
 
 def test_state_is_told(site: Site) -> None:
-    """/healthz?verbose says which provider it is, when it last answered, and how many nodes it knows."""
     assert "KubernetesMetricsServer at the API server's /apis/metrics.k8s.io" in site.state(site.from_api)
     until(lambda: "nodes matched" in site.state(site.from_api), "matching nodes")
     until(lambda: "LoadWatcher at http://127.0.0.1" in site.state(site.from_watcher), "naming the watcher")

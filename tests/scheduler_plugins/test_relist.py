@@ -72,7 +72,6 @@ class _Listed(ApiServer):
 
     @asynccontextmanager
     async def stream(self, path: str, *_: Any) -> AsyncIterator[AsyncIterator[bytes]]:  # noqa: ANN401
-        """Say "gone" at once."""
         yield self._gone(path)
 
     async def _gone(self, _: str) -> AsyncIterator[bytes]:
@@ -82,7 +81,6 @@ class _Listed(ApiServer):
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Watches are begun again at once."""
     monkeypatch.setattr("headroom.kube.watch._Outage.wait", lambda *_, **__: asyncio.sleep(0))
 
 
@@ -94,7 +92,6 @@ def _world() -> tuple[ClusterCache, QuotaCluster]:
 
 
 def _state(cache: ClusterCache, quotas: QuotaCluster, names: list[str]) -> list[object]:
-    """What is known, as far as a decision may depend on it."""
     nodes, unknown = cache.select(sorted(cache.nodes), NOW)
     ledgers = [sorted(ledger.pods) if (ledger := cache.ledger(name)) else [] for name in names]
     reports = [ledger.report is not None if (ledger := cache.ledger(name)) else False for name in names]
@@ -103,7 +100,6 @@ def _state(cache: ClusterCache, quotas: QuotaCluster, names: list[str]) -> list[
 
 
 def _fed(objects: dict[str, list[Json]]) -> tuple[ClusterCache, QuotaCluster]:
-    """A cache that was fed these objects and no others."""
     cache, quotas = _world()
     for item in objects.get(paths.NODES, []):
         cache.put_node(item)
@@ -159,7 +155,6 @@ class _Neighbour:
         self.done = self.most = self.all = 0
 
     def count(self, monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> None:
-        """Count the calls of a method."""
         original = getattr(kind, name)
 
         def counted(*given: Any, **named: Any) -> Any:  # noqa: ANN401
@@ -170,14 +165,12 @@ class _Neighbour:
         monkeypatch.setattr(kind, name, counted)
 
     async def live(self) -> None:
-        """Have turns, for ever."""
         while True:
             self.done = 0
             await asyncio.sleep(0)
 
 
 async def _beside(neighbour: _Neighbour, api: _Listed, path: str, lists: int) -> None:
-    """Let him live until so many lists of a kind have been taken."""
     living = asyncio.create_task(neighbour.live())
     while api.lists.get(path, 0) < lists:  # noqa: ASYNC110 - nobody tells
         await asyncio.sleep(0)
@@ -186,7 +179,6 @@ async def _beside(neighbour: _Neighbour, api: _Listed, path: str, lists: int) ->
 
 @pytest.mark.usefixtures("impatient")
 async def test_what_is_gone_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of pods that a list leaves out are forgotten a few at a time: requests are answered in between."""
     api, (cache, _) = _Listed(random.Random(1)), _world()  # noqa: S311 - it hides nothing
     api.objects = {paths.NODES: [node("a")], paths.PODS: [pod(f"p{each}", node="a") for each in range(2000)]}
     neighbour = _Neighbour()
@@ -203,7 +195,6 @@ async def test_what_is_gone_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.usefixtures("impatient")
 async def test_records_are_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the start, and when all reports are new, nodes' records are made a few at a time, hardly any when asked."""
     names = [f"n{each}" for each in range(1000)]
     api, (cache, _) = _Listed(random.Random(1)), _world()  # noqa: S311 - it hides nothing
     api.objects = {paths.NODES: [node(each) for each in names], NODE_METRICS: [node_metric(each) for each in names]}

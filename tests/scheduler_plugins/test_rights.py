@@ -40,7 +40,6 @@ def _key(right: Right) -> str:
 
 
 def unused(granted: list[Right], requests: list[Request]) -> list[str]:
-    """Rights that no request needed, and that nothing excuses."""
     left = [each for each in granted if not any(each.is_used_by(request) for request in requests)]
     return [str(each) for each in left if _key(each) not in EXCUSED]
 
@@ -52,7 +51,6 @@ def _own(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """Two nodes, and the extender's rights."""
     with Stage.open(cluster, NAME, 2) as stage:
         objects = yaml.safe_dump_all(_own(rendered(cluster, NAME, "scheduler-rbac.yaml")))
         cluster.kubectl("apply", "-f", "-", stdin=objects)
@@ -65,7 +63,6 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 
 def _login(stage: Stage, path: Path) -> Path:
-    """A kubeconfig of the extender's account."""
     config = yaml.safe_load(stage.cluster.kubeconfig.read_text())
     token = stage.cluster.kubectl("create", "token", ACCOUNT, "-n", NAME, "--duration=1h").strip()
     for user in config["users"]:
@@ -75,7 +72,6 @@ def _login(stage: Stage, path: Path) -> Path:
 
 
 def _requests(stage: Stage) -> list[Request]:
-    """What the account has asked so far, from the audit log."""
     mark = f'"username":"system:serviceaccount:{NAME}:{ACCOUNT}"'
     return [Request.from_event(event) for event in audited(stage.cluster, mark)]
 

@@ -20,8 +20,6 @@ from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric,
 
 
 class Site:
-    """A server whose health a test can change."""
-
     def __init__(self, world: World) -> None:
         self.world = world
         self.missing = self.complaint = self.state = ""
@@ -36,28 +34,23 @@ class Site:
         self.pages = Server(self.extender, health, telemetry, NodePage(world.cache, lambda: NOW)).pages()
 
     def send(self, method: str, path: str, body: bytes = b"", **query: str) -> Reply:
-        """The reply to a request."""
         made = answer(self.pages, Request(method, path, query, body))
         assert isinstance(made, Reply)
         return made
 
     def get(self, path: str, **query: str) -> tuple[int, str]:
-        """Status and text of a page."""
         reply = self.send("GET", path, b"", **query)
         return reply.status, reply.body.decode()
 
 
 @pytest.fixture
 def site() -> Site:
-    """Two nodes, one of them hot."""
     world = World()
     return Site(world.put(node("a"), node_metric("a", cpu="10"), node("hot"), node_metric("hot", cpu="90")))
 
 
 @pytest.fixture
 def ask(site: Site) -> Callable[..., tuple[int, Any]]:
-    """Post a request: verb, node names, pod."""
-
     def post(verb: str, names: list[str], item: Json | None = None) -> tuple[int, Any]:
         body = {"Pod": item or pod(), "Nodes": None, "NodeNames": names}
         reply = site.send("POST", f"/{verb}", json.dumps(body).encode())
@@ -71,13 +64,11 @@ Ask = Callable[..., tuple[int, Any]]
 
 
 def test_filter_answers(ask: Ask) -> None:
-    """POST /filter gives the nodes that pass."""
     status, reply = ask("filter", ["a", "hot"])
     assert (status, reply["NodeNames"], reply["Error"]) == (200, ["a"], "")
 
 
 def test_refusal_has_reasons(ask: Ask, site: Site) -> None:
-    """When nothing is left the reasons are in the answer, and counted."""
     _, reply = ask("filter", ["hot"])
     assert reply["NodeNames"] == []
     assert reply["FailedAndUnresolvableNodes"] == {"hot": "node(s) cpu usage exceed threshold"}
@@ -87,7 +78,6 @@ def test_refusal_has_reasons(ask: Ask, site: Site) -> None:
 
 
 def test_prioritize_answers(ask: Ask) -> None:
-    """POST /prioritize gives a score for every node, in order."""
     status, reply = ask("prioritize", ["hot", "a"], pod(priority=5500))
     assert (status, reply) == (200, [{"Host": "hot", "Score": 49}, {"Host": "a", "Score": 89}])
 
@@ -105,7 +95,6 @@ def test_preempt_answers(site: Site) -> None:
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
 def test_bad_body_is_refused(site: Site, verb: str) -> None:
-    """A body that is no request is a 400 with the reason."""
     reply = site.send("POST", f"/{verb}", b"{}")
     assert reply.status == 400
     assert json.loads(reply.body) == {"Error": "bad request: Pod: is missing"}
@@ -136,7 +125,6 @@ def test_trouble_is_told(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_broken_plugin_does_not_flood_the_log(ask: Ask, site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """An error of ours is told with the place where it happened, once, though every pod meets it."""
     site.extender._cycle._filters.append(("broken", object()))  # type: ignore[arg-type]
     for number in range(5):
         assert "broken could not filter" in ask("filter", ["a"], pod(f"p{number}"))[1]["Error"]
@@ -145,7 +133,6 @@ def test_broken_plugin_does_not_flood_the_log(ask: Ask, site: Site, caplog: pyte
 
 
 def test_unsynced_does_not_judge(site: Site, ask: Ask) -> None:
-    """Before the cluster is known nothing is answered but that."""
     site.missing = "Nodes have not been listed yet"
     _, reply = ask("filter", ["a"])
     assert reply["Error"] == "headroom-scheduler does not know the cluster yet: Nodes have not been listed yet"
@@ -162,7 +149,6 @@ def test_health_follows_watches(site: Site) -> None:
 
 
 def test_verbose_health_tells_all(site: Site) -> None:
-    """/healthz?verbose has a line per check and state; a state fails nothing."""
     site.state = "no answer for 90 s"
     assert site.get("/healthz", verbose="") == (
         200,
@@ -174,8 +160,6 @@ def test_verbose_health_tells_all(site: Site) -> None:
 
 
 def test_broken_check_is_a_complaint() -> None:
-    """A check that fails itself is no good news, and takes no page down."""
-
     def broken() -> str:
         raise KeyError("x")
 
@@ -185,13 +169,11 @@ def test_broken_check_is_a_complaint() -> None:
 
 
 def test_stale_still_answers(site: Site, ask: Ask) -> None:
-    """While the API server is away the last known state is served."""
     site.complaint = "away"
     assert ask("filter", ["a"])[1]["NodeNames"] == ["a"]
 
 
 def test_node_can_be_looked_at(site: Site, ask: Ask) -> None:
-    """/debug/nodes/NAME has the ledger under upstream's names, the pods in flight and the records of plugins."""
     site.world.put(
         node_metric("a", cpu="10", pods=[pod_metric("old")]), pod("old", {"cpu": "3"}, node="a", scheduled=-5)
     )
@@ -211,7 +193,6 @@ def test_node_can_be_looked_at(site: Site, ask: Ask) -> None:
 
 
 def test_pages_know_their_methods(site: Site) -> None:
-    """A page that is not there is a 404, one that is asked in another way a 405 that says how."""
     assert site.send("GET", "/nothing").status == 404
     refused = site.send("GET", "/filter")
     assert (refused.status, refused.headers) == (405, {"Allow": "POST"})
@@ -219,7 +200,6 @@ def test_pages_know_their_methods(site: Site) -> None:
 
 
 def test_reasons_are_bounded() -> None:
-    """However many reasons plugins make up, /metrics stays small."""
     telemetry = Telemetry()
     telemetry.refused({f"reason {number}" for number in range(60)})
     lines = [line for line in telemetry.text().decode().splitlines() if "refused_pods_total{" in line]

@@ -15,7 +15,6 @@ class _Site:
 
 
 def test_slow_request_fails_health_for_five_minutes() -> None:
-    """A request of 1.5 s is counted and complained about, until five minutes pass without another."""
     site = _Site()
     site.slow.observe("filter", site.now - 0.9)
     assert (site.count(), site.slow.complaint()) == (0, "")
@@ -52,7 +51,6 @@ def test_wait_for_a_busy_loop_counts() -> None:
 
 
 def test_wait_of_others_does_not_count() -> None:
-    """A request that came after a busy time is as fast as it is."""
     site = _Site()
     site.now += 1.5
     site.slow.tick()

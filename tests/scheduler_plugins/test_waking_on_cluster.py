@@ -49,7 +49,6 @@ def _patches(stage: Stage) -> list[str]:
 
 
 def _notes(stage: Stage, name: str) -> list[str]:
-    """The notes of our own events about a pod."""
     items = stage.cluster.api.get(f"/apis/events.k8s.io/v1/namespaces/{NAME}/events")["items"]
     ours = (event for event in items if event["reason"] == "HeadroomRefused" and event["regarding"]["name"] == name)
     return [event["note"] for event in ours if event["reportingController"] == "headroom-scheduler"]

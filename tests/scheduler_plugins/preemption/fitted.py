@@ -35,7 +35,6 @@ def pod(
     status: Mapping[str, Any] | None = None,
     **spec: Any,  # noqa: ANN401 - any field of a PodSpec
 ) -> Json:
-    """A pod with one container."""
     container = {"name": "main", "resources": {"requests": dict(requests or {})}, "ports": list(ports)}
     made: Json = {
         "metadata": {"name": name, "namespace": namespace, "uid": name, "labels": dict(labels or {})},
@@ -61,10 +60,8 @@ def cluster(*objects: Json) -> QuotaCluster:
 
 
 def misfit(asked: Json, found: QuotaCluster, name: str = "n", without: Iterable[str] = ()) -> str | None:
-    """Why a pod does not fit a node."""
     return FitModel(QuotaPod.from_json(asked), found, found.nominations(NOW)).misfit(name, frozenset(without))
 
 
 def never(asked: Json, found: QuotaCluster, name: str = "n") -> str | None:
-    """Why a pod cannot fit a node whoever leaves."""
     return FitModel(QuotaPod.from_json(asked), found, found.nominations(NOW)).unresolvable(name)

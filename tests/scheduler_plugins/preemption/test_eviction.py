@@ -17,7 +17,6 @@ Json = dict[str, Any]
 
 
 async def ask(play: Play, rule: BudgetsRule) -> Outcome:
-    """Evict a2."""
     return await evict(cast("ApiServer", play.server), play.world.cluster.pods["a/a2"], rule, "", NOW)
 
 
@@ -62,7 +61,6 @@ async def test_request_is_lost(rule: BudgetsRule, error: ApiUnavailable) -> None
 async def test_eviction_is_told_though_it_cannot_be_marked(
     error: ApiUnavailable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever may not write any more right after an eviction has counted and told it."""
     play, told = Play(), list[tuple[str, str]]()
 
     def ends(request: str) -> None:

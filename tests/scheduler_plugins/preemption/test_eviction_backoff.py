@@ -7,7 +7,6 @@ BACK_OFF = Backoff(60, 300)
 
 
 def test_early_end_counts() -> None:
-    """A pod that ends soon after room was made for it makes its workload wait, longer each time."""
     guard, now = WorkloadBackoff(BACK_OFF), 0.0
     for wait in (60, 120):
         guard.freed_resources("uid", "ns/Job/j", now)

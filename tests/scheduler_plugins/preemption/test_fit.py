@@ -19,12 +19,10 @@ CPU = "Insufficient cpu"
 
 
 def test_empty_node_fits() -> None:
-    """A pod that asks for nothing fits an empty node."""
     assert misfit(pod(), cluster(node())) is None
 
 
 def test_unknown_node() -> None:
-    """A node that is gone fits nobody."""
     assert misfit(pod(), cluster()) == never(pod(), cluster()) == GONE
 
 
@@ -40,7 +38,6 @@ def test_unknown_node() -> None:
     ],
 )
 def test_resources(requests: dict[str, str], reason: str | None) -> None:
-    """What is asked for must be left of allocatable; what is not asked for does not matter."""
     assert misfit(pod(requests=requests), cluster(node(), pod("there", "n", {"cpu": "3"}))) == reason
 
 
@@ -52,7 +49,6 @@ def test_overfull_node_takes_what_asks_for_nothing() -> None:
 
 
 def test_pods_are_counted() -> None:
-    """A node takes no more pods than its allocatable says; a pod that has ended does not count."""
     there = [pod(f"p{number}", "n") for number in range(10)]
     assert misfit(pod(), cluster(node(), *there)) == TOO_MANY
     assert misfit(pod(), cluster(node(), *there), without=["p3"]) is None
@@ -60,7 +56,6 @@ def test_pods_are_counted() -> None:
 
 
 def test_taking_away_frees() -> None:
-    """Pods that are taken away leave their room, those of other nodes none here."""
     there = cluster(node(), node("m"), pod("a", "n", {"cpu": "3"}), pod("b", "m", {"cpu": "3"}))
     assert misfit(pod(requests={"cpu": "2"}), there) == CPU
     assert misfit(pod(requests={"cpu": "2"}), there, without=["b"]) == CPU
@@ -92,7 +87,6 @@ def test_answered_pods_take_room() -> None:
 
 
 def test_larger_than_node_is_never() -> None:
-    """A pod that asks for more than the whole node never fits; one that asks for what is taken may."""
     there = cluster(node(), pod("there", "n", {"cpu": "3"}))
     assert never(pod(requests={"cpu": "5"}), there) == CPU
     assert never(pod(requests={"cpu": "4"}), there) is None
@@ -113,14 +107,12 @@ def test_larger_than_node_is_never() -> None:
     ],
 )
 def test_taints(toleration: Json, effect: str, *, fits: bool) -> None:
-    """A taint that refuses must be tolerated."""
     there = cluster(node(taints=[{"key": "k", "value": "v", "effect": effect}]))
     reason = None if fits else TAINTED
     assert misfit(pod(tolerations=[toleration]), there) == never(pod(tolerations=[toleration]), there) == reason
 
 
 def test_cordoned_node() -> None:
-    """A cordoned node takes only pods that tolerate that."""
     there = cluster(node(unschedulable=True))
     assert never(pod(), there) == CORDONED
     assert misfit(pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]), there) is None
@@ -150,7 +142,6 @@ def test_cordoned_node() -> None:
     ],
 )
 def test_label_expressions(expression: Json, *, fits: bool) -> None:
-    """Node affinity asks for labels."""
     there = cluster(node(labels={"a": "5", "word": "five", "large": "9" * 20}))
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
     assert never(pod(affinity=affinity), there) == (None if fits else OTHER_NODES)
@@ -178,13 +169,11 @@ def test_label_expressions(expression: Json, *, fits: bool) -> None:
     ],
 )
 def test_node_terms(terms: list[Json], *, fits: bool) -> None:
-    """One term must hold, all of it; an empty one never does."""
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
     assert never(pod(affinity=affinity), cluster(node())) == (None if fits else OTHER_NODES)
 
 
 def test_selector_and_affinity() -> None:
-    """A selector and node affinity must both hold; a node's name may be given, too."""
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [_exists("a")]}]}}}
     for labels, reason in (({"a": "", "b": "1"}, None), ({"a": ""}, OTHER_NODES), ({"b": "1"}, OTHER_NODES)):
         assert misfit(pod(nodeSelector={"b": "1"}, affinity=affinity), cluster(node(labels=labels))) == reason
@@ -211,7 +200,6 @@ def _exists(key: str) -> Json:
     ],
 )
 def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
-    """A port of the node is taken once for each address and protocol."""
     there = cluster(node(), pod("there", "n", ports=[{"containerPort": 1, **used}]))
     asked = pod(ports=[{"containerPort": 1, **wanted}])
     assert misfit(asked, there) == (None if fits else PORTS_TAKEN)
@@ -249,7 +237,6 @@ def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
     ],
 )
 def test_unmodelled(spec: Json, what: list[str]) -> None:
-    """What only kube-scheduler can judge is named."""
     assert FitModel(QuotaPod.from_json(pod(**spec)), cluster(), []).unmodelled == what
 
 
@@ -264,7 +251,6 @@ def test_unmodelled(spec: Json, what: list[str]) -> None:
     ],
 )
 def test_kept_away_by_running_pods(term: Json, *, kept_away: bool) -> None:
-    """Required anti-affinity of a running pod that selects the pod is beyond the model; any other is not."""
     affinity = {"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone", **term}]}}
     there = cluster(node(), pod("there", "n", affinity=affinity))
     beyond = FitModel(QuotaPod.from_json(pod(labels={"app": "web"})), there, []).unmodelled

@@ -15,19 +15,15 @@ TOKEN = "secret"  # noqa: S105 - of a fake
 
 @dataclass
 class FakeSignalFx:
-    """Hosts with a utilisation per minute."""
-
     cluster: str
     usage: Mapping[str, Mapping[str, list[float]]]  # metric -> host -> its values, one a minute, the last one now
     now: float
     strange: list[Any] = field(default_factory=list)  # more results that describe no host
 
     def pages(self) -> dict[str, Any]:
-        """Its two pages."""
         return {"/v1/timeserieswindow": self.points, "/v2/metrictimeseries": self.series}
 
     def _found(self, request: web.Request) -> dict[str, tuple[str, list[float]]]:
-        """Series by id that the search finds."""
         if request.headers.get("X-SF-Token") != TOKEN:
             raise web.HTTPUnauthorized(text='{"code": 401, "message": "Unauthorized"}')
         terms = dict(part.split(":", 1) for part in request.query["query"].split(" AND "))
@@ -37,7 +33,6 @@ class FakeSignalFx:
         return {f"{metric}-{host}": (host, values) for host, values in hosts.items()}
 
     def points(self, request: web.Request) -> Any:  # noqa: ANN401
-        """Points of the window."""
         start, end, step = (int(request.query[name]) for name in ("startMs", "endMs", "resolution"))
         data = {}
         for key, (_, values) in self._found(request).items():
@@ -46,7 +41,6 @@ class FakeSignalFx:
         return {"data": data, "errors": []}
 
     def series(self, request: web.Request) -> Any:  # noqa: ANN401
-        """Which host each series is of."""
         results: list[Any] = [
             {"active": True, "id": key, "dimensions": {"host": host, "sf_metric": None}}
             for key, (host, _) in self._found(request).items()

@@ -22,12 +22,10 @@ def document(*metrics: Json, **more: Any) -> Json:  # noqa: ANN401 - any field o
 
 
 def cpu(value: Any = 26.0, **more: Any) -> Json:  # noqa: ANN401
-    """A metric of the CPU."""
     return {"name": "a", "type": "CPU", "operator": "AVG", "rollup": "15m", "value": value, **more}
 
 
 async def test_service_is_asked() -> None:
-    """The client asks {watcherAddress}/watcher, with or without a slash at the end of the address."""
     async with answering({"/watcher": lambda _: document(cpu())}) as server:
         for address in (server.url, f"{server.url}/"):
             answer = await LoadWatcher(Site(address, MetricProvider()), smoothed=True).fetch(NOW)
@@ -46,7 +44,6 @@ async def test_token_of_another_provider_is_not_sent(kind: str, sent: str | None
 
 
 async def test_empty_service_is_told() -> None:
-    """A service that has nothing yet (500) is an error, so the last reading stays."""
     async with answering({}) as server:
         with pytest.raises(ProviderError, match="/watcher answers 404"):
             await LoadWatcher(Site(server.url, MetricProvider()), smoothed=True).fetch(NOW)
@@ -61,20 +58,17 @@ def test_window_says_the_age() -> None:
 
 
 def test_absent_fields_are_empty() -> None:
-    """The service leaves out empty texts and zeros."""
     (found,) = decode(document({"type": "CPU"}), NOW).nodes["n"].metrics
     assert found == {"name": "", "type": "CPU", "operator": "", "rollup": "", "value": 0.0}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1001.0, 10**400, "26", True, None, [26]])
 def test_garbage_is_no_number(value: object) -> None:
-    """A value that is no percentage is left out and counted."""
     assert decode(document(cpu(value), cpu(3.0)), NOW).nodes["n"].metrics == [cpu(3.0)]
     assert decode(document(cpu(value), cpu(3.0)), NOW).unusable == 1
 
 
 def test_empty_lists_are_no_reading() -> None:
-    """A node with an empty list, or none, is as good as absent."""
     nodes: tuple[Json, ...] = ({"metrics": []}, {"metrics": None}, {})
     for node in nodes:
         assert decode({"data": {"NodeMetricsMap": {"n": node}}}, NOW) == Answer({})
@@ -82,7 +76,6 @@ def test_empty_lists_are_no_reading() -> None:
 
 @pytest.mark.parametrize("node", [None, 3, [], {"metrics": {"type": "CPU"}}, {"metrics": 1}, {"metrics": [None, 1]}])
 def test_odd_nodes_are_left_out(node: object) -> None:
-    """A node of another shape is left out and counted; the others stay."""
     nodes = {"odd": node, "n": {"metrics": [cpu()]}}
     answer = decode({"data": {"NodeMetricsMap": nodes}}, NOW)
     assert set(answer.nodes) == {"n"}

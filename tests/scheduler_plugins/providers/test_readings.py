@@ -31,19 +31,16 @@ def test_picks_as_trimaran_does(parts: list[tuple[str, str, float]], found: tupl
 
 
 def test_reading_has_both() -> None:
-    """A reading has what is known of each resource, its time, and whether it was smoothed."""
     metrics = _metrics(("Memory", "AVG", 30), ("CPU", "Latest", 10))
     assert utilisation(metrics, 5.0, smoothed=True) == Utilisation(Statistic(10), Statistic(30), 5.0, smoothed=True)
     assert statistic(metrics, MEMORY) == Statistic(30)
 
 
 def test_absent_fields_are_empty() -> None:
-    """load-watcher leaves out what is empty or zero."""
     assert statistic([{"type": "CPU"}], CPU) == Statistic(0)
 
 
 def test_other_metrics_are_a_reading_of_nothing() -> None:
-    """A node with metrics of other types is known; one without any is not."""
     assert utilisation(_metrics(("Disk", "AVG", 3)), 5.0, smoothed=False) == Utilisation(
         None, None, 5.0, smoothed=False
     )

@@ -20,7 +20,6 @@ USAGE = {
 
 
 async def fetch(fake: FakeSignalFx, settings: MetricProvider = SETTINGS) -> Answer:
-    """What the provider makes of the fake."""
     async with answering(fake.pages()) as server:
         made = replace(settings, address=server.url)
         return await SignalFx(Site(server.url, made, TOKEN_HEADER), made).fetch(NOW)
@@ -35,7 +34,6 @@ async def test_means_of_the_window() -> None:
 
 
 async def test_token_is_needed() -> None:
-    """A wrong token is told as SignalFx tells it; without any, nobody is asked."""
     with pytest.raises(ProviderError, match=r"answers 401: .*Unauthorized"):
         await fetch(FakeSignalFx("c1", USAGE, NOW), replace(SETTINGS, token="wrong"))  # noqa: S106
     with pytest.raises(ProviderError, match="needs a token"):
@@ -43,28 +41,24 @@ async def test_token_is_needed() -> None:
 
 
 async def test_strange_results_are_left_out() -> None:
-    """Results that describe no host change nothing."""
     strange = [None, 3, {}, {"id": "x"}, {"id": ["y"], "dimensions": {"host": "h"}}, {"id": "z", "dimensions": None}]
     answer = await fetch(FakeSignalFx("c1", USAGE, NOW, strange))
     assert set(answer.nodes) == {"n1"}
 
 
 def test_search_names_the_hosts() -> None:
-    """Suffix and cluster narrow the search; without a cluster any will do."""
     assert search(CPU, "", "") == 'host:* AND sf_metric:"cpu.utilization"'
     assert search(CPU, ".a", "c") == 'host:*.a AND cluster:c AND sf_metric:"cpu.utilization"'
 
 
 @pytest.mark.parametrize("points", [[[1, "x"]], [[1, -5.0]], [[1, float("nan")]], [[1]], 3, None, {"a": 1}])
 def test_garbage_is_no_number(points: Any) -> None:  # noqa: ANN401
-    """Points that are no percentages make no mean."""
     series = {"results": [{"id": "A", "dimensions": {"host": "h"}}]}
     assert decode(CPU, {"data": {"A": points}}, series) == ({}, 1)
 
 
 @pytest.mark.parametrize("body", [None, [], {}, {"data": [], "results": {}}])
 def test_other_answers_are_refused(body: object) -> None:
-    """What has no data or results is not SignalFx's."""
     with pytest.raises(ProviderError, match="not SignalFx's"):
         decode(CPU, body, {"results": []})
     with pytest.raises(ProviderError, match="not SignalFx's"):

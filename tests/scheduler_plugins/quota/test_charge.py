@@ -51,7 +51,6 @@ def test_resize_of_a_sidecar() -> None:
 
 
 def test_resize_of_the_whole_pod() -> None:
-    """Requests of the pod itself are set aside as in effect, for the resources that it names."""
     item = pod("p", requests={"cpu": "100m"}, resources={"requests": {"cpu": "1"}})
     item["status"]["resources"] = {"requests": {"cpu": "3", "memory": "1Gi"}}
     item["status"]["allocatedResources"] = {"cpu": "2"}
@@ -88,8 +87,6 @@ def test_all_that_is_set_aside_may_count(spec: Json, by_containers: Json, by_sch
 
 
 def test_ports_of_what_lasts() -> None:
-    """Containers and sidecars take ports of the node, init containers that end do not."""
-
     def container(port: int, **more: str) -> Json:
         return {"ports": [{"containerPort": port, "hostPort": port}, {"containerPort": 1}], **more}
 

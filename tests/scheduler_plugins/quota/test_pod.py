@@ -21,7 +21,6 @@ BULK: Final[Json] = {
 
 
 def waiting(bulk: Json, **metadata: Any) -> Json:  # noqa: ANN401 - JSON
-    """A pod that waits, with everything that decides where it goes."""
     asked = {"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}, "ports": [{"hostPort": 80}]}
     named: Json = {"name": "p", "namespace": "a", "uid": "u", "resourceVersion": "7", "annotations": {SECONDS: "60"}}
     named["ownerReferences"] = [{"kind": "Job", "name": "j", "controller": True}]
@@ -46,7 +45,6 @@ def test_waiting_pod_is_kept_without_bulk() -> None:
 
 
 def test_nothing_is_kept_of_a_bound_pod() -> None:
-    """Of a pod that has its node no JSON is kept."""
     pod = waiting({})
     pod["spec"]["nodeName"] = "n1"
 

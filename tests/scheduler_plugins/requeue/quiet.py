@@ -6,7 +6,6 @@ from tests.scheduler_plugins.extenders import Extender, until
 
 
 def metric(extender: Extender, name: str) -> float:
-    """The sum of a metric over its labels."""
     lines = extender.ask("/metrics").decode().splitlines()
     wanted = f"headroom_scheduler_{name}"
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.partition(" ")[0].partition("{")[0] == wanted)

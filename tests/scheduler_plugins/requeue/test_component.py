@@ -39,7 +39,6 @@ def _refuse(site: Site, component: RequeueComponent, item: dict[str, Any]) -> No
     ],
 )
 def test_settings_decide(settings: RequeueSettings, background: set[str], remembered: int) -> None:
-    """What is off does not run, and with both off nothing is remembered."""
     site, part = _part(settings)
     _refuse(site, part, made("p"))
     assert set(part.background) == background
@@ -47,7 +46,6 @@ def test_settings_decide(settings: RequeueSettings, background: set[str], rememb
 
 
 def test_pod_without_uid_is_nobody() -> None:
-    """What has no uid was not sent by kube-scheduler and cannot be patched."""
     site, part = _part()
     item = made("p")
     del item["metadata"]["uid"]
@@ -56,7 +54,6 @@ def test_pod_without_uid_is_nobody() -> None:
 
 
 def test_wait_is_measured() -> None:
-    """The time from the first refusal to the binding is counted; that of a pod that is deleted is not."""
     metrics = RequeueMetrics(CollectorRegistry())
     site, part = _part(metrics=metrics)
     _refuse(site, part, made("p"))

@@ -36,7 +36,6 @@ async def test_few_patches_for_few_places(help_: Callable[[Teams], None]) -> Non
 
 
 async def test_released_reservation_requeues() -> None:
-    """What was reserved for a pod that was not bound goes to one that waits."""
     teams = Teams(a=(1, 1))
     assert teams.ask(teams.of("t0", "a"))
     teams.wait(2, "a")
@@ -46,7 +45,6 @@ async def test_released_reservation_requeues() -> None:
 
 
 async def test_deleted_quota_requeues_all() -> None:
-    """Without a quota nothing limits its namespace."""
     teams = Teams(a=(1, 1))
     teams.run("r0", "a")
     teams.wait(3, "a")
@@ -55,7 +53,6 @@ async def test_deleted_quota_requeues_all() -> None:
 
 
 async def test_other_namespace_frees_the_sum() -> None:
-    """A pod that waits for the sum of all min is requeued when another namespace uses less."""
     teams = Teams(a=(1, 4), b=(1, 4))
     teams.run("r0", "a")
     teams.run("r1", "a")
@@ -84,19 +81,15 @@ async def test_nominated_pod_gets_its_node() -> None:
 
 
 class _Counting(CapacityScheduling):
-    """Counts what it is asked."""
-
     __slots__ = ()
     asked = 0
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        """Count it."""
         type(self).asked += 1
         return super().filter(pod, nodes)
 
 
 async def test_refused_group_costs_no_filter() -> None:
-    """While a quota refuses pods as such no node is evaluated for them."""
     teams = Teams(_Counting(MaxMissing.INFINITE), a=(1, 1))
     teams.run("r0", "a")
     teams.wait(50, "a")

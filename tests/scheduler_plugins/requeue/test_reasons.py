@@ -16,7 +16,6 @@ def _load_aware(**arguments: Any) -> Site:  # noqa: ANN401 - any argument of the
 
 
 async def test_cooled_node() -> None:
-    """A report of less usage ends the refusal."""
     site = _load_aware()
     site.cache.put_node_metric(node_metric("a", cpu="90"))
     site.refuse("p")
@@ -26,7 +25,6 @@ async def test_cooled_node() -> None:
 
 
 async def test_metrics_come_back() -> None:
-    """A fresh report of a node that was silent ends the refusal."""
     site = _load_aware()
     site.cache.put_node_metric(node_metric("a", cpu="20", updated=-600))
     site.refuse("p")
@@ -45,7 +43,6 @@ async def test_expired_report_lets_pass() -> None:
 
 
 async def test_pod_leaves_node() -> None:
-    """A pod that is deleted takes its estimate along."""
     site = _load_aware()
     site.cache.put_node_metric(node_metric("a", cpu="20"))
     site.cache.put_pod(made("large", "60", nodeName="a"), site.now)
@@ -62,7 +59,6 @@ def _deficit(status: str) -> Json:
 
 
 async def test_deficit_ends() -> None:
-    """A Mid pod is requeued when the manager says that the node is in deficit no longer."""
     site = Site(plugin=MidResources(), name=mid_resources.NAME)
     site.cache.put_node(node("a"))
     site.cache.put_node_metric(_deficit("True"))

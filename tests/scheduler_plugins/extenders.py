@@ -24,6 +24,7 @@ PROFILE: Final = ROOT / "scheduler_plugins" / "profile.yaml"  # what is shipped 
 PATIENCE_SECONDS: Final = 120.0
 ANSWER_SECONDS: Final = 60.0
 """How long an extender may take for an answer: a busy machine must not look like an extender that is away. [s]"""
+ROUNDS: Final = 3  # how often the controller looks again before what is so counts as what stays so
 PLAIN: Final = "default-scheduler"  # the cluster's own kube-scheduler, which knows nothing of us: the counterfactual
 NO_SCORES: Final = {"score": {"disabled": [{"name": "*"}]}}
 """Plugins of a kube-scheduler in which nothing but an extender scores."""
@@ -155,3 +156,25 @@ class Extender:
         probe = {"metadata": {"name": "probe"}, "spec": {"priority": 3500, "containers": [{"name": "main"}]}}
         bodies = {name: {"Pod": probe, "Nodes": None, "NodeNames": [name]} for name in names}
         return [name for name, body in bodies.items() if json.loads(self.ask("/filter", body))["NodeNames"]]
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        lines = self.ask("/metrics").decode().splitlines()
+        found = [line for line in lines if line.partition(" ")[0].partition("{")[0] == f"headroom_scheduler_{name}"]
+        return sum(float(line.rpartition(" ")[2]) for line in found)
+
+    def quiet(self) -> None:
+        """Wait until kube-scheduler asks no more: it tries a pod twice, as its own note in the status wakes it."""
+        name, seen = "request_seconds_count", [-1.0, float("inf")]
+
+        def calm() -> bool:
+            seen.append(self.metric(name))
+            time.sleep(3)  # its back-off is 1 s after the first attempt and 2 s after the second
+            return seen[-1] == seen[-2]
+
+        until(calm, "kube-scheduler asking no more")
+
+    def looked_again(self) -> None:
+        """Wait until the controller has looked at the pods several times more."""
+        before = self.metric("reclaim_rounds_total")
+        until(lambda: self.metric("reclaim_rounds_total") >= before + ROUNDS, "further rounds of reclaim")

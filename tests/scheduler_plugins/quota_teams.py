@@ -1,6 +1,5 @@
 """Namespaces with quotas of GPUs on a stage, and a watch that keeps account of them independently of the extender."""
 
-import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -9,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from crds.names import ANNOTATION_RECLAIM_HOLD
 from tests.scheduler_plugins.extenders import Json, until
 from tests.scheduler_plugins.stage import Stage
 from tools.devcluster.api import ApiError
@@ -116,6 +114,7 @@ def teams(stage: Stage, quotas: Mapping[str, tuple[int, int]]) -> Iterator[dict[
         yield made
     finally:
         for team in made.values():
+            team.clear()
             team.close()
 
 
@@ -133,10 +132,6 @@ class Observed:
     """Pods that were seen being told to end, or gone, by uid: as they were first seen so."""
     broken: str = ""  # why the watch ended before it was told to
     gone: set[str] = field(default_factory=set)  # uids of pods that are gone
-    holds: dict[str, Json] = field(default_factory=dict)
-    """The last hold of each pod, by the pod's uid; one that was withdrawn, for which nobody has left, is none."""
-    served: dict[str, None] = field(default_factory=dict)
-    """Uids of pods in the order in which they got their last hold or, without one, were bound."""
     _charged: dict[str, tuple[str, int]] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
 
@@ -183,19 +178,12 @@ class Observed:
             self.deleted.setdefault(uid, pod)
         if kind == "DELETED":
             self.gone.add(uid)
-        text = pod["metadata"].get("annotations", {}).get(ANNOTATION_RECLAIM_HOLD)
-        if text and (hold := json.loads(text)) != self.holds.get(uid):
-            self.served.pop(uid, None)
-            self.holds[uid], self.served[uid] = hold, None
-        if not text and uid in self.holds and kind != "DELETED":
-            del self.holds[uid], self.served[uid]
         uses = kind != "DELETED" and pod["spec"].get("nodeName") and pod["status"].get("phase") not in _ENDED
         if not uses:
             self._charged.pop(uid, None)
         elif uid not in self._charged:
             self._charged[uid] = namespace, requested(pod)
             self.bindings += kind != "LISTED"
-            self.served.setdefault(uid)
         self.used = dict.fromkeys(self.namespaces, 0)
         for owner, gpus in self._charged.values():
             self.used[owner] += gpus

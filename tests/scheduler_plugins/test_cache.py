@@ -81,16 +81,6 @@ def test_snapshot_does_not_change() -> None:
         before.in_flight[0] = 1
 
 
-def test_unchanged_parts_are_shared() -> None:
-    world = World().put(node(), node_metric())
-    before = world.cache.freeze(NOW)
-    world.cache.charge(world.request(pod("p")), ["n"], NOW)
-    after = world.cache.freeze(NOW)
-    assert after.tables["LoadAwareScheduling"] is before.tables["LoadAwareScheduling"]
-    assert after.in_flight is not before.in_flight
-    assert after.index is before.index
-
-
 def test_select_keeps_order() -> None:
     world = World().put(*(node(name, cpu=cpu) for name, cpu in (("a", "1"), ("b", "2"), ("c", "3"))))
     nodes, unknown = world.cache.freeze(NOW).select(["c", "x", "a"])

@@ -14,7 +14,6 @@ from scheduler_plugins.snapshot.estimate import (
     estimate_vector,
     estimation_window,
 )
-from scheduler_plugins.snapshot.units import units
 from tests.scheduler_plugins.objects import NOW, Json, condition, node, pod
 
 DEFAULTS = LoadRules()
@@ -173,10 +172,6 @@ def test_bad_raw_allocatable_is_named(text: str, says: str) -> None:
     assert problem.startswith(f"annotation {names.ANNOTATION_RAW_ALLOCATABLE} is ignored: {says}")
 
 
-def test_amounts_are_bounded() -> None:
-    assert units("memory", "9E") == 2**53
-
-
 @pytest.mark.parametrize(
     ("text", "cpu"),
     [
@@ -199,11 +194,3 @@ def test_seconds_have_64_bits(text: str) -> None:
     item["metadata"]["annotations"] = {names.ANNOTATION_ESTIMATED_SECONDS_AFTER_SCHEDULED: text}
     rules = LoadRules(seconds_after_scheduled=180, allow_customize=True)
     assert estimation_window(item, rules).end(0.0) == 180.0
-
-
-def test_alike_pods_share_their_estimate() -> None:
-    rules = LoadRules()
-    vectors = [estimate_vector(pod(name, {"cpu": cpu}), rules) for name, cpu in (("p", "1"), ("q", "1"), ("r", "2"))]
-    assert vectors[0] is vectors[1]
-    assert vectors[2][0] == 1700
-    assert estimate_vector(pod("p", {"cpu": "1"}), LoadRules(factors={"cpu": 100}))[0] == 1000

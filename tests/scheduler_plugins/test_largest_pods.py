@@ -18,7 +18,6 @@ from scheduler_plugins.plugins.load_aware import LoadAware
 from scheduler_plugins.plugins.mid_resources import NAME as MID
 from scheduler_plugins.plugins.mid_resources import MidResources
 from scheduler_plugins.snapshot.cache import ClusterCache
-from scheduler_plugins.snapshot.preferences import Preferences
 from tests.scheduler_plugins.objects import NOW, Json, node, pod
 
 NODES: Final = 250
@@ -174,16 +173,3 @@ def test_largest_labels(extender: Extender) -> None:
     assert set((result.unresolvable or {}).values()) == {
         "the pod cannot be read: metadata.labels: at most 100 items are allowed"
     }
-
-
-def test_soft_taints_are_compared_once_per_set(extender: Extender, monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = []
-    former = Preferences.tolerate
-
-    def counting(self: Preferences, taints: Any) -> bool:  # noqa: ANN401
-        compared.append(taints)
-        return former(self, taints)
-
-    monkeypatch.setattr(Preferences, "tolerate", counting)
-    _filtered(extender, _pod("taints", {"tolerations": [{"key": "only-this-pod"}]}))
-    assert len(compared) == 10

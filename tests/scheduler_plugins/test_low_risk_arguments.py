@@ -123,21 +123,6 @@ def test_all_mistakes_come_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "hint"),
-    [
-        ({"riskLimitsWeights": {"cpu": 0.5}}, 'did you mean "riskLimitWeights"?'),
-        ({"metricProvider": {"kind": "Prometheus"}}, "args.metricProvider.kind: unknown"),
-        ({"riskLimitWeights": {"cpu": "0.5"}}, "args.riskLimitWeights.cpu"),
-        ({"smoothingWindowSize": 2.5}, "is not an integer"),
-    ],
-)
-def test_unknown_names_and_wrong_types(arguments: Any, hint: str) -> None:  # noqa: ANN401
-    with pytest.raises(ArgumentError) as raised:
-        _plugin(arguments)
-    assert hint in str(raised.value)
-
-
-@pytest.mark.parametrize(
     "arguments",
     [
         {"metricProvider": [{"token": "s3cret"}]},

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler_plugins.arguments import ArgumentError, decode
+from scheduler_plugins.arguments import decode
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.plugins.node_resources_allocatable import (
     NAME,
@@ -189,22 +189,6 @@ def test_bad_values_are_told(arguments: Any, told: list[str]) -> None:  # noqa: 
     found = [f"{each.field}: {each.message}" for each in _plugin(arguments).defaulted().problems()]
     assert len(found) == len(told)
     assert all(text.startswith(expected) for text, expected in zip(found, told, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "hint"),
-    [
-        ({"priority": "Least"}, "args.priority: unknown"),  # the README's name for it
-        ({"modes": "Least"}, 'did you mean "mode"?'),
-        ({"resources": [{"weight": 1}]}, "args.resources[0].name: is missing"),
-        ({"resources": [{"name": "cpu", "weight": 1.5}]}, "args.resources[0].weight"),
-        ({"resources": {"cpu": 1}}, "is not a list"),
-    ],
-)
-def test_wrong_shapes_are_refused(arguments: Any, hint: str) -> None:  # noqa: ANN401
-    with pytest.raises(ArgumentError) as raised:
-        _plugin(arguments)
-    assert hint in str(raised.value)
 
 
 def test_explains_means() -> None:

@@ -108,10 +108,10 @@ class Scene:
         """Wait until the claimant is bound. Only those of its hold left, once, and no other pod got their room."""
         if hold["victims"] and not set(hold["victims"]) <= self.seen.gone:
             until(lambda: len(self.leaving()) == WANTED, "all victims leaving")
-            looked_again(extender)
+            extender.looked_again()
             self.let_go()
         until(lambda: self.claimant in self.lender.bound(), "the claimant being bound")
-        looked_again(extender)
+        extender.looked_again()
         assert self.lender.bound()[self.claimant] == hold["node"]
         assert len(hold["victims"]) == WANTED
         until(lambda: set(self.seen.deleted) == set(hold["victims"]), lambda: f"{hold} alone: {self.seen.deleted}")
@@ -123,17 +123,6 @@ class Scene:
     def evictions(self) -> list[str]:
         asked = audited(self.stage.cluster, '"subresource":"eviction"', f'"name":"{self.name}-')
         return [entry["objectRef"]["name"] for entry in asked if entry["responseStatus"]["code"] == 201]
-
-
-def looked_again(extender: Extender) -> None:
-    """Wait until the controller has looked at everything a few more times."""
-    before = rounds(extender)
-    until(lambda: rounds(extender) >= before + 3, "the controller looking again")
-
-
-def rounds(extender: Extender) -> float:
-    lines = extender.ask("/metrics").decode().splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith("headroom_scheduler_reclaim_rounds_total"))
 
 
 @contextmanager

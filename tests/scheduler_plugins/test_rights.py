@@ -14,7 +14,6 @@ from tests.audited import audited
 from tests.manager.stage import Request, rendered
 from tests.manager.test_rights import Right, _all_rights
 from tests.scheduler_plugins.extenders import configuration, profile, until
-from tests.scheduler_plugins.requeue.quiet import quiet
 from tests.scheduler_plugins.stage import Stage, Usage
 from tools.devcluster import Cluster
 
@@ -114,7 +113,7 @@ def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
     stage.create(stage.pod("p", NAME, selector={"kubernetes.io/hostname": node}))
     stage.refused("p", "node(s) cpu usage exceed threshold")
     until(lambda: any(each.resource == "events" for each in _requests(stage)), "an event being written")
-    quiet(extender)
+    extender.quiet()
     stage.report({node: Usage(2)})
     assert stage.placed("p") == [node]
     until(lambda: any(each.verb == "patch" for each in _requests(stage)), "the pod being woken")

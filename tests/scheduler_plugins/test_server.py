@@ -1,21 +1,30 @@
 """The extender over HTTP."""
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
+from headroom.kube import ApiServer, Connection
 from headroom.runtime.http import Reply, Request
 from headroom.runtime.http.pages import answer
 from scheduler_plugins.extender.debug import NodePage
-from scheduler_plugins.extender.health import Health
+from scheduler_plugins.extender.health import Health, of_watches
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Answering, Extender
+from scheduler_plugins.extender.slow_requests import SlowRequests
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.metrics import Telemetry
+from scheduler_plugins.plugins.capacity_scheduling import NAME as QUOTAS
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.plugins.load_aware import NAME
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.watch import ClusterWatch
 from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod, pod_metric
 
 
@@ -205,3 +214,91 @@ def test_reasons_are_bounded() -> None:
     lines = [line for line in telemetry.text().decode().splitlines() if "refused_pods_total{" in line]
     assert len(lines) == 51
     assert 'headroom_scheduler_refused_pods_total{reason="other"} 10.0' in lines
+
+
+def _watch() -> ClusterWatch:
+    api = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test")
+    return ClusterWatch(api, ClusterCache(LoadRules(), {QUOTAS: CapacityScheduling()}), lambda: NOW)
+
+
+def test_unlisted_quotas_stop_answers() -> None:
+    """Before quotas were listed nobody knows what a namespace may use: nothing is answered, and the CRD is named."""
+    watch = _watch()
+    health = of_watches(watch, 180)
+    (complaint,) = [line for line in health.missing() if line.startswith("ElasticQuotas")]
+    assert "elasticquotas.scheduling.x-k8s.io" in complaint
+
+
+def test_unknown_quotas_stop_nothing() -> None:
+    """A cluster that does not know the kind has no quota: all is well, and the verbose page names the CRD."""
+    watch = _watch()
+    for source in watch.sources:
+        source.health.synced, source.health.last_contact = True, time.monotonic()
+    health = of_watches(watch, 180)
+    assert "[i]ElasticQuotas defined: ok\n" in health.verbose()
+    (quotas,) = [source for source in watch.sources if source.kind == "ElasticQuotas"]
+    quotas.health.not_found = True
+    assert health.complaints() == []
+    assert (
+        "[i]ElasticQuotas defined: the cluster does not know ElasticQuotas, which counts as having none "
+        "(is the CRD elasticquotas.scheduling.x-k8s.io installed, and may we list them?)\n"
+    ) in health.verbose()
+
+
+def test_only_quotas_may_be_unknown() -> None:
+    """No other kind can be done without: NodeMetrics that nobody knows are a cluster without Headroom."""
+    assert [source.kind for source in _watch().sources if source.absent_is_empty] == ["ElasticQuotas"]
+
+
+class _Site:
+    def __init__(self) -> None:
+        self.now, self.registry = 1000.0, CollectorRegistry()
+        self.slow = SlowRequests(self.registry, lambda: self.now)
+
+    def count(self) -> float:
+        return self.registry.get_sample_value("headroom_scheduler_slow_requests_total", {"verb": "filter"}) or 0.0
+
+
+def test_slow_request_fails_health_for_five_minutes() -> None:
+    site = _Site()
+    site.slow.observe("filter", site.now - 0.9)
+    assert (site.count(), site.slow.complaint()) == (0, "")
+    site.slow.observe("filter", site.now - 1.5)
+    site.now += 10
+    site.slow.tick()
+    site.now += 0.2
+    site.slow.observe("filter", site.now)
+    assert site.count() == 1
+    assert site.slow.complaint().startswith(
+        "answers that came after more than 1 s: 1, the longest after 1.5 s, the last 10 s ago; "
+    )
+    site.now += 300
+    assert site.slow.complaint() == ""
+    site.slow.tick()
+    site.now += 0.2
+    site.slow.tick()
+    site.slow.observe("filter", site.now - 2)
+    assert site.slow.complaint().startswith("answers that came after more than 1 s: 1, the longest after 2.0 s")
+
+
+def test_wait_for_a_busy_loop_counts() -> None:
+    """A request that was read when the event loop was idle again may have waited since the loop became busy."""
+    for ticks in (True, False):
+        site = _Site()
+        site.slow.tick()
+        site.now += 1.5  # a change of a pod keeps the loop busy
+        received = site.now
+        if ticks:
+            site.slow.tick()
+        site.slow.observe("filter", received)
+        assert site.count() == 1
+        assert "the longest after 1.5 s" in site.slow.complaint()
+
+
+def test_wait_of_others_does_not_count() -> None:
+    site = _Site()
+    site.now += 1.5
+    site.slow.tick()
+    site.now += 0.15
+    site.slow.observe("filter", site.now)
+    assert site.count() == 0

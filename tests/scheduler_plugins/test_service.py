@@ -6,8 +6,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from crds import priority, quantity
-from headroom.cluster import pod as crds_pod
 from scheduler_plugins.extender.service import Answering, Extender, Mode
 from scheduler_plugins.extender.wire import Arguments, parse
 from scheduler_plugins.framework.cycle import Cycle, Enabled
@@ -107,18 +105,6 @@ def test_weighted_keeps_all() -> None:
     assert extender.prioritize(_ask(asked, "a", "new", "b")).tolist() == [64, 0, 89]
 
 
-def test_weighted_charges_the_best() -> None:
-    world = _cluster(a="60", b="10", c="10")
-    extender = _extender(world, Mode.WEIGHTED)
-    extender.filter(_ask(pod("p"), "a", "b", "c"))
-    assert not world.cache.in_flight
-    extender.prioritize(_ask(pod("p"), "a", "b", "c"))
-    (favourite,) = world.cache.in_flight["uid-p"].names
-    assert favourite in {"b", "c"}
-    extender.filter(_ask(pod("q"), "a"))
-    assert world.cache.in_flight["uid-q"].names == ("a",)
-
-
 def test_changed_pod_is_read_anew() -> None:
     world = _cluster(a="60")
     extender = _extender(world)
@@ -176,24 +162,6 @@ def test_bound_pod_of_many_containers_is_load() -> None:
     found = world.cache.ledger("a")
     assert found is not None
     assert found.sums.estimated[0] == sum(range(1, 251))
-
-
-def test_large_pod_is_refused_before_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at = 0
-    former = quantity.parse_quantity
-
-    def counting(amount: str) -> object:
-        nonlocal looked_at
-        looked_at += 1
-        return former(amount)
-
-    for module in (crds_pod, priority):
-        monkeypatch.setattr(module, "parse_quantity", counting)
-    extender = _extender(_cluster(a="1"))
-    assert list(extender.filter(_ask(_many(4500), "a")).names) == []
-    assert looked_at == 0
-    assert list(extender.filter(_ask(_many(250), "a")).names) == ["a"]
-    assert looked_at > 0
 
 
 def test_weighted_draws_the_winner() -> None:

@@ -12,7 +12,6 @@ from crds import quantity
 from headroom.cluster import pod as crds_pod
 from headroom.kube import ApiServer, Changed, Connection, Decode, Relisted, WatchHealth, WatchTiming, paths
 from headroom.kube.decoding import plain
-from headroom.runtime import garbage_collection
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.snapshot import watch
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -220,10 +219,3 @@ async def test_lists_are_taken_page_by_page() -> None:
         await asyncio.sleep(0.001)
     following.cancel()
     assert seen == [[True, False]]
-
-
-async def test_listed_objects_are_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[None] = []
-    monkeypatch.setattr(garbage_collection, "take_stock", lambda: taken.append(None))
-    await _follow(World(), monkeypatch, {path: [Relisted([]), Relisted([])] for path in (paths.NODES, paths.PODS)})
-    assert len(taken) == 1

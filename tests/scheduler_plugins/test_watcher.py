@@ -146,11 +146,6 @@ async def test_health_is_served(healthy: bool, status: int) -> None:  # noqa: FB
     assert (await ask(served(healthy=healthy), "/watcher/health")).status == status
 
 
-async def test_many_nodes_are_served() -> None:
-    objects = [item for i in range(500) for item in (node(f"n{i}"), node_metric(f"n{i}", aggregated=WINDOWS))]
-    assert len(json.loads((await ask(served(*objects))).body)["data"]["NodeMetricsMap"]) == 500
-
-
 async def test_changes_are_served() -> None:
     cache = ClusterCache(LoadRules())
     asked = WatcherPages(cache, lambda: NOW, lambda: True).pages()

@@ -6,9 +6,10 @@ import pytest
 
 from headroom.kube import ApiServer
 from scheduler_plugins.providers.load_watcher import LoadWatcher, decode, make
-from scheduler_plugins.providers.provider import Answer, Cluster, ProviderError
+from scheduler_plugins.providers.provider import CPU, MEMORY, Answer, Cluster, ProviderError, statistic, utilisation
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
 from scheduler_plugins.providers.web import Site
+from scheduler_plugins.snapshot.report import Statistic, Utilisation
 from tests.scheduler_plugins.providers.server import NOW, answering
 
 Json = dict[str, Any]
@@ -87,3 +88,41 @@ def test_other_documents_are_refused(body: object) -> None:
     """What has no NodeMetricsMap is not load-watcher's, lower-case spelling of the example files included."""
     with pytest.raises(ProviderError, match="NodeMetricsMap"):
         decode(body, NOW)
+
+
+def _metrics(*parts: tuple[str, str, float]) -> list[dict[str, object]]:
+    return [{"name": "", "type": kind, "operator": operator, "value": value} for kind, operator, value in parts]
+
+
+@pytest.mark.parametrize(
+    ("parts", "found"),
+    [
+        ([], None),
+        ([("CPU", "AVG", 20), ("CPU", "STD", 5)], (20, 5)),
+        ([("CPU", "Latest", 10), ("CPU", "AVG", 20)], (20, 0)),
+        ([("CPU", "AVG", 20), ("CPU", "Latest", 10), ("CPU", "", 11)], (20, 0)),  # an average blocks later samples
+        ([("CPU", "AVG", 0), ("CPU", "Latest", 10)], (0, 0)),  # an average of 0, too
+        ([("CPU", "", 7), ("CPU", "Latest", 8)], (8, 0)),
+        ([("CPU", "AVG", 5), ("CPU", "AVG", 9)], (9, 0)),
+        ([("CPU", "STD", 5)], (0, 5)),
+        ([("CPU", "MAX", 5)], (0, 0)),  # known, but nothing is known of it
+        ([("cpu", "AVG", 5), ("Memory", "AVG", 5)], None),  # case matters
+    ],
+)
+def test_picks_as_trimaran_does(parts: list[tuple[str, str, float]], found: tuple[float, float] | None) -> None:
+    """Averages go before samples, and the last of a kind counts."""
+    assert statistic(_metrics(*parts), CPU) == (None if found is None else Statistic(*found))
+
+
+def test_reading_has_both() -> None:
+    metrics = _metrics(("Memory", "AVG", 30), ("CPU", "Latest", 10))
+    assert utilisation(metrics, 5.0, smoothed=True) == Utilisation(Statistic(10), Statistic(30), 5.0, smoothed=True)
+    assert statistic(metrics, MEMORY) == Statistic(30)
+    assert statistic([{"type": "CPU"}], CPU) == Statistic(0)
+
+
+def test_other_metrics_are_a_reading_of_nothing() -> None:
+    assert utilisation(_metrics(("Disk", "AVG", 3)), 5.0, smoothed=False) == Utilisation(
+        None, None, 5.0, smoothed=False
+    )
+    assert utilisation([], 5.0, smoothed=False) is None

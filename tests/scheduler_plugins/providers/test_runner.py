@@ -99,12 +99,6 @@ async def test_nodes_that_are_gone_are_forgotten() -> None:
     assert set(trial.kept.readings) == {"b"}
 
 
-async def test_large_answers_come_in_steps() -> None:
-    trial = Trial(answer(**{f"n{i}": 1.0 for i in range(250)}))
-    await trial.polls(1)
-    assert trial.kept.steps == [100, 100, 50]
-
-
 async def test_failure_keeps_the_last_answer() -> None:
     trial = Trial(answer(a=50.0, b=1.0), ProviderError("no answer within 10 s"))
     await trial.polls(3)

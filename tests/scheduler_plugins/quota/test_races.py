@@ -224,32 +224,6 @@ def test_doubt_ends_with_time() -> None:
     assert world.run.cluster.version != before
 
 
-def test_pods_created_later_are_not_in_doubt() -> None:
-    world = World(random.Random(1), QUOTAS)  # noqa: S311 - a repeatable test
-    world.put(pod("gated", "a", {"cpu": "4"}, schedulingGates=[{"name": "x"}]))
-    world.restart()
-    world.put(pod("new", "a", {"cpu": "4"}))
-    world.put(pod("second", "a", {"cpu": "4"}))
-    world.deliver(2)
-    assert not world.run.cluster.unconfirmed
-    assert world.ask("uid-a-second")
-
-
-def test_annotation_keeps_nobody_uncharged() -> None:
-    world = World(random.Random(1), {"a": quota("a", {"cpu": 6}, {"cpu": 6})})  # noqa: S311 - a repeatable test
-    pods = [pod(f"p{number}", "a", {"cpu": "3"}) for number in range(3)]
-    for each in pods:
-        each["metadata"]["annotations"] = {"scheduling.koordinator.sh/reserve-pod": "true"}
-        world.put(each)
-    answers = []
-    for each in pods:
-        answers.append(world.ask(each["metadata"]["uid"]))
-        world.deliver(len(world.events))
-        world.put({**each, "status": {"phase": "Pending", "qosClass": "Burstable"}})
-        world.deliver(len(world.events))
-    assert answers == [True, True, False]
-
-
 def test_late_news_of_an_earlier_refusal() -> None:
     """That a pod was refused once, told after it was let through the next time, takes nothing back."""
     world = World(random.Random(3), QUOTAS)  # noqa: S311 - a repeatable test

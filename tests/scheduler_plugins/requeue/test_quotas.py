@@ -4,11 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler_plugins.framework.verdict import Refusal, Verdict
-from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
-from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.snapshot.arrays import Nodes
-from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.framework.verdict import Refusal
 from tests.scheduler_plugins.requeue.teams import ADMISSION, Teams, bounds
 
 
@@ -78,26 +74,6 @@ async def test_nominated_pod_gets_its_node() -> None:
     teams.cluster.put_pod(plain)
     teams.unschedulable.put_pod(plain)
     assert len(teams.unschedulable.groups) == 1
-
-
-class _Counting(CapacityScheduling):
-    __slots__ = ()
-    asked = 0
-
-    def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        type(self).asked += 1
-        return super().filter(pod, nodes)
-
-
-async def test_refused_group_costs_no_filter() -> None:
-    teams = Teams(_Counting(MaxMissing.INFINITE), a=(1, 1))
-    teams.run("r0", "a")
-    teams.wait(50, "a")
-    before = _Counting.asked
-    for number in range(20):
-        teams.run(f"r{number}", "a")
-        assert await teams.reconcile() == []
-    assert _Counting.asked == before
 
 
 @pytest.mark.parametrize("bound", ["max", "sum of min"])

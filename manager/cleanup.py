@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from crds import shadow_accounts
 from crds.names import ANNOTATION_CONFIG_STATE, CONFIG_MAP_NAME, LAST_GOOD_NAME
 from crds.priority import PriorityBand
-from headroom.kube import ApiError, ApiServer, ApiUnavailable, LoginError, connect, paths
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, LoginError, connect, optional, paths
 from headroom.runtime import options
 from headroom.runtime.backoff import Backoff
 from headroom.runtime.option_types import FILE, NAME, SWITCH
@@ -204,19 +204,19 @@ class Cleanup:
 
     async def _forced(self) -> bool:
         path = f"/apis/apps/v1/namespaces/{self.options.namespace}/deployments/{MANAGER}"
-        found = await _optional(self.api.get(path)) or {}
+        found = await optional(self.api.get(path)) or {}
         return ((found.get("metadata") or {}).get("annotations") or {}).get(_FORCE) == "force"
 
     async def _stop(self, name: str, lease: str) -> None:
         """Scale a Deployment to 0, and wait until its pods are gone and nobody holds its Lease, by our own clock."""
         namespace = self.options.namespace
         deployment = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
-        await _optional(self.api.patch(f"{deployment}/scale", {"spec": {"replicas": 0}}))
+        await optional(self.api.patch(f"{deployment}/scale", {"spec": {"replicas": 0}}))
         end = self.now() + _STOP_SECONDS
         record, since, alone = None, self.now(), False
         while True:
             pods, _ = await self.api.list(paths.pods(namespace), {"labelSelector": f"app.kubernetes.io/name={name}"})
-            spec = (await _optional(self.api.get(paths.lease(namespace, lease))) or {}).get("spec") or {}
+            spec = (await optional(self.api.get(paths.lease(namespace, lease))) or {}).get("spec") or {}
             holder, now = spec.get("holderIdentity") or "", self.now()
             if (holder, spec.get("renewTime")) != record:
                 if alone and holder:
@@ -252,7 +252,7 @@ class Cleanup:
     async def _of_namespace(self) -> None:
         api, namespace, config = self.api, self.options.namespace, self.options.config_name
         path = paths.config_map(namespace, config)
-        found = await _optional(api.get(path))
+        found = await optional(api.get(path))
         if found and self.options.delete_config and is_headrooms(found):
             await self._all("ConfigMap", {config: self._deletion(path, found["metadata"].get("uid"))})
         elif found and ANNOTATION_CONFIG_STATE in (found["metadata"].get("annotations") or {}):
@@ -276,7 +276,7 @@ class Cleanup:
         ours = {}
         for name in PRIORITY_CLASSES:
             path = paths.priority_class(name)
-            found = await _optional(self.api.get(path))
+            found = await optional(self.api.get(path))
             if found and is_headrooms(found):
                 ours[name] = self._deletion(path, found["metadata"].get("uid"))
         named = set[str]()
@@ -310,7 +310,7 @@ class Cleanup:
         backoff = Backoff(0.5, 10.0, jitter=(0.5, 1.0))
         while True:
             try:
-                return await _optional(change()) is not None
+                return await optional(change()) is not None
             except (ApiError, ApiUnavailable) as error:
                 if isinstance(error, ApiError) and not error.conflict:
                     raise
@@ -332,15 +332,6 @@ def _priority_class(obj: Json) -> str:
         return str(spec.get("priorityClassName") or "")
     controlled = any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
     return "" if controlled else str((template.get("spec") or {}).get("priorityClassName") or "")
-
-
-async def _optional(answer: Awaitable[Any]) -> Any:  # noqa: ANN401 - JSON, or None where there is no such object
-    try:
-        return await answer
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
 
 
 def _some(names: Iterable[str]) -> str:

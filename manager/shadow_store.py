@@ -9,7 +9,7 @@ from typing import Final
 
 from crds import shadow_accounts
 from crds.shadow_accounts import StoredAccounts
-from headroom.kube import ApiError, paths
+from headroom.kube import ApiError, optional, paths
 from headroom.runtime.backoff import Backoff
 from manager.context import Run
 
@@ -46,7 +46,8 @@ class ShadowStore:
                 if self.forbidden(run.context.steady()):
                     return None
                 try:
-                    self._read[name] = shadow_accounts.read(await _get(run, name))
+                    path = paths.config_map(run.context.settings.namespace, name)
+                    self._read[name] = shadow_accounts.read(await optional(run.api.get(path)))
                 except ApiError as error:
                     self._forbid(error, run.context.steady())
                     return None
@@ -97,15 +98,6 @@ class ShadowStore:
                 "the manager? Upgrade the Helm release as a whole.",
                 error,
             )
-
-
-async def _get(run: Run, name: str) -> dict[str, object] | None:
-    try:
-        return await run.api.get(paths.config_map(run.context.settings.namespace, name))
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
 
 
 async def _put(run: Run, name: str, data: Mapping[str, str | None]) -> None:

@@ -64,7 +64,6 @@ class Telemetry:
         return found
 
     def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
-        """Register a gauge that is read when it is asked for."""
         Gauge(f"headroom_scheduler_{name}", text, registry=self.registry).set_function(value)
 
     def watch_each(self, name: str, text: str, label: str, values: Mapping[str, Callable[[], float]]) -> None:
@@ -100,5 +99,4 @@ class Telemetry:
             self.slow.observe(verb, received or started)
 
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)

@@ -167,17 +167,7 @@ def suggestion(name: str, names: Sequence[str], kind: str) -> str:
 
 async def config_map(api: kube.ApiServer, namespace: str, name: str) -> Json | None:
     """A ConfigMap, or None where there is none."""
-    return await optional(api, kube.paths.config_map(namespace, name))
-
-
-async def optional(api: kube.ApiServer, path: str) -> Json | None:
-    """An object, or None where there is none."""
-    try:
-        return await api.get(path)
-    except kube.ApiError as error:
-        if error.not_found:
-            return None
-        raise
+    return await kube.optional(api.get(kube.paths.config_map(namespace, name)))
 
 
 async def if_allowed(api: kube.ApiServer, path: str) -> Json | None:

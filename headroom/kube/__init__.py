@@ -4,7 +4,7 @@ from headroom.kube import events, paths
 from headroom.kube.api import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiServer
 from headroom.kube.connection import Connection, acts_as
 from headroom.kube.decoding import Decode
-from headroom.kube.errors import ApiError, ApiUnavailable, LoginError
+from headroom.kube.errors import ApiError, ApiUnavailable, LoginError, optional
 from headroom.kube.login import connect
 from headroom.kube.watch import DEFAULT_TIMING, Changed, Relisted, WatchHealth, WatchTiming, list_and_watch
 
@@ -28,5 +28,6 @@ __all__ = [
     "connect",
     "events",
     "list_and_watch",
+    "optional",
     "paths",
 ]

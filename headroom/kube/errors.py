@@ -1,5 +1,10 @@
 """What can go wrong between us and the API server, in three kinds that callers treat differently."""
 
+from collections.abc import Awaitable
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
 
 class LoginError(Exception):
     """There is no usable way to log in; the message names the file or variable and the way out."""
@@ -69,3 +74,13 @@ class ApiError(Exception):
     def gone(self) -> bool:
         """Whether the resource version or continue token is too old: list again."""
         return self.status == 410  # noqa: PLR2004 - HTTP
+
+
+async def optional(response: Awaitable[_T]) -> _T | None:
+    """Await a response; None where the API server has no such object."""
+    try:
+        return await response
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise

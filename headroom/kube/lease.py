@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, Self
 
 from headroom.kube import paths
 from headroom.kube.api import ApiServer, Json
-from headroom.kube.errors import ApiError, ApiUnavailable
+from headroom.kube.errors import ApiError, ApiUnavailable, optional
 from headroom.kube.server_clock import micro_time
 from headroom.runtime.clocks import Elapsed
 
@@ -172,12 +172,7 @@ class LeaderElector:
         if await self._renew():
             return
         started = self._own_clock()
-        try:
-            lease = await self._api.get(self._lease.path)
-        except ApiError as error:
-            if not error.not_found:
-                raise
-            lease = None
+        lease = await optional(self._api.get(self._lease.path))
         if lease is not None and not self._may_take(lease):
             self._renewed_at = None
             return

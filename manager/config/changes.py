@@ -41,13 +41,11 @@ class Change:
 
 
 def node_metadata(node: Mapping[str, Any]) -> NodeMetadata:
-    """What of a Node, as JSON, decides about its strategy."""
     metadata = node.get("metadata") or {}
     return NodeMetadata(str(metadata.get("name", "")), metadata.get("labels") or {}, metadata.get("annotations") or {})
 
 
 def compare(before: ColocationConfig, after: ColocationConfig, nodes: Iterable[NodeMetadata]) -> tuple[Change, ...]:
-    """The changes, those of most nodes first; nodes whose strategy stays are left out."""
     return changes(differences(before, after, nodes))
 
 

@@ -52,12 +52,10 @@ class Fields:
     warnings: list[ConfigFinding] = field(default_factory=list)  # what is ignored, or probably not meant
 
     def error(self, path: str, message: str) -> Any:  # noqa: ANN401 - stands for any value
-        """Note a fault; `MISSING`, the value in its place."""
         self.errors.append(ConfigFinding(path, message))
         return MISSING
 
     def warn(self, path: str, message: str) -> None:
-        """Note an oddity."""
         self.warnings.append(ConfigFinding(path, message))
 
     def read(self, cls: type, data: Any, path: str) -> dict[str, Any]:  # noqa: ANN401
@@ -182,7 +180,6 @@ def _node_selector(fields: Fields, value: Any, path: str) -> Any:  # noqa: ANN40
 
 
 def _node_configs(fields: Fields, value: Any, path: str) -> Any:  # noqa: ANN401
-    """The entries as they are: each is read on its own."""
     return value if isinstance(value, list) else fields.error(path, f"must be a list, got {shown(value)}")
 
 

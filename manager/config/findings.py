@@ -48,7 +48,6 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def entry_name(index: int, name: str | None) -> str:
-    """How messages call an entry of `nodeConfigs`."""
     return f"nodeConfigs[{index}] {join('', name)}" if name else f"nodeConfigs[{index}]"
 
 

@@ -22,11 +22,9 @@ class Layers:
     sources: dict[str, str] = field(default_factory=dict)
 
     def copy(self) -> "Layers":
-        """The same, to lay more upon: nothing that is laid changes what was laid before."""
         return Layers(dict(self.values), dict(self.sources))
 
     def merge(self, layer: Mapping[str, Any], source: str) -> None:
-        """Put a layer on top; what it leaves out stays as it was."""
         self._merge(self.values, layer, source, "")
 
     def _merge(self, below: dict[str, Any], layer: Mapping[str, Any], source: str, path: str) -> None:

@@ -67,5 +67,4 @@ _ENTRIES: Final = PerConfigCache(_Entries)
 
 
 def matching_entries(config: ColocationConfig, labels: Mapping[str, str]) -> tuple[int, ...]:
-    """The indexes of the entries of `nodeConfigs` that match a node's labels, in order; the first one applies."""
     return _ENTRIES.of(config).matching(labels)

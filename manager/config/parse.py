@@ -192,6 +192,5 @@ def _check_report_interval(effective: Mapping[str, Any], path: str, fields: Fiel
 
 
 def _bounded(findings: Sequence[ConfigFinding]) -> tuple[ConfigFinding, ...]:
-    """The first ones, and how many there are more."""
     rest = len(findings) - _MOST_FINDINGS
     return tuple(findings) if rest <= 0 else (*findings[:_MOST_FINDINGS], ConfigFinding("", f"and {rest} more"))

@@ -20,7 +20,6 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def format_timestamp(seconds: float) -> str:
-    """A time as people and `parse_timestamp` read it."""
     return datetime.fromtimestamp(seconds, UTC).strftime(_TIME)
 
 

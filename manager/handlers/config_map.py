@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from crds.names import ANNOTATION_CONFIG_STATE, ANNOTATION_IN_FORCE_SINCE, CONFIG_MAP_KEY
-from headroom.kube import ApiError, ApiServer, paths
+from headroom.kube import ApiServer, optional, paths
 from manager.config.state import format_timestamp, parse_timestamp
 from manager.settings import Settings
 
@@ -15,12 +15,7 @@ _DEFAULT: Final = '{\n  "enable": false\n}\n'
 
 async def read(api: ApiServer, settings: Settings, name: str) -> Json | None:
     """A ConfigMap of our namespace; `None` where there is none."""
-    try:
-        return await api.get(paths.config_map(settings.namespace, name))
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
+    return await optional(api.get(paths.config_map(settings.namespace, name)))
 
 
 def text_of(config_map: Mapping[str, Any] | None) -> str | None:

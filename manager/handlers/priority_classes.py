@@ -4,7 +4,7 @@ import logging
 from typing import Any, Final
 
 from crds.priority import VALUES, PriorityBand
-from headroom.kube import APPLY, ApiError, ApiServer, paths
+from headroom.kube import APPLY, ApiError, ApiServer, optional, paths
 from manager.settings import PROG
 
 _LOG: Final = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ async def create_missing(api: ApiServer) -> None:
     """
     for band in VALUES:
         try:
-            if not await _exists(api, band):
+            if await optional(api.get(paths.priority_class(band.value))) is None:
                 await api.patch(
                     paths.priority_class(band.value),
                     priority_class(band),
@@ -51,13 +51,3 @@ async def create_missing(api: ApiServer) -> None:
         except ApiError as error:
             level = logging.DEBUG if error.conflict else logging.WARNING  # a conflict: another client has created it
             _LOG.log(level, "PriorityClass %s: not created: %s; the next leader tries again", band.value, error)
-
-
-async def _exists(api: ApiServer, band: PriorityBand) -> bool:
-    try:
-        await api.get(paths.priority_class(band.value))
-    except ApiError as error:
-        if error.not_found:
-            return False
-        raise
-    return True

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from headroom.kube import ApiError, ApiServer, ApiUnavailable
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, optional
 from headroom.kube.api import APPLY, JSON_PATCH
 from manager.settings import Settings
 from manager.webhook.metrics import WebhookMetrics
@@ -183,7 +183,7 @@ class ServingCertificate:
             ApiUnavailable: the API server does not answer.
             UnusableError: the webhook cannot serve the content of the Secret, and this replica may not replace it.
         """
-        own, secret, pair, reason = self._settings.webhook, await _get(api, self._secret), None, "it is missing"
+        own, secret, pair, reason = self._settings.webhook, await optional(api.get(self._secret)), None, "it is missing"
         renews = own.certificates == "self" and leads()
         if secret is not None:
             try:
@@ -196,7 +196,7 @@ class ServingCertificate:
                 reason = str(error)
         if not renews:
             return "" if secret else "is missing until the leader or cert-manager creates it"
-        if (hook := await _get(api, self._hook)) is None:
+        if (hook := await optional(api.get(self._hook))) is None:
             return f"is not renewed while its owner, {_KIND} {own.configuration_name}, is missing"
         fresh = await asyncio.to_thread(issue, self._names, now) if pair is None or reason else pair
         served = [] if pair is None or pair == fresh else [pair.certificate]
@@ -247,12 +247,3 @@ def _bundle(pair: Pair, served: list[bytes], former: Any) -> bytes:  # noqa: ANN
     with suppress(*_FAULTS):
         others = [each.public_bytes(_PEM) for each in x509.load_pem_x509_certificates(base64.b64decode(former))]
     return b"".join([own, *served, *(text for text in others if text != own)][:2])
-
-
-async def _get(api: ApiServer, path: str) -> Json | None:
-    try:
-        return await api.get(path)
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise

@@ -159,7 +159,6 @@ class Server:
         return _health(())
 
     def metrics(self, _request: Request) -> Reply:
-        """Prometheus metrics."""
         return Reply(self._meter.text(), 200, _METRICS)
 
 

@@ -46,7 +46,6 @@ class WatcherPages:
         self._paced = Paced(self._made)  # anybody in the pod network may ask
 
     def pages(self) -> Pages:
-        """The pages by method and path."""
         return {("GET", "/watcher"): self.watcher, ("GET", "/watcher/health"): self.health}
 
     async def watcher(self, request: Request) -> Reply:

@@ -242,7 +242,6 @@ def preempt_reply(victims: Mapping[str, Victims], asked: Preemption) -> bytes:
 
 
 def error_reply(message: str) -> bytes:
-    """The JSON of a failure."""
     return _ENCODE({"Error": message})
 
 

@@ -36,22 +36,18 @@ class Verdict:
 
     @classmethod
     def all_pass(cls, count: int, refusals: Sequence[Refusal] = ()) -> "Verdict":
-        """No node is refused, though any might have been for these reasons."""
         return cls(np.full(count, PASSES, np.int64), refusals)
 
     @classmethod
     def all_refused(cls, count: int, refusal: Refusal) -> "Verdict":
-        """Every node is refused for one reason."""
         return cls(np.zeros(count, np.int64), (refusal,))
 
     @property
     def passes(self) -> BoolArray:
-        """Which nodes pass, shape (N,)."""
         passes: BoolArray = self.refused == PASSES
         return passes
 
     def refusal(self, row: int) -> Refusal | None:
-        """Why a node is refused; None if it passes."""
         which = int(self.refused[row])
         return None if which == PASSES else self.refusals[which]
 

@@ -25,7 +25,6 @@ class Beta(NamedTuple):
 
     @property
     def valid(self) -> bool:
-        """Whether the parameters make a distribution."""
         return self.alpha > 0 and self.beta > 0
 
     def moments(self) -> tuple[float, float, float]:
@@ -36,7 +35,6 @@ class Beta(NamedTuple):
         return first, second, second * (self.alpha + 2) / (total + 2)
 
     def density(self, x: float) -> float:
-        """The density at x, within 0 and 1: x^(alpha-1) (1-x)^(beta-1) / B(alpha, beta)."""
         logarithm = special.xlogy(self.alpha - 1, x) + special.xlog1py(self.beta - 1, -x)
         return math.exp(logarithm - special.betaln(self.alpha, self.beta))
 

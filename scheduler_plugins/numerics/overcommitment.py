@@ -18,7 +18,6 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 
 def used(percent: float, capacity: float) -> float:
-    """A percentage of the capacity as an amount."""
     return percent * capacity / 100
 
 

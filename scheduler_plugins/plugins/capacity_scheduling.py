@@ -48,20 +48,16 @@ class CapacityScheduling:
     reclaim: PreemptionSettings = field(default_factory=PreemptionSettings)  # how borrowed resources are given back
 
     def defaulted(self) -> "CapacityScheduling":
-        """Itself: no default depends on another argument."""
         return self
 
     def problems(self) -> Sequence[Problem]:
-        """Everything wrong with the arguments."""
         found = self.reclaim.problems()
         return tuple(Problem(f"reclaim.{problem.field}", problem.kind, problem.message) for problem in found)
 
     def new_state(self) -> QuotaCluster:
-        """The cluster as quotas see it."""
         return QuotaCluster(NAME, self.max_missing, self.charge)
 
     def facts(self, pod: Mapping[str, Any]) -> QuotaPod:
-        """A pending pod as quotas see it."""
         return QuotaPod.from_json(pod, self.charge, self.reclaim.scheduler_names)
 
     def alike(self, facts: QuotaPod) -> Hashable:
@@ -75,7 +71,6 @@ class CapacityScheduling:
         return None if over is None else Refusal(sentence(over), kind=_TOTAL if over.total else _MAX)
 
     def recognises(self, text: str) -> bool:
-        """Whether a text quotes a refusal by quota."""
         return _QUOTED in text
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
@@ -121,7 +116,6 @@ def quota_cluster(nodes: Nodes) -> QuotaCluster:
 
 
 def asked_as(pod: PodRequest) -> QuotaPod:
-    """A pending pod as quotas see it, under the identity that it is asked about with."""
     facts: QuotaPod = pod.facts[NAME]
     return facts if facts.uid == pod.uid else replace(facts, uid=pod.uid, name=pod.key.partition("/")[2])
 

@@ -98,17 +98,14 @@ class LoadAware(LoadAwareArguments):
 
     @cached_property
     def _weightless(self) -> tuple[bool, ...]:
-        """Which resources do not count in the score."""
         weights = self.resource_weights or {}
         return tuple([not weights.get(name) and not self.dominant_resource_weight for name in self.resources])
 
     @cached_property
     def _weights(self) -> IntArray:
-        """The resources' weights in the score, shape (R,)."""
         return np.array(_vector(self.resources, self.resource_weights), np.int64)
 
     def annotation_problems(self, annotations: Mapping[str, str]) -> Sequence[str]:
-        """Why a node's own thresholds do not count."""
         problem = custom_thresholds(annotations)[1]
         return [problem] if problem else []
 
@@ -160,7 +157,6 @@ class LoadAware(LoadAwareArguments):
         return refused
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
-        """What the filter compares and the score is made of, per node."""
         return explanation(self, pod, nodes, self._account(pod, nodes), self.score(pod, nodes))
 
     def _account(self, pod: PodRequest, nodes: Nodes) -> Account:

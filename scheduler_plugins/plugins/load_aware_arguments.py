@@ -116,7 +116,6 @@ class LoadAwareArguments:
         )
 
     def problems(self) -> Sequence[Problem]:
-        """Everything wrong with the arguments."""
         return tuple(_problems(self))
 
     @cached_property
@@ -135,7 +134,6 @@ class LoadAwareArguments:
 
     @property
     def scoring_enabled(self) -> bool:
-        """Whether the weights leave anything to score."""
         return any((self.resource_weights or {}).values()) or self.dominant_resource_weight != 0
 
     def load_rules(self) -> LoadRules:

@@ -25,7 +25,6 @@ class Group(IntEnum):
 
     @property
     def argument(self) -> str:
-        """The argument that has its thresholds."""
         own = {Group.AGGREGATED: "aggregated.usageThresholds", Group.PROD: "prodUsageThresholds"}
         return own.get(self, "usageThresholds")
 
@@ -35,7 +34,6 @@ class Group(IntEnum):
         return ("nodeUsage", "aggregatedUsage", "predictedPeak", "prodUsage")[self]
 
     def reason(self, resource: str) -> str:
-        """Why a node is refused that is above one of them."""
         kind = {Group.AGGREGATED: "aggregated ", Group.PREDICTED: "predicted "}.get(self, "")
         return f"node(s) {resource} {kind}usage exceed threshold"
 
@@ -56,7 +54,6 @@ class Account:
     known: BoolArray  # where there is a usage to compare, shape (N, R)
 
     def groups(self) -> IntArray:
-        """The `Group` that judges each node, shape (N,)."""
         chosen = [self.by_prod, self.aggregated, self.by_peak]
         return np.select(chosen, [Group.PROD, Group.AGGREGATED, Group.PREDICTED], Group.USAGE).astype(np.int64)
 
@@ -64,7 +61,6 @@ class Account:
 def explanation(
     args: LoadAwareArguments, pod: PodRequest, nodes: Nodes, account: Account, scores: IntArray
 ) -> list[Mapping[str, Any]]:
-    """What the plugin says of each node."""
     return [{**dict(_of_node(args, pod, nodes, account, row)), "score": int(scores[row])} for row in range(len(nodes))]
 
 

@@ -79,7 +79,6 @@ class LowRiskOverCommitment:
         return replace(self, metric_provider=provider, risk_limit_weights=weights)
 
     def problems(self) -> Sequence[Problem]:
-        """Everything wrong with the arguments."""
         return tuple(_problems(self))
 
     def provider(self) -> ProviderSpec | None:

@@ -38,7 +38,6 @@ class MidResources:
     later would allocate what a manager that is gone cannot withdraw. [s]"""
 
     def defaulted(self) -> "MidResources":
-        """Itself: no default depends on another argument."""
         return self
 
     def problems(self) -> Sequence[Problem]:
@@ -86,7 +85,6 @@ class MidResources:
         return np.greater(age, limit)
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
-        """What the filter looks at, per node."""
         verdict, table = self.filter(pod, nodes), nodes.tables[NAME]
         return [dict(self._of_node(pod, table[row], nodes.now, verdict.refusal(row))) for row in range(len(nodes))]
 

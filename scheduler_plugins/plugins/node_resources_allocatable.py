@@ -49,22 +49,18 @@ class NodeResourcesAllocatable:
     # Arguments
 
     def defaulted(self) -> Self:
-        """A copy in which every argument that was not given has its default."""
         return replace(self, mode=self.mode or str(Mode.LEAST), resources=self.resources or _DEFAULT_RESOURCES)
 
     def problems(self) -> Sequence[Problem]:
-        """Everything wrong with the arguments."""
         return tuple(_problems(self))
 
     @property
     def weights(self) -> Mapping[str, int]:
-        """Weight by resource."""
         return {resource.name: resource.weight for resource in self.resources}
 
     # A node's record
 
     def dtype(self) -> np.dtype[Any]:
-        """The one field of a node's record."""
         return np.dtype([("raw", np.int64)])
 
     def record(self, node: NodeState) -> tuple[Any, ...]:

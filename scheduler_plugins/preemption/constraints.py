@@ -27,7 +27,6 @@ def keeps_away(taints: Sequence[Json], tolerations: Sequence[Json]) -> bool:
 
 
 def tolerates_cordon(tolerations: Sequence[Json]) -> bool:
-    """Whether a pod with these tolerations may go to a node that is cordoned."""
     return any(tolerates(each, _CORDON) for each in tolerations)
 
 

@@ -260,7 +260,6 @@ class Controller:
                 self._recorder.did(victim, "Normal", events.PREEMPTED, note)
 
     def _have_left(self, victims: Sequence[QuotaPod]) -> bool:
-        """Whether there are victims, and all of them are gone or about to go."""
         known = [self._cluster.pods.get(victim.uid) for victim in victims]
         return bool(known) and all(pod is None or pod.terminating for pod in known)
 

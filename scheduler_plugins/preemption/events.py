@@ -57,7 +57,6 @@ class PreemptionEventRecorder:
                 await self._recorder.record(regarding, type_, reason, ACTION, note)
 
     def did(self, pod: QuotaPod, type_: str, reason: str, note: str) -> None:
-        """Tell what happened."""
         self._queue.append((_reference(pod), type_, reason, note))
         self._filled.set()
 

@@ -172,7 +172,6 @@ class Evictor:
     _tokens: TokenBucket = field(default_factory=TokenBucket)
 
     def allows(self) -> bool:
-        """Whether one more may be evicted now."""
         burst, refill = self.settings.eviction_burst, 1 / self.settings.evictions_per_second
         return self.leader.leads() and self._tokens.left(burst, refill, self.clocks.monotonic()) > 0
 

@@ -64,12 +64,10 @@ class HoldReconciler:
         self._workloads = WorkloadBackoff(self._backoff)
 
     def bound(self, uid: str) -> None:
-        """A pod with a hold was seen bound."""
         if uid in self._begun:
             self.evictor.metrics.bound_after.observe(self.monotonic() - self._begun.pop(uid)[1])
 
     def note_ended(self) -> None:
-        """Note which pods ended soon after room was made for them."""
         self._workloads.reconcile(self._cluster.pods, self.monotonic())
 
     def monotonic(self) -> float:
@@ -104,7 +102,6 @@ class HoldReconciler:
         return hold.until + self._backoff.after(hold.attempt)
 
     def lost(self, hold: Hold) -> bool:
-        """Whether the node is gone on which room was held."""
         return hold.node not in self._cluster.nodes
 
     async def hold(self, pod: QuotaPod, decision: Decision) -> bool:

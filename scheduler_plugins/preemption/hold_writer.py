@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from crds import names
-from headroom.kube import STRATEGIC_MERGE_PATCH, ApiError, ApiServer, paths
+from headroom.kube import STRATEGIC_MERGE_PATCH, ApiError, ApiServer, optional, paths
 from headroom.kube.server_clock import micro_time
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
@@ -48,12 +48,9 @@ async def write(api: ApiServer, pod: QuotaPod, hold: Hold | None, now: float, *,
 
 async def waiting(api: ApiServer, pod: QuotaPod) -> Json | None:
     """The pod as it is now, if it still waits with the same hold."""
-    try:
-        found: Json = await api.get(paths.pod(pod.namespace, pod.name))
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
+    found = await optional(api.get(paths.pod(pod.namespace, pod.name)))
+    if found is None:
+        return None
     metadata, spec = found.get("metadata") or {}, found.get("spec") or {}
     if metadata.get("uid") != pod.uid or metadata.get("deletionTimestamp") or spec.get("nodeName"):
         return None

@@ -62,7 +62,6 @@ class Pending:
             self.changed.set()
 
     def delete_pod(self, uid: str) -> None:
-        """A pod is gone."""
         self.waiting.pop(uid, None)
         self.shown.pop(uid, None)
 

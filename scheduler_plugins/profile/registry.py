@@ -31,7 +31,6 @@ _UPSTREAM_ARGS: Final = "kubescheduler.config.k8s.io/"
 
 
 def known() -> list[str]:
-    """The names of all plugins: ours, then others'."""
     return [*PLUGINS, *sorted(_announced().keys() - PLUGINS.keys())]
 
 

@@ -131,5 +131,4 @@ def _capacity_alone(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make(spec: ProviderSpec, cluster: Cluster) -> MetricsServer:
-    """The API of this cluster; address and token play no part."""
     return MetricsServer(cluster, spec.metric_provider.timeout_seconds, of_capacity=spec.parity)

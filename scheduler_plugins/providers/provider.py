@@ -122,5 +122,4 @@ def moment(value: object, now: float) -> float | None:
 
 
 def metric(kind: str, operator: str, value: float, *, name: str = "", rollup: str = "") -> Metric:
-    """One value in load-watcher's form."""
     return {"name": name, "type": kind, "operator": operator, "rollup": rollup, "value": value}

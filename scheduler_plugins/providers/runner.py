@@ -60,7 +60,6 @@ class Match:
 
     @classmethod
     def of(cls, answered: Mapping[str, object], nodes: Sequence[str]) -> "Match":
-        """Compare."""
         known = set(nodes)
         return cls(len(known & answered.keys()), sorted(known - answered.keys()), sorted(answered.keys() - known))
 

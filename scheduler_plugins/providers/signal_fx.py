@@ -35,19 +35,16 @@ _PAIR: Final = 2
 
 
 def search(kind: str, host_name_suffix: str, cluster_name: str) -> str:
-    """The search for a metric of the hosts of a cluster."""
     parts = [f"host:*{host_name_suffix}", f"cluster:{cluster_name}" if cluster_name else "", METRICS[kind]]
     return " AND ".join(filter(None, parts))
 
 
 def points_params(found: str, start: float, end: float) -> dict[str, str]:
-    """The parameters for the points of a window. [unix s]"""
     milliseconds = {"startMs": f"{start * 1000:.0f}", "endMs": f"{end * 1000:.0f}"}
     return {"query": found, **milliseconds, "resolution": str(RESOLUTION_MS)}
 
 
 def series_params(found: str) -> dict[str, str]:
-    """The parameters for what the series are of."""
     return {"query": found, "limit": str(MOST_SERIES)}
 
 

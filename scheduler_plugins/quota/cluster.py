@@ -72,20 +72,16 @@ class QuotaCluster:
 
     @property
     def version(self) -> int:
-        """Changes with everything that may change a verdict on any node."""
         return self.ledger.version + self._claims_version
 
     @property
     def budgets(self) -> Sequence[Budget]:
-        """Every PodDisruptionBudget."""
         return list(self._budgets.values())
 
     def on_node(self, node: str) -> Mapping[str, QuotaPod]:
-        """The pods that are bound to a node and have not ended, by uid."""
         return self._on_node.get(node, _NO_PODS)
 
     def requested(self, node: str) -> Amounts:
-        """What the pods request together that are bound to a node."""
         return self._requested.get(node, NOTHING)
 
     @property
@@ -95,7 +91,6 @@ class QuotaCluster:
 
     @property
     def with_anti_affinity(self) -> Collection[QuotaPod]:
-        """The bound pods with required anti-affinity."""
         return self._with_anti_affinity.values()
 
     def has_lower_priority(self, namespace: str, priority: int) -> bool:
@@ -119,11 +114,9 @@ class QuotaCluster:
         return Nomination(pod.uid, pod.namespace, pod.priority, pod.charge, pod.requests, node, victims)
 
     def holding(self, now: float) -> Sequence[QuotaPod]:
-        """The pending pods for which room is held."""
         return self._claims_at(now).holding
 
     def holding_on(self, now: float) -> Mapping[str, Sequence[QuotaPod]]:
-        """The same by the node on which the room is."""
         return self._claims_at(now).holding_on
 
     def relieved(self, uid: str, now: float) -> Hold | None:
@@ -209,17 +202,14 @@ class QuotaCluster:
         self.ledger.put_quota(read)
 
     def delete_quota(self, uid: str) -> None:
-        """An ElasticQuota is gone."""
         self.quota_objects.pop(uid, None)
         self.ledger.delete_quota(uid)
 
     def put_budget(self, budget: Json) -> None:
-        """A PodDisruptionBudget is there, or has changed."""
         read = Budget.from_json(budget)
         self._budgets[read.uid] = read
 
     def delete_budget(self, uid: str) -> None:
-        """A PodDisruptionBudget is gone."""
         self._budgets.pop(uid, None)
 
     def put_node(self, node: Json) -> None:
@@ -234,7 +224,6 @@ class QuotaCluster:
         self.nodes[read.name] = read
 
     def delete_node(self, name: str) -> None:
-        """A Node is gone."""
         if self.nodes.pop(name, None) is not None:
             self._claims_version += 1
 
@@ -255,7 +244,6 @@ class QuotaCluster:
         return QuotaPod.from_json(pod, self._charging)
 
     def pod_changed(self, pod: PodRequest) -> None:
-        """A pod is there, or has changed."""
         self.place(pod.facts[self._name])
 
     def place(self, pod: QuotaPod) -> None:

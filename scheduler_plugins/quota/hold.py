@@ -37,27 +37,22 @@ class Hold:
     they have left, and is no reason to refuse the pod for which they did. [milli-cores for cpu, else base units]"""
 
     def as_text(self) -> str:
-        """The annotation's value."""
         content = {"node": self.node, "until": self.until, "victims": list(self.victims), "attempt": self.attempt}
         return json.dumps({**content, "relief": dict(self.relief)} if self.relief else content)
 
     @property
     def annotations(self) -> dict[str, str]:
-        """How the pod bears it."""
         return {names.ANNOTATION_RECLAIM_HOLD: self.as_text()}
 
     @property
     def condition(self) -> dict[str, Any]:
-        """What has to stand in the pod's status beside that."""
         return {"type": names.CONDITION_ROOM_HELD, "status": "True", "reason": REASON, "message": self.as_text()}
 
     def lasts(self, now: float) -> bool:
-        """Whether it counts."""
         return now < self.until <= now + LONGEST_SECONDS
 
     @property
     def times(self) -> tuple[float, float]:
-        """Since when it counts, and until when. [unix s]"""
         return self.until - LONGEST_SECONDS, self.until
 
     @classmethod

@@ -40,7 +40,6 @@ class QuotaLedger:
 
     @property
     def namespaces(self) -> AbstractSet[str]:
-        """Those that have a quota."""
         return self._quotas.keys()
 
     def quota(self, namespace: str) -> Quota | None:
@@ -50,15 +49,12 @@ class QuotaLedger:
 
     @property
     def in_force(self) -> Sequence[Quota]:
-        """The quotas in force, one per namespace."""
         return [quotas[0] for quotas in self._quotas.values()]
 
     def passed_over(self, namespace: str) -> Sequence[Quota]:
-        """Further quotas of a namespace, which are not in force."""
         return self._quotas.get(namespace, [])[1:]
 
     def used(self, namespace: str) -> Amounts:
-        """What a namespace is charged, pods on their way included."""
         return self._used.get(namespace, NOTHING)
 
     def bound(self, namespace: str) -> Amounts:
@@ -66,17 +62,14 @@ class QuotaLedger:
         return self._bound.get(namespace, NOTHING)
 
     def is_over_min(self, namespace: str) -> bool:
-        """Whether a namespace has a quota and is charged more than that guarantees."""
         return namespace in self.over_min
 
     def charge_of(self, uid: str) -> Charge | None:
-        """What a pod is charged; None: nothing."""
         return self._charges.get(uid)
 
     # Quotas
 
     def put_quota(self, quota: Quota) -> None:
-        """Add or update a quota."""
         self._set_quotas(quota.namespace, [*self._others(quota.namespace, quota.uid), quota])
 
     def delete_quota(self, uid: str) -> None:
@@ -123,12 +116,10 @@ class QuotaLedger:
             self._charge(pod.uid, Charge(pod.namespace, pod.charge, bound=False))
 
     def withdraw(self, uid: str) -> None:
-        """Take back what a pod that is not bound was charged."""
         if uid in self.tentative:
             self.discharge(uid)
 
     def discharge(self, uid: str) -> None:
-        """Charge a pod nothing."""
         self._charge(uid, None)
 
     def _charge(self, uid: str, charge: Charge | None) -> None:

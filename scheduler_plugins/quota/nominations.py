@@ -48,16 +48,13 @@ class Nominations:
 
     @property
     def uids(self) -> AbstractSet[str]:
-        """Of the pods."""
         return self._by_uid.keys()
 
     def of(self, uid: str) -> Nomination | None:
-        """The claim of a pod; None: it has none."""
         return self._by_uid.get(uid)
 
     @property
     def namespaces(self) -> AbstractSet[str]:
-        """Of the pods."""
         return self._of.keys()
 
     def sum(self, namespace: str, least_priority: int | None, without: AbstractSet[str]) -> Amounts:

@@ -85,7 +85,6 @@ class Namespaces:
         self._labels: dict[str, Mapping[str, str]] = {}
 
     def labels(self, namespace: str) -> Mapping[str, str]:
-        """Of a namespace; none where it is not known."""
         return self._labels.get(namespace, _NONE)
 
     def put(self, namespace: Mapping[str, Any]) -> None:
@@ -99,5 +98,4 @@ class Namespaces:
         self._labels[str(metadata["name"])] = metadata.get("labels") or _NONE
 
     def delete(self, name: str) -> None:
-        """A Namespace is gone."""
         self._labels.pop(name, None)

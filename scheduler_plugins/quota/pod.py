@@ -55,7 +55,6 @@ class QuotaPod:
 
     @property
     def key(self) -> str:
-        """`namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
     @property
@@ -69,7 +68,6 @@ class QuotaPod:
 
     @property
     def counted(self) -> bool:
-        """Whether it takes room on a node: it has one and has not ended."""
         return bool(self.node) and self.live
 
     @property

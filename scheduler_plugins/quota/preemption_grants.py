@@ -31,16 +31,13 @@ class PreemptionGrants:
         self._acted_on: OrderedDict[str, PreemptionGrant] = OrderedDict()
 
     def add(self, grant: PreemptionGrant) -> None:
-        """Note an answer."""
         _put(self._of, grant)
 
     def recent(self, now: float) -> list[PreemptionGrant]:
-        """The answers that kube-scheduler may still act on."""
         self._of = OrderedDict((uid, each) for uid, each in self._of.items() if now - each.at < SECONDS)
         return list(self._of.values())
 
     def has(self, uid: str, now: float) -> bool:
-        """Whether kube-scheduler may be evicting for a pod itself."""
         known = self._of.get(uid)
         return known is not None and now - known.at < SECONDS
 

@@ -35,16 +35,13 @@ class Quota:
 
     @property
     def key(self) -> str:
-        """`namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def seniority(self) -> tuple[float, str]:
-        """Sorts the quotas of a namespace: the first is in force."""
         return self.created, self.name
 
     def reported(self, used: Amounts) -> Mapping[str, str]:
-        """Its `status.used`: what bound pods of its namespace are charged, and 0 of all else that it names."""
         names = dict.fromkeys((*self.named, *used))
         return {name: quantity(name, used.get(name, 0)) for name in names}
 

@@ -167,7 +167,6 @@ class RefusalEventRecorder:
 
 
 def _rank(entry: UnschedulablePod) -> tuple[int, float, str]:
-    """The most important first, then the oldest."""
     return -entry.group.pod.priority, entry.created, entry.key
 
 

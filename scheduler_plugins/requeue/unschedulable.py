@@ -54,7 +54,6 @@ class NodeSet:
         return int(np.bitwise_count(self.bits).sum())
 
     def of(self, snapshot: Snapshot) -> Nodes:
-        """Those of them that are there."""
         rows = np.flatnonzero(np.unpackbits(self.bits, count=len(self.names)))
         return snapshot.select([self.names[row] for row in rows.tolist()])[0]
 
@@ -73,7 +72,6 @@ class UnschedulablePod:
 
     @property
     def request(self) -> PodRequest:
-        """The pod as plugins see it."""
         return replace(self.group.pod, uid=self.uid, key=self.key, created=self.created)
 
 
@@ -112,7 +110,6 @@ class Group:
         self.in_vain = False
 
     def oldest(self, count: int) -> Sequence[UnschedulablePod]:
-        """So many of the pods, the oldest first."""
         return heapq.nsmallest(count, self.pods.values(), key=lambda pod: (pod.created, pod.key))
 
     def fitting(self, snapshot: Snapshot) -> Nodes:

@@ -88,7 +88,6 @@ class Accounts:
         return tuple(chain.from_iterable(amounts[name] for name in self._plugins))
 
     def parts(self, flat: Vector) -> Mapping[str, Vector]:
-        """Numbers, or sums of them, by plugin name."""
         return {name: flat[part] for name, part in self.slices.items()}
 
     def _split(self, vectors: tuple[Vector, ...]) -> Mapping[str, Vector]:

@@ -95,21 +95,17 @@ class ClusterCache:
 
     @property
     def nodes(self) -> Sequence[str]:
-        """Names of the nodes."""
         return self._rows.names
 
     @property
     def in_flight(self) -> Mapping[str, Charge]:
-        """Pods that were answered for and not seen bound, by uid."""
         return self._in_flight.charges
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Nodes of which something cannot be gone by as they last changed, what that is, and why."""
         return self._failures
 
     def ledger(self, node: str) -> NodeLedger | None:
-        """A node's account of load; None when it has neither report nor pods."""
         return self._ledgers.get(node)
 
     def own_allocatable(self, node: str) -> Mapping[str, int] | None:
@@ -118,7 +114,6 @@ class ClusterCache:
         return None if facts is None else facts.own_allocatable
 
     def readings(self, node: str) -> Mapping[str, Any]:
-        """What plugins' own sources last said of a node, by plugin name."""
         return self._readings.get(node, _NO_READINGS)
 
     def select(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
@@ -127,7 +122,6 @@ class ClusterCache:
         return self._rows.select(names, now)
 
     def freeze(self, now: float) -> Snapshot:
-        """The present state of all nodes."""
         self._catch_up(now)
         return self._rows.freeze(now)
 
@@ -247,7 +241,6 @@ class ClusterCache:
         self._receive(str(node_metric["metadata"]["name"]), NodeReport.from_json(node_metric, self.rules.resources))
 
     def delete_node_metric(self, name: str) -> None:
-        """Forget a node's report."""
         if name in self._ledgers:
             self._receive(name, None)
 
@@ -366,7 +359,6 @@ class ClusterCache:
             self._reservations.reserve_unconfirmed(known[1], now, known[2])
 
     def release(self, uid: str) -> None:
-        """Drop a pod's charge, if it has one."""
         self._uncharge(uid)
         self._reservations.unreserve(uid)
 

@@ -236,7 +236,6 @@ def annotated(text: str) -> Mapping[str, Any]:
 
 
 def shortened(error: BaseException) -> str:
-    """What an error says, cut to what fits into a line."""
     text = str(error).replace("\n", " ")
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…"
 

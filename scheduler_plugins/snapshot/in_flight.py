@@ -37,7 +37,6 @@ class InFlight:
 
     @property
     def charges(self) -> Mapping[str, Charge]:
-        """The charges by pod uid."""
         return self._charges
 
     def put(self, pod: PodRequest, names: Sequence[str], now: float) -> Charge:
@@ -47,7 +46,6 @@ class InFlight:
         return charge
 
     def pop(self, uid: str) -> Charge | None:
-        """Drop a pod's charge and return it; None if it has none."""
         return self._charges.pop(uid, None)
 
     def refused(self, pod: PodRequest) -> bool:
@@ -64,7 +62,6 @@ class InFlight:
         return [uid for uid, _ in over]
 
     def on(self, name: str) -> list[Charge]:
-        """The charges that a node carries."""
         return [charge for charge in self._charges.values() if name in charge.names]
 
 
@@ -88,7 +85,6 @@ class Tombstones:
             self._uids.popitem(last=False)
 
     def discard(self, uid: str) -> None:
-        """The pod is there after all."""
         self._uids.pop(uid, None)
 
 
@@ -138,7 +134,6 @@ def binding_queue(pod: Mapping[str, Any]) -> str:
 
 
 def scheduler_name(pod: Mapping[str, Any]) -> str:
-    """The name of the kube-scheduler that places a pod."""
     return str((pod.get("spec") or {}).get("schedulerName") or "")
 
 

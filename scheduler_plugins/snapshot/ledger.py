@@ -23,7 +23,6 @@ class Assigned:
 
     @property
     def estimated(self) -> Vector | None:
-        """What it is expected to use; None when that is nothing."""
         return self.pod.estimate if any(self.pod.estimate) else None
 
     @property
@@ -85,12 +84,10 @@ class NodeLedger:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to account for: neither a report nor a pod."""
         return self.report is None and not self._pods
 
     @property
     def pods(self) -> Mapping[str, Assigned]:
-        """The pods on the node, by uid."""
         return self._pods
 
     def terms_of(self, uid: str) -> Terms:
@@ -105,7 +102,6 @@ class NodeLedger:
 
     @property
     def prod_load(self) -> Vector:
-        """Usage of the Prod pods, measured and expected."""
         return _plus(self.prod_usage, self.sums.prod_delta)
 
     def load(self, aggregation: tuple[str, float] | None = None) -> Vector:
@@ -147,7 +143,6 @@ class NodeLedger:
         )
 
     def prod_relief(self, uids: Iterable[str]) -> Vector:
-        """The same of its Prod pods."""
         counted = [self.terms_of(uid) for uid in uids if uid in self._pods]
         return _sum((_plus(each.prod_usage, each.prod_delta) for each in counted), self._nothing)
 
@@ -189,17 +184,14 @@ def _sum(vectors: Iterable[Vector], nothing: Vector) -> Vector:
 
 
 def _known(usage: Usage, instead: Vector) -> Vector:
-    """What was measured, and of what was not something instead."""
     return tuple([other if amount is None else amount for amount, other in zip(usage, instead, strict=True)])
 
 
 def _where_known(usage: Usage, amounts: Vector) -> Usage:
-    """Amounts of what was measured alone."""
     return tuple([None if known is None else amount for known, amount in zip(usage, amounts, strict=True)])
 
 
 def _where_unknown(usage: Usage, amounts: Vector, instead: Vector) -> Vector:
-    """Amounts of what was not measured, and of what was something instead."""
     triples = zip(usage, amounts, instead, strict=True)
     return tuple([amount if known is None else other for known, amount, other in triples])
 

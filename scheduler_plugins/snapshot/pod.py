@@ -93,7 +93,6 @@ class PodRequest:
 
     @property
     def prod(self) -> bool:
-        """Whether its band is Prod."""
         return self.band is PriorityBand.PROD
 
     @classmethod

@@ -174,7 +174,6 @@ class NodeGroups:
         return number
 
     def delete(self, name: str) -> None:
-        """Forget a Node that is there."""
         self._free.append(self._ids.pop(name))
 
     def of(self, preferences: Preferences, ids: NDArray[np.int64]) -> Groups:

@@ -50,7 +50,6 @@ class Rows:
 
     @property
     def names(self) -> Sequence[str]:
-        """The nodes, in the order of their rows."""
         return self._names
 
     def add(self, name: str, number: int) -> None:
@@ -89,7 +88,6 @@ class Rows:
         self._scattered = False
 
     def write(self, table: str, name: str, record: tuple[Any, ...]) -> None:
-        """Write a node's record into a table."""
         self._arrays[table][self._index[name]] = record
         self._frozen.pop(table, None)
 

@@ -49,7 +49,6 @@ def silence(source: Source) -> float:
 
 
 def by_name(item: Json) -> str:
-    """What an object without a namespace is known by."""
     return str(item["metadata"]["name"])
 
 

@@ -99,7 +99,6 @@ class ClusterWatch:
 
     @property
     def synced(self) -> bool:
-        """Whether all kinds have been listed at least once."""
         return all(source.health.synced for source in self.sources)
 
     @property

@@ -19,9 +19,7 @@ from tools.devcluster.guest import OUT, SCRATCH, GuestKernel, Program, booted
 from tools.devcluster.guest_pods import DRIVERS, MIB, PODS
 
 SECONDS = 45
-"""How long the agent measures."""
-CAPTURE_SECONDS = 20
-"""How long a recording is."""
+CAPTURE_SECONDS = 20  # how long a recording is
 TIMEOUT_SECONDS = 600.0
 _MICRO = 1e6
 
@@ -33,15 +31,10 @@ class Measured:
     """One driver's layout."""
 
     status: Mapping[str, Any]
-    """Of the NodeMetric that the agent printed."""
     log: str
-    """What it logged."""
     store: Tsdb
-    """Its database."""
-    truth: Rows
-    """The kernel's counters and the time they were read, by pod; one row each half second."""
-    recording: Path
-    """What `headroom-agent capture` recorded afterwards."""
+    truth: Rows  # the kernel's counters and the time they were read, by pod; one row each half second
+    recording: Path  # what `headroom-agent capture` recorded afterwards
 
     def mean(self, pod: str, metric: str) -> float:
         """Mean of what the agent stored of a pod; NaN when it stored nothing."""

@@ -13,10 +13,8 @@ pytestmark = [pytest.mark.cgroup_v2, pytest.mark.timeout(900), pytest.mark.param
 Guest = Mapping[str, Measured]
 AGAINST_KERNEL = 0.03
 """Of the kernel's own counters over the same time; the agent reads them some milliseconds apart from the test."""
-AGAINST_LOAD = 0.10
-"""Of what a process tries to use, or may: a slow machine does not give it in time."""
-FORK_MIB = 4
-"""What a process has beside what it was told to hold, at most. [MiB]"""
+AGAINST_LOAD = 0.10  # of what a process tries to use, or may: a slow machine does not give it in time
+FORK_MIB = 4  # what a process has beside what it was told to hold, at most [MiB]
 
 
 def test_cgroups_are_detected(in_guest: Guest, driver: str) -> None:

@@ -20,18 +20,12 @@ _SAID_ABOVE: Final = "In general"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One key of values.yaml."""
-
     path: tuple[str, ...]
-    """Its keys, the outermost first."""
-    comment: tuple[str, ...]
-    """The lines of the comment right above it, without what marks them as a comment."""
-    default: str | None
-    """What it is set to, as JSON; None for a group, whose members are values of their own."""
+    comment: tuple[str, ...]  # the lines of the comment right above it, without what marks them as a comment
+    default: str | None  # what it is set to, as JSON; None for a group, whose members are values of their own
 
     @property
     def name(self) -> str:
-        """Its path, as `--set` takes it."""
         return ".".join(self.path)
 
 
@@ -109,7 +103,6 @@ def with_table(page: str, text: str) -> str:
 
 
 def main() -> int:
-    """Write the table into the README."""
     page = CHART / "README.md"
     page.write_text(with_table(page.read_text(), (CHART / "values.yaml").read_text()))
     return 0

@@ -13,23 +13,17 @@ NAMESPACE: Final = "headroom-system"
 
 Json = dict[str, Any]
 Helm = Callable[..., str]
-"""Runs helm with some arguments, and returns what it prints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """All objects of one rendering."""
-
     objects: tuple[Json, ...]
-    """The objects as JSON."""
 
     def one(self, kind: str, name: str) -> Json:
-        """The object of that kind and name."""
         (found,) = [obj for obj in self.objects if (obj["kind"], obj["metadata"]["name"]) == (kind, name)]
         return found
 
     def of_kind(self, *kinds: str) -> list[Json]:
-        """All objects of some kinds."""
         return [obj for obj in self.objects if obj["kind"] in kinds]
 
     def pods(self) -> Iterator[tuple[str, Json]]:
@@ -46,11 +40,9 @@ class Rendered:
                 yield f"{owner}/{container['name']}", container
 
     def container(self, path: str) -> Json:
-        """The container of that "owner/container"."""
         return dict(self.containers())[path]
 
     def config(self, name: str, key: str) -> Any:  # noqa: ANN401 - whatever the YAML holds
-        """Parsed YAML (or JSON) in a ConfigMap."""
         return yaml.safe_load(self.one("ConfigMap", name)["data"][key])
 
 

@@ -159,7 +159,6 @@ def _kind(hint: Any) -> Json:  # noqa: ANN401 - a type hint
 
 
 def main() -> int:
-    """Write these parts into the schema, and the removed values into their file."""
     REMOVED_PATH.write_text(json.dumps(removed_values(), indent=2, sort_keys=True) + "\n")
     PATH.write_text(json.dumps(with_generated(json.loads(PATH.read_text())), indent=2) + "\n")
     return 0

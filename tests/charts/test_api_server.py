@@ -29,14 +29,9 @@ METRIC: Final = ("slo.koordinator.sh", "nodemetrics")
 
 @dataclass(frozen=True)
 class Answer:
-    """The API server's answer."""
-
     status: int
-    """HTTP status."""
     message: str
-    """Why not, where it refused."""
-    flow_schema: str
-    """The uid of the FlowSchema by which it queued the request."""
+    flow_schema: str  # the uid of the FlowSchema by which it queued the request
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +61,6 @@ def _token(cluster: Cluster, node: str) -> str:
 
 
 def _ask(cluster: Cluster, token: str, method: str, path: str, body: Any = None) -> Answer:  # noqa: ANN401 - JSON
-    """One request with a token."""
     config = yaml.safe_load(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]
     authority = base64.b64decode(config["certificate-authority-data"]).decode()
     url = urllib.parse.urlsplit(config["server"])
@@ -88,7 +82,6 @@ LATE: Final = "2026-01-02T00:00:00Z"
 
 
 def _report(cluster: Cluster, token: str, node: str, when: str = LATE) -> Answer:
-    """Report that a node was measured."""
     body = {"status": {"updateTime": when}}
     return _ask(cluster, token, "PATCH", f"{METRICS}/{node}/status", body)
 
@@ -192,7 +185,6 @@ def test_agents_queue_by_themselves(installed: Cluster) -> None:
 
 
 def _may(cluster: Cluster, user: str, verb: str, kind: tuple[str, str], namespace: str) -> bool:
-    """Whether a person may do that."""
     attributes = {"namespace": namespace, "verb": verb, "group": kind[0], "resource": kind[1]}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
     body = {**review, "spec": {"user": user, "resourceAttributes": attributes}}

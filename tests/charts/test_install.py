@@ -3,6 +3,8 @@
 import json
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -10,7 +12,7 @@ import pytest
 
 from crds.names import CONFIG_MAP_NAME
 from headroom.cli import arguments
-from tests.charts.rendered import CHART
+from tests.charts.rendered import CHART, ROOT
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 
@@ -18,16 +20,8 @@ pytestmark = pytest.mark.cluster
 
 NAMESPACE: Final = "chart-test"
 EDITED: Final = '{"enable": true, "midUnallocatedPercent": 7}'
-SETTINGS: Final = (
-    "--set",
-    "manager.replicas=0",
-    "--set",
-    "scheduler.replicas=0",
-    "--set",
-    "agent.nodeSelector.no=node",
-    "--set",
-    "colocationConfig.enable=false",  # no manager creates the ConfigMap here
-)
+REPLICAS: Final = ("--set", "manager.replicas=0,scheduler.replicas=0,agent.nodeSelector.no=node")
+SETTINGS: Final = (*REPLICAS, "--set", "colocationConfig.enable=false")  # no manager creates the ConfigMap here
 
 
 @pytest.fixture
@@ -41,28 +35,17 @@ def installed(cluster: Cluster) -> Iterator[Cluster]:
 
 
 def config(cluster: Cluster) -> str:
-    """The text of the colocation config."""
     found = cluster.kubectl("-n", NAMESPACE, "get", "configmap", CONFIG_MAP_NAME, "-o", "json")
     return str(json.loads(found)["data"]["colocation-config"])
 
 
 def edit(cluster: Cluster) -> None:
-    """Change the colocation config as an operator would."""
     patch = json.dumps({"data": {"colocation-config": EDITED}})
     cluster.kubectl("-n", NAMESPACE, "patch", "configmap", CONFIG_MAP_NAME, "--type", "merge", "-p", patch)
 
 
-def test_server_accepts_everything(cluster: Cluster) -> None:
-    """The API server accepts every object of the chart, with all optional parts."""
-    cluster.helm(
-        *("install", "headroom", str(CHART), "-n", "default", "--dry-run=server"),
-        *("--set", "scheduler.mode=weighted", "--set", "imagePullSecrets[0].name=registry"),
-        *("--set", "scheduler.profile.plugins[0].name=LoadAwareScheduling"),
-    )
-
-
 def test_edits_survive(installed: Cluster) -> None:
-    """What an operator wrote into the ConfigMap survives upgrade, rollback, uninstall without hooks, and install."""
+    """An edited ConfigMap survives upgrade, rollback, uninstall and install; an upgrade creates a deleted one again."""
     assert json.loads(config(installed)) == {"enable": False}
     edit(installed)
     flags = ("-n", NAMESPACE, *SETTINGS)
@@ -75,13 +58,8 @@ def test_edits_survive(installed: Cluster) -> None:
     assert config(installed) == EDITED
     installed.helm("install", "headroom", str(CHART), *flags)
     assert config(installed) == EDITED
-
-
-@pytest.mark.long
-def test_deleted_config_comes_back(installed: Cluster) -> None:
-    """An upgrade creates the ConfigMap again where it was deleted."""
     installed.kubectl("-n", NAMESPACE, "delete", "configmap", CONFIG_MAP_NAME)
-    installed.helm("upgrade", "headroom", str(CHART), "-n", NAMESPACE, *SETTINGS)
+    installed.helm("upgrade", "headroom", str(CHART), *flags)
     assert json.loads(config(installed)) == {"enable": False}
 
 
@@ -126,7 +104,6 @@ KOORDINATOR: Final = "koordinator-system"
 
 
 def notes(cluster: Cluster, namespace: str, *settings: str) -> str:
-    """The notes of an install that is not made."""
     flags = [flag for setting in settings for flag in ("--set", setting)]
     printed = cluster.helm("install", "headroom", str(CHART), "-n", namespace, "--dry-run=server", *flags)
     return printed.partition("NOTES:\n")[2]
@@ -161,7 +138,7 @@ def koordinator(cluster: Cluster) -> Iterator[str]:
 
 
 def test_next_commands_are_named(cluster: Cluster) -> None:
-    """After an install: is all well, what is used and why nothing is published yet, and how to publish it."""
+    """After an install: whether all is well, what is used, why nothing is published, how to publish it; no warning."""
     text = notes(cluster, "default")
     assert commands(text) == [
         "kubectl headroom doctor -n default",
@@ -170,6 +147,8 @@ def test_next_commands_are_named(cluster: Cluster) -> None:
         "kubectl -n default edit configmap slo-controller-config",
     ]
     assert "it publishes nothing until you enable it (3)" in text
+    assert "WARNING" not in text
+    assert "koord" not in text
     assert [line[:2] for line in text.splitlines() if re.match(r"\d\.", line)] == ["1.", "2.", "3."]
 
 
@@ -202,13 +181,6 @@ def test_koordinator_is_named(cluster: Cluster, koordinator: str) -> None:
     assert "koord" not in text.replace("koordinator.sh", "")
 
 
-def test_nobody_else_is_named(cluster: Cluster) -> None:
-    """Without Koordinator the notes do not mention it."""
-    text = notes(cluster, "default")
-    assert "WARNING" not in text
-    assert "koord" not in text
-
-
 def test_config_that_is_there_is_kept(cluster: Cluster, koordinator: str) -> None:
     """In Koordinator's namespace its ConfigMap is used as it is, and the notes state it."""
     cluster.kubectl(
@@ -217,3 +189,57 @@ def test_config_that_is_there_is_kept(cluster: Cluster, koordinator: str) -> Non
     text = notes(cluster, koordinator)
     assert "ConfigMap slo-controller-config was left as it is" in text
     assert "publishes nothing" not in text
+
+
+RENDERED: Final = "rendered"
+MAPS: Final = f"/api/v1/namespaces/{RENDERED}/configmaps"
+
+
+def _template(cluster: Cluster) -> str:
+    return cluster.helm("template", "headroom", str(CHART), "-n", RENDERED, *REPLICAS)
+
+
+def _apply(cluster: Cluster) -> list[str]:
+    """Render and apply the chart without a release, as GitOps tools do; the lines of kubectl."""
+    return cluster.kubectl("apply", "-f", "-", stdin=_template(cluster)).splitlines()
+
+
+@pytest.fixture(scope="module")
+def applied(cluster: Cluster) -> Iterator[Cluster]:
+    cluster.create_namespace(RENDERED)
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CHART / "crds"))
+    _apply(cluster)
+    yield cluster
+    cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", stdin=_template(cluster))
+    cluster.kubectl("delete", "namespace", RENDERED, "--wait=false")
+
+
+def test_second_apply_changes_nothing(applied: Cluster) -> None:
+    """What is rendered is what the API server keeps: nothing is configured again."""
+    assert [line for line in _apply(applied) if not line.endswith(" unchanged")] == []
+
+
+def test_apply_keeps_an_edited_config(applied: Cluster) -> None:
+    """A ConfigMap that somebody has edited stays as it is."""
+    data = {"colocation-config": '{"enable": true}'}
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "slo-controller-config"}, "data": data}
+    applied.api.request("POST", MAPS, made)
+    _apply(applied)
+    assert applied.api.get(f"{MAPS}/slo-controller-config")["data"] == data
+
+
+def test_job_of_a_rendered_chart_removes_nothing(applied: Cluster) -> None:
+    """The Job that apply creates like any other object says why it does nothing, and succeeds."""
+    metric = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": "apply-test"}}
+    applied.kubectl("apply", "--server-side", "--field-manager=headroom-manager", "-f", "-", stdin=json.dumps(metric))
+    args = applied.api.get(f"/apis/batch/v1/namespaces/{RENDERED}/jobs/headroom-uninstall")["spec"]["template"]["spec"]
+    command = [sys.executable, "-m", "manager.cleanup", f"--kubeconfig={applied.kubeconfig}"]
+    done = subprocess.run(
+        [*command, *args["containers"][0]["args"]], cwd=ROOT, check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout.splitlines()[0]) == (
+        0,
+        f"Nothing was removed: Helm does not delete release headroom in namespace {RENDERED}.",
+    )
+    assert applied.kubectl("get", "nodemetric", "apply-test", "-o", "name").strip().endswith("/apply-test")
+    applied.kubectl("delete", "nodemetric", "apply-test")

@@ -23,7 +23,6 @@ Json = Mapping[str, Any]
 
 @cache
 def before(name: str) -> str:
-    """A file of the previous chart."""
     with tarfile.open(PREVIOUS) as package:
         file = package.extractfile(f"headroom/{name}")
         assert file is not None
@@ -31,12 +30,10 @@ def before(name: str) -> str:
 
 
 def now(name: str) -> str:
-    """A file of this chart."""
     return (CHART / name).read_text(encoding="utf-8")
 
 
 def versions(text: str) -> dict[str, Json]:
-    """Name of a version -> the version, of a definition."""
     return {each["name"]: each for each in yaml.safe_load(text)["spec"]["versions"]}
 
 

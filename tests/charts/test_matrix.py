@@ -108,23 +108,6 @@ def test_every_version_has_its_objects(helm: Helm, version: str) -> None:
 
 
 @pytest.mark.helm
-@pytest.mark.parametrize(
-    ("version", "tag"),
-    [
-        ("1.31", "v1.31.0"),
-        ("v1.32", "v1.32.0"),
-        ("1.33+", "v1.33.0"),
-        ("v1.33.5-gke.1", "v1.33.5"),
-        ("v1.31.4+k3s1", "v1.31.4"),
-    ],
-)
-def test_any_way_to_write_a_version(helm: Helm, version: str, tag: str) -> None:
-    """A version without a patch, or with a vendor's suffix, has the kube-scheduler image of that version."""
-    chart = render(helm, kube_version=version)
-    assert chart.container("headroom-scheduler/kube-scheduler")["image"] == f"registry.k8s.io/kube-scheduler:{tag}"
-
-
-@pytest.mark.helm
 def test_data_directory_of_others_is_left(helm: Helm, tmp_path: Path) -> None:
     """The init container gives the agent a new directory, and its own again; one with something in it stays."""
     command = render(helm).container("headroom-agent/own-data-dir")["command"]

@@ -20,7 +20,6 @@ ANYWHERE: Final = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/
 
 
 def ingress(chart: Rendered) -> dict[str, dict[str, list[Any]]]:
-    """The clients of each named port, by policy."""
     found: dict[str, dict[str, list[Any]]] = {}
     for policy in chart.of_kind("NetworkPolicy"):
         ports = found.setdefault(policy["metadata"]["name"], {})
@@ -28,13 +27,6 @@ def ingress(chart: Rendered) -> dict[str, dict[str, list[Any]]]:
             for port in rule["ports"]:
                 ports[port["port"]] = [*ports.get(port["port"], ()), *rule["from"]]
     return found
-
-
-def templates(chart: Rendered) -> dict[str, dict[str, Any]]:
-    """Every kind of pod of the chart, those of hooks and tests too, by the name of what makes it."""
-    owners = chart.of_kind("DaemonSet", "Deployment", "Job")
-    pods = {each["metadata"]["name"]: each["spec"]["template"] for each in owners}
-    return pods | {each["metadata"]["name"]: each for each in chart.of_kind("Pod")}
 
 
 def test_only_these_reach_a_port(helm: Helm) -> None:
@@ -46,7 +38,9 @@ def test_only_these_reach_a_port(helm: Helm) -> None:
         "headroom-manager": {"metrics": [SCRAPERS], "webhook": ANYWHERE},
         "headroom-scheduler": {"https": [SCRAPERS], "metrics": [SCRAPERS]},
     }
-    pods = templates(chart)
+    owners = chart.of_kind("DaemonSet", "Deployment", "Job")
+    pods = {each["metadata"]["name"]: each["spec"]["template"] for each in owners}
+    pods |= {each["metadata"]["name"]: each for each in chart.of_kind("Pod")}
     for name, pod in pods.items():
         ports = {port["name"] for each in pod["spec"]["containers"] for port in each.get("ports", ())}
         assert ports == set(ingress(chart).get(name, ())), name

@@ -33,7 +33,6 @@ TURNED_OFF: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
 
 @pytest.fixture(scope="module")
 def chart(helm: Helm) -> Rendered:
-    """The chart with its default values."""
     return render(helm)
 
 
@@ -75,16 +74,22 @@ def test_images_come_from_there(helm: Helm, settings: tuple[str, ...], agent: st
 
 
 @pytest.mark.parametrize(
-    ("given", "image"),
+    ("given", "version", "image"),
     [
-        ("r:5000/mirror/kube-scheduler", "r:5000/mirror/kube-scheduler:v1.33.5"),
-        ("mine/kube-scheduler:v9", "mine/kube-scheduler:v9"),
-        (f"mine/kube-scheduler@{DIGEST}", f"mine/kube-scheduler@{DIGEST}"),
+        # A version without a patch, or with a suffix of the vendor.
+        ("", "1.31", "registry.k8s.io/kube-scheduler:v1.31.0"),
+        ("", "v1.32", "registry.k8s.io/kube-scheduler:v1.32.0"),
+        ("", "1.33+", "registry.k8s.io/kube-scheduler:v1.33.0"),
+        ("", "v1.33.5-gke.1", "registry.k8s.io/kube-scheduler:v1.33.5"),
+        ("", "v1.31.4+k3s1", "registry.k8s.io/kube-scheduler:v1.31.4"),
+        ("r:5000/mirror/kube-scheduler", "v1.33.5-gke.1", "r:5000/mirror/kube-scheduler:v1.33.5"),
+        ("mine/kube-scheduler:v9", "v1.33.5-gke.1", "mine/kube-scheduler:v9"),
+        (f"mine/kube-scheduler@{DIGEST}", "v1.33.5-gke.1", f"mine/kube-scheduler@{DIGEST}"),
     ],
 )
-def test_mirror_follows_the_cluster(helm: Helm, given: str, image: str) -> None:
-    """A mirror of kube-scheduler gets the cluster's version, unless its tag or digest is given."""
-    chart = render(helm, f"scheduler.image={given}", kube_version="v1.33.5-gke.1")
+def test_scheduler_follows_the_cluster(helm: Helm, given: str, version: str, image: str) -> None:
+    """kube-scheduler, and a mirror of it, has the version of the cluster, unless its tag or digest is given."""
+    chart = render(helm, *([f"scheduler.image={given}"] if given else []), kube_version=version)
     assert chart.container("headroom-scheduler/kube-scheduler")["image"] == image
 
 

@@ -21,7 +21,6 @@ OF_THE_OPERATOR: Final = ("PrometheusRule", "PodMonitor", "ServiceMonitor")
 
 
 def _ports(chart: Rendered, name: str) -> dict[str, int]:
-    """The named ports of the container that has the metrics."""
     container = chart.container(f"{name}/{PARTS[name][1]}")
     return {port["name"]: port["containerPort"] for port in container.get("ports", ())}
 

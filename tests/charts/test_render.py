@@ -29,12 +29,7 @@ PACKAGES = {
 
 @pytest.fixture(scope="module")
 def chart(helm: Helm) -> Rendered:
-    """The chart with its default values."""
     return render(helm)
-
-
-def granted(chart: Rendered, kind: str, name: str) -> set[tuple[str, str, str, str]]:
-    return rules(chart.one(kind, name))
 
 
 def test_lint_is_clean(helm: Helm) -> None:
@@ -124,7 +119,7 @@ def test_rbac_has_no_wildcard(chart: Rendered) -> None:
 
 def test_agent_may_do_this(chart: Rendered) -> None:
     """It reads pods and nodes, and writes the status of NodeMetrics and events about them."""
-    role = granted(chart, "ClusterRole", "headroom-agent")
+    role = rules(chart.one("ClusterRole", "headroom-agent"))
     pods = {("", "pods", verb, "") for verb in ("list", "watch")}
     nodes = {("", "nodes", verb, "") for verb in ("list", "watch")}
     metrics = {
@@ -187,7 +182,6 @@ def test_scheduler_config_is_documented_one(chart: Rendered) -> None:
 
 
 def profile_of(helm: Helm, path: Path, *settings: str, values: Path | None = None) -> Any:  # noqa: ANN401 - numpy
-    """What the extender reads of its profile."""
     from scheduler_plugins.profile import load_profile  # noqa: PLC0415 - numpy
 
     file = path / "profile.yaml"
@@ -198,22 +192,8 @@ def profile_of(helm: Helm, path: Path, *settings: str, values: Path | None = Non
 
 
 def test_weighted_mode_scores(helm: Helm, tmp_path: Path) -> None:
-    """It adds the prioritize verb, and ten times the weights of kube-scheduler's own plugins."""
-    profile = "scheduler.profile"
-    settings = (
-        "scheduler.mode=weighted",
-        f"{profile}.shortlist.size=4",
-        f"{profile}.plugins[0].name=LoadAwareScheduling",
-    )
-    config = render(helm, *settings).config("headroom-scheduler", "kube-scheduler.yaml")
-    (extender,) = config["extenders"]
-    weights = {plugin["name"]: plugin["weight"] for plugin in config["profiles"][0]["plugins"]["multiPoint"]["enabled"]}
-    assert (extender["prioritizeVerb"], weights["TaintToleration"], weights["NodeResourcesFit"]) == (
-        "prioritize",
-        30,
-        10,
-    )
-    answering = profile_of(helm, tmp_path, *settings).answering
+    """The extender has the mode; that of kube-scheduler is in test_matrix.py."""
+    answering = profile_of(helm, tmp_path, "scheduler.mode=weighted", "scheduler.profile.shortlist.size=4").answering
     assert (answering.mode, answering.shortlist.size) == ("weighted", 4)
 
 
@@ -276,7 +256,6 @@ def test_leader_is_kube_schedulers(helm: Helm) -> None:
 
 
 def test_config_change_restarts_scheduler(helm: Helm) -> None:
-    """Another scheduler configuration is another pod template, because both programs read it at start only."""
 
     def template(*settings: str) -> object:
         deployment = render(helm, *settings).one("Deployment", "headroom-scheduler")

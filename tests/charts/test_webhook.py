@@ -10,30 +10,28 @@ from manager.webhook.admission import HANDLER
 from manager.webhook.service import served_names
 from tests.charts.rendered import NAMESPACE, Helm, Rendered, render, rules
 
+pytestmark = pytest.mark.helm
+
 KINDS = ("ValidatingWebhookConfiguration", "Service", "Certificate", "Issuer")
 SETTINGS = WebhookSettings()
 CERT_MANAGER = "manager.webhook.certificates=cert-manager"
 
 
 def hook(chart: Rendered) -> dict[str, Any]:
-    """The one webhook of the configuration."""
     (found,) = chart.one("ValidatingWebhookConfiguration", SETTINGS.configuration_name)["webhooks"]
     return dict(found)
 
 
 def flags(chart: Rendered) -> dict[str, str]:
-    """Flags of the manager that are about the webhook."""
     args = chart.container("headroom-manager/manager")["args"]
     return dict(each.split("=", 1) for each in args if each.startswith("--webhook"))
 
 
 def may(chart: Rendered) -> set[tuple[str, str, str, str]]:
-    """What the manager may do for the webhook's sake."""
     granted = rules(chart.one("ClusterRole", "headroom-manager")) | rules(chart.one("Role", "headroom-manager"))
     return {each for each in granted if each[1] in {"secrets", "validatingwebhookconfigurations"}}
 
 
-@pytest.mark.helm
 def test_only_our_config_is_asked_about(helm: Helm) -> None:
     """API servers send writes to the one ConfigMap for review, wait 5 s at most, and go on without an answer."""
     found = hook(render(helm))
@@ -48,7 +46,6 @@ def test_only_our_config_is_asked_about(helm: Helm) -> None:
     assert "caBundle" not in found["clientConfig"]  # an upgrade would take it away
 
 
-@pytest.mark.helm
 def test_call_arrives(helm: Helm) -> None:
     """Service, port, path and certificate of the webhook are those of the manager."""
     chart = render(helm)
@@ -62,7 +59,6 @@ def test_call_arrives(helm: Helm) -> None:
     assert flags(chart) == {"--webhook-listen": f":{ports['webhook']}", "--webhook-certificates": "self"}
 
 
-@pytest.mark.helm
 def test_rights_are_by_name(helm: Helm) -> None:
     """The manager may write its own Secret and webhook configuration; with cert-manager it may read the Secret."""
     secret, configuration = SETTINGS.secret_name, SETTINGS.configuration_name
@@ -74,7 +70,6 @@ def test_rights_are_by_name(helm: Helm) -> None:
     assert may(render(helm, CERT_MANAGER)) == {("", "secrets", "get", secret)}
 
 
-@pytest.mark.helm
 def test_cert_manager_makes_the_secret(helm: Helm) -> None:
     """A Certificate fills the manager's Secret, and its authority is injected; an issuer of one's own replaces ours."""
     chart = render(helm, CERT_MANAGER)
@@ -93,7 +88,6 @@ def test_cert_manager_makes_the_secret(helm: Helm) -> None:
     assert certificate["spec"]["issuerRef"] == {"name": "corp", "kind": "ClusterIssuer"}
 
 
-@pytest.mark.helm
 def test_can_be_left_out(helm: Helm) -> None:
     chart = render(helm, "manager.webhook.enabled=false")
     assert chart.of_kind(*KINDS) == []

@@ -78,7 +78,6 @@ WRONG: Final[tuple[tuple[str, Any, str | None], ...]] = (
 
 @pytest.fixture(scope="module")
 def complaints(helm: Helm) -> str:
-    """Helm's answer to all of these at once."""
     settings = [flag for path, value, _ in WRONG for flag in ("--set-json", f"{path}={json.dumps(value)}")]
     with pytest.raises(CommandError) as refused:
         helm("template", "headroom", str(CHART), *settings)

@@ -11,7 +11,6 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 async def install(api: kube.ApiServer, manifest: dict[str, Any]) -> None:
-    """Create or update a CustomResourceDefinition, and wait until the server serves it."""
     spec = manifest["spec"]
     path = f"{DEFINITIONS}/{manifest['metadata']['name']}"
     await api.patch(path, manifest, kube.APPLY, {"fieldManager": "headroom-tests", "force": "true"})

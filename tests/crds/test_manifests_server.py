@@ -33,7 +33,6 @@ DRY_RUN = {"dryRun": "All"}
 
 @pytest.fixture
 async def api(cluster: "Cluster") -> AsyncIterator[kube.ApiServer]:
-    """A session with a server that has both kinds."""
     async with kube.ApiServer(kube.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as session:
         for file in sorted(MANIFESTS.glob("*.yaml")):
             await install(session, yaml.safe_load(file.read_text()))
@@ -42,7 +41,6 @@ async def api(cluster: "Cluster") -> AsyncIterator[kube.ApiServer]:
 
 @pytest.fixture
 async def stored(api: kube.ApiServer) -> AsyncIterator[str]:
-    """The path of a NodeMetric that exists for one test."""
     name = "manifest-test"
     await api.create(NODE_METRICS, {**KOORDINATOR, "metadata": {"name": name}})
     yield f"{NODE_METRICS}/{name}"

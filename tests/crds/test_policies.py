@@ -14,7 +14,6 @@ from crds.ranges import Choice, Range, problems
 
 
 def test_predict_policy_defaults() -> None:
-    """The defaults of the prediction policy are these."""
     assert to_json(with_defaults(None)) == {
         "resourceDiffThresholdPercent": 5,
         "checkIntervalSeconds": 20,
@@ -27,7 +26,6 @@ def test_predict_policy_defaults() -> None:
 
 
 def test_strategy_defaults() -> None:
-    """The defaults of the colocation strategy are these."""
     assert to_json(colocation.DEFAULTS) == {
         "enable": False,
         "metricAggregateDurationSeconds": 300,
@@ -55,14 +53,12 @@ def test_strategy_defaults() -> None:
 
 
 def test_defaults_are_allowed() -> None:
-    """Every default lies within what is allowed."""
     assert problems(to_json(predict_policy.DEFAULTS), predict_policy.RANGES) == []
     assert problems(to_json(colocation.DEFAULTS), colocation.ALLOWED) == []
     assert problems(to_json(colocation.DEFAULTS)["midEviction"], colocation.ALLOWED_MID_EVICTION) == []
 
 
 def test_rules_name_real_fields() -> None:
-    """Every rule is about a field that exists."""
     assert predict_policy.RANGES.keys() <= json_fields(PredictPolicy).keys()
     assert colocation.ALLOWED.keys() <= json_fields(colocation.ColocationStrategy).keys()
     assert colocation.ALLOWED_MID_EVICTION.keys() == json_fields(colocation.MidEviction).keys()

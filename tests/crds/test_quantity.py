@@ -1,6 +1,5 @@
 """Quantities: exact values, rounding, canonical texts, errors."""
 
-from contextlib import suppress
 from fractions import Fraction
 
 import pytest
@@ -52,7 +51,6 @@ BIG = 2**63 - 1
     ],
 )
 def test_values_are_exact(text: str | float | Fraction, exact: Fraction) -> None:
-    """Every notation of Kubernetes has its exact value."""
     assert parse_quantity(text) == exact
 
 
@@ -61,7 +59,6 @@ GARBAGE = "| 1|1 |1ki|1K|1mi|1g|1e|1e+|1e1.5|1_0|0x1|--1|1,5|inf|nan|k|.|-|٣|1G
 
 @pytest.mark.parametrize("text", [*GARBAGE.split("|"), "1" * 600, float("nan"), float("inf"), True])
 def test_garbage_is_refused(text: str | float) -> None:
-    """What is no quantity is refused in one line that quotes it."""
     with pytest.raises(QuantityError, match="is not a quantity: write a number such as") as caught:
         parse_quantity(text)
     assert len(str(caught.value).splitlines()) == 1
@@ -113,16 +110,8 @@ def test_bytes_text(amount: int, text: str) -> None:
 
 @given(st.integers(-(2**62), 2**62))
 def test_texts_come_back(amount: int) -> None:
-    """What we write is what we read."""
     assert value(format_bytes(amount)) == amount
     assert milli_value(format_milli_cores(amount)) == amount
-
-
-@given(st.text(max_size=30))
-def test_any_text_is_judged(text: str) -> None:
-    """Whatever the text, the answer is a number or a QuantityError."""
-    with suppress(QuantityError):
-        assert isinstance(parse_quantity(text), Fraction)
 
 
 @given(st.sampled_from(["1e{}", "-1e{}", "1e-{}"]), st.integers(0, 10**12))

@@ -13,7 +13,6 @@ PAGES: Final = tuple(
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "charts/headroom/README.md")
     if path.is_file()
 )
-"""Every page that users read, relative to the repository."""
 
 _LINK: Final = re.compile(r"\]\(([^()\s]+)\)")
 _CODE: Final = re.compile(r"`[^`]*`")
@@ -21,7 +20,6 @@ _HEADING: Final = re.compile(r"#{1,6} +(.*)")
 
 
 def text_of(page: str) -> str:
-    """The text of a page."""
     return (ROOT / page).read_text(encoding="utf-8")
 
 

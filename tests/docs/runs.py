@@ -13,13 +13,11 @@ ELSEWHERE: Final = {
     "docs/capture.md": "tests/docs/test_pages_on_machine.py",
     "docs/contributing.md": "tests/docs/test_pages_on_machine.py",
     "docs/backtest.md": "tests/headroom/backtest/test_page.py",
-    "docs/scheduler-examples.md": "tests/docs/test_pages_on_control_plane.py",
 }
 """Page -> the test that follows it, where that is not `tests/docs/test_pages_on_node.py`."""
 
 
 def runnable() -> tuple[str, ...]:
-    """The pages with commands that are run."""
     return tuple(page for page in PAGES if _is_run(page))
 
 
@@ -30,11 +28,10 @@ def _is_run(page: str) -> bool:
         return False
 
 
-ON_NODE: Final = tuple(page for page in runnable() if page not in ELSEWHERE and page != QUICK_START)
+ON_CONTROL_PLANE: Final = ("docs/scheduler-examples.md",)  # pages that are followed on an empty cluster of their own
+ON_NODE: Final = tuple(page for page in runnable() if page not in {*ELSEWHERE, *ON_CONTROL_PLANE, QUICK_START})
 """Pages that are followed on a cluster with a real node and Headroom, in this order."""
 ON_MACHINE: Final = tuple(page for page in runnable() if ELSEWHERE.get(page, "").endswith("test_pages_on_machine.py"))
 """Pages that are followed on this machine, without a cluster."""
-ON_CONTROL_PLANE: Final = tuple(page for page, test in ELSEWHERE.items() if test.endswith("_control_plane.py"))
-"""Pages that are followed on an empty cluster of their own."""
 FOLDERS: Final = ("charts", "docs", "tools")
 """What a reader finds in the folder where the commands are pasted: that of a clone."""

@@ -25,7 +25,6 @@ def test_every_field_has_its_place() -> None:
 
 
 def test_stale_table_is_found() -> None:
-    """A page whose table differs is written anew."""
     stale = "before\n<!-- fields: evicting -->\n| `midEviction.mode` | on |\n<!-- end -->\nafter\n"
     made = rewritten(stale)
     assert made.startswith("before\n<!-- fields: evicting -->\n| field | default | allowed | meaning |\n")

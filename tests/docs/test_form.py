@@ -59,7 +59,6 @@ def test_headings_are_named() -> None:
 
 
 def test_broken_links_are_found() -> None:
-    """A link to a file or a heading that is not there is reported with its line; code and other sites are ignored."""
     text = (
         "# A\n[x](#a) [x](https://example.org/x) `[x](y)`\n[x](nowhere.md) [x](#b)\n[x](../README.md#no-such-heading)\n"
     )

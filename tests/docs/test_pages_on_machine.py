@@ -30,5 +30,4 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
 
 @pytest.mark.parametrize("page", [page for page in ON_MACHINE if page != AGENT])
 def test_page_is_true(reader: Reader, page: str) -> None:
-    """A reader who pastes a page's commands sees what the page shows."""
     assert reader.follow(ROOT / page) >= 1

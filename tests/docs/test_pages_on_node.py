@@ -1,4 +1,4 @@
-"""The pages' commands, followed on a real node: the quick start first, and what it set up is there for all others."""
+"""The pages' commands, followed on a real node after the quick start, or on an empty control plane."""
 
 import os
 import re
@@ -12,13 +12,14 @@ import pytest
 import yaml
 
 from tests.docs.pages import ROOT
-from tests.docs.runs import FOLDERS, ON_NODE, QUICK_START
+from tests.docs.runs import FOLDERS, ON_CONTROL_PLANE, ON_NODE, QUICK_START
 from tests.pages import PageError, Reader
 from tools.demo.stage import stage
 from tools.demo.steps import load_aware, nodes, prod_pods
 from tools.demo.story import MANIFESTS, Story
+from tools.devcluster import Cluster
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(900), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 
 PAUSE: Final = "localhost/pause:dev"
 MID_CPU: Final = "0"
@@ -42,12 +43,8 @@ def _values(story: Story) -> str:
 
 @dataclass(frozen=True)
 class Beginning:
-    """Where a reader stands who has followed the quick start."""
-
     reader: Reader
-    """The reader."""
-    fault: str
-    """What in the quick start was not so; empty when all of it was."""
+    fault: str  # what in the quick start was not so; empty when all of it was
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +78,25 @@ def beginning(
             story.cluster.keep_logs()
 
 
+@pytest.mark.node
 def test_quick_start_is_true(beginning: Beginning) -> None:
     """A reader who pastes the quick start's commands into an empty cluster sees what it shows, until a Mid pod runs."""
     assert not beginning.fault, beginning.fault
 
 
+@pytest.mark.node
 @pytest.mark.parametrize("page", ON_NODE)
 def test_page_is_true(beginning: Beginning, page: str) -> None:
-    """A reader who pastes a page's commands, with Headroom installed, sees what the page shows."""
     assert beginning.reader.follow(ROOT / page) >= 1
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("page", ON_CONTROL_PLANE)
+def test_page_on_control_plane_is_true(page: str, tmp_path: Path) -> None:
+    """A reader who pastes a page's commands into an empty cluster sees what the page shows, to the last digit."""
+    for name in FOLDERS:
+        (tmp_path / name).symlink_to(ROOT / name)
+    with Cluster(kwok_nodes=0) as cluster:
+        programs = f"{Path(sys.executable).parent}{os.pathsep}{cluster.environment['PATH']}"
+        reader = Reader(tmp_path, {**cluster.environment, "PATH": programs, "COLUMNS": "150"})
+        assert reader.follow(ROOT / page) >= 1

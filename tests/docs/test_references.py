@@ -76,14 +76,12 @@ def test_metrics_are_documented(page: str) -> None:
     ],
 )
 def test_wrong_commands_are_found(line: str, complaint: str) -> None:
-    """A command with a name that is not known is reported, wherever it stands in a line."""
     page = f"It needs a cluster:\n\n```sh elsewhere\nexport A=1 && A=2 {line} | head   # so\n```\n"
     (found,) = [fault(words) for _, words in commands(page) if fault(words)]
     assert complaint in found
 
 
 def test_wrong_names_are_found() -> None:
-    """A file, a test or a value that is not there is reported; placeholders and other words are not."""
     wrong = ["agent/collectors/nothing.py", "scheduler.ignorant: true", "tests/agent/test_pods.py::test_nothing"]
     assert all(_is_missing(code) for code in wrong[:2])
     assert not _is_test(wrong[2])

@@ -63,12 +63,10 @@ yesterday
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
-    """A reader in an empty folder."""
     return Reader(tmp_path, {"PATH": "/usr/local/bin:/usr/bin:/bin"})
 
 
 def written(tmp_path: Path, text: str) -> Path:
-    """A page with this text."""
     page = tmp_path / "page.md"
     page.write_text(text, encoding="utf-8")
     return page

@@ -38,7 +38,6 @@ T = TypeVar("T")
 
 
 def wait(probe: Callable[[], T | None], *, seconds: float, what: str) -> T:
-    """What a probe finds, once it finds something; fails the test when that takes too long."""
     deadline = time.monotonic() + seconds
     while not (found := probe()):
         if time.monotonic() > deadline:
@@ -48,7 +47,6 @@ def wait(probe: Callable[[], T | None], *, seconds: float, what: str) -> T:
 
 
 def unix(timestamp: str) -> float:
-    """A Kubernetes timestamp. [seconds since 1970]"""
     return datetime.fromisoformat(timestamp).timestamp()
 
 
@@ -70,21 +68,16 @@ def spent(account: list[tuple[float, float]], start: float, end: float) -> float
 
 
 def usages(status: Json) -> dict[str, Json]:
-    """What a NodeMetric's status says that each pod uses, by "namespace/name"."""
     pods = status.get("podsMetric") or []
     return {f"{pod['namespace']}/{pod['name']}": pod["podUsage"]["resources"] for pod in pods}
 
 
 @dataclass(frozen=True)
 class AgentNode:
-    """The node."""
-
     cluster: Cluster
-    """Its cluster."""
 
     @property
     def name(self) -> str:
-        """The Node object's name."""
         return self.cluster.spec.node_name
 
     def install(self) -> None:
@@ -97,17 +90,11 @@ class AgentNode:
         self._helm("install", "--create-namespace", *settings)
         self.configure(CONFIG)
 
-    def upgrade(self, *settings: str) -> None:
-        """Change values of the installed chart; returns when the new agent is ready."""
-        self._helm("upgrade", "--reuse-values", *settings)
-        self.cluster.kubectl("-n", NAMESPACE, "rollout", "status", "daemonset/headroom-agent", "--timeout=4m")
-
     def _helm(self, verb: str, *words: str) -> None:
         flags = [flag for word in words for flag in ((word,) if word.startswith("--") else ("--set", word))]
         self.cluster.helm(verb, "headroom", str(CHART), "-n", NAMESPACE, "--wait", "--timeout", "4m", *flags)
 
     def configure(self, config: Json) -> None:
-        """Edit the ConfigMap, as an operator does."""
         patch = json.dumps({"data": {"colocation-config": json.dumps(config)}})
         self.cluster.kubectl("-n", NAMESPACE, "patch", "configmap", CONFIG_MAP, "--type=merge", "-p", patch)
 
@@ -122,7 +109,6 @@ class AgentNode:
             wait(lambda load=load: self.at_work(load), seconds=120, what=f"{load.name} at work")  # type: ignore[misc]
 
     def get(self, *words: str) -> Json:
-        """An object, or a list of them."""
         found: Json = json.loads(self.cluster.kubectl("get", *words, "-o", "json"))
         return found
 
@@ -144,25 +130,20 @@ class AgentNode:
         return [(float(words[0]), float(words[1])) for words in lines if len(words) == 2]
 
     def tell(self, load: loads.Load, file: str, number: float) -> None:
-        """Change what a load does."""
         program = f"from pathlib import Path; Path('/load/{file}').write_text('{number}')"
         self.cluster.kubectl("-n", loads.NAMESPACE, "exec", load.name, "--", "python3", "-S", "-c", program)
 
     def node_metric(self) -> Json:
-        """The NodeMetric."""
         return self.get("nodemetric", self.name)
 
     def status(self) -> Json:
-        """Its status."""
         found: Json = self.node_metric().get("status") or {}
         return found
 
     def condition(self, name: str) -> Json:
-        """One of its conditions; empty while there is none."""
         return next((one for one in self.status().get("conditions") or [] if one["type"] == name), {})
 
     def agent(self) -> Json:
-        """The agent's pod."""
         pods = self.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=headroom-agent")["items"]
         alive = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         assert len(alive) == 1
@@ -170,20 +151,12 @@ class AgentNode:
         return found
 
     def restarts(self) -> tuple[str, int]:
-        """Which agent it is, and how often it was restarted."""
         pod = self.agent()
         return pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"]
 
     def in_agent(self, *command: str) -> str:
-        """What a command prints in the agent's pod."""
         name = self.agent()["metadata"]["name"]
         return self.cluster.kubectl("-n", NAMESPACE, "exec", name, "-c", "agent", "--", *command)
-
-    def agent_log(self) -> str:
-        """What the agent has logged. Read from the file: a kubelet that is away shows none."""
-        folder = self.cluster.logs / "pods"
-        (newest,) = folder.glob(f"{NAMESPACE}_{self.agent()['metadata']['name']}_*/agent/0.log")
-        return newest.read_text()
 
     def summary(self) -> dict[str, Json]:
         """Kubelet's /stats/summary of each pod, by "namespace/name"."""
@@ -210,7 +183,6 @@ class AgentNode:
         return self.cluster.kubectl("get", "--raw", f"/api/v1/nodes/{self.name}/proxy/{path}")
 
     def key(self, load: loads.Load) -> str:
-        """A load's pod as "namespace/name"."""
         name = f"{load.name}-{self.name}" if load is loads.STATIC else load.name
         return f"{loads.NAMESPACE}/{name}"
 

@@ -20,7 +20,6 @@ class Telling:
     failed: str = ""
 
     def up_to(self, step: Step) -> Story:
-        """Tell a step after all those before it, and return the story."""
         for earlier in STEPS[: STEPS.index(step) + 1]:
             if self.failed:
                 pytest.fail(f"not reached: the step {self.failed!r} failed before")
@@ -32,7 +31,6 @@ class Telling:
         return self.story
 
     def whole(self) -> Story:
-        """Tell all steps, and return the story."""
         return self.up_to(STEPS[-1])
 
 

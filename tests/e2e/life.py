@@ -30,11 +30,9 @@ _OWN_DATA_DIR_TODAY: Final = (
 )
 CONFIG_MAP: Final = "slo-controller-config"
 PATIENCE_SECONDS: Final = 180.0
-REQUESTED_MILLI_CORES: Final = 50
-"""What the Mid pod of the demo requests."""
+REQUESTED_MILLI_CORES: Final = 50  # what the Mid pod of the demo requests
 _PARTS: Final = ("capacity", "allocatable")
-PASSING: Final = ("Event/", "Lease/kube-node-lease/", "Lease/kube-system/")
-"""Objects that come and go by themselves."""
+PASSING: Final = ("Event/", "Lease/kube-node-lease/", "Lease/kube-system/")  # objects that come and go by themselves
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -54,18 +52,13 @@ def previous_chart(folder: Path) -> Path:
 
 @dataclass
 class Life:
-    """What a user does, and sees."""
-
     cluster: Cluster
-    """The cluster, with a real node."""
     record: list[str] = field(default_factory=list)
     """What was done and seen, each line with the seconds since the beginning."""
-    began: float = field(default_factory=time.monotonic)
-    """When the record begins. [s]"""
+    began: float = field(default_factory=time.monotonic)  # when the record begins [s]
 
     @property
     def node(self) -> str:
-        """The Node's name."""
         return self.cluster.spec.node_name
 
     @property
@@ -79,7 +72,6 @@ class Life:
         return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
 
     def tell(self, line: str) -> None:
-        """Write something down."""
         self.record.append(f"{time.monotonic() - self.began:6.1f} s  {line}")
         print(self.record[-1])
 
@@ -92,13 +84,11 @@ class Life:
         self.cluster.kubectl("annotate", "node", self.node, *notes)
 
     def helm(self, *words: str) -> str:
-        """Run helm in Headroom's namespace."""
         said = self.cluster.helm(words[0], "headroom", *words[1:], "-n", NAMESPACE)
         self.tell(f"helm {words[0]}")
         return said
 
     def refused_by_helm(self, *words: str) -> str:
-        """What helm says when it refuses; fails when it does not."""
         try:
             self.helm(*words)
         except CommandError as error:
@@ -107,11 +97,9 @@ class Life:
         raise AssertionError(f"helm {' '.join(words)} went through")
 
     def install(self, chart: str = str(CHART), *more: str) -> None:
-        """`helm install`, until all is ready."""
         self.helm("install", chart, "--wait", "--timeout", "4m", *self.settings, *more)
 
     def headroom(self, *words: str, code: int = 0) -> str:
-        """What a `kubectl headroom` command prints."""
         environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "COLUMNS": "150"}
         command = [sys.executable, "-m", "headroom.cli", *words]
         done = subprocess.run(
@@ -121,23 +109,19 @@ class Life:
         return done.stdout
 
     def get(self, *words: str) -> Json:
-        """An object or a list; empty where there is none."""
         text = self.cluster.kubectl("get", *words, "--ignore-not-found", "-o", "json")
         return dict(json.loads(text)) if text.strip() else {}
 
     def until(self, probe: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS) -> T:
-        """Wait for something, and write down that it is there."""
         found = wait(probe, seconds=seconds, what=what)
         self.tell(what)
         return found
 
     def report(self) -> Json:
-        """The status of the NodeMetric; empty before the first report."""
         status = self.get("nodemetric", self.node).get("status") or {}
         return status if (status.get("nodeMetric") or {}).get("nodeUsage") else {}
 
     def configure(self, config: Json) -> None:
-        """Edit the ConfigMap, as an operator does."""
         patch = json.dumps({"data": {"colocation-config": json.dumps(config)}})
         self.cluster.kubectl("-n", NAMESPACE, "patch", "configmap", CONFIG_MAP, "--type=merge", "-p", patch)
         self.tell(f"ConfigMap edited: {json.dumps(config)}")
@@ -157,18 +141,15 @@ class Life:
         return parts if any(any(amounts.values()) for amounts in parts.values()) else {}
 
     def published(self) -> bool:
-        """Whether a Mid pod can be placed."""
         parts = self.mid()
         return bool(parts) and all(value(amounts[MID_CPU] or 0) >= REQUESTED_MILLI_CORES for amounts in parts.values())
 
     def start(self, manifest: str, *names: str) -> None:
-        """Create pods in the shop, until they run."""
         self.cluster.kubectl("apply", "-f", str(MANIFESTS / manifest))
         for name in names:
             self.until(lambda name=name: self.running(name), f"pod {name} runs")  # type: ignore[misc]
 
     def running(self, name: str) -> str | None:
-        """The uid and restarts of a pod that runs."""
         pod = self.get("pod", name, "-n", SHOP)
         if pod.get("status", {}).get("phase") != "Running":
             return None

@@ -26,21 +26,18 @@ def hold(mebibytes: float) -> None:
 
 
 def write(file: Path, mebibytes: float) -> None:
-    """Make a file of that size."""
     with file.open("wb") as out:
         for _ in range(int(mebibytes)):
             out.write(os.urandom(BLOCK))
 
 
 def read(file: Path) -> None:
-    """Read a file from end to end, so that its pages are in use."""
     with file.open("rb", buffering=0) as content:
         while content.read(BLOCK):
             pass
 
 
 def asked(name: str, otherwise: float) -> float:
-    """The number in a file of our folder, or another one while there is none."""
     try:
         return float((FOLDER / name).read_text())
     except (OSError, ValueError):
@@ -48,7 +45,6 @@ def asked(name: str, otherwise: float) -> float:
 
 
 def main(share: float, mebibytes: float, file_mebibytes: float, shared_mebibytes: float) -> None:
-    """Run for ever."""
     if shared_mebibytes:
         write(Path("/shared/file"), shared_mebibytes)
     if file_mebibytes:

@@ -12,26 +12,16 @@ IMAGE: Final = "localhost/headroom-agent:dev"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One pod."""
-
     name: str
-    """Its name."""
-    milli_cores: int
-    """What it burns, in a closed loop on its own CPU clock."""
-    mebibytes: int
-    """What it holds of memory that it has written to."""
+    milli_cores: int  # what it burns, in a closed loop on its own CPU clock
+    mebibytes: int  # what it holds of memory that it has written to
     requests: dict[str, str]
-    """What it requests."""
     limits: dict[str, str]
-    """What it is limited to."""
-    file_mebibytes: int = 0
-    """Size of a file on disk that it reads again and again."""
-    shared_mebibytes: int = 0
-    """Size of a file in a tmpfs (emptyDir of medium Memory)."""
+    file_mebibytes: int = 0  # size of a file on disk that it reads again and again
+    shared_mebibytes: int = 0  # size of a file in a tmpfs (emptyDir of medium Memory)
 
     @property
     def anonymous_alone(self) -> bool:
-        """Whether its memory is its own alone: no files."""
         return not (self.file_mebibytes or self.shared_mebibytes)
 
     def manifest(self) -> dict[str, Any]:
@@ -65,8 +55,7 @@ def _amounts(cpu: str, memory: str) -> dict[str, str]:
 
 KNOWN: Final = Load("guaranteed", 400, 200, _amounts("900m", "512Mi"), _amounts("900m", "512Mi"))
 """The load that the product's promise names: 400m CPU, 200 MiB."""
-STATIC: Final = Load("static", 40, 48, _amounts("50m", "64Mi"), {})
-"""Runs from a file of the kubelet's."""
+STATIC: Final = Load("static", 40, 48, _amounts("50m", "64Mi"), {})  # runs from a file of the kubelet's
 READER: Final = Load("reader", 50, 24, _amounts("50m", "64Mi"), {}, file_mebibytes=160)
 """Its memory is mostly page cache."""
 TMPFS: Final = Load("tmpfs", 40, 24, _amounts("50m", "64Mi"), {}, shared_mebibytes=80)
@@ -78,16 +67,12 @@ LOADS: Final = (
     READER,
     TMPFS,
 )
-"""Those that the API server is given."""
 ALL: Final = (*LOADS, STATIC)
-"""All of them."""
 
 
 def manifests() -> str:
-    """A list of all pods of `LOADS`."""
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": [load.manifest() for load in LOADS]})
 
 
 def static_manifest() -> str:
-    """The static pod's file."""
     return json.dumps(STATIC.manifest())

@@ -17,8 +17,7 @@ from tools.devcluster.containerd import PAUSE_IMAGE
 NAMESPACE = "shop"
 PRIORITIES = {"mid-low": 7000, "mid-high": 7500, "prod": 9000}
 MID_CPU, MID_MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
-REQUESTS = {MID_CPU: "300", MID_MEMORY: "64Mi"}
-"""What each Mid pod requests. [milli-cores]"""
+REQUESTS = {MID_CPU: "300", MID_MEMORY: "64Mi"}  # what each Mid pod requests [milli-cores]
 
 Json = dict[str, Any]
 
@@ -44,20 +43,14 @@ def pod(name: str, requests: Json, priority: str, **labels: str) -> Json:
 
 @dataclass
 class MidNode:
-    """The node, as tests ask of it."""
-
     cluster: Cluster
-    """Its cluster."""
-    manager: Manager
-    """The manager, a process beside it with the rights that the chart gives it."""
+    manager: Manager  # the manager, a process beside it with the rights that the chart gives it
 
     @property
     def name(self) -> str:
-        """The Node object's name."""
         return self.cluster.spec.node_name
 
     def get(self, *words: str) -> Json:
-        """An object or a list."""
         found: Json = json.loads(self.cluster.kubectl("get", *words, "-o", "json"))
         return found
 
@@ -84,7 +77,6 @@ class MidNode:
         return None if amount is None else int(amount.replace("k", "000"))
 
     def expect_published(self, milli_cores: int) -> None:
-        """Wait until the Node has this much Mid CPU."""
         wait(lambda: self.published() == milli_cores, seconds=120, what=f"{milli_cores}m {MID_CPU}")
 
     def create(self, *pods: Json) -> None:
@@ -102,7 +94,6 @@ class MidNode:
         return "Terminating" if "deletionTimestamp" in found[0]["metadata"] else str(found[0]["status"]["phase"])
 
     def expect_phase(self, phase: str, *names: str) -> None:
-        """Wait until pods are in a phase; "" when they are to be gone."""
         for name in names:
             wait(lambda name=name: self.phase(name) == phase, seconds=120, what=f"pod {name} {phase or 'gone'}")  # type: ignore[misc]
 
@@ -117,7 +108,6 @@ class MidNode:
         self.expect_phase("Running", name)
 
     def events(self, reason: str, about: str) -> list[str]:
-        """Notes of the events of a reason about an object."""
         events = self.get("events", "-A", "--field-selector", f"reason={reason},involvedObject.name={about}")
         return [event["message"] for event in events["items"]]
 

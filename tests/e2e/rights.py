@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from tests.audited import audited
 from tests.charts.rendered import Rendered
@@ -17,8 +17,7 @@ _GRANTING: Final = ("clusterrolebindings", "clusterroles", "rolebindings", "role
 _BETWEEN_DELETIONS: Final = timedelta(seconds=10)  # helm takes far less from one of these to the next
 _AT_THE_SAME_TIME: Final = timedelta(seconds=1)  # a request may come in before the deletion, and be judged after it
 _CREATED: Final = 201
-_OF_EVERYBODY: Final = ("selfsubjectaccessreviews", "selfsubjectreviews")
-"""What every login may ask: about itself."""
+_OF_EVERYBODY: Final = ("selfsubjectaccessreviews", "selfsubjectreviews")  # what every login may ask: about itself
 _OF_THE_CLUSTER: Final = "kube-scheduler"
 """Its rights are roles of the cluster, which the chart binds: they follow its version."""
 
@@ -54,13 +53,12 @@ def withdrawn(cluster: Cluster) -> dict[str, datetime]:
 
 
 def granted(chart: Rendered) -> dict[str, list[Right]]:
-    """What the chart grants each account."""
     objects = chart.of_kind("Role", "ClusterRole")
-    return {account: _all_rights([each for each in objects if _is_of(each, account)]) for account in ACCOUNTS}
-
-
-def _is_of(role: Mapping[str, Any], account: str) -> bool:
-    return str(role["metadata"]["name"]) in {account, f"{account}-events"}
+    names = {account: {account, f"{account}-events"} for account in ACCOUNTS}
+    return {
+        account: _all_rights([each for each in objects if each["metadata"]["name"] in names[account]])
+        for account in ACCOUNTS
+    }
 
 
 def refused(asked: Mapping[str, Iterable[Request]]) -> list[str]:
@@ -94,7 +92,6 @@ def unused(rights: Iterable[Right], asked: Iterable[Request], excused: Mapping[s
 
 
 def key(right: Right) -> str:
-    """What an excuse calls a right."""
     return f"{right.verb} {right.resource}{f'.{right.group}' if right.group else ''}"
 
 

@@ -18,21 +18,16 @@ from tools.demo.story import CHART, Story
 from tools.devcluster.component import free_port
 from tools.devcluster.packages import Prometheus as Programs
 
-SERVICES: Final = ("agent", "manager", "scheduler_plugins")
-"""The modules that run as services."""
+SERVICES: Final = ("agent", "manager", "scheduler_plugins")  # the modules that run as services
 WAIT_SECONDS: Final = 120.0
 _SCRAPE: Final = "1s"
 
 
 @dataclass(frozen=True)
 class Prometheus:
-    """One that runs."""
-
     url: str
-    """Where it answers."""
 
     def get(self, path: str, **parameters: str) -> Any:  # noqa: ANN401 - JSON
-        """The data of an answer of its API."""
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - one that the test runs
             return json.load(answer)["data"]

@@ -2,19 +2,15 @@
 
 import json
 import subprocess
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from crds.quantity import value
-from tests.audited import audited
-from tests.charts.rendered import render
-from tests.e2e import rights
+from tests.e2e.agent_node import unix, wait
 from tests.e2e.conftest import Telling
 from tools.demo.steps import STEPS, Step
 from tools.demo.story import MID_CPU, NAMESPACE, Story
@@ -22,59 +18,20 @@ from tools.devcluster.commands import CommandError
 
 pytestmark = [pytest.mark.node, pytest.mark.quiet, pytest.mark.timeout(600)]
 
-BUSY_MILLI_CORES = 200
-TOLERANCE = 0.05
-FORBIDDEN = 403
-
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.run.__name__)
 def test_demo_step_holds(step: Step, on_real_node: Telling) -> None:
-    """Every step of the demo shows what it promises."""
     on_real_node.up_to(step)
 
 
 @pytest.fixture
 def story(on_real_node: Telling) -> Story:
-    """The story, told to its end."""
     return on_real_node.whole()
-
-
-def _seconds(timestamp: str) -> float:
-    return datetime.fromisoformat(timestamp).astimezone(UTC).timestamp()
-
-
-def _wait(probe: Callable[[], object], *, seconds: float, what: str) -> object:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := probe():
-            return found
-        time.sleep(0.5)
-    pytest.fail(f"not within {seconds} s: {what}")
 
 
 def _status(story: Story) -> dict[str, Any]:
     status: dict[str, Any] = (story.node_metric(story.node) or {}).get("status", {})
     return status
-
-
-def _reported_milli_cores(story: Story, name: str) -> float | None:
-    for pod in _status(story).get("podsMetric") or []:
-        if pod["name"] == name:
-            cpu = str(pod["podUsage"]["resources"]["cpu"])
-            return float(cpu[:-1]) if cpu.endswith("m") else float(cpu) * 1000
-    return None
-
-
-def test_known_load_is_reported(story: Story) -> None:
-    """A pod that burns 200 milli-cores is reported with 200, within 5 %, once the window holds nothing else."""
-    seen: list[float | None] = []
-
-    def close() -> bool:
-        seen.append(_reported_milli_cores(story, "busy"))
-        return seen[-1] is not None and abs(seen[-1] / BUSY_MILLI_CORES - 1) <= TOLERANCE
-
-    # The window is a minute and starts with the pod: its interpreter's start is in the first reports.
-    _wait(close, seconds=150, what=f"busy within 5 % of {BUSY_MILLI_CORES}m, but {seen}")
 
 
 @contextmanager
@@ -115,7 +72,7 @@ def test_survives_apiserver_restart(story: Story) -> None:
     """After the API server was away, reports go on, Mid stays published, and pods are still placed by load."""
     before = _status(story)["updateTime"]
     story.cluster.apiserver.restart()
-    _wait(lambda: _seconds(_status(story)["updateTime"]) > _seconds(before), seconds=120, what="a report after it")
+    wait(lambda: unix(_status(story)["updateTime"]) > unix(before), seconds=120, what="a report after it")
     assert value(story.get("node", story.node)["status"]["allocatable"][MID_CPU]) > 0
     pod = story.pod("anywhere")
     clone = {
@@ -126,36 +83,10 @@ def test_survives_apiserver_restart(story: Story) -> None:
         | {"containers": [{"name": "app", "image": "localhost/headroom-agent:dev"}]},
     }
     story.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(clone))
-    _wait(lambda: story.pod("after-restart")["spec"].get("nodeName"), seconds=120, what="a node for a new pod")
-
-
-def _requests(story: Story) -> Iterator[tuple[str, bool]]:
-    """What each of our service accounts asked, and whether it was refused for want of rights."""
-    ours = f"system:serviceaccount:{NAMESPACE}:"
-    for event in audited(story.cluster, ours):
-        user, code = event["user"]["username"], event.get("responseStatus", {}).get("code")
-        if user.startswith(ours) and code is not None:
-            path = event["requestURI"].partition("?")[0]
-            yield f"{user.removeprefix(ours)}: {event['verb']} {path}", code == FORBIDDEN
-
-
-def test_rights_suffice(story: Story) -> None:
-    """No service asked for anything that the chart does not allow it."""
-    requests = set(_requests(story))
-    refused = {what for what, forbidden in requests if forbidden}
-    # While an API server starts, it refuses for a moment what it allows when it has read its roles.
-    allowed = {what for what, forbidden in requests if not forbidden}
-    assert allowed
-    assert not sorted(refused - allowed)
-    asked = rights.requests(story.cluster, NAMESPACE)
-    granted = rights.granted(render(story.cluster.helm))
-    for account in ("headroom-agent", "headroom-manager", "headroom-scheduler"):
-        assert asked[account], account
-        assert rights.beyond(granted[account], asked[account]) == [], account
+    wait(lambda: story.pod("after-restart")["spec"].get("nodeName"), seconds=120, what="a node for a new pod")
 
 
 def test_services_write_no_errors(story: Story) -> None:
-    """No service prints a traceback, and none has restarted."""
     for pod in story.get("pods", "-n", NAMESPACE)["items"]:
         for container in pod["status"]["containerStatuses"]:
             name, container_name = pod["metadata"]["name"], container["name"]

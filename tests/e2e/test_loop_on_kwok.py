@@ -14,13 +14,11 @@ from tools.devcluster.packages import Prometheus as Programs
 
 pytestmark = [pytest.mark.long, pytest.mark.cluster, pytest.mark.timeout(600)]
 
-QUOTED = "quoted"
-"""A namespace with a quota, and a pod that is charged to it."""
+QUOTED = "quoted"  # a namespace with a quota, and a pod that is charged to it
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.run.__name__)
 def test_demo_step_holds(step: Step, on_kwok: Telling) -> None:
-    """Every step of the demo shows what it promises, with the services as processes."""
     on_kwok.up_to(step)
 
 

@@ -63,7 +63,6 @@ def node(
 
 @pytest.fixture
 def empty(node: MidNode) -> Iterator[MidNode]:
-    """The node without pods, before and after a test."""
     yield node
     node.cluster.kubectl("delete", "pods,poddisruptionbudgets", "--all", "-n", NAMESPACE, "--wait=true")
 

@@ -21,12 +21,10 @@ _SETTINGS: Final = settings(
 
 
 def fuzz(**strategies: SearchStrategy[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Try a test with many inputs."""
     return lambda test: _SETTINGS(given(**strategies)(test))
 
 
 def are_lines(*texts: str) -> None:
-    """Check that each is a line of sensible length that says something."""
     for text in texts:
         assert text
         assert len(text) <= LONGEST_LINE, text

@@ -12,7 +12,6 @@ from crds.codec import to_json
 from crds.colocation import ColocationConfig
 from manager.calculators.mid import calculate, deadline
 from manager.config import overlaps
-from manager.config.findings import ConfigFinding
 from manager.config.in_force import after_change, at_start
 from manager.config.merge import RATIO_LABELS, EffectiveStrategy, effective_strategy
 from manager.config.parse import parse_config, parse_strategy, review
@@ -57,16 +56,13 @@ def served(config: ColocationConfig) -> None:
     overlaps.on_nodes(config, [("n1", {"pool": "spot"}), ("n2", {})])
 
 
-def sentences(*findings: ConfigFinding) -> None:
-    assert all(each.message for each in findings)
-    are_lines(*map(str, findings))
-
-
 @fuzz(given=TEXTS | st.lists(objects(*CONFIG["nodeConfigs"]), max_size=5))
 def test_config_is_followed_or_refused_with_a_sentence_for_each_fault(given: str | list[Json]) -> None:
     text = given if isinstance(given, str) else json.dumps({"enable": True, "nodeConfigs": given})
     judged = parse_config(text)
-    sentences(*judged.errors, *judged.entry_errors, *judged.warnings, *judged.hints)
+    findings = (*judged.errors, *judged.entry_errors, *judged.warnings, *judged.hints)
+    assert all(each.message for each in findings)
+    are_lines(*map(str, findings))
     assert (judged.config is None) == bool(judged.errors)
     if judged.config is not None:
         if not isinstance(given, str):  # entries are judged by themselves: none refuses the text

@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, pa
 from scheduler_plugins.providers import load_watcher, metrics_server, prometheus, signal_fx
 from scheduler_plugins.providers.provider import CPU, LARGEST_PERCENT, Metric, ProviderError, utilisation
 from scheduler_plugins.providers.spec import MetricProvider
-from scheduler_plugins.providers.web import Site, parsed
+from scheduler_plugins.providers.web import Site
 from scheduler_plugins.snapshot.cache import ClusterCache
 from tests.fuzz.inputs import NUMBERS, Json, any_json, damaged, objects
 from tests.fuzz.originals import SOUND
@@ -97,10 +97,8 @@ def test_profile_works_or_each_mistake_has_a_line(kind: str, data: st.DataObject
 
 
 NOW = SOUND["load_watcher"]["timestamp"]
-NODES: Final = {"items": [{"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4"}}}]}
 WHOLE = {"n": {"cpu": 4000, "memory": 2**33}, "": {"cpu": 0}}
 NAMING = prometheus.Naming("instance", re.compile(r"([^:]+):\d+"))
-ODD_NUMBERS: Final = ("NaN", "Infinity", "-Infinity", "1e999", "-1", "9" * 400, "1001", "true", "null", '"5"')
 
 
 def percentages(metrics: Iterable[Metric]) -> None:
@@ -138,26 +136,6 @@ def answered(provider: str, given: Any) -> None:  # noqa: ANN401 - JSON
 def test_provider_gives_percentages_or_is_refused(provider: str, data: st.DataObject) -> None:
     answer = data.draw(objects(SOUND[provider]).filter(lambda one: isinstance(one, dict)))
     answer_or_refusal(lambda: answered(provider, answer), ProviderError)
-
-
-@fuzz(nodes=objects(NODES))
-def test_capacities_of_any_nodes_serve(nodes: Json) -> None:
-    answer_or_refusal(
-        lambda: metrics_server.decode(SOUND["metrics_server"]["items"], metrics_server.capacities(nodes), NOW),
-        ProviderError,
-    )
-
-
-@fuzz(
-    body=st.tuples(st.sampled_from(["12.5", "2.5"]), st.sampled_from(ODD_NUMBERS)).map(
-        lambda pair: json.dumps(SOUND["load_watcher"]).replace(*pair).encode()
-    )
-    | st.binary(max_size=200)
-    | st.text(max_size=200).map(str.encode)
-)
-def test_bytes_of_a_provider(body: bytes) -> None:
-    """Numbers that only JSON's text can say, and bytes that are none."""
-    answer_or_refusal(lambda: answered("load_watcher", parsed(body)), ProviderError)
 
 
 @fuzz(

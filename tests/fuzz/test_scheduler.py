@@ -19,17 +19,11 @@ from prometheus_client import CollectorRegistry
 
 from crds import names
 from headroom.cluster.typed_pod import typed_pod
-from headroom.kube import ApiServer, paths
+from headroom.kube import ApiServer
 from headroom.kube.decoding import Decode
 from headroom.kube.events import EventRecorder
-from headroom.kube.lease import LeaderElector, LeaderSettings, LeaseFollower
+from headroom.kube.lease import LeaseFollower
 from headroom.runtime.clocks import Clocks
-from manager.context import Context, Run
-from manager.handlers import node_metric as node_metrics
-from manager.handlers import nodes, pods
-from manager.metrics import ManagerMetrics
-from manager.reconcile.queue import NodeQueue
-from manager.settings import Settings
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.plugins.capacity_scheduling import NAME as QUOTAS
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
@@ -267,25 +261,3 @@ def test_reclaim_goes_on(odd: str, data: st.DataObject) -> None:
         found = asyncio.run(reclaimed(odd_object(data, odd)))
     assert found == asyncio.run(reclaimed())
     assert found[0] == ["a2"]
-
-
-async def managed(*odd: tuple[str, Json]) -> Context:
-    context, api = Context(Settings(), ManagerMetrics()), cast("ApiServer", Api(*odd))
-    leader = LeaderElector(api, LEASE, "a", LeaderSettings(enabled=False), lambda: 0.0, lambda: None)
-    run = Run(context, api, NodeQueue(0.0, lambda: 0.0), leader, EventRecorder(api, "headroom-manager"))
-    for each in (await api.list(paths.NODES))[0]:
-        nodes.observe(run, "ADDED", each)
-    await node_metrics.read(run)
-    await run_until(asyncio.create_task(pods.follow(run)), lambda: context.cluster.pods_synced)
-    return context
-
-
-@pytest.mark.parametrize("odd", ["nodes", "nodemetrics", "pods"])
-@fuzz(data=st.data())
-def test_manager_goes_on(odd: str, data: st.DataObject) -> None:
-    with only_the_odd_object_is_named():
-        cluster = asyncio.run(managed(odd_object(data, odd))).cluster
-    assert {"n1"} <= cluster.nodes.keys()
-    assert "n1" in cluster.node_metrics
-    assert sorted(pod.key for pod in cluster.pods_on("n1")) == ["a/a1", "a/a2"]
-    assert names.MID_CPU not in cluster.nodes["n1"]["status"]["allocatable"]

@@ -78,7 +78,6 @@ def test_checkpoint_comes_back_or_is_damaged(data: bytes, forged: Json) -> None:
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with blocks, recent ticks and checkpoints."""
     path = tmp_path_factory.mktemp("sound") / "t.db"
     with Tsdb.open(path, SETTINGS) as store:
         for now in START + np.arange(200.0):

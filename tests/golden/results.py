@@ -28,7 +28,6 @@ class Amount(Fraction):
 
     @classmethod
     def of(cls, quantity: str | float) -> "Amount":
-        """The amount that a text or number says."""
         return cls(parse_quantity(quantity))
 
 

@@ -9,14 +9,10 @@ from typing import Final
 class Case:
     """Series as promtool writes them, a value each minute, for four hours; the alert is evaluated at their end."""
 
-    bad: Mapping[str, str]
-    """With these the alert fires, once."""
-    good: Mapping[str, str]
-    """With these it does not."""
+    bad: Mapping[str, str]  # with these the alert fires, once
+    good: Mapping[str, str]  # with these it does not
     summary: str
-    """Its summary."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Its labels, but for the name and the severity."""
+    labels: Mapping[str, str] = field(default_factory=dict)  # its labels, but for the name and the severity
 
 
 ON_NODE: Final = {"node": "n1"}
@@ -118,7 +114,6 @@ AGENT: Final[Mapping[str, Case]] = {
         {"node": "n1", "resource": "cpu"},
     ),
 }
-"""Of the agents."""
 
 MANAGER: Final[Mapping[str, Case]] = {
     "HeadroomNoManagerLeads": Case(
@@ -177,7 +172,6 @@ MANAGER: Final[Mapping[str, Case]] = {
         "The webhook's certificate expires in 1d 0h 0m 0s",
     ),
 }
-"""Of the managers."""
 
 SCHEDULER: Final[Mapping[str, Case]] = {
     "HeadroomExtenderBlind": Case(
@@ -255,7 +249,5 @@ SCHEDULER: Final[Mapping[str, Case]] = {
         "For half an hour at least 3 pods with a quota have found no node, and no pod is evicted for them",
     ),
 }
-"""Of the scheduler and quotas."""
 
 CASES: Final[Mapping[str, Case]] = {**AGENT, **MANAGER, **SCHEDULER}
-"""All of them."""

@@ -14,12 +14,10 @@ DASHBOARDS: Final[dict[str, Json]] = {
 
 
 def panels(dashboard: Json) -> list[Json]:
-    """All panels of a dashboard but the headings of rows."""
     return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
 
 
 def queries(dashboard: Json) -> Iterator[tuple[Json, Json]]:
-    """Every query of a dashboard, with its panel."""
     for panel in panels(dashboard):
         for target in panel["targets"]:
             yield panel, target

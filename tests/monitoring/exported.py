@@ -20,7 +20,6 @@ OF_PROMETHEUS: Final[dict[str, frozenset[str]]] = {"ALERTS": frozenset({"alertna
 
 
 def exported(monkeypatch: pytest.MonkeyPatch) -> dict[str, frozenset[str]]:
-    """The labels of every series, by its name."""
     families: list[tuple[str, str, frozenset[str]]] = [
         (metric._name, metric._type, frozenset(metric._labelnames) | AGENT)
         for metric in _wrappers(Metrics("a").registry)
@@ -49,7 +48,6 @@ def _series(name: str, kind: str, labels: frozenset[str]) -> list[tuple[str, fro
 
 
 def missing(expression: str, known: Mapping[str, frozenset[str]]) -> list[str]:
-    """What a query needs that no service exports, in words."""
     return [complaint for need in needs(expression) if (complaint := _complaint(need, known))]
 
 

@@ -17,12 +17,8 @@ _OPERATORS: Final = frozenset({"and", "or", "unless", "bool", "offset", "inf", "
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A metric that a query selects."""
-
     metric: str
-    """Its name."""
-    labels: frozenset[str]
-    """Labels that it must have, for the query to mean anything."""
+    labels: frozenset[str]  # labels that it must have, for the query to mean anything
 
 
 def needs(expression: str) -> list[Need]:
@@ -41,7 +37,6 @@ def needs(expression: str) -> list[Need]:
 
 
 def _selectors(plain: str) -> Iterator[tuple[str, str, int]]:
-    """Name, matchers and place of every selector."""
     # Groupings make way for blanks, so that places stay what they are.
     text = _GROUPING.sub(lambda found: " " * len(found.group()), plain)
     text = _OTHER_GROUPING.sub(lambda found: " " * len(found.group()), text)

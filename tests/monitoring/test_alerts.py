@@ -61,7 +61,6 @@ def test_runbooks_are_of_alerts() -> None:
 
 
 def _test(name: str, case: Case, *, bad: bool) -> dict[str, Any]:
-    """A test as promtool reads it."""
     rule = BY_NAME[name]
     expected = {
         "exp_labels": {**case.labels, **rule["labels"]},

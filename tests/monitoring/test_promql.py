@@ -28,7 +28,6 @@ def test_metrics_and_labels_are_read(expression: str, expected: list[tuple[str, 
 
 
 def test_what_is_missing_is_told() -> None:
-    """A metric that no service exports is named, and so is a label that it does not have."""
     known = {"a": frozenset({"node"}), "b": frozenset[str]()}
     assert missing("max by (node) (a) - sum(b)", known) == []
     assert missing('sum by (node) (a{pod="x"})', known) == ["a has no label pod"]

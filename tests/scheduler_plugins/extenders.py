@@ -24,6 +24,7 @@ PROFILE: Final = ROOT / "scheduler_plugins" / "profile.yaml"  # what is shipped 
 PATIENCE_SECONDS: Final = 120.0
 ANSWER_SECONDS: Final = 60.0
 """How long an extender may take for an answer: a busy machine must not look like an extender that is away. [s]"""
+ROUNDS: Final = 3  # how often the controller looks again before what is so counts as what stays so
 PLAIN: Final = "default-scheduler"  # the cluster's own kube-scheduler, which knows nothing of us: the counterfactual
 NO_SCORES: Final = {"score": {"disabled": [{"name": "*"}]}}
 """Plugins of a kube-scheduler in which nothing but an extender scores."""
@@ -69,14 +70,11 @@ def profile(mode: str = "shortlist", plugins: Sequence[Json] = (), **settings: A
 
 
 def load_aware(weight: float = 1, **arguments: Any) -> Json:  # noqa: ANN401 - any argument of the plugin
-    """LoadAware in a profile, with its defaults but for these."""
     return {"name": "LoadAwareScheduling", "weight": weight, "args": arguments}
 
 
 @dataclass
 class Extender:
-    """A running extender."""
-
     cluster: Cluster
     name: str
     port: int
@@ -86,7 +84,6 @@ class Extender:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
         return f"{'https' if self.context else 'http'}://127.0.0.1:{self.port}"
 
     @classmethod
@@ -99,7 +96,6 @@ class Extender:
         context: ssl.SSLContext | None = None,
         module: str = "scheduler_plugins",
     ) -> "Extender":
-        """Start one, without waiting for it."""
         path, port = cluster.dir / f"{name}-profile.yaml", free_port()
         path.write_text(yaml.safe_dump(dict(content)), encoding="utf-8")
         words = [sys.executable, "-m", module, f"--kubeconfig={cluster.kubeconfig}", f"--profile={path}"]
@@ -111,12 +107,10 @@ class Extender:
         return cluster.supervisor.start(name, words, cwd=ROOT)
 
     def restart(self) -> None:
-        """Start it again on its port."""
         self.process = self._launch(self.cluster, self.name, self.command)
         self.wait()
 
     def kill(self) -> None:
-        """Kill it with SIGKILL and wait until it is gone."""
         self.process.kill()
         until(lambda: not self.process.running, f"{self.name} being gone")
 
@@ -137,7 +131,6 @@ class Extender:
             return bytes(response.read())
 
     def healthy(self) -> bool:
-        """Whether /healthz says so."""
         try:
             self.ask("/healthz")
         except OSError:
@@ -145,7 +138,6 @@ class Extender:
         return True
 
     def known(self, node: str) -> Json:
-        """What it knows of a node."""
         found: Json = json.loads(self.ask(f"/debug/nodes/{node}"))
         return found
 
@@ -164,3 +156,25 @@ class Extender:
         probe = {"metadata": {"name": "probe"}, "spec": {"priority": 3500, "containers": [{"name": "main"}]}}
         bodies = {name: {"Pod": probe, "Nodes": None, "NodeNames": [name]} for name in names}
         return [name for name, body in bodies.items() if json.loads(self.ask("/filter", body))["NodeNames"]]
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        lines = self.ask("/metrics").decode().splitlines()
+        found = [line for line in lines if line.partition(" ")[0].partition("{")[0] == f"headroom_scheduler_{name}"]
+        return sum(float(line.rpartition(" ")[2]) for line in found)
+
+    def quiet(self) -> None:
+        """Wait until kube-scheduler asks no more: it tries a pod twice, as its own note in the status wakes it."""
+        name, seen = "request_seconds_count", [-1.0, float("inf")]
+
+        def calm() -> bool:
+            seen.append(self.metric(name))
+            time.sleep(3)  # its back-off is 1 s after the first attempt and 2 s after the second
+            return seen[-1] == seen[-2]
+
+        until(calm, "kube-scheduler asking no more")
+
+    def looked_again(self) -> None:
+        """Wait until the controller has looked at the pods several times more."""
+        before = self.metric("reclaim_rounds_total")
+        until(lambda: self.metric("reclaim_rounds_total") >= before + ROUNDS, "further rounds of reclaim")

@@ -16,7 +16,6 @@ GI: Final = 2**30
 
 
 def at(seconds: float) -> str:
-    """The time this many seconds after NOW, as the API writes it."""
     return datetime.fromtimestamp(NOW + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -44,14 +43,12 @@ def pod(
 
 
 def condition(kind: str, since: float | None, status: str = "True") -> Json:
-    """A pod's condition; `since` in seconds after NOW."""
     return {"type": kind, "status": status, "lastTransitionTime": None if since is None else at(since)}
 
 
 def node(
     name: str = "n", cpu: str = "100", memory: str = "100Gi", annotations: Mapping[str, str] | None = None
 ) -> Json:
-    """A Node that has this much to give."""
     return {
         "metadata": {"name": name, "annotations": dict(annotations or {})},
         "status": {"allocatable": {"cpu": cpu, "memory": memory}},
@@ -87,7 +84,6 @@ def node_metric(
 
 
 def pod_metric(name: str = "p", cpu: str = "2", memory: str = "1Gi", priority: str = "koord-prod") -> Json:
-    """What a NodeMetric says of one pod."""
     usage = {"resources": {"cpu": cpu, "memory": memory}}
     return {"namespace": "default", "name": name, "podUsage": usage, "priority": priority}
 
@@ -98,8 +94,6 @@ def load_aware(**arguments: Any) -> LoadAware:  # noqa: ANN401 - any argument of
 
 
 class World:
-    """A cache with one LoadAware plugin, for short tests."""
-
     def __init__(self, plugin: LoadAware | None = None) -> None:
         self.plugin = plugin or load_aware()
         self.rules = self.plugin.load_rules()
@@ -121,17 +115,14 @@ class World:
         return self.cache.freeze(NOW + now).select(names or ("n",))[0]
 
     def request(self, item: Json) -> PodRequest:
-        """A pod as the plugin sees it."""
         return PodRequest.from_json(item, self.rules)
 
     def reasons(self, item: Json, *names: str, now: float = 0) -> list[str | None]:
-        """Per node the reason for refusing the pod, or None."""
         nodes = self.nodes(*names, now=now)
         verdict = self.plugin.filter(self.request(item), nodes)
         refusals = [verdict.refusal(row) for row in range(len(nodes))]
         return [refusal.reason if refusal else None for refusal in refusals]
 
     def scores(self, item: Json, *names: str, now: float = 0) -> list[int]:
-        """The score of each node for the pod."""
         scores: list[int] = self.plugin.score(self.request(item), self.nodes(*names, now=now)).tolist()
         return scores

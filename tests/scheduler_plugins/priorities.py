@@ -30,5 +30,4 @@ def _admits(cluster: Cluster, name: str) -> bool:
 
 
 def remove(cluster: Cluster, name: str) -> None:
-    """Delete a PriorityClass."""
     cluster.api.request("DELETE", f"{CLASSES}/{name}")

@@ -1,6 +1,5 @@
 """Namespaces with quotas of GPUs on a stage, and a watch that keeps account of them independently of the extender."""
 
-import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -9,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from crds.names import ANNOTATION_RECLAIM_HOLD
 from tests.scheduler_plugins.extenders import Json, until
 from tests.scheduler_plugins.stage import Stage
 from tools.devcluster.api import ApiError
@@ -22,14 +20,11 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 
 def requested(pod: Mapping[str, Any]) -> int:
-    """The GPUs that a pod requests."""
     return sum(int(each["resources"].get("requests", {}).get(GPU, 0)) for each in pod["spec"]["containers"])
 
 
 @dataclass(frozen=True)
 class Team:
-    """A namespace with a quota of GPUs."""
-
     stage: Stage
     name: str  # of the namespace and of its quota
 
@@ -61,40 +56,32 @@ class Team:
 
     @property
     def path(self) -> str:
-        """Of its pods."""
         return f"/api/v1/namespaces/{self.name}/pods"
 
     @property
     def quota(self) -> str:
-        """Path of its quota."""
         return f"{QUOTAS}/namespaces/{self.name}/elasticquotas/{self.name}"
 
     def pod(self, name: str, scheduler: str, gpus: int = 1, **more: Any) -> Json:  # noqa: ANN401 - as the stage takes it
-        """A pod with GPUs; see `Stage.pod`."""
         amounts = {"cpu": "100m", "memory": "128Mi", GPU: f"{gpus}"}
         pod = self.stage.pod(name, scheduler, requests=amounts, limits={GPU: f"{gpus}"}, **more)
         pod["metadata"]["namespace"] = self.name
         return pod
 
     def create(self, *pods: Json) -> None:
-        """Create pods."""
         self.stage.cluster.api.create_all((self.path, pod) for pod in pods)
 
     def read(self) -> dict[str, Json]:
-        """Its pods as they are now, by name."""
         return {pod["metadata"]["name"]: pod for pod in self.stage.cluster.api.get(self.path)["items"]}
 
     def bound(self) -> dict[str, str]:
-        """The nodes of its bound pods, by name."""
         return {name: pod["spec"]["nodeName"] for name, pod in self.read().items() if pod["spec"].get("nodeName")}
 
     def delete(self, *names: str) -> None:
-        """Delete pods."""
         for name in names:
             self.stage.cluster.api.request("DELETE", f"{self.path}/{name}?gracePeriodSeconds=0")
 
     def clear(self) -> None:
-        """Delete all its pods, and wait until they are gone."""
         self.stage.cluster.api.request("DELETE", f"{self.path}?gracePeriodSeconds=0")
         until(lambda: not self.read(), f"the pods of {self.name} being gone")
 
@@ -105,7 +92,6 @@ class Team:
 
 
 def give_gpus(stage: Stage, gpus: int) -> None:
-    """Give every node of the pool so many GPUs."""
     for node in stage.nodes:
         status = {"capacity": {GPU: f"{gpus}"}, "allocatable": {GPU: f"{gpus}"}}
         stage.cluster.api.merge(f"/api/v1/nodes/{node}/status", {"status": status})
@@ -128,6 +114,7 @@ def teams(stage: Stage, quotas: Mapping[str, tuple[int, int]]) -> Iterator[dict[
         yield made
     finally:
         for team in made.values():
+            team.clear()
             team.close()
 
 
@@ -145,10 +132,6 @@ class Observed:
     """Pods that were seen being told to end, or gone, by uid: as they were first seen so."""
     broken: str = ""  # why the watch ended before it was told to
     gone: set[str] = field(default_factory=set)  # uids of pods that are gone
-    holds: dict[str, Json] = field(default_factory=dict)
-    """The last hold of each pod, by the pod's uid; one that was withdrawn, for which nobody has left, is none."""
-    served: dict[str, None] = field(default_factory=dict)
-    """Uids of pods in the order in which they got their last hold or, without one, were bound."""
     _charged: dict[str, tuple[str, int]] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
 
@@ -195,19 +178,12 @@ class Observed:
             self.deleted.setdefault(uid, pod)
         if kind == "DELETED":
             self.gone.add(uid)
-        text = pod["metadata"].get("annotations", {}).get(ANNOTATION_RECLAIM_HOLD)
-        if text and (hold := json.loads(text)) != self.holds.get(uid):
-            self.served.pop(uid, None)
-            self.holds[uid], self.served[uid] = hold, None
-        if not text and uid in self.holds and kind != "DELETED":
-            del self.holds[uid], self.served[uid]
         uses = kind != "DELETED" and pod["spec"].get("nodeName") and pod["status"].get("phase") not in _ENDED
         if not uses:
             self._charged.pop(uid, None)
         elif uid not in self._charged:
             self._charged[uid] = namespace, requested(pod)
             self.bindings += kind != "LISTED"
-            self.served.setdefault(uid)
         self.used = dict.fromkeys(self.namespaces, 0)
         for owner, gpus in self._charged.values():
             self.used[owner] += gpus

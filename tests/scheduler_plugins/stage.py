@@ -18,18 +18,14 @@ METRICS: Final = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 
 @dataclass(frozen=True)
 class Usage:
-    """What a node or pod uses."""
-
     cpu: float = 2.0  # [cores]
     memory: float = 8.0  # [GiB]
 
     def resources(self) -> Json:
-        """As in a NodeMetric."""
         return {"resources": {"cpu": f"{self.cpu * 1000:.0f}m", "memory": f"{self.memory * 1024:.0f}Mi"}}
 
 
 def among(*nodes: str) -> Json:
-    """The affinity of a pod that may only use these nodes."""
     names = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(nodes)}
     terms = [{"matchExpressions": [names]}]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
@@ -97,7 +93,6 @@ class Stage:
         return bool(extender.known(node).get("known"))
 
     def running(self) -> list[Extender]:
-        """The extenders that have not ended."""
         return [extender for extender in self.extenders if extender.process.running]
 
     # Schedulers
@@ -124,7 +119,6 @@ class Stage:
         return extender
 
     def wait(self) -> None:
-        """Wait until all extenders know the cluster."""
         for extender in self.extenders:
             extender.wait()
 
@@ -190,7 +184,6 @@ class Stage:
 
     @property
     def path(self) -> str:
-        """Of the pods."""
         return f"/api/v1/namespaces/{self.name}/pods"
 
     def pod(
@@ -207,7 +200,6 @@ class Stage:
         requests: Mapping[str, str] | None = None,
         **spec: Any,  # noqa: ANN401 - any field of a PodSpec
     ) -> Json:
-        """A pod for the pool."""
         resources = {"requests": dict(requests or {"cpu": cpu, "memory": memory}), "limits": dict(limits or {})}
         made: Json = {
             "schedulerName": scheduler,
@@ -224,15 +216,12 @@ class Stage:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": made}
 
     def create(self, *pods: Json) -> None:
-        """Create pods."""
         self.cluster.api.create_all((self.path, pod) for pod in pods)
 
     def read(self, name: str) -> Json:
-        """A pod as it is now."""
         return self.cluster.api.get(f"{self.path}/{name}")
 
     def clear(self) -> None:
-        """Delete all pods, and wait until they are gone."""
         self.cluster.api.request("DELETE", f"{self.path}?gracePeriodSeconds=0")
         until(lambda: not self.where(), "pods being gone")
 
@@ -243,8 +232,6 @@ class Stage:
         return {name: node for name, node in nodes.items() if node not in self.sentinels}
 
     def placed(self, *names: str) -> list[str]:
-        """Where pods were bound, once all of them are."""
-
         def bound() -> list[str]:
             nodes = self.where()
             found = [nodes.get(name, "") for name in names]
@@ -270,13 +257,7 @@ class Stage:
         return f"{self.name}/{name}" in extender.known(node).get("pods", ())
 
     def ballast(self, node: str, cpu: float, memory: float = 0) -> None:
-        """Bind a pod to a node that requests a lot, so that kube-scheduler by itself would rather use another node.
-
-        Args:
-            node: its node, and part of its name.
-            cpu: what it requests. [cores]
-            memory: what it requests. [GiB]
-        """
+        """Bind a pod to a node that requests a lot, so that kube-scheduler by itself would rather use another node."""
         self.create(self.pod(f"ballast-{node}", cpu=f"{cpu}", memory=f"{memory}Gi", node=node))
 
     def offer_batch(self, cpu: float = CORES / 2, memory: float = MEMORY / 2) -> None:
@@ -287,7 +268,6 @@ class Stage:
             self.cluster.api.merge(f"/api/v1/nodes/{node}/status", {"status": status})
 
     def failures(self, name: str) -> str:
-        """What the FailedScheduling events of a pod say."""
         items = self.cluster.api.get(f"/apis/events.k8s.io/v1/namespaces/{self.name}/events")["items"]
         return "\n".join(
             event["note"]

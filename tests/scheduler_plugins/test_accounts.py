@@ -14,16 +14,12 @@ from tests.scheduler_plugins.objects import NOW, node, pod
 
 @dataclass(frozen=True)
 class Two:
-    """Wants two numbers of a pod, and gives what it is told."""
-
     given: tuple[int, ...]
 
     def width(self) -> int:
-        """Two."""
         return 2
 
     def amounts(self, _pod: Mapping[str, Any]) -> tuple[int, ...]:
-        """Whatever it is told."""
         return self.given
 
 
@@ -36,27 +32,21 @@ class Two:
     ],
 )
 def test_what_cannot_be_summed_is_refused(given: tuple[int, ...], told: str) -> None:
-    """A plugin that gives too few numbers, or too large ones for a sum in 64 bits, is named."""
     with pytest.raises(ValueError, match=f"greedy {told}"):
         Accounts({"greedy": Two(given)}).read(pod("p"))
 
 
 class _Broken(Two):
-    """Fails."""
-
     def amounts(self, _pod: Mapping[str, Any]) -> tuple[int, ...]:
-        """Fail."""
         return self.given[9:][0], 0
 
 
 def test_plugin_that_fails_makes_the_pod_unreadable() -> None:
-    """Whatever a plugin fails with over a pod, it is an error of the kind that a watch survives."""
     with pytest.raises(ValueError, match="broken cannot read it: IndexError: tuple index out of range"):
         Accounts({"broken": _Broken((1, 2))}).read(pod("p"))
 
 
 def test_largest_amounts_of_many_pods_are_summed() -> None:
-    """A node may have hundreds of pods of the largest amounts."""
     cache = ClusterCache(LoadRules(), {"large": Two((2**53, -(2**53)))})
     cache.put_node(node("a"))
     for number in range(250):
@@ -65,7 +55,6 @@ def test_largest_amounts_of_many_pods_are_summed() -> None:
 
 
 def test_amounts_beyond_all_sums_stop_nobody() -> None:
-    """Who puts thousands of pods of the largest amounts on a node leaves the verdicts on all others alone."""
     cache = ClusterCache(LoadRules(), {"large": Two((2**53, -(2**53)))})
     for name in ("a", "b"):
         cache.put_node(node(name))

@@ -25,14 +25,12 @@ def _delta(world: World, name: str = "n") -> int:
 
 
 def test_pod_moves_between_nodes() -> None:
-    """A pod that turns up on another node leaves the first."""
     world = World().put(pod("p", {"cpu": "1"}, node="a")).put(pod("p", {"cpu": "1"}, node="b"))
     assert (_delta(world, "a"), _delta(world, "b")) == (0, 1000)
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_ended_pod_leaves(phase: str) -> None:
-    """A pod that ends leaves its node, also when nothing but its phase changes."""
     world = World().put(pod("p", {"cpu": "1"}, node="n"))
     ended = pod("p", {"cpu": "1"}, node="n")
     ended["status"]["phase"] = phase
@@ -41,7 +39,6 @@ def test_ended_pod_leaves(phase: str) -> None:
 
 
 def test_label_change_is_seen() -> None:
-    """A change of the priority label alone changes what the pod counts for."""
     world = World().put(pod("p", {"cpu": "1"}, node="n"))
     relabelled = pod("p", {"cpu": "1"}, node="n")
     relabelled["metadata"]["labels"] = {names.LABEL_PRIORITY_CLASS: "koord-batch"}
@@ -59,7 +56,6 @@ def test_no_annotation_makes_absent() -> None:
 
 
 def test_ledger_lives_while_needed() -> None:
-    """A node's account is dropped when neither report nor pods are left."""
     world = World().put(node_metric(), pod("p", node="n"))
     world.cache.delete_node_metric("n")
     assert world.cache.ledger("n") is not None
@@ -68,7 +64,6 @@ def test_ledger_lives_while_needed() -> None:
 
 
 def test_order_of_events_is_irrelevant() -> None:
-    """Pod, report and node may come in any order."""
     things = [node(), node_metric(cpu="60"), pod("p", {"cpu": "6"}, node="n", scheduled=0)]
     for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
         world = World().put(*(things[index] for index in order))
@@ -76,7 +71,6 @@ def test_order_of_events_is_irrelevant() -> None:
 
 
 def test_snapshot_does_not_change() -> None:
-    """A snapshot stays what it was, and nobody can write to it."""
     world = World().put(node(), node_metric(cpu="50"))
     before = world.cache.freeze(NOW)
     world.put(node_metric(cpu="60"), node("m"))
@@ -87,19 +81,7 @@ def test_snapshot_does_not_change() -> None:
         before.in_flight[0] = 1
 
 
-def test_unchanged_parts_are_shared() -> None:
-    """A change copies only the arrays that it touched."""
-    world = World().put(node(), node_metric())
-    before = world.cache.freeze(NOW)
-    world.cache.charge(world.request(pod("p")), ["n"], NOW)
-    after = world.cache.freeze(NOW)
-    assert after.tables["LoadAwareScheduling"] is before.tables["LoadAwareScheduling"]
-    assert after.in_flight is not before.in_flight
-    assert after.index is before.index
-
-
 def test_select_keeps_order() -> None:
-    """Nodes come in the order of the names that were asked for; unknown names come apart."""
     world = World().put(*(node(name, cpu=cpu) for name, cpu in (("a", "1"), ("b", "2"), ("c", "3"))))
     nodes, unknown = world.cache.freeze(NOW).select(["c", "x", "a"])
     assert list(nodes.names) == ["c", "a"]
@@ -108,8 +90,6 @@ def test_select_keeps_order() -> None:
 
 
 def _frail(dtype: Any, bad: set[str]) -> Any:  # noqa: ANN401 - numpy's type of a record
-    """A plugin of somebody's that fails for some nodes."""
-
     class Frail:
         def dtype(self) -> Any:  # noqa: ANN401
             return dtype
@@ -123,7 +103,6 @@ def _frail(dtype: Any, bad: set[str]) -> Any:  # noqa: ANN401 - numpy's type of 
 
 
 def test_failing_record_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """A node that a plugin cannot judge keeps its last record, is told once, and all others go on."""
     bad: set[str] = set()
     plugins = {"Frail": _frail(np.dtype([("cpu", np.int64)]), bad), "LoadAwareScheduling": World().plugin}
     cache = ClusterCache(World().rules, plugins)
@@ -154,7 +133,6 @@ def _charged(world: World) -> dict[str, int]:
 
 
 def _answered() -> World:
-    """A world in which pod p was answered for with nodes a and b."""
     world = World().put(node("a"), node("b"))
     world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a", "b"], NOW)
     return world
@@ -170,7 +148,6 @@ def test_binding_moves_the_charge() -> None:
 
 
 def test_deletion_drops_the_charge() -> None:
-    """A pod that is deleted before it is bound is charged no longer."""
     world = _answered()
     world.cache.delete_pod("uid-p")
     assert _charged(world) == {"a": 0, "b": 0}
@@ -178,7 +155,6 @@ def test_deletion_drops_the_charge() -> None:
 
 @pytest.mark.parametrize(("since", "charged"), [(0, 0), (-5, 1000)])
 def test_refusal_drops_the_charge(since: float, charged: int) -> None:
-    """A pod that could not be scheduled after all is charged no longer; an older refusal says nothing."""
     world = _answered()
     refused = pod("p", {"cpu": "2"})
     refused["status"]["conditions"] = [condition("PodScheduled", since, "False")]
@@ -195,7 +171,6 @@ def test_refusal_in_the_second_of_the_answer_drops_the_charge() -> None:
 
 
 def test_pod_that_ends_is_not_charged() -> None:
-    """A pod that fails before it was bound uses nothing."""
     world = _answered()
     ended = pod("p", {"cpu": "2"})
     ended["status"]["phase"] = "Failed"
@@ -204,16 +179,12 @@ def test_pod_that_ends_is_not_charged() -> None:
 
 @dataclass(frozen=True)
 class Ledger:
-    """A plugin that keeps account of pods in flight."""
-
     pods: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def reserve(self, pod: PodRequest, names: Sequence[str], _now: float) -> None:
-        """Write it down."""
         self.pods[pod.uid] = tuple(names)
 
     def unreserve(self, uid: str) -> None:
-        """Strike it out."""
         del self.pods[uid]
 
 
@@ -236,7 +207,6 @@ def test_plugins_hear_of_pods_in_flight() -> None:
 
 
 def test_plugin_that_fails_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """A plugin that cannot keep its account is told of in the log; the watch that brought the pod goes on."""
     cache = ClusterCache(LoadRules(), {"ledger": (plugin := Ledger())})
     cache.charge(cache.read(pod("p")), ["a"], NOW)
     plugin.pods.clear()  # it knows nothing of the pod any more
@@ -246,7 +216,6 @@ def test_plugin_that_fails_ends_nothing(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_charge_ends_in_time() -> None:
-    """A pod that is never heard of again is charged for the stated time."""
     world = _answered()
     world.cache.freeze(NOW + 29)
     assert len(world.cache.in_flight) == 1
@@ -264,14 +233,12 @@ def test_charge_outlives_no_clock_that_is_set_back() -> None:
 
 
 def test_new_answer_replaces_charge() -> None:
-    """A pod that is asked about again is charged to the new answer alone."""
     world = _answered()
     world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["b"], NOW)
     assert _charged(world) == {"a": 0, "b": 2000}
 
 
 def test_bound_pod_is_not_charged() -> None:
-    """A pod that is seen bound counts there; a late answer does not charge it twice."""
     world = World().put(node("a"), pod("p", {"cpu": "2"}, node="a"))
     world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a"], NOW)
     assert _charged(world) == {"a": 0}
@@ -288,7 +255,6 @@ def test_answer_for_deleted_pod_is_not_charged() -> None:
 
 
 def test_deleted_pods_are_remembered_for_a_while() -> None:
-    """Of thousands of pods that are gone the last ones are remembered, and none that is there."""
     tombstones = Tombstones()
     for number in range(REMEMBERED + 2):
         tombstones.add(f"uid-{number}")
@@ -333,7 +299,6 @@ def _change(world: World, lot: random.Random) -> None:
 @settings(deadline=None)
 @given(st.integers(0, 2**32))
 def test_snapshots_follow_all_changes(seed: int) -> None:
-    """However it came about, a snapshot has what a new cache with the same contents has."""
     lot = random.Random(seed)  # noqa: S311 - a repeatable test
     world = World()
     for _ in range(40):
@@ -356,7 +321,6 @@ def test_snapshots_follow_all_changes(seed: int) -> None:
 
 
 def test_selected_nodes_stay_as_they_were() -> None:
-    """Some nodes are the same picked from the cache as from a snapshot, and no later change touches them."""
     world = World().put(node("a"), node("b"), node("c"), node_metric("b", cpu="20"))
     nodes, unknown = world.cache.select(["c", "x", "b"], NOW)
     frozen, missing = world.cache.freeze(NOW).select(["c", "x", "b"])

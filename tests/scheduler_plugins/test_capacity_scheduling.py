@@ -30,7 +30,6 @@ class World:
         self.put(*items)
 
     def put(self, *items: Json) -> None:
-        """Have quotas and pods."""
         for item in items:
             if "containers" in item["spec"]:
                 self.cache.put_pod(item, NOW)
@@ -38,18 +37,15 @@ class World:
                 self.cluster.put_quota(item)
 
     def nodes(self, *names: str) -> Nodes:
-        """Some of the nodes."""
         return self.cache.freeze(NOW).select(names)[0]
 
     def reasons(self, item: Json, *names: str) -> list[str | None]:
-        """Per node why it is refused."""
         nodes = self.nodes(*(names or ("n1", "n2")))
         verdict = PLUGIN.filter(self.cache.read(item), nodes)
         refusals = [verdict.refusal(row) for row in range(len(nodes))]
         return [refusal.reason if refusal else None for refusal in refusals]
 
     def explained(self, item: Json) -> Sequence[Mapping[str, Any]]:
-        """Of both nodes."""
         return PLUGIN.explain(self.cache.read(item), self.nodes("n1", "n2"))
 
 
@@ -67,7 +63,6 @@ def test_refused_whatever_the_node() -> None:
 
 
 def test_room_is_held() -> None:
-    """Where room is held, a pod that would not fit beside is refused; elsewhere it is not, nor where it fits."""
     world = World(pod("h", "a", {"cpu": "2"}, hold=HOLD))
     assert world.reasons(pod("p", "b", {"cpu": "3"})) == [ROOM_HELD, None]
     assert world.reasons(pod("p", "b", {"cpu": "2"})) == [None, None]
@@ -75,7 +70,6 @@ def test_room_is_held() -> None:
 
 
 def test_holds_of_a_node_are_summed_up() -> None:
-    """Two pods for which room is held leave less of it than each alone."""
     holds = [pod(name, "a", {"cpu": "1500m"}, hold=HOLD) for name in ("h1", "h2")]
     assert World(holds[0]).reasons(pod("p", "b", {"cpu": "2"})) == [None, None]
     assert World(*holds).reasons(pod("p", "b", {"cpu": "2"})) == [ROOM_HELD, None]
@@ -92,7 +86,6 @@ def test_holds_of_a_node_are_summed_up() -> None:
     ],
 )
 def test_whom_room_is_held_from(asked: Json, held: bool) -> None:  # noqa: FBT001 - what is expected
-    """From pods of no higher priority than the one it is held for."""
     world = World(pod("h", "a", {"cpu": "1"}, priority=5, hold=HOLD))
     assert world.reasons(asked) == [ROOM_HELD if held else None, None]
 
@@ -106,7 +99,6 @@ def test_victims_count_as_gone() -> None:
 
 
 def test_pods_on_their_way_take_room() -> None:
-    """A pod that was answered for with a node takes its room there; not its own, when it is asked about again."""
     world = World(pod("h", "a", {"cpu": "2"}, hold=HOLD))
     first = world.cache.read(pod("first", "b", {"cpu": "1"}))
     world.cache.charge(first, ["n1"], NOW)
@@ -124,7 +116,6 @@ def test_pods_on_their_way_take_room() -> None:
     ],
 )
 def test_hold_ends(change: Any) -> None:  # noqa: ANN401 - something that happens
-    """When the pod is bound, anywhere, or gone, when its node is, or when it is withdrawn."""
     world = World(pod("h", "a", {"cpu": "4"}, hold=HOLD))
     asked = pod("p", "b", {"cpu": "1"})
     assert world.reasons(asked, "n1") == [ROOM_HELD]
@@ -139,7 +130,6 @@ def test_reasons_are_named_without_nodes() -> None:
 
 
 def test_explanation_has_the_amounts() -> None:
-    """What is used, claimed, guaranteed and allowed, of the namespace and of all, and what binds."""
     world = World(
         quota("a", {"cpu": 4}, {"cpu": 6}),
         quota("b", {"cpu": 2}),
@@ -166,7 +156,6 @@ def test_explanation_has_the_amounts() -> None:
 
 
 def test_explanation_without_quota() -> None:
-    """A namespace without a quota has no amounts; a node says for whom its room is held."""
     explained = World(pod("h", "a", {"cpu": "2"}, hold=HOLD)).explained(pod("p", "free", {"cpu": "3"}))
     assert explained == [
         {

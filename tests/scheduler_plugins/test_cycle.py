@@ -6,42 +6,35 @@ import numpy as np
 import pytest
 
 from scheduler_plugins.framework.cycle import Cycle, Enabled, PluginError, best, rounded
+from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.snapshot.arrays import FloatArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.preferences import Groups
 from tests.scheduler_plugins.objects import World, node, pod
 
 
 @dataclass(frozen=True)
 class Refuser:
-    """Refuses the nodes of these names."""
-
     names: str
     reason: str
 
     def filter(self, _pod: PodRequest, nodes: Nodes) -> Verdict:
-        """Refuse them."""
         refused = np.array([0 if name in self.names else PASSES for name in nodes.names])
         return Verdict(refused, [Refusal(self.reason)])
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """Gives every node its score from a list."""
-
     scores: tuple[float, ...]
 
     def score(self, _pod: PodRequest, _nodes: Nodes) -> FloatArray:
-        """Give them."""
         return np.array(self.scores)
 
 
 @dataclass(frozen=True)
 class Broken:
-    """Fails."""
-
     def filter(self, _pod: PodRequest, _nodes: Nodes) -> Verdict:
-        """Fail."""
         raise KeyError("table")
 
 
@@ -55,7 +48,6 @@ def _cycle(*plugins: object, weights: tuple[float, ...] = ()) -> Cycle:
 
 
 def test_first_refusal_stands() -> None:
-    """A node passes when every filter lets it; the first one to refuse gives the reason."""
     verdict = _cycle(Refuser("a", "first"), Refuser("ab", "second")).filter(POD, WORLD.nodes("a", "b", "c"))
     refusals = [verdict.refusal(row) for row in range(3)]
     assert refusals == [Refusal("first"), Refusal("second"), None]
@@ -64,7 +56,6 @@ def test_first_refusal_stands() -> None:
 
 
 def test_plugin_is_asked_at_its_points() -> None:
-    """A plugin that a profile enables at some points only is asked nowhere else."""
     nodes = WORLD.nodes("a", "b", "c")
     for points, passes in ((None, 2), (frozenset({"filter"}), 2), (frozenset({"score"}), 3), (frozenset[str](), 3)):
         cycle = Cycle([Enabled("r", 1, Refuser("a", "no"), points)])
@@ -80,17 +71,14 @@ def test_scores_are_weighed() -> None:
 
 
 def test_scores_are_clipped() -> None:
-    """A plugin that leaves 0..100 counts as the end it left at."""
     assert _cycle(Scorer((-5, 105, 7))).score(POD, WORLD.nodes("a", "b", "c")).tolist() == [0, 100, 7]
 
 
 def test_weight_zero_is_silent() -> None:
-    """A plugin of weight 0 filters and does not score."""
     assert _cycle(Scorer((9, 9, 9)), weights=(0,)).score(POD, WORLD.nodes("a", "b", "c")).tolist() == [0, 0, 0]
 
 
 def test_failure_names_the_plugin() -> None:
-    """A plugin that fails is an error that names it, and its score must be a number."""
     with pytest.raises(PluginError, match=r"Broken could not filter: KeyError: 'table'"):
         _cycle(Broken()).filter(POD, WORLD.nodes("a"))
     with pytest.raises(PluginError, match="the score of node b is not a number"):
@@ -98,7 +86,6 @@ def test_failure_names_the_plugin() -> None:
 
 
 def test_calls_are_observed() -> None:
-    """Every call of a plugin is told to the observer, failed ones as such."""
     seen: list[tuple[str, str, bool]] = []
     cycle = Cycle(
         [Enabled("r", 1, Refuser("", "")), Enabled("b", 1, Broken())],
@@ -110,18 +97,15 @@ def test_calls_are_observed() -> None:
 
 
 def test_rounding_happens_once() -> None:
-    """Integers for the wire are rounded from the weighted mean, halves up."""
     assert rounded(np.array([87.5, 0.4, 99.5])).tolist() == [88, 0, 100]
 
 
 @pytest.mark.parametrize(("count", "expected"), [(1, [2]), (2, [2, 0]), (9, [2, 0, 1])])
 def test_best_come_first(count: int, expected: list[int]) -> None:
-    """The best nodes come first, at most as many as there are."""
     assert best(np.array([50.0, 10.0, 90.0]), count, np.random.default_rng(1)).tolist() == expected
 
 
 def test_equal_scores_are_drawn() -> None:
-    """Among equals lots decide, so that every one of them is chosen at some time."""
     generator = np.random.default_rng(1)
     scores = np.array([90.0, *[50.0] * 9])
     drawn = [best(scores, 3, generator).tolist() for _ in range(60)]
@@ -130,5 +114,50 @@ def test_equal_scores_are_drawn() -> None:
 
 
 def test_best_of_nothing() -> None:
-    """Without nodes there is no best."""
     assert best(np.zeros(0), 8, np.random.default_rng(1)).tolist() == []
+
+
+SCORES = np.array([50.0, 90.0, 10.0, 70.0, 30.0, 80.0])
+
+
+def _choose(numbers: list[int], avoided: list[int] = [], **length: float) -> list[int]:  # noqa: B006 - not changed
+    groups = Groups(np.array(numbers, np.int32), np.zeros(6, np.int32), np.isin(np.arange(6), avoided))
+    chosen: list[int] = Shortlist(**length).choose(SCORES, groups, np.random.default_rng(1)).tolist()  # type: ignore[arg-type]
+    return chosen
+
+
+@pytest.mark.parametrize(
+    ("numbers", "avoided", "size", "share", "chosen"),
+    [
+        ([0] * 6, [], 1, 0, [1]),
+        ([0] * 6, [], 4, 0, [1, 5, 3, 0]),
+        ([0] * 6, [], 1, 0.5, [1, 5, 3]),
+        ([0] * 6, [], 1, 0.51, [1, 5, 3, 0]),  # rounded up
+        ([0] * 6, [], 9, 0, [1, 5, 3, 0, 4, 2]),
+        ([7, 0, 7, 0, 7, 0], [], 1, 0, [1, 0]),  # the best of each group, the best of all first
+        ([7, 0, 7, 0, 7, 0], [], 1, 0.5, [1, 5, 0, 4]),
+        ([0] * 6, [1, 5], 3, 0, [3, 0, 4]),  # avoided nodes last, however good
+        ([0] * 6, [1, 5], 5, 0, [3, 0, 4, 2, 1]),
+        ([3, 0, 3, 3, 3, 0], [1, 5], 1, 0, [3, 1]),  # a group of which all are avoided keeps its best
+    ],
+)
+def test_chooses(numbers: list[int], avoided: list[int], size: int, share: float, chosen: list[int]) -> None:
+    assert _choose(numbers, avoided, size=size, share=share) == chosen
+
+
+@pytest.mark.parametrize(("in_flight", "chosen"), [(0, [1, 5, 0, 4]), (1, [1, 0]), (2, [1, 0]), (99, [1, 0])])
+def test_bursts_shorten_groups(in_flight: int, chosen: list[int]) -> None:
+    groups = Groups(np.array([7, 0, 7, 0, 7, 0], np.int32), np.zeros(6, np.int32), np.zeros(6, np.bool_))
+    assert Shortlist(1, 0.5).choose(SCORES, groups, np.random.default_rng(1), in_flight).tolist() == chosen
+
+
+def test_equal_nodes_are_drawn() -> None:
+    groups = Groups(np.zeros(40, np.int32), np.zeros(40, np.int32), np.zeros(40, np.bool_))
+    lots = np.random.default_rng(1)
+    named = {row for _ in range(30) for row in Shortlist(1, 0).choose(np.zeros(40), groups, lots).tolist()}
+    assert len(named) > 10
+
+
+def test_no_node() -> None:
+    groups = Groups(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.bool_))
+    assert Shortlist().choose(np.zeros(0), groups, np.random.default_rng(1)).tolist() == []

@@ -18,7 +18,6 @@ from scheduler_plugins.plugins.load_aware import LoadAware
 from scheduler_plugins.plugins.mid_resources import NAME as MID
 from scheduler_plugins.plugins.mid_resources import MidResources
 from scheduler_plugins.snapshot.cache import ClusterCache
-from scheduler_plugins.snapshot.preferences import Preferences
 from tests.scheduler_plugins.objects import NOW, Json, node, pod
 
 NODES: Final = 250
@@ -148,7 +147,6 @@ def _pod(name: str, spec: Json) -> Json:
 
 @pytest.mark.parametrize("field", ANSWERED)
 def test_largest_pod_is_answered_within_bounds(extender: Extender, field: str) -> None:
-    """A pod at a bound is answered on 250 nodes, none of which were compared with it before, within bounded work."""
     calls, result = _filtered(extender, _pod(field, ANSWERED[field]))
     assert result.names
     assert calls < MOST_CALLS
@@ -156,7 +154,6 @@ def test_largest_pod_is_answered_within_bounds(extender: Extender, field: str) -
 
 @pytest.mark.parametrize("field", REFUSED)
 def test_larger_pod_is_refused_by_its_field(extender: Extender, field: str) -> None:
-    """A pod beyond a bound is refused on every node with the path of the field, before any node is looked at."""
     spec, path = REFUSED[field]
     calls, result = _filtered(extender, _pod(field, spec))
     assert (list(result.names), len(result.unresolvable or ())) == ([], NODES)
@@ -165,7 +162,6 @@ def test_larger_pod_is_refused_by_its_field(extender: Extender, field: str) -> N
 
 
 def test_largest_labels(extender: Extender) -> None:
-    """Labels are bounded, annotations that are not read cost nothing."""
     item = _pod("labels", {})
     item["metadata"]["annotations"] = {f"a-{each}": "x" * 100 for each in range(2_400)}
     item["metadata"]["labels"] = {f"l-{each}": "x" for each in range(100)}
@@ -177,17 +173,3 @@ def test_largest_labels(extender: Extender) -> None:
     assert set((result.unresolvable or {}).values()) == {
         "the pod cannot be read: metadata.labels: at most 100 items are allowed"
     }
-
-
-def test_soft_taints_are_compared_once_per_set(extender: Extender, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten distinct sets of soft taints on 250 nodes are compared with the tolerations ten times."""
-    compared = []
-    former = Preferences.tolerate
-
-    def counting(self: Preferences, taints: Any) -> bool:  # noqa: ANN401
-        compared.append(taints)
-        return former(self, taints)
-
-    monkeypatch.setattr(Preferences, "tolerate", counting)
-    _filtered(extender, _pod("taints", {"tolerations": [{"key": "only-this-pod"}]}))
-    assert len(compared) == 10

@@ -14,36 +14,29 @@ ZERO = 1_700_000_000.0
 
 
 class Kubernetes:
-    """The Lease, kube-schedulers that hold it, and the time."""
-
     def __init__(self) -> None:
         self.now = 0.0
         self.away = False
         self.spec: dict[str, Any] = {}
 
     def clock(self) -> float:
-        """Seconds."""
         return self.now
 
     async def get(self, path: str) -> Mapping[str, Any]:
-        """The Lease."""
         assert path == "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/headroom-scheduler"
         if self.away:
             raise ApiUnavailable("away")
         return {"spec": dict(self.spec)}
 
     def acquired(self, holder: str, transitions: int = 1) -> None:
-        """A kube-scheduler takes the Lease."""
         self.spec = {"holderIdentity": f"{holder}_5d7", "leaseDurationSeconds": 15, "leaseTransitions": transitions}
         self.spec["acquireTime"] = self._stamp()
         self.renewed()
 
     def renewed(self) -> None:
-        """It renews it."""
         self.spec["renewTime"] = self._stamp()
 
     def released(self) -> None:
-        """It gives it back, as client-go does."""
         self.spec |= {"holderIdentity": "", "leaseDurationSeconds": 1}
         self.renewed()
 
@@ -53,12 +46,10 @@ class Kubernetes:
 
 @pytest.fixture
 def kubernetes() -> Kubernetes:
-    """A cluster."""
     return Kubernetes()
 
 
 def replica(kubernetes: Kubernetes, identity: str) -> LeaseFollower:
-    """A replica beside the kube-scheduler on that host."""
     return LeaseFollower(kubernetes, LEASE, identity, kubernetes.clock)
 
 
@@ -73,7 +64,6 @@ async def live(kubernetes: Kubernetes, seconds: int, *leaders: LeaseFollower, re
 
 
 async def test_without_lease_always_leads(kubernetes: Kubernetes) -> None:
-    """The only replica leads without asking anybody."""
     leader = LeaseFollower(kubernetes, None, "a", kubernetes.clock)
     await leader.poll()
     assert leader.leads()
@@ -94,7 +84,6 @@ async def test_first_holder_leads_once_renewed(kubernetes: Kubernetes) -> None:
 
 
 async def test_short_lease_is_read_often_enough(kubernetes: Kubernetes) -> None:
-    """Who holds a Lease of 3 s and renews it leads all the time: no right ends between two reads."""
     leader = replica(kubernetes, "a")
     kubernetes.acquired("a", transitions=0)
     kubernetes.spec["leaseDurationSeconds"] = 3
@@ -179,7 +168,6 @@ async def test_returned_lease_is_taken_over_late(kubernetes: Kubernetes) -> None
 
 
 async def test_one_leads_whatever_happens(kubernetes: Kubernetes) -> None:
-    """Two replicas never lead at the same moment, though each reads the Lease at other times and misses some reads."""
     leaders = [replica(kubernetes, name) for name in ("a", "b")]
     kubernetes.acquired("a", transitions=0)
     led = {0: 0, 1: 0}
@@ -212,7 +200,6 @@ async def test_same_host_goes_on(kubernetes: Kubernetes) -> None:
 
 
 async def test_odd_lease_is_survived(kubernetes: Kubernetes) -> None:
-    """A Lease with next to nothing in it, or with times that are none, gives no right."""
     leader = replica(kubernetes, "a")
     for spec in ({}, {"holderIdentity": "a_1", "renewTime": "soon", "leaseTransitions": 3}):
         kubernetes.spec = dict(spec)

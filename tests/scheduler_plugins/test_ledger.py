@@ -42,14 +42,12 @@ def _ledger(report: NodeReport | None, *pods: PodRequest, rules: LoadRules = RUL
     ],
 )
 def test_recent_pod_is_estimated(scheduled: float, delta: int) -> None:
-    """An estimate counts beyond the measured usage until a report covers one interval of the pod."""
     ledger = _ledger(_report(pods=[pod_metric()]), _pod(scheduled=scheduled))
     assert ledger.sums.node_delta[0] == delta
     assert ledger.load() == (50_000 + delta, 10 * GI + (9 * GI if delta else 0))
 
 
 def test_unreported_pod_is_estimated() -> None:
-    """A pod that the report does not name counts with its whole estimate, however old it is."""
     assert _ledger(_report(), _pod(scheduled=-3600)).sums.node_delta == (10_000, 10 * GI)
 
 
@@ -61,7 +59,6 @@ def test_unreported_pod_is_estimated() -> None:
     ],
 )
 def test_empty_usage_is_unreported(usage: dict[str, str], delta: int) -> None:
-    """A pod's entry without amounts counts as unreported, one with zeros as reported."""
     entry = pod_metric() | {"podUsage": {"resources": usage}}
     assert _ledger(_report(pods=[entry]), _pod(scheduled=-3600)).sums.node_delta[0] == delta
 
@@ -79,7 +76,6 @@ def test_missing_memory_is_estimated() -> None:
 
 
 def test_measured_above_estimate_adds_nothing() -> None:
-    """Where a pod uses more than was expected, the measured usage stands alone."""
     assert _ledger(_report(pods=[pod_metric(cpu="12", memory="1Gi")]), _pod()).sums.node_delta == (0, 9 * GI)
 
 
@@ -101,19 +97,16 @@ def test_forced_window_extends_estimate(seconds: int, delta: int) -> None:
     ],
 )
 def test_prod_needs_both(pod_priority: int, reported: str, usage: int, delta: int) -> None:
-    """A pod's usage counts as Prod when the pod and the report say so."""
     ledger = _ledger(_report(pods=[pod_metric(priority=reported)]), _pod(scheduled=-3600, priority=pod_priority))
     assert (ledger.prod_usage[0], ledger.sums.prod_delta[0]) == (usage, delta)
 
 
 def test_system_usage_can_count() -> None:
-    """With prodUsageIncludeSys the system's usage is Prod usage."""
     rules = LoadRules(factors=RULES.factors, prod_includes_system=True)
     assert _ledger(_report(system={"cpu": "3"}), rules=rules).prod_usage == (3000, 0)
 
 
 def test_unknown_prod_usage_is_left_out() -> None:
-    """Usage of reported Prod pods that are not here does not count as Prod."""
     assert _ledger(_report(pods=[pod_metric("elsewhere")])).prod_usage == (0, 0)
 
 
@@ -141,20 +134,17 @@ def test_aggregation_is_looked_up(kind: str, duration: float, cpu: int) -> None:
 
 
 def test_report_without_time_keeps_last() -> None:
-    """A report without updateTime is judged by the time of the one before."""
     ledger = _ledger(_report(updated=0, pods=[pod_metric()]), _pod(scheduled=-3600))
     ledger.receive(_report(updated=None, pods=[pod_metric()]))
     assert (ledger.update_time, ledger.sums.node_delta[0]) == (NOW, 0)
 
 
 def test_nothing_measured_counts_estimates() -> None:
-    """Without a report, or with one that says nothing about the node, the estimates are the load."""
     assert _ledger(None, _pod(), _pod("q")).load() == (20_000, 20 * GI)
     assert _ledger(_report(cpu=None), _pod()).load() == (10_000, 10 * GI)
 
 
 def test_time_of_scheduling_is_kept() -> None:
-    """A pod that does not say when it was scheduled keeps the time at which it was first seen."""
     ledger = NodeLedger(RULES)
     for later in (0, 30):
         ledger.assign(_pod(scheduled=None), NOW + later)
@@ -183,7 +173,6 @@ def _events(seed: int) -> list[tuple[str, Json]]:
 
 @given(st.integers(0, 2**32))
 def test_sums_are_independent_of_history(seed: int) -> None:
-    """Kept up to date term by term, the sums are those of a new ledger with the same pods and report."""
     ledger = NodeLedger(RULES)
     for kind, item in _events(seed):
         if kind == "report":

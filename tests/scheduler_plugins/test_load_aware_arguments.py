@@ -1,14 +1,11 @@
 """LoadAwareScheduling: arguments, defaults, and what is wrong with them."""
 
-import dataclasses
-import inspect
-
 import pytest
 
 from scheduler_plugins.arguments import decode, encode
 from scheduler_plugins.framework.plugin import ProblemKind
 from scheduler_plugins.plugins.load_aware import LoadAware
-from scheduler_plugins.plugins.load_aware_arguments import Aggregated, LoadAwareArguments
+from scheduler_plugins.plugins.load_aware_arguments import Aggregated
 
 DEFAULTS = {
     "filterExpiredNodeMetrics": True,
@@ -33,7 +30,6 @@ DEFAULTS = {
 
 
 def test_defaults_are_upstreams() -> None:
-    """Nothing given means Koordinator's defaults."""
     assert encode(decode(LoadAware, {}, "args").defaulted()) == DEFAULTS
 
 
@@ -54,7 +50,6 @@ def test_defaults_fill_gaps(given: dict[str, object], name: str, effective: obje
 
 
 def test_every_map_names_resources() -> None:
-    """All names that any argument mentions are looked at, sorted by their bytes."""
     plugin = LoadAware(
         usage_thresholds={"b": 1},
         prod_usage_thresholds={"a": 1},
@@ -126,7 +121,6 @@ FACTORS = {"cpu": 85, "memory": 70}
     ],
 )
 def test_bad_argument_is_named(plugin: LoadAware, field: str, kind: str) -> None:
-    """A value out of range is a problem under the argument's JSON name."""
     assert [(problem.field, problem.kind) for problem in plugin.problems()] == [(field, kind)]
 
 
@@ -144,22 +138,11 @@ def test_bad_argument_is_named(plugin: LoadAware, field: str, kind: str) -> None
     ],
 )
 def test_good_arguments_have_no_problem(plugin: LoadAware) -> None:
-    """Both ends of every range are allowed."""
     assert not plugin.problems()
 
 
 def test_all_problems_come_together() -> None:
-    """One look shows everything that is wrong, also several values of one map."""
     plugin = LoadAware(dominant_resource_weight=-1, usage_thresholds={"cpu": 101, "memory": -1})
     problems = plugin.problems()
     assert [problem.field for problem in problems] == ["dominantResourceWeight", "usageThresholds"]
     assert "cpu 101, memory -1" in problems[1].message
-
-
-@pytest.mark.parametrize("kind", [LoadAwareArguments, Aggregated])
-def test_every_argument_is_documented(kind: type) -> None:
-    """Below each argument stands what it means."""
-    source = inspect.getsource(kind)
-    for field in dataclasses.fields(kind):
-        after = source.split(f"\n    {field.name}:", 1)[1].split("\n", 1)[1]
-        assert after.lstrip().startswith('"""'), field.name

@@ -29,7 +29,6 @@ TINY = pod("incoming", {"cpu": "1m", "memory": "1"})
     ],
 )
 def test_percent_is_rounded(used: str, reason: str | None) -> None:
-    """The rounded percent is compared, and only more than the threshold is too much."""
     world = World().put(node(), node_metric(cpu=used))
     assert world.reasons(TINY) == [reason]
 
@@ -78,7 +77,6 @@ def test_existing_pods_are_added() -> None:
 
 
 def test_first_resource_is_named() -> None:
-    """The first resource over its threshold, in the order of their bytes, is the reason."""
     both = node_metric(cpu="90", memory="99Gi")
     assert World().put(node(), both).reasons(TINY) == [CPU]
     assert World().put(node(), node_metric(cpu="1", memory="99Gi")).reasons(TINY) == [MEMORY]
@@ -93,7 +91,6 @@ def test_first_resource_is_named() -> None:
     ],
 )
 def test_unknown_load_passes(item: Json, metric: Json | None) -> None:
-    """Where nothing is known, nothing is refused."""
     assert World().put(item, *([metric] if metric else [])).reasons(TINY) == [None]
 
 
@@ -111,14 +108,12 @@ def test_unknown_load_passes(item: Json, metric: Json | None) -> None:
     ],
 )
 def test_expired_report_refuses(plugin: LoadAware, age: float | None, reason: str | None) -> None:
-    """A report that is too old refuses the node, unless the arguments say otherwise."""
     used = "90" if reason == CPU else "10"
     world = World(plugin).put(node(), node_metric(cpu=used, updated=None if age is None else -age))
     assert world.reasons(TINY) == [reason]
 
 
 def test_daemon_set_passes_always() -> None:
-    """Pods of a DaemonSet are not refused, by load or by age."""
     item = pod("incoming")
     item["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "d"}]
     assert World().put(node(), node_metric(cpu="90", updated=-999)).reasons(item) == [None]
@@ -130,7 +125,6 @@ PLACED = pod("p", {"cpu": "1"}, node="n", scheduled=-3600, priority=9500)
 
 
 def test_prod_has_its_own_threshold() -> None:
-    """With prodUsageThresholds a Prod pod is judged by the usage of Prod pods alone."""
     world = World(PROD).put(node(), BUSY_PROD, PLACED)
     assert world.reasons(pod("incoming", {"cpu": "1"}, priority=9500)) == [CPU]
     world.put(node_metric(cpu="80", pods=[pod_metric("p", "30")]))
@@ -143,7 +137,6 @@ BY_P95 = {"5m0s": {"p95": {"cpu": "70"}}}
 
 
 def test_aggregated_replaces_usage() -> None:
-    """With aggregated thresholds the statistic is compared, and the plain usage is not."""
     world = World(load_aware(aggregated=AGGREGATED)).put(node(), node_metric(cpu="1", aggregated=BY_P95))
     assert world.reasons(TINY) == [AGGREGATED_CPU]
     world.put(node_metric(cpu="90", aggregated={"5m0s": {"p95": {"cpu": "10"}}}))
@@ -196,13 +189,11 @@ def test_unreported_window_counts_estimates() -> None:
     ],
 )
 def test_node_annotation_overrides(annotation: str, reason: str | None) -> None:
-    """A node's annotation replaces a group of thresholds as a whole, if it can be read."""
     item = node(annotations={names.ANNOTATION_USAGE_THRESHOLDS: annotation})
     assert World().put(item, node_metric(cpu="80")).reasons(TINY) == [reason]
 
 
 def test_node_annotation_may_aggregate() -> None:
-    """An annotation's aggregated group counts when it names a type."""
     group = {"usageThresholds": {"cpu": 65}, "usageAggregationType": "p95"}
     item = node(annotations={names.ANNOTATION_USAGE_THRESHOLDS: json.dumps({"aggregatedUsage": group})})
     metric = node_metric(cpu="1", aggregated=BY_P95)
@@ -213,7 +204,6 @@ def test_node_annotation_may_aggregate() -> None:
 
 
 def test_in_flight_pods_count() -> None:
-    """A pod that was answered for counts until it is bound, then as a pod of its node."""
     world = World().put(node(), node_metric(cpu="60"))
     world.cache.charge(world.request(pod("first", {"cpu": "5"})), ["n"], NOW)
     assert world.reasons(pod("second", {"cpu": "1"})) == [CPU]
@@ -224,7 +214,6 @@ def test_in_flight_pods_count() -> None:
 
 
 def test_prod_in_flight_counts_apart() -> None:
-    """Prod thresholds see the Prod pods in flight, the others see all."""
     world = World(PROD).put(node(), node_metric(cpu="60"))
     world.cache.charge(world.request(pod("batch", {names.BATCH_CPU: "39k"}, priority=5500)), ["n"], NOW)
     assert world.reasons(pod("second", {"cpu": "2"}, priority=9500)) == [None]
@@ -243,7 +232,6 @@ def test_refusal_is_not_cured_by_eviction() -> None:
 
 
 def test_each_node_is_judged_by_itself() -> None:
-    """Of several nodes the hot one is refused, wherever it stands."""
     world = World().put(*(node(name) for name in "abc"), node_metric("b", cpu="90"))
     world.put(node_metric("a", cpu="10"), node_metric("c", memory="99Gi"))
     assert world.reasons(TINY, "a", "b", "c") == [None, CPU, MEMORY]
@@ -251,7 +239,6 @@ def test_each_node_is_judged_by_itself() -> None:
 
 
 def test_no_nodes_no_verdict() -> None:
-    """An empty list of nodes is answered by an empty verdict."""
     world = World()
     assert len(world.plugin.filter(world.request(TINY), world.cache.freeze(NOW).select([])[0]).refused) == 0
     assert NAME in world.cache.freeze(NOW).tables
@@ -289,7 +276,6 @@ BAD_ANNOTATIONS = [
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(("annotation", "text", "says"), BAD_ANNOTATIONS)
 def test_bad_annotation_is_refused_by_name(annotation: str, text: str, says: str) -> None:
-    """A node's annotation that no node can mean takes no time, is as if it were not there, and is said by its name."""
     for used, reason in (("80", CPU), ("60", None)):
         world = World().put(
             node(annotations={annotation: text}), node_metric(cpu=used, memory="1Gi", aggregated=BY_P95)
@@ -304,7 +290,6 @@ def test_bad_annotation_is_refused_by_name(annotation: str, text: str, says: str
 
 @pytest.mark.parametrize("allocatable", [{"cpu": "-1"}, {"memory": "-5Gi"}, {"cpu": -1e308}])
 def test_negative_allocatable_is_refused_by_name(allocatable: Json) -> None:
-    """A Node whose status gives less than nothing keeps what it gave before."""
     world = World().put(node(), node_metric(cpu="60"))
     bad = node()
     bad["status"]["allocatable"] |= allocatable

@@ -64,17 +64,14 @@ PEAKS = {"cpu": "70", "memory": "20Gi"}
     ],
 )
 def test_peak_stands_for_usage(metric: Json, reason: str | None) -> None:
-    """The filter compares the predicted peak; where there is none to go by, the measured usage."""
     assert World(PLUGIN).put(node(), metric).reasons(TINY) == [reason]
 
 
 def test_without_the_argument_peaks_do_not_count() -> None:
-    """By default a node that peaks at night counts as it is now."""
     assert World().put(node(), predicting(IDLE, PEAKS)).reasons(TINY) == [None]
 
 
 def test_score_goes_by_the_peak() -> None:
-    """Of two nodes that are equally idle, the one that will peak scores less; without a prediction usage counts."""
     world = World(PLUGIN).put(*(node(name) for name in "abc"))
     world.put(
         predicting(node_metric("a", cpu="10"), {"cpu": "60"}), predicting(node_metric("b", cpu="10"), {"cpu": "20"})
@@ -93,7 +90,6 @@ def test_score_goes_by_the_peak() -> None:
     ],
 )
 def test_pods_unknown_to_the_agent_are_added(*, reported: bool, scheduled: float, reason: str | None) -> None:
-    """The estimate of a pod that the report does not name comes on top of the peak."""
     metric = node_metric(cpu="10", pods=[pod_metric("p", "1")] if reported else [])
     world = World(PLUGIN).put(node(), predicting(metric, {"cpu": "60"}))
     world.put(pod("p", {"cpu": "6"}, node="n", scheduled=scheduled))
@@ -101,7 +97,6 @@ def test_pods_unknown_to_the_agent_are_added(*, reported: bool, scheduled: float
 
 
 def test_pods_in_flight_are_added() -> None:
-    """Pods whose binding was not seen yet come on top of the peak."""
     world = World(PLUGIN).put(node(), predicting(IDLE, {"cpu": "60"}))
     assert (world.reasons(TINY), world.scores(TINY)) == ([None], [(39 + 89) // 2])
     world.cache.charge(world.request(pod("q", {"cpu": "6"})), ["n"], NOW)
@@ -109,7 +104,6 @@ def test_pods_in_flight_are_added() -> None:
 
 
 def test_prod_thresholds_go_by_usage() -> None:
-    """With prodUsageThresholds the measured usage of Prod pods is compared, predicted or not."""
     plugin = load_aware(use_prediction=True, prod_usage_thresholds={"cpu": 40})
     world = World(plugin).put(node(), predicting(IDLE, PEAKS))
     assert world.reasons(pod("incoming", {"cpu": "1"}, priority=9500)) == [None]
@@ -133,7 +127,6 @@ def _told(world: World, item: Json) -> Mapping[str, Any]:
 
 
 def test_explanation_has_the_numbers() -> None:
-    """Each resource comes with what is compared, in units, and the limit that binds as a sentence."""
     world = World().put(node(cpu="32", memory="128Gi"), node_metric(cpu="24", memory="32Gi", updated=-7))
     told = _told(world, pod("incoming", {"cpu": "900m", "memory": "1Gi"}))
     assert told["cpu"] == {
@@ -162,7 +155,6 @@ def test_explanation_has_the_numbers() -> None:
     ],
 )
 def test_binding_limit_is_named(plugin: Any, metric: Json, binding: str) -> None:  # noqa: ANN401 - the plugin
-    """What refuses a node is said with the numbers against it."""
     assert _told(World(plugin).put(node(), metric), TINY)["binding"].startswith(binding)
 
 
@@ -175,14 +167,12 @@ def test_binding_limit_is_named(plugin: Any, metric: Json, binding: str) -> None
     ],
 )
 def test_fall_back_is_told(metric: Json, note: str) -> None:
-    """Where usePrediction falls back to the measured usage, the explanation says so and why."""
     told = _told(World(PLUGIN).put(node(), metric), TINY)
     assert told["compares"] == "nodeUsage"
     assert [line for line in told["notes"] if line.startswith(note)]
 
 
 def test_passing_node_has_no_binding() -> None:
-    """A node that passes is not said to be bound by anything; what is not checked is said."""
     told = _told(World().put(node(), IDLE), TINY)
     assert "binding" not in told
     assert "notes" not in told

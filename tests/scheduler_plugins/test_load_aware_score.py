@@ -32,13 +32,11 @@ def _scores(world: World, *names: str) -> list[int]:
     ],
 )
 def test_free_share_is_weighed(arguments: dict[str, object], cpu: str, memory: str, score: int) -> None:
-    """The score is the weighted share that is left, truncated per resource and in all."""
     world = World(load_aware(**arguments)).put(node(), node_metric(cpu=cpu, memory=memory))
     assert _scores(world) == [score]
 
 
 def test_lacking_resource_scores_zero() -> None:
-    """A resource that the node lacks scores 0, and is the worst one for the dominant part."""
     plugin = load_aware(usage_thresholds={"x.io/y": 50}, dominant_resource_weight=1, resource_weights={"cpu": 1})
     world = World(plugin).put(node(), node_metric(cpu="20"))
     assert _scores(world) == [40]  # (80 + 0) / 2
@@ -53,7 +51,6 @@ def test_lacking_resource_scores_zero() -> None:
     ],
 )
 def test_unknown_load_scores_zero(updated: float | None, cpu: str | None) -> None:
-    """A node whose load is not known scores 0, whatever the filter's arguments say about age."""
     plugin = load_aware(filter_expired_node_metrics=False, enable_schedule_when_node_metrics_expired=True)
     world = World(plugin).put(node(), node_metric(cpu=cpu, updated=updated), node("bare"))
     assert _scores(world, "n", "bare") == [0, 0]
@@ -67,7 +64,6 @@ def test_usage_without_amounts_is_not_idle() -> None:
 
 
 def test_missing_memory_is_not_idle() -> None:
-    """A report with CPU and no memory says nothing of memory: it is not taken for none used."""
     partly = node_metric(cpu="10")
     del partly["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"]
     assert _scores(World(load_aware()).put(node(), partly), "n") == [0]
@@ -76,13 +72,11 @@ def test_missing_memory_is_not_idle() -> None:
 
 
 def test_zero_weights_switch_off() -> None:
-    """Without any weight every score is 0."""
     plugin = LoadAware(resource_weights={"cpu": 0}, estimated_scaling_factors={"cpu": 100})
     assert _scores(World(plugin).put(node(), node_metric(cpu="1"))) == [0]
 
 
 def test_prod_scored_by_prod() -> None:
-    """With scoreAccordingProdUsage a Prod pod sees the load of Prod pods alone."""
     placed = pod("p", {"cpu": "1"}, node="n", scheduled=-3600, priority=9500)
     metric = node_metric(cpu="60", memory="0", pods=[pod_metric("p", "10", "0")])
     arriving = pod("incoming", {"cpu": "10", "memory": "1"}, priority=9500)
@@ -97,20 +91,17 @@ def test_prod_scored_by_prod() -> None:
 
 
 def test_statistic_can_be_scored() -> None:
-    """ScoreAggregationType scores a statistic, whether or not the filter uses one."""
     plugin = load_aware(aggregated=Aggregated(score_aggregation_type="p95"), resource_weights={"cpu": 1})
     metric = node_metric(cpu="10", aggregated={"5m0s": {"p95": {"cpu": "70"}}})
     assert _scores(World(plugin).put(node(), metric)) == [30]
 
 
 def test_thresholds_do_not_score() -> None:
-    """A node's threshold annotation does not change its score."""
     annotated = node(annotations={names.ANNOTATION_USAGE_THRESHOLDS: '{"usageThresholds": {"cpu": 1}}'})
     assert _scores(World().put(annotated, node_metric(cpu="60"))) == [65]
 
 
 def test_in_flight_lowers_score() -> None:
-    """A pod in flight makes its nodes look fuller."""
     world = World(load_aware(resource_weights={"cpu": 1})).put(node(), node_metric(cpu="50"))
     world.cache.charge(world.request(pod("first", {"cpu": "10"})), ["n"], NOW)
     assert _scores(world) == [40]

@@ -1,12 +1,76 @@
 """What LowRiskOverCommitment makes of pods, limits and load."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, Final
 
 import pytest
 
-from scheduler_plugins.plugins.low_risk_over_commitment import NAME
-from tests.scheduler_plugins.objects import NOW, Json, node, pod
-from tests.scheduler_plugins.overcommitted import WATCHED, Overcommitted, burstable, guaranteed, percents, reported
+from scheduler_plugins.plugins.low_risk_over_commitment import NAME, LowRiskOverCommitment
+from scheduler_plugins.snapshot.arrays import Nodes
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.report import Statistic, Utilisation
+from tests.scheduler_plugins.objects import NOW, Json, node, node_metric, pod
+
+WATCHED: Final = "http://load-watcher:2020"  # `watcherAddress` of a plugin that is fed with readings
+
+
+def percents(
+    cpu: tuple[float, float] | None = None,
+    memory: tuple[float, float] | None = None,
+    *,
+    measured: float = 0,
+    smoothed: bool = False,
+) -> Utilisation:
+    """A provider's reading: (average, deviation) of cpu and memory; `measured` in seconds after NOW."""
+    parts = [None if part is None else Statistic(*part) for part in (cpu, memory)]
+    return Utilisation(parts[0], parts[1], NOW + measured, smoothed)
+
+
+def reported(name: str = "n", updated: float | None = 0, **windows: Any) -> Json:  # noqa: ANN401 - type -> amounts
+    """A NodeMetric with statistics by window, written m5=... for 5 minutes."""
+    aggregated = {f"{window.removeprefix('m')}m0s": usage for window, usage in windows.items()}
+    return node_metric(name, "1", "1Gi", updated=updated, aggregated=aggregated)
+
+
+class Overcommitted:
+    """A cache with the plugin and one node `n` of 4 cores and 8 GiB, as far as nothing else is said."""
+
+    def __init__(self, **arguments: Any) -> None:  # noqa: ANN401 - any argument of the plugin
+        self.plugin = LowRiskOverCommitment(**arguments).defaulted()
+        self.cache = ClusterCache(LoadRules(), {NAME: self.plugin})
+        self.cache.put_node(node("n", "4", "8Gi"))
+
+    def put(self, *pods: Json, on: str = "n") -> "Overcommitted":
+        for item in pods:
+            self.cache.put_pod({**item, "spec": {**item["spec"], "nodeName": on}}, NOW)
+        return self
+
+    def read(self, **readings: Utilisation) -> "Overcommitted":
+        self.cache.update_readings(NAME, readings)
+        return self
+
+    def nodes(self, *names: str, now: float = 0) -> Nodes:
+        return self.cache.freeze(NOW + now).select(names or ("n",))[0]
+
+    def score(self, item: Json | None = None, *names: str, now: float = 0) -> int | list[int]:
+        """The score of the node, or of each node, for a pod; by default one that asks for 1 core and 1 GiB."""
+        asked = self.cache.read(item or guaranteed("new", "1", "1Gi"))
+        scores: list[int] = self.plugin.score(asked, self.nodes(*names, now=now)).tolist()
+        return scores if names else scores[0]
+
+    def explain(self, item: Json | None = None, now: float = 0) -> Mapping[str, Any]:
+        return self.plugin.explain(self.cache.read(item or guaranteed("new", "1", "1Gi")), self.nodes(now=now))[0]
+
+
+def guaranteed(name: str, cpu: str, memory: str) -> Json:
+    return pod(name, {"cpu": cpu, "memory": memory}, {"cpu": cpu, "memory": memory})
+
+
+def burstable(name: str, cpu: tuple[str, str], memory: tuple[str, str] = ("1Gi", "1Gi")) -> Json:
+    return pod(name, {"cpu": cpu[0], "memory": memory[0]}, {"cpu": cpu[1], "memory": memory[1]})
+
 
 BEST_EFFORT = pod("best-effort")
 
@@ -15,7 +79,6 @@ BEST_EFFORT = pod("best-effort")
 
 
 def test_limits_that_fit_are_no_risk() -> None:
-    """A node whose limits fit scores 100 as long as nothing is known of its load."""
     assert Overcommitted().put(guaranteed("a", "2", "2Gi")).score() == 100
 
 
@@ -32,7 +95,6 @@ def test_larger_risk_counts() -> None:
 
 
 def test_limit_below_request_is_raised() -> None:
-    """A pod without limits is taken to use what it requests."""
     assert Overcommitted().score(pod("new", {"cpu": "4", "memory": "8Gi"})) == 100
 
 
@@ -45,7 +107,6 @@ def test_nodes_are_ranked_by_their_limits() -> None:
 
 
 def test_halves_round_up() -> None:
-    """A score of 12.5 is 13, as in Go, and not the even 12."""
     world = Overcommitted(risk_limit_weight=1.0).put(burstable("a", ("3", "4")))
     assert world.score(burstable("new", ("500m", "3500m"))) == 13
 
@@ -91,7 +152,6 @@ def test_load_of_a_request_is_the_pods_own() -> None:
 
 
 def test_node_without_anything_scores_nothing_odd() -> None:
-    """A node that has nothing to give is at full risk from limits, and none of it from load."""
     world = Overcommitted(watcher_address=WATCHED)
     world.cache.put_node(node("n", "0", "0"))
     assert world.read(n=percents((50, 10), (50, 10))).score() == 50
@@ -101,27 +161,23 @@ def test_node_without_anything_scores_nothing_odd() -> None:
 
 
 def test_without_metrics_limits_decide() -> None:
-    """No metrics at all: the limits' part alone."""
     world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "6")))
     assert world.score() == 70
     assert world.read(n=percents()).score() == 70
 
 
 def test_stale_metrics_leave_the_limits() -> None:
-    """Metrics that are as old as the limit do not count any more."""
     world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "4"))).read(n=percents((90, 0)))
     assert [world.score(now=age) for age in (0, 299, 300)] == [33, 33, 83]
 
 
 def test_metrics_can_last_for_ever() -> None:
-    """An expiration of 0 means never."""
     world = Overcommitted(watcher_address=WATCHED, metric_expiration_seconds=0)
     world.put(burstable("a", ("1", "4"))).read(n=percents((90, 0)))
     assert world.score(now=10**6) == 33
 
 
 def test_parity_is_upstream() -> None:
-    """With parity a node without metrics scores 0, and old metrics count for ever."""
     world = Overcommitted(watcher_address=WATCHED, parity=True).put(burstable("a", ("1", "4")))
     assert world.score() == 0
     assert world.read(n=percents()).score() == 83
@@ -129,7 +185,6 @@ def test_parity_is_upstream() -> None:
 
 
 def test_reports_of_a_provider_do_not_mix() -> None:
-    """A plugin with a provider does not look at NodeMetrics, and one without does not look at readings."""
     metric = reported(m5={"avg": {"cpu": "3600m", "memory": "1Mi"}})
     watched = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "4")))
     watched.cache.put_node_metric(metric)
@@ -144,7 +199,6 @@ def test_reports_of_a_provider_do_not_mix() -> None:
 
 
 def test_longest_window_is_read() -> None:
-    """Without a window the longest counts, with its own deviation, and unsmoothed."""
     world = Overcommitted().put(burstable("a", ("2", "9")))
     world.cache.put_node_metric(
         reported(
@@ -158,7 +212,6 @@ def test_longest_window_is_read() -> None:
 
 
 def test_window_can_be_chosen() -> None:
-    """The window of the arguments counts; a node that does not report it has no metrics."""
     world = Overcommitted(node_metric_aggregated_duration=300.0)
     world.cache.put_node_metric(reported(m5={"avg": {"cpu": "1", "memory": "0"}}, m30={"avg": {"cpu": "3"}}))
     assert world.explain()["cpu"]["averagePercent"] == 25
@@ -169,7 +222,6 @@ def test_window_can_be_chosen() -> None:
 
 @pytest.mark.parametrize(("of_average", "of_deviation"), [("m30", "m5"), ("m5", "m30")])
 def test_deviation_of_another_window_does_not_count(of_average: str, of_deviation: str) -> None:
-    """A deviation over another window than the average is none."""
     world = Overcommitted()
     amounts = {"cpu": "2", "memory": "0"}
     windows: Json = {of_average: {"avg": amounts}, of_deviation: {"stdev": amounts}}
@@ -179,14 +231,12 @@ def test_deviation_of_another_window_does_not_count(of_average: str, of_deviatio
 
 
 def test_plain_usage_stands_in() -> None:
-    """A NodeMetric without windows gives its plain usage, without a deviation."""
     world = Overcommitted()
     world.cache.put_node_metric(reported())
     assert world.explain()["cpu"]["averagePercent"] == 25
 
 
 def test_node_metric_without_time_is_stale() -> None:
-    """A report that does not say when it was made does not count, except under parity."""
     metric = reported(updated=None, m5={"avg": {"cpu": "3600m", "memory": "0"}})
     for parity, score in ((False, 83), (True, 33)):
         world = Overcommitted(parity=parity).put(burstable("a", ("1", "4")))
@@ -198,7 +248,6 @@ def test_node_metric_without_time_is_stale() -> None:
 
 
 def test_best_effort_pods_count_as_nothing() -> None:
-    """By default a best-effort pod scores 0 everywhere, and adds nothing where it is."""
     world = Overcommitted(watcher_address=WATCHED).put(BEST_EFFORT).read(n=percents((90, 10), (20, 5)))
     assert world.score(pod("new")) == 0
     assert world.score() == 100
@@ -214,14 +263,12 @@ def test_best_effort_pods_may_fill_the_node() -> None:
 
 
 def test_best_effort_pods_may_use_what_nobody_limits() -> None:
-    """What all may use together is shown: the limits, and with a best-effort pod the whole node."""
     world = Overcommitted(best_effort_may_fill_node=True).put(burstable("a", ("1", "2")))
     assert world.explain()["cpu"]["limitMilli"] == 3000
     assert world.put(BEST_EFFORT).explain()["cpu"]["limitMilli"] == 4000
 
 
 def test_rule_leaves_higher_limits_alone() -> None:
-    """Limits beyond the capacity are not lowered to it by a best-effort pod."""
     pods = (burstable("a", ("1", "6")), BEST_EFFORT)
     worlds = [Overcommitted(best_effort_may_fill_node=fills).put(*pods) for fills in (False, True)]
     assert [world.score() for world in worlds] == [70, 70]
@@ -244,7 +291,6 @@ def test_pods_in_flight_count_as_bound(fills: bool) -> None:  # noqa: FBT001
 
 
 def test_bound_pods_that_leave_are_gone() -> None:
-    """Sums follow what comes and goes."""
     world = Overcommitted().put(burstable("a", ("1", "6")))
     assert world.score() == 70
     world.cache.delete_pod("uid-a")
@@ -252,7 +298,6 @@ def test_bound_pods_that_leave_are_gone() -> None:
 
 
 def test_sums_do_not_overflow() -> None:
-    """A thousand pods that may use all the memory there is are a full risk, and no negative limit."""
     greedy = burstable("greedy", ("1m", "1m"), ("1Mi", "9E"))
     world = Overcommitted(risk_limit_weight=1.0).put(greedy)
     coming = world.cache.read(greedy)
@@ -266,7 +311,6 @@ def test_sums_do_not_overflow() -> None:
 
 
 def test_numbers_are_explained() -> None:
-    """The explanation has all that the score is made of, with units."""
     world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "6")))
     told = world.read(n=percents((50, 10), (25, 5), measured=-7)).explain()
     assert (told["metrics"], told["ageSeconds"]) == ("fresh", 7.0)
@@ -284,17 +328,14 @@ def test_numbers_are_explained() -> None:
 
 
 def test_what_is_not_known_is_not_told() -> None:
-    """Without metrics there is neither an age nor an average."""
     told = Overcommitted().explain()
     assert (told["metrics"], told["ageSeconds"], told["cpu"]["averagePercent"]) == ("missing", None, None)
 
 
 def test_explains_best_effort_pods() -> None:
-    """A pod that asks for nothing is explained, too."""
     assert Overcommitted().explain(BEST_EFFORT)["cpu"]["requestMilli"] == 0
 
 
 @pytest.mark.parametrize("empty", [{}, {"spec": {}}, {"spec": {"containers": [{"resources": {"requests": None}}]}}])
 def test_sparse_pods_are_best_effort(empty: Json) -> None:
-    """A pod that says nearly nothing asks for nothing."""
     assert Overcommitted().cache.read({**BEST_EFFORT, **empty}).amounts[NAME] == (0, 0, 0, 0, 1)

@@ -28,7 +28,6 @@ KUBECONFIG = {
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> str:
-    """A kubeconfig whose API server is away."""
     path = tmp_path / "kubeconfig"
     path.write_text(json.dumps(KUBECONFIG))
     return str(path)
@@ -45,7 +44,6 @@ def kubeconfig(tmp_path: Path) -> str:
     ],
 )
 def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
-    """What cannot be used ends the program with one line and status 2."""
     assert main(arguments) == 2
     told = capsys.readouterr().err
     assert told.startswith("headroom-scheduler: ")
@@ -54,7 +52,6 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], arguments: li
 
 
 def test_port_in_use_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str) -> None:
-    """A port that another program has ends the program with one line and status 1."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -65,7 +62,6 @@ def test_port_in_use_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str
 
 
 def test_unusable_certificate_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str, tmp_path: Path) -> None:
-    """A certificate that is missing, or none, ends the program with one line and status 1."""
     path = tmp_path / "tls.crt"
     flags = ["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"]
     for _ in ("missing", "no certificate"):
@@ -106,7 +102,6 @@ def _get(url: str) -> tuple[int, str]:
 
 
 def test_waits_for_api_server(running: tuple[subprocess.Popen[bytes], str, Path]) -> None:
-    """Without an API server it waits, says so once and in /healthz, and ends on SIGTERM with status 0."""
     process, url, log = running
     status, text = _get(f"{url}/healthz")
     assert status == 503
@@ -125,7 +120,6 @@ def test_waits_for_api_server(running: tuple[subprocess.Popen[bytes], str, Path]
 
 
 def test_metrics_have_a_port_of_their_own(running: tuple[subprocess.Popen[bytes], str, Path]) -> None:
-    """What a Prometheus may reach from outside answers for metrics and health, and nothing that kube-scheduler asks."""
     _, url, log = running
     assert _get(f"{url}/livez")[0] == 200
     told = [json.loads(line)["message"] for line in log.read_text().splitlines()]
@@ -138,7 +132,6 @@ def test_metrics_have_a_port_of_their_own(running: tuple[subprocess.Popen[bytes]
 
 
 def test_metrics_port_in_use_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str) -> None:
-    """A port for metrics that another program has ends the extender with the flag's name and status 1."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

@@ -64,7 +64,6 @@ def _reason(plugin: MidResources, item: Json, metric: Json | None) -> str | None
     ],
 )
 def test_nodes_are_refused(metric: Json | None, reason: str | None) -> None:
-    """A Mid pod is kept from nodes in deficit, and from those whose prediction is missing or too old."""
     assert _reason(MidResources(), MID, metric) == reason
 
 
@@ -79,7 +78,6 @@ def test_nodes_are_refused(metric: Json | None, reason: str | None) -> None:
     ],
 )
 def test_only_mid_pods_are_refused(item: Json, *, refused: bool) -> None:
-    """The rule is for pods of band Mid and for those that request Mid resources."""
     assert (_reason(MidResources(), item, reporting(deficit=True)) is not None) == refused
 
 
@@ -87,7 +85,6 @@ def test_only_mid_pods_are_refused(item: Json, *, refused: bool) -> None:
     ("seconds", "age", "reason"), [(60, 61, STALE), (60, 60, None), (0, 10**6, None), (0, None, None)]
 )
 def test_age_can_be_set(seconds: int, age: float | None, reason: str | None) -> None:
-    """The age is an argument; 0 leaves only the deficit."""
     metric = reporting(predicted=None if age is None else -age)
     plugin = MidResources(prediction_expiration_seconds=seconds)
     assert _reason(plugin, MID, metric) == reason
@@ -95,14 +92,12 @@ def test_age_can_be_set(seconds: int, age: float | None, reason: str | None) -> 
 
 
 def test_eviction_is_no_cure() -> None:
-    """No refusal invites kube-scheduler to evict pods."""
     verdict, _ = _verdict(MidResources(), MID, reporting(deficit=True), reporting(predicted=-999), None)
     refusals = [verdict.refusal(row) for row in range(3)]
     assert [refusal and refusal.eviction_helps for refusal in refusals] == [False, False, False]
 
 
 def test_explanation_names_what_binds() -> None:
-    """Each node comes with its deficit, the age, and what refuses it."""
     _, told = _verdict(MidResources(), MID, reporting(), reporting(deficit=True), reporting(predicted=-1000), None)
     assert told[0] == {"midPod": True, "deficit": False, "predictionAgeSeconds": 10.0}
     assert (told[1]["deficit"], "MidDeficit" in told[1]["binding"]) == (True, True)
@@ -112,7 +107,6 @@ def test_explanation_names_what_binds() -> None:
 
 
 def test_arguments_are_checked() -> None:
-    """A negative age is refused at start."""
     assert [problem.field for problem in MidResources(-1).problems()] == ["predictionExpirationSeconds"]
     assert not MidResources(0).defaulted().problems()
     assert all(isinstance(MidResources(), kind) for kind in (FilterPlugin, ExplainingPlugin, Configurable))

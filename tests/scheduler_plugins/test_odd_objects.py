@@ -15,7 +15,6 @@ from tests.scheduler_plugins.preemption.plays import OURS, Play
 
 
 def test_lone_surrogates_are_shown() -> None:
-    """Half of a surrogate pair, which JSON may have and UTF-8 not, is shown by its number."""
     world = World().put(node(), pod("a\ud800b", {"cpu": "1"}, node="n"))
     reply = NodePage(world.cache, lambda: NOW).answer(Request("GET", "/debug/nodes/n"))
     assert "default/a\\ud800b" in json.loads(reply.body)["pods"]
@@ -31,7 +30,6 @@ def test_lone_surrogates_are_shown() -> None:
     ],
 )
 def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[str, Any], field: str) -> None:
-    """What is wrong with a pod is said by the name of its field, not by what Python makes of it."""
     item = pod()
     item = {**item, "metadata": {**item["metadata"], **metadata}, "spec": {**item["spec"], **spec}}
     with pytest.raises(MalformedPod, match=f"^{field}: must be "):
@@ -39,7 +37,6 @@ def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[st
 
 
 def _odd_and_sound() -> Play:
-    """Somebody waits beside a more important pod, b0."""
     play = Play()
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
     play.add("b", "b0", 2, {"schedulerName": OURS, "priority": 100}, {"conditions": [refused]})
@@ -48,7 +45,6 @@ def _odd_and_sound() -> Play:
 
 
 async def test_one_pod_does_not_stop_reclaim(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A waiting pod that cannot be judged, whatever that raises, leaves room to be made for the others."""
     play = _odd_and_sound()
     judge = play.controller._evaluator
     sound = type(judge).__call__
@@ -68,7 +64,6 @@ async def test_one_pod_does_not_stop_reclaim(monkeypatch: pytest.MonkeyPatch) ->
     [(Controller, "_barred"), (Controller, "_like"), (HoldReconciler, "backoff_seconds"), (HoldReconciler, "hold")],
 )
 async def test_one_pod_stops_reclaim_at_no_step(part: type, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is wrong with a pod, at whichever step it shows: room is made for the others, and it is told."""
     play, told = _odd_and_sound(), list[str]()
     sound = getattr(part, step)
 

@@ -1,40 +1,72 @@
-"""The extender beside the real kube-scheduler, on kwok nodes whose NodeMetrics are written by hand."""
+"""The extender beside the real kube-scheduler, on kwok nodes whose NodeMetrics are written by hand.
 
+It is asked in each way that a kube-scheduler can be configured: over HTTP and TLS, and by some of its verbs alone.
+"""
+
+import ssl
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
-from tests.scheduler_plugins.extenders import NO_SCORES, Json, load_aware, profile, until
+from tests.scheduler_plugins import priorities
+from tests.scheduler_plugins.extenders import NO_SCORES, Json, configuration, load_aware, profile, until
 from tests.scheduler_plugins.stage import Stage, among
 from tools.devcluster import Cluster
+from tools.devcluster.certs import Pki
 
 pytestmark = pytest.mark.cluster
 
 HOT = "node(s) cpu usage exceed threshold"
-SHORTLIST, WEIGHTED, SHIPPED = "headroom-shortlist", "headroom-weighted", "headroom-shipped"
+SHORTLIST, SHIPPED = "headroom-shortlist", "headroom-shipped"
+OVER_TLS, SCORES, WITHOUT = "headroom-over-tls", "headroom-scores-alone", "headroom-without-preempt"
+PRIORITIES: Final = {"wiring-lowest": 10, "wiring-low": 20, "wiring-high": 1000}
+HOSTNAME: Final = "kubernetes.io/hostname"
+
+
+def _configuration(name: str, url: str, pki: Pki, *removed: str) -> Json:
+    """What is shipped, over TLS with a client certificate, without scores of kube-scheduler's own."""
+    found = configuration("weighted", name, url)
+    found["profiles"][0]["plugins"] = NO_SCORES
+    client = pki.client(name, name)
+    tls = {"caFile": str(pki.ca), "certFile": str(client.cert), "keyFile": str(client.key)}
+    (extender,) = found["extenders"]
+    extender |= {"enableHTTPS": True, "tlsConfig": tls, "ignorable": False}
+    found["extenders"] = [{key: value for key, value in extender.items() if key not in removed}]
+    return found
 
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """Twelve nodes of 32 cores, both modes, LoadAware alone."""
+    """Twelve nodes of 32 cores; one of three extenders wants to see certificates, and three kube-schedulers ask it."""
+    pki = Pki(cluster.dir / "wiring-pki")
+    pair, probe = pki.server("extender", ["127.0.0.1"]), pki.client("probe", "probe")
+    context = ssl.create_default_context(cafile=pki.ca)
+    context.load_cert_chain(probe.cert, probe.key)
+    flags = [f"--tls-cert-file={pair.cert}", f"--tls-private-key-file={pair.key}", f"--tls-client-ca-file={pki.ca}"]
     with Stage.open(cluster, "load-aware", 12) as stage:
+        for name, value in PRIORITIES.items():
+            priorities.make(cluster, name, value)
         stage.add(SHORTLIST, profile("shortlist", [load_aware()]))
-        stage.add(
-            WEIGHTED, profile("weighted", [load_aware()]), NO_SCORES
-        )  # only our scores decide, so that a test sees them
         by_cpu = load_aware(resourceWeights={"cpu": 1})  # the score is the free share of the CPU
         stage.add(SHIPPED, profile("weighted", [by_cpu]))  # beside the scores of kube-scheduler
+        url = stage.add_extender("extender-wiring", profile("weighted"), flags=flags, context=context).url
+        stage.add_scheduler(OVER_TLS, _configuration(OVER_TLS, url, pki))
+        stage.add_scheduler(SCORES, _configuration(SCORES, url, pki, "filterVerb", "preemptVerb"))
+        stage.add_scheduler(WITHOUT, _configuration(WITHOUT, url, pki, "preemptVerb"))
         stage.wait()
         yield stage
+        for name in PRIORITIES:
+            priorities.remove(cluster, name)
 
 
-@pytest.mark.parametrize("scheduler", [SHORTLIST, WEIGHTED])
+@pytest.mark.parametrize("scheduler", [SHORTLIST, OVER_TLS])
 def test_hot_node_is_refused(stage: Stage, scheduler: str) -> None:
     """A pod that fits only a hot node stays pending with the reason in its event, and goes there once it is cool."""
     hot, name = stage.nodes[0], f"hot-{scheduler}"
     stage.settle({hot: 30})
-    stage.create(stage.pod(name, scheduler, selector={"kubernetes.io/hostname": hot}))
+    stage.create(stage.pod(name, scheduler, selector={HOSTNAME: hot}))
     stage.refused(name, HOT)
     stage.settle({})
     # kube-scheduler does not watch NodeMetrics: any change of the pod makes it look again.
@@ -42,26 +74,17 @@ def test_hot_node_is_refused(stage: Stage, scheduler: str) -> None:
     assert stage.placed(name) == [hot]
 
 
-def test_cool_nodes_are_preferred(stage: Stage) -> None:
-    """Of twelve nodes that all pass, pods go to the eight coolest, the shortlist."""
-    stage.clear()
-    warm = dict.fromkeys(stage.nodes[:4], 18.0)
-    stage.settle(warm)
-    where = stage.place(*(stage.pod(f"cool-{index}", SHORTLIST, cpu="100m") for index in range(12)))
-    assert not set(where) & set(warm)
-
-
-def test_scores_reach_scheduler(stage: Stage) -> None:
-    """In weighted mode, where nothing else scores, a pod goes to the coolest node."""
+@pytest.mark.parametrize("scheduler", [OVER_TLS, SCORES])
+def test_coolest_node_wins(stage: Stage, scheduler: str) -> None:
     stage.clear()
     coolest = stage.nodes[7]
     stage.settle({coolest: 1}, otherwise=12)
-    assert stage.place(stage.pod("coolest", WEIGHTED, cpu="100m")) == [coolest]
+    assert stage.place(stage.pod("coolest", scheduler, cpu="100m")) == [coolest]
 
 
 def _prefer(nodes: dict[str, int]) -> Json:
     """An affinity to some nodes, softly by weight, among them."""
-    hosts = {node: [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}] for node in nodes}
+    hosts = {node: [{"key": HOSTNAME, "operator": "In", "values": [node]}] for node in nodes}
     soft = [{"weight": nodes[node], "preference": {"matchExpressions": match}} for node, match in hosts.items()]
     required = among(*nodes)["nodeAffinity"]
     return {"nodeAffinity": {**required, "preferredDuringSchedulingIgnoredDuringExecution": soft}}
@@ -81,23 +104,44 @@ def test_weights_mean_what_they_say(stage: Stage, weight: int, cooler: bool) -> 
     assert stage.place(pod) == [cool if cooler else warm]
 
 
-def test_burst_does_not_pile_up(stage: Stage) -> None:
+@pytest.mark.parametrize("scheduler", [OVER_TLS, SCORES])
+def test_burst_does_not_pile_up(stage: Stage, scheduler: str) -> None:
     """Sixty pods at once do not all go to the coldest node, though reports stay the same and nothing else scores."""
     stage.clear()
     coldest = stage.nodes[5]
     stage.settle({coldest: 1}, otherwise=6)
     names = [f"burst-{index}" for index in range(60)]
-    stage.create(*(stage.pod(name, WEIGHTED) for name in names))
+    stage.create(*(stage.pod(name, scheduler) for name in names))
     where = Counter(stage.placed(*names))
     assert len(where) >= 8
     assert max(where.values()) <= 20
 
 
+@pytest.mark.parametrize("scheduler", [OVER_TLS, WITHOUT])
+def test_no_victims_on_hot_nodes(stage: Stage, scheduler: str) -> None:
+    """Pods are evicted where that makes room, not from a node that stays too hot; without our preempt verb they are."""
+    stage.clear()
+    hot, cool = stage.nodes[0], stage.nodes[1]
+    stage.settle({hot: 30, cool: 2})
+    # By itself kube-scheduler evicts where the victim matters least: on the hot node.
+    for node, priority in ((hot, "wiring-lowest"), (cool, "wiring-low")):
+        stage.create(stage.pod(f"victim-{node}", cpu="20", node=node, priorityClassName=priority))
+    stage.seen()
+    preemptor = stage.pod("preemptor", scheduler, "20", affinity=among(hot, cool), priorityClassName="wiring-high")
+    if scheduler == OVER_TLS:
+        assert stage.place(preemptor) == [cool]
+        assert f"victim-{hot}" in stage.where()
+    else:
+        stage.create(preemptor)
+        until(lambda: f"victim-{hot}" not in stage.where(), "an eviction that helps nobody")
+
+
 def test_killed_extender_is_ignored(stage: Stage) -> None:
     """While the extender is away pods are placed without it; when it is back it refuses again."""
+    stage.clear()
     hot = stage.nodes[1]
     stage.settle({hot: 30})
-    extender, selector = stage.extenders[0], {"kubernetes.io/hostname": hot}
+    extender, selector = stage.extenders[0], {HOSTNAME: hot}
     extender.kill()
     stage.create(stage.pod("ignored", SHORTLIST, selector=selector))
     assert stage.placed("ignored") == [hot]

@@ -30,7 +30,6 @@ TROUBLED = "tests.scheduler_plugins.troubled"
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """Ten nodes with GPUs, far more than the quotas allow."""
     with Stage.open(cluster, "burst", NODES) as stage:
         give_gpus(stage, GPUS)
         yield stage
@@ -38,14 +37,12 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 @pytest.fixture(scope="module")
 def quotas(stage: Stage) -> Iterator[list[Team]]:
-    """Two namespaces with quotas."""
     with teams(stage, {name: (MIN[name], MAX[name]) for name in MIN}) as made:
         yield list(made.values())
 
 
 @pytest.fixture
 def pair(quotas: list[Team]) -> list[Team]:
-    """The same without pods."""
     for team in quotas:
         team.clear()
     return quotas
@@ -53,7 +50,6 @@ def pair(quotas: list[Team]) -> list[Team]:
 
 @contextmanager
 def scheduled(stage: Stage, *flags: str, slow: bool = False) -> Iterator[tuple[Extender, list[Process]]]:
-    """Two kube-schedulers that ask one extender."""
     name = "burst" + "".join(flags)
     module = TROUBLED if flags else "scheduler_plugins"
     extender = stage.add_extender(

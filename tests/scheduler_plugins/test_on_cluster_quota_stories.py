@@ -1,160 +1,229 @@
 """The user stories of capacity scheduling on the real kube-scheduler, step by step, each step with all that it names.
 
-After the design text: story 1 and story 2, its cross-namespace example, and its known limitation.
-After each step: who runs, who is pending, who was evicted, and what each quota has used, both by the pods
-and by the quotas' status.
+After the design text: story 1 and story 2. After each step: who runs, who is pending, who was evicted, and what each
+quota has used, both by the pods and by the quotas' status.
 """
 
+import time
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pytest
 
-from tests.scheduler_plugins.extenders import until
-from tests.scheduler_plugins.teams import GPU, Teams, standing
+from crds.quantity import parse_quantity
+from tests.audited import audited
+from tests.scheduler_plugins import priorities
+from tests.scheduler_plugins.extenders import Json, configuration, profile, until
+from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, GPU, Team, give_gpus, requested, teams
+from tests.scheduler_plugins.stage import Stage
 from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 
 NAME: Final = "quota-stories"
+PRIORITIES: Final = {"teams-low": 10, "teams-high": 1000}
 LOW, HIGH = {"priorityClassName": "teams-low"}, {"priorityClassName": "teams-high"}
-
-APART: Final = {
-    "podAntiAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": [
-            {"labelSelector": {"matchLabels": {"app": "nginx"}}, "topologyKey": "kubernetes.io/hostname"}
-        ]
-    }
-}
-"""Keeps the replicas of `nginx` on nodes of their own, where the example supposes them."""
 
 
 @pytest.fixture(scope="module")
-def stage(cluster: Cluster) -> Iterator[Teams]:
-    """An extender with the quota plugin, and its kube-scheduler."""
-    with Teams.open(cluster, NAME) as teams:
-        yield teams
+def stage(cluster: Cluster) -> Iterator[Stage]:
+    """A node of ten GPUs, an extender with the quota plugin, and its kube-scheduler."""
+    arguments = {"maxMissing": "infinite", "reclaim": {"schedulerNames": [NAME]}}
+    with Stage.open(cluster, NAME, 1) as stage:
+        for each, value in PRIORITIES.items():
+            priorities.make(cluster, each, value)
+        give_gpus(stage, 10)
+        stage.add(NAME, profile(plugins=[{**CAPACITY_SCHEDULING, "args": arguments}]))
+        stage.wait()
+        yield stage
+        for each in PRIORITIES:
+            priorities.remove(cluster, each)
 
 
-@pytest.fixture
-def gpus(stage: Teams) -> Iterator[Teams]:
-    """Quotas over GPUs."""
-    stage.resource = GPU
-    yield stage
-    stage.clear()
+def standing(used: int, runs: str = "", waits: str = "") -> tuple[int, int, set[str], set[str]]:
+    """What a team has: GPUs by its bound pods and by its quota's status, and the names of its pods."""
+    return used, used, set(runs.split()), set(waits.split())
 
 
-@pytest.fixture
-def cpus(stage: Teams) -> Iterator[Teams]:
-    """Quotas over CPUs."""
-    stage.resource = "cpu"
-    yield stage
-    stage.clear()
+def _stands(team: Team) -> tuple[int, int, set[str], set[str]]:
+    pods = team.read()
+    bound = {name: pod for name, pod in pods.items() if pod["spec"].get("nodeName")}
+    alive = {name: pod for name, pod in pods.items() if "deletionTimestamp" not in pod["metadata"]}
+    runs = {name for name, pod in alive.items() if name in bound and pod["status"]["phase"] == "Running"}
+    reported = team.stage.cluster.api.get(team.quota).get("status", {}).get("used", {}).get(GPU, -1)
+    return sum(map(requested, bound.values())), int(parse_quantity(reported)), runs, alive.keys() - bound.keys()
 
 
-def test_first_story(gpus: Teams) -> None:
+@dataclass
+class Scene:
+    """The teams of a story."""
+
+    stage: Stage
+    teams: dict[str, Team]
+
+    def submit(self, team: str, name: str, gpus: int, **spec: Any) -> None:  # noqa: ANN401 - any field of a PodSpec
+        found = self.teams[team]
+        found.create(found.pod(name, NAME, gpus, terminationGracePeriodSeconds=30, **spec))
+
+    def next_second(self) -> None:
+        """Wait until pods start later than all that run now: the API writes whole seconds."""
+        second = int(time.time())
+        until(lambda: int(time.time()) > second, "the next second")
+
+    def reach(self, **wanted: tuple[int, int, set[str], set[str]]) -> None:
+        """Wait until teams have this, by their pods and by the status of their quotas."""
+        seen: Json = {}
+
+        def there() -> bool:
+            seen.update({name: _stands(self.teams[name]) for name in wanted})
+            return seen == wanted
+
+        until(there, lambda: f"{wanted} instead of {seen}; evicted: {self.evicted()}")
+
+    def stay(self, **wanted: tuple[int, int, set[str], set[str]]) -> None:
+        """See that teams have this, and still have it when kube-scheduler and the controller have looked again."""
+        self.reach(**wanted)
+        self.stage.extenders[0].looked_again()
+        self.reach(**wanted)
+
+    def evicted(self) -> list[str]:
+        """Names of these teams' pods that we or kube-scheduler evicted, in order, from the audit log."""
+        found, mark = [], f'"namespace":"{self.teams["a"].name.removesuffix("a")}'
+        for event in audited(self.stage.cluster, mark):
+            about, code = event["objectRef"], event.get("responseStatus", {}).get("code", 0)
+            by_us = event.get("userAgent", "").startswith("headroom") or "kube-scheduler" in event["user"]["username"]
+            ends = event["verb"] == "delete" or (event["verb"] == "create" and about.get("subresource") == "eviction")
+            if about["resource"] == "pods" and by_us and ends and code < 300:
+                found.append(about["name"])
+        return found
+
+    def lost(self, *names: str) -> None:
+        """Wait until just these pods were evicted, in this order: the audit log is written after the answers."""
+        until(lambda: self.evicted() == list(names), lambda: f"{names} evicted: {self.evicted()}")
+
+    def told(self, team: str, name: str, *words: str) -> None:
+        """Wait until one event about a pod has all these words."""
+
+        def notes() -> list[str]:
+            path = f"/apis/events.k8s.io/v1/namespaces/{self.teams[team].name}/events"
+            about = [
+                each for each in self.stage.cluster.api.get(path)["items"] if each["regarding"].get("name") == name
+            ]
+            return [f"{event['reason']}: {event.get('note', '')}" for event in about]
+
+        until(
+            lambda: any(all(word in note for word in words) for note in notes()),
+            lambda: f"{words} in the events of {name}: {notes()}",
+        )
+
+
+def test_first_story(stage: Stage) -> None:
     """Story 1: user A borrows two GPUs of B's, B takes them back from one pod, and nothing above min is to be had."""
-    gpus.nodes(10)
-    gpus.add("a", 4, 6)
-    gpus.add("b", 6, 8)
+    with teams(stage, {"first-a": (4, 6), "first-b": (6, 8)}) as made:
+        gpus = Scene(stage, dict(zip("ab", made.values(), strict=True)))
+        gpus.submit("a", "a-1", 2)
+        gpus.submit("b", "b-1", 3)
+        gpus.reach(a=standing(2, "a-1"), b=standing(3, "b-1"))  # 1: both within min
+        gpus.next_second()
+        gpus.submit("a", "a-2", 2)
+        gpus.reach(a=standing(4, "a-1 a-2"), b=standing(3, "b-1"))  # 2: A reaches its min
+        gpus.next_second()
+        gpus.submit("a", "a-3", 2)  # A wants the three GPUs that are free, and gets two of them
+        gpus.reach(a=standing(6, "a-1 a-2 a-3"), b=standing(3, "b-1"))
+        gpus.submit("a", "a-4", 1)
+        gpus.told("a", "a-4", "FailedScheduling", "used 6", "max 6")
+        gpus.stay(a=standing(6, "a-1 a-2 a-3", "a-4"), b=standing(3, "b-1"))  # 3: A at its max, two borrowed
+        assert gpus.evicted() == []
 
-    gpus.submit("a", "a-1", 2)
-    gpus.submit("b", "b-1", 3)
-    gpus.reach(a=standing(2, "a-1"), b=standing(3, "b-1"))  # 1: both within min
+        gpus.submit("b", "b-2", 3)  # one GPU is free, and B's min is 6
+        gpus.reach(a=standing(4, "a-1 a-2", "a-4"), b=standing(6, "b-1 b-2"))  # 4: from 6/3 to 4/6
+        gpus.lost("a-3")
+        numbers = ("uses 6 of min 4 (nvidia.com/gpu)", "needs 3 of its min 6")
+        gpus.told("a", "a-3", "Preempted", "/b-2", *numbers)
+        gpus.told("b", "b-2", "Reclaiming", "/a-3", *numbers)
 
-    gpus.next_second()
-    gpus.submit("a", "a-2", 2)
-    gpus.reach(a=standing(4, "a-1 a-2"), b=standing(3, "b-1"))  # 2: A reaches its min
-
-    gpus.next_second()
-    gpus.submit("a", "a-3", 2)  # A wants the three GPUs that are free, and gets two of them
-    gpus.reach(a=standing(6, "a-1 a-2 a-3"), b=standing(3, "b-1"))
-    gpus.submit("a", "a-4", 1)
-    gpus.told("a", "a-4", "FailedScheduling", "used 6", "max 6")
-    gpus.stay(a=standing(6, "a-1 a-2 a-3", "a-4"), b=standing(3, "b-1"))  # 3: A at its max, two borrowed
-    assert gpus.evicted() == []
-
-    gpus.submit("b", "b-2", 3)  # one GPU is free, and B's min is 6
-    gpus.reach(a=standing(4, "a-1 a-2", "a-4"), b=standing(6, "b-1 b-2"))  # 4: from 6/3 to 4/6
-    gpus.lost("a-3")
-    numbers = ("uses 6 of min 4 (nvidia.com/gpu)", "needs 3 of its min 6")
-    gpus.told("a", "a-3", "Preempted", "/b-2", *numbers)
-    gpus.told("b", "b-2", "Reclaiming", "/a-3", *numbers)
-
-    gpus.submit("b", "b-3", 1)
-    gpus.submit("b", "b-4", 2)
-    for name in ("b-3", "b-4"):  # within B's max of 8, and all of A's GPUs are guaranteed by now
-        gpus.told("b", name, "FailedScheduling", "Insufficient nvidia.com/gpu")
-        gpus.told("b", name, "ReclaimImpossible")
-    gpus.stay(a=standing(4, "a-1 a-2", "a-4"), b=standing(6, "b-1 b-2", "b-3 b-4"))
-    gpus.lost("a-3")
+        gpus.submit("b", "b-3", 1)
+        gpus.submit("b", "b-4", 2)
+        for name in ("b-3", "b-4"):  # within B's max of 8, and all of A's GPUs are guaranteed by now
+            gpus.told("b", name, "FailedScheduling", "Insufficient nvidia.com/gpu")
+            gpus.told("b", name, "ReclaimImpossible")
+        gpus.stay(a=standing(4, "a-1 a-2", "a-4"), b=standing(6, "b-1 b-2", "b-3 b-4"))
+        gpus.lost("a-3")
 
 
-def test_second_story(gpus: Teams) -> None:
+def test_second_story(stage: Stage) -> None:
     """Story 2: within its min B takes from A, which borrows; above it the victim is B's own pod of low priority."""
-    gpus.nodes(10)
-    gpus.add("a", 3, 4)
-    gpus.add("b", 4, 6)
-    gpus.add("c", 3, 4)
+    with teams(stage, {"second-a": (3, 4), "second-b": (4, 6), "second-c": (3, 4)}) as made:
+        gpus = Scene(stage, dict(zip("abc", made.values(), strict=True)))
+        for team, amount in (("a", 2), ("b", 2), ("c", 3)):
+            gpus.submit(team, f"{team}-1", amount, **LOW)
+        gpus.reach(a=standing(2, "a-1"), b=standing(2, "b-1"), c=standing(3, "c-1"))  # 5: all within min
+        gpus.next_second()
+        gpus.submit("a", "a-2", 2, **LOW)
+        gpus.submit("b", "b-2", 1, **LOW)
+        gpus.reach(a=standing(4, "a-1 a-2"), b=standing(3, "b-1 b-2"), c=standing(3, "c-1"))  # 6: A at max, all in use
 
-    for team, amount in (("a", 2), ("b", 2), ("c", 3)):
-        gpus.submit(team, f"{team}-1", amount, **LOW)
-    gpus.reach(a=standing(2, "a-1"), b=standing(2, "b-1"), c=standing(3, "c-1"))  # 5: all within min
+        gpus.submit("b", "b-3", 1, **LOW)  # B used 3 + 1 <= min 4: of quotas above min, which is A's alone
+        gpus.reach(a=standing(2, "a-1"), b=standing(4, "b-1 b-2 b-3"), c=standing(3, "c-1"))  # 7
+        gpus.lost("a-2")
 
-    gpus.next_second()
-    gpus.submit("a", "a-2", 2, **LOW)
-    gpus.submit("b", "b-2", 1, **LOW)
-    gpus.reach(a=standing(4, "a-1 a-2"), b=standing(3, "b-1 b-2"), c=standing(3, "c-1"))  # 6: A at its max, all in use
-
-    gpus.submit("b", "b-3", 1, **LOW)  # B used 3 + 1 <= min 4: of quotas above min, which is A's alone
-    gpus.reach(a=standing(2, "a-1"), b=standing(4, "b-1 b-2 b-3"), c=standing(3, "c-1"))  # 7
-    gpus.lost("a-2")
-
-    gpus.finish("b", "b-1", "b-2", "b-3")
-    gpus.submit("b", "pod-a", 2, **LOW)
-    gpus.submit("b", "pod-b", 3, **HIGH)
-    gpus.reach(a=standing(2, "a-1"), b=standing(5, "pod-a pod-b"), c=standing(3, "c-1"))  # 8: B's two pods have 5
-
-    gpus.submit("b", "pod-0", 1, **LOW)  # B used 5 + 1 > min 4: of its own, and only of lower priority, which is none
-    gpus.stay(a=standing(2, "a-1"), b=standing(5, "pod-a pod-b", "pod-0"), c=standing(3, "c-1"))
-    gpus.lost("a-2")
-    gpus.finish("b", "pod-0")
-
-    gpus.submit("b", "pod-c", 1, **HIGH)
-    gpus.stay(a=standing(2, "a-1"), b=standing(4, "pod-b pod-c"), c=standing(3, "c-1"))  # 9: PodA is the victim
-    gpus.lost("a-2", "pod-a")
-    gpus.told("b", "pod-a", "Preempted", "/pod-c", "uses 5 of min 4 (nvidia.com/gpu)", "needs 1 more")
+        made["second-b"].delete("b-1", "b-2", "b-3")
+        gpus.submit("b", "pod-a", 2, **LOW)
+        gpus.submit("b", "pod-b", 3, **HIGH)
+        gpus.reach(a=standing(2, "a-1"), b=standing(5, "pod-a pod-b"), c=standing(3, "c-1"))  # 8: B's two pods have 5
+        gpus.submit("b", "pod-0", 1, **LOW)  # B used 5 + 1 > min 4: of its own, and only of lower priority: none
+        gpus.stay(a=standing(2, "a-1"), b=standing(5, "pod-a pod-b", "pod-0"), c=standing(3, "c-1"))
+        gpus.lost("a-2")
+        made["second-b"].delete("pod-0")
+        gpus.submit("b", "pod-c", 1, **HIGH)
+        gpus.stay(a=standing(2, "a-1"), b=standing(4, "pod-b pod-c"), c=standing(3, "c-1"))  # 9: PodA is the victim
+        gpus.lost("a-2", "pod-a")
+        gpus.told("b", "pod-a", "Preempted", "/pod-c", "uses 5 of min 4 (nvidia.com/gpu)", "needs 1 more")
 
 
-@pytest.mark.long
-def test_no_wild_preemption(cpus: Teams) -> None:
-    """The cross-namespace example: a quota above its min takes nothing from others, whatever its pods' priority."""
-    cpus.nodes(32)
-    cpus.add("quota1", 0, 2)
-    cpus.add("quota2", 0, 2)
-    cpus.add("quota3", 1, 2)
-    cpus.deploy("quota1", "nginx", 1, 1)  # borrows the CPU of quota3
-    cpus.reach(quota1=standing(1, "nginx-1"), quota2=standing(0), quota3=standing(0))
-    cpus.deploy("quota2", "nginx", 1, 1, **HIGH)
-    name = cpus.only("quota2")
-    cpus.told("quota2", name, "FailedScheduling", "sum of min 1")
-    cpus.stay(quota1=standing(1, "nginx-1"), quota2=standing(0, "", "nginx-1"), quota3=standing(0))
-    assert cpus.evicted() == []
+# Pods as large as the API server allows
 
-    cpus.submit("quota3", "owner", 1)  # the counterfactual: within its min quota3 gets its CPU back, at no priority
-    cpus.stay(quota1=standing(0, "", "nginx-1"), quota2=standing(0, "", "nginx-1"), quota3=standing(1, "owner"))
-    until(lambda: len(cpus.evicted()) == 1, lambda: f"1 evicted: {cpus.evicted()}")
+NODES, PODS, MOST = 100, 24, 2
+TOLERATIONS: Final[list[Json]] = [{"key": f"t{each}", "operator": "Exists"} for each in range(24_000)]
+"""The other fields that may be large: `test_largest_pods.py`."""
 
 
-@pytest.mark.long
-def test_borrowed_on_two_nodes(cpus: Teams) -> None:
-    """The known limitation: no single node gives enough quota back, so no pod is evicted."""
-    cpus.nodes(2, 2)
-    cpus.add("quota1", 0, 2)
-    cpus.add("quota2", 2, 2)
-    cpus.deploy("quota1", "nginx", 2, 1, affinity=APART)
-    cpus.reach(quota1=standing(2, "nginx-1 nginx-2"), quota2=standing(0))
-    assert len(set(cpus.where("quota1"))) == 2
-    cpus.deploy("quota2", "nginx", 1, 2)
-    cpus.stay(quota1=standing(2, "nginx-1 nginx-2"), quota2=standing(0, "", "nginx-1"))
-    assert cpus.evicted() == []
+def _conditions(pod: Json) -> str:
+    return " ".join(each.get("message", "") for each in pod["status"].get("conditions", ()))
+
+
+def test_large_pods_of_one_tenant_leave_quotas_in_force(cluster: Cluster) -> None:
+    """Of 24 pods behind 24 pods of a megabyte as many are bound as the quota allows; the large ones are refused.
+
+    On a hundred nodes with a soft taint, by a kube-scheduler with the shipped timeout: it skips a late extender.
+    """
+    name = "large-pods"
+    with Stage.open(cluster, name, NODES) as stage, teams(stage, {"small": (MOST, MOST)}) as made:
+        give_gpus(stage, 1)
+        taints = [{"key": "pool", "value": name, "effect": "NoSchedule"}]
+        taints.append({"key": "soft", "value": "1", "effect": "PreferNoSchedule"})
+        for node in stage.nodes:
+            cluster.api.merge(f"/api/v1/nodes/{node}", {"spec": {"taints": taints}})
+        extender = stage.add_extender(f"extender-{name}", profile(plugins=[CAPACITY_SCHEDULING]))
+        extender.wait()
+        found = configuration("shortlist", name, extender.url)
+        found["extenders"][0] |= {"httpTimeout": "1s", "ignorable": True}
+        stage.add_scheduler(name, found)
+        team = made["small"]
+        team.known(MOST, MOST)
+        tolerations = [{"key": "pool", "operator": "Exists"}, *TOLERATIONS]
+        stage.create(*(stage.pod(f"large-{each}", name, tolerations=tolerations) for each in range(PODS)))
+        team.create(*(team.pod(f"small-{each}", name) for each in range(PODS)))
+
+        def large() -> list[Json]:
+            items: list[Json] = cluster.api.get(stage.path)["items"]
+            return items
+
+        def tried() -> bool:
+            return all(pod["spec"].get("nodeName") or _conditions(pod) for pod in [*team.read().values(), *large()])
+
+        until(tried, "every pod being bound or refused")
+        assert len(team.bound()) == MOST
+        assert not [pod for pod in large() if pod["spec"].get("nodeName")]
+        assert all(f"{NODES} the pod cannot be read: spec.tolerations: at most" in _conditions(pod) for pod in large())

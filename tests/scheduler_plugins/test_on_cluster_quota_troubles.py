@@ -36,7 +36,6 @@ LEASE_SECONDS, RENEW_SECONDS = 3, 0.5
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """Four nodes of four GPUs."""
     with Stage.open(cluster, "trouble", NODES) as stage:
         give_gpus(stage, GPUS)
         yield stage
@@ -62,23 +61,19 @@ class Scene:
 
     @property
     def claimant(self) -> str:
-        """Name of the pod that room is made for."""
         return f"{self.name}-claimant"
 
     @property
     def rival(self) -> str:
-        """Name of a pod without a quota that waits for the same GPUs."""
         return f"{self.name}-rival"
 
     @property
     def process(self) -> Process:
-        """Of the kube-scheduler."""
         process = self.stage.schedulers[SCHEDULER].process
         assert process is not None
         return process
 
     def nomination(self) -> None:
-        """Have the rival wait, then the claimant."""
         amounts = {GPU: "1"}
         self.stage.create(self.stage.pod(self.rival, SCHEDULER, requests={"cpu": "1m", **amounts}, limits=amounts))
         self.stage.refused(self.rival, f"Insufficient {GPU}")
@@ -101,29 +96,22 @@ class Scene:
         return hold
 
     def leaving(self) -> list[str]:
-        """Names of the borrower's pods that are told to end."""
         return [name for name, pod in self.borrower.read().items() if pod["metadata"].get("deletionTimestamp")]
 
     def let_go(self) -> None:
-        """Let pods end that linger."""
         for team in (self.borrower, self.lender):
             for name, pod in team.read().items():
                 if pod["metadata"].get("finalizers"):
                     self.stage.cluster.api.merge(f"{team.path}/{name}", {"metadata": {"finalizers": None}})
 
     def finish(self, extender: Extender, hold: Json) -> None:
-        """Wait until the claimant is bound. Only those of its hold had to leave, once, and nobody else got their room.
-
-        Args:
-            extender: who goes on.
-            hold: what was written down before.
-        """
+        """Wait until the claimant is bound. Only those of its hold left, once, and no other pod got their room."""
         if hold["victims"] and not set(hold["victims"]) <= self.seen.gone:
             until(lambda: len(self.leaving()) == WANTED, "all victims leaving")
-            looked_again(extender)
+            extender.looked_again()
             self.let_go()
         until(lambda: self.claimant in self.lender.bound(), "the claimant being bound")
-        looked_again(extender)
+        extender.looked_again()
         assert self.lender.bound()[self.claimant] == hold["node"]
         assert len(hold["victims"]) == WANTED
         until(lambda: set(self.seen.deleted) == set(hold["victims"]), lambda: f"{hold} alone: {self.seen.deleted}")
@@ -133,21 +121,8 @@ class Scene:
         assert not self.seen.broken
 
     def evictions(self) -> list[str]:
-        """Names of the pods that were evicted, once for each time."""
         asked = audited(self.stage.cluster, '"subresource":"eviction"', f'"name":"{self.name}-')
         return [entry["objectRef"]["name"] for entry in asked if entry["responseStatus"]["code"] == 201]
-
-
-def looked_again(extender: Extender) -> None:
-    """Wait until the controller has looked at everything a few more times."""
-    before = rounds(extender)
-    until(lambda: rounds(extender) >= before + 3, "the controller looking again")
-
-
-def rounds(extender: Extender) -> float:
-    """How often the controller has looked."""
-    lines = extender.ask("/metrics").decode().splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith("headroom_scheduler_reclaim_rounds_total"))
 
 
 @contextmanager

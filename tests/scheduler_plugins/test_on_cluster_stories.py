@@ -39,12 +39,10 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 
 def latency_sensitive(stage: Stage, name: str, scheduler: str) -> Json:
-    """A pod of class LS."""
     return stage.pod(name, scheduler, labels={"koordinator.sh/qosClass": "LS"})
 
 
 def best_effort(stage: Stage, name: str, scheduler: str) -> Json:
-    """A pod of class BE, on Batch resources."""
     amounts = {"kubernetes.io/batch-cpu": "1000", "kubernetes.io/batch-memory": "1Gi"}
     labels = {"koordinator.sh/qosClass": "BE"}
     return stage.pod(name, scheduler, requests=amounts, limits=amounts, labels=labels, priorityClassName="koord-batch")

@@ -27,16 +27,6 @@ def _pod(name: str, **status: Any) -> Json:  # noqa: ANN401 - any field of a Pod
     return typed_pod({"metadata": metadata, "spec": {"containers": [container], "volumes": volumes}, "status": status})
 
 
-def test_pods_of_a_workload_are_the_same() -> None:
-    """Names, uids, times, token volumes and the node do not tell pods apart, nor does a condition."""
-    key = TemplateKeys()
-    one, other = _pod("x"), _pod("other", conditions=[{"type": "PodScheduled", "status": "False"}])
-    assert key(one) == key(other)
-    for pod, node in ((one, "n1"), (other, "n2")):
-        pod["spec"]["nodeName"] = node
-    assert key.make(one) == key.make(other)
-
-
 def _set(*path: Any) -> Callable[[Json], None]:  # noqa: ANN401 - keys and indices, then the value
     def change(pod: Json) -> None:
         target: Any = pod
@@ -74,7 +64,6 @@ def test_what_sets_pods_apart(change: Callable[[Json], None]) -> None:
 
 
 def test_shared_readings_are_of_the_pod() -> None:
-    """What is remembered of one pod is right for the next, and a pod that changes is read anew."""
     world = World()
     first, second = _pod("first"), _pod("second")
     requests = [world.cache.read(each) for each in (first, second)]

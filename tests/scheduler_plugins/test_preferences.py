@@ -66,7 +66,6 @@ def _cluster(*nodes: dict[str, Any]) -> tuple[NodeGroups, np.ndarray[Any, Any]]:
 
 
 def test_groups_by_zone_and_term() -> None:
-    """Nodes of one zone that match the same terms are one group; weights are sums."""
     groups, ids = _cluster(
         _node("a", zone="1"),
         _node("b", zone="1", ssd=""),
@@ -96,14 +95,12 @@ def test_without_preferences_all_are_alike() -> None:
     ],
 )
 def test_soft_taints(toleration: Any, avoided: list[bool]) -> None:  # noqa: ANN401 - JSON
-    """Only an untolerated taint of PreferNoSchedule makes a node one to avoid."""
     groups, ids = _cluster(_node("a", [LEAVING]), _node("b", [{**LEAVING, "effect": "NoSchedule"}]), _node("c"))
     pod = {"spec": {"tolerations": [toleration] if toleration else []}}
     assert groups.of(Preferences.of(pod), ids).avoided.tolist() == avoided
 
 
 def test_follows_changes() -> None:
-    """Labels that change, nodes that go and come: what was remembered of them is read again."""
     groups, ids = _cluster(_node("a", zone="1"), _node("b", zone="1"))
     by_zone = Preferences.of({"metadata": OWNED})
     assert groups.of(by_zone, ids).numbers.tolist() == [0, 0]

@@ -18,7 +18,7 @@ from scheduler_plugins.plugins.mid_resources import MidResources
 from scheduler_plugins.plugins.node_resources_allocatable import Mode as End
 from scheduler_plugins.plugins.node_resources_allocatable import NodeResourcesAllocatable
 from scheduler_plugins.preemption.settings import PreemptionSettings
-from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, load_profile, parse_profile
+from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, load_profile, parse_profile, text
 from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.requeue.settings import RequeueSettings
@@ -49,19 +49,16 @@ def test_default_profile_is_all_defaults() -> None:
 
 
 def test_listed_extra_is_a_default() -> None:
-    """The plugin that the shipped profile lists as a comment can be uncommented, and is all defaults."""
     text = re.sub(r"^  # (- name:|  weight:|  args:)", r"  \1", DEFAULT_PROFILE.read_text(), flags=re.MULTILINE)
     extra = parse_profile(text, "It").enabled[-1]
     assert (extra.name, extra.plugin) == ("NodeResourcesAllocatable", NodeResourcesAllocatable().defaulted())
 
 
 def test_default_profile_writes_every_waking_setting() -> None:
-    """The section `waking` of the profile that ships names all there is to set."""
     assert set(yaml.safe_load(DEFAULT_PROFILE.read_text())["waking"]) == set(encode(RequeueSettings()))
 
 
 def test_profile_is_read(tmp_path: Path) -> None:
-    """Names, weights, arguments, mode and sizes come from the file."""
     path = _written(
         tmp_path,
         "mode: weighted\nshortlist: {size: 4, share: 0.25}\ninFlightSeconds: 5\n"
@@ -77,14 +74,12 @@ def test_profile_is_read(tmp_path: Path) -> None:
 
 
 def test_durations_are_gos(tmp_path: Path) -> None:
-    """Durations are written as in Go and come back so."""
     args = "{aggregated: {usageThresholds: {cpu: 65}, usageAggregationType: p95, usageAggregatedDuration: 300s}}"
     profile = load_profile(_written(tmp_path, f"plugins: [{{name: LoadAwareScheduling, args: {args}}}]"))
     assert encode(profile.enabled[0].plugin)["aggregated"]["usageAggregatedDuration"] == "5m0s"
 
 
 def test_absent_plugins_are_the_built_in_ones(tmp_path: Path) -> None:
-    """A profile that changes something else has the plugins of the one that ships, and says so."""
     profile = load_profile(_written(tmp_path, "waking: {eventsPerSecond: 10}\n"))
     assert profile.enabled == load_profile(DEFAULT_PROFILE).enabled
     assert profile.waking.events_per_second == 10
@@ -108,7 +103,6 @@ def test_arguments_go_over_the_built_in_ones(tmp_path: Path) -> None:
 
 
 def test_arguments_go_over_listed_ones(tmp_path: Path) -> None:
-    """They go over those of a list, too."""
     text = f"plugins: [{ALLOCATABLE % 'Most'}]\narguments: {{NodeResourcesAllocatable: {{mode: Least}}}}\n"
     (part,) = load_profile(_written(tmp_path, text)).enabled
     assert part.plugin == NodeResourcesAllocatable(mode=End.LEAST).defaulted()
@@ -196,7 +190,6 @@ def test_arguments_go_over_listed_ones(tmp_path: Path) -> None:
     ],
 )
 def test_mistake_refuses_to_start(tmp_path: Path, text: str, says: str) -> None:
-    """A mistake in the profile is named with its place and what is allowed."""
     with pytest.raises(ProfileError) as caught:
         load_profile(_written(tmp_path, text))
     assert says in str(caught.value)
@@ -221,7 +214,6 @@ def test_mistakes_of_type_hide_no_others(tmp_path: Path) -> None:
 
 
 def test_all_mistakes_come_together(tmp_path: Path) -> None:
-    """One look shows everything that is wrong."""
     path = tmp_path / "profile.yaml"
     path.write_text("mode: x\nplugins: [{name: y, weight: z}]\n")
     with pytest.raises(ProfileError) as caught:
@@ -239,7 +231,6 @@ def test_all_mistakes_come_together(tmp_path: Path) -> None:
     ],
 )
 def test_unreadable_profile_is_named(tmp_path: Path, content: bytes | None, says: str) -> None:
-    """A file that is no profile is named."""
     path = tmp_path / "profile.yaml"
     if content is not None:
         path.write_bytes(content)
@@ -250,8 +241,6 @@ def test_unreadable_profile_is_named(tmp_path: Path, content: bytes | None, says
 
 @dataclasses.dataclass(frozen=True)
 class _Even:
-    """Arguments that are looked at together when they are made."""
-
     low: int = 1
     high: int = 0
 
@@ -273,3 +262,55 @@ def test_wrong_value_is_told_alone(given: object, mistakes: list[str]) -> None:
     found: list[str] = []
     read(_Even, given, "args", found)
     assert found == mistakes
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("a: 1\nb: {c: 1, c: 2}", "line 2: 'c' stands twice in one object"),
+        ("a: &x {b: *x}", "an anchor contains itself"),
+        ("[" * 100_000, "line 1: objects are nested deeper than 32"),
+        ("{a: " * 40 + "}" * 40, "nested deeper than 32"),
+        ("a: 1\n---\nb: 2", "expected a single document"),
+        ("a: !!python/object:os.system {}", "could not determine a constructor"),
+        ("a: 2001-99-99", "is not YAML"),
+        ("? {a: 1}\n: 2", "is not YAML"),
+        ("a: b: c", "is not YAML"),
+        ("\x1f", "is not YAML"),
+        ("x" * (text.LONGEST + 1), "characters, and may have"),
+    ],
+)
+def test_text_is_refused(given: str, says: str) -> None:
+    with pytest.raises(text.TextError, match=says.replace("(", r"\(")) as caught:
+        text.read(given)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+def test_anchors_are_bounded() -> None:
+    lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 11)]
+    with pytest.raises(text.TextError, match="more than 20000 values"):
+        text.read("\n".join(lines))
+
+
+def test_chains_of_anchors_are_bounded() -> None:
+    lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 40)]
+    with pytest.raises(text.TextError, match="32 objects deep"):
+        text.read("\n".join(lines))
+
+
+def test_merge_bombs_are_bounded() -> None:
+    lines = ["a0: &a0 {k: v}"] + [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 9)]
+    with pytest.raises(text.TextError, match="more than 20000 values"):
+        text.read("\n".join(lines))
+
+
+def test_anchors_are_read() -> None:
+    given = "base: &b {x: 1, y: 2}\nother: &o {<<: *b, y: 3}\nlast: {<<: *o, z: *b}"
+    assert text.read(given) == {
+        "base": {"x": 1, "y": 2},
+        "other": {"x": 1, "y": 3},
+        "last": {"x": 1, "y": 3, "z": {"x": 1, "y": 2}},
+    }
+    assert text.read("") is None
+    assert text.read('{"a": [1, 2.5, true, null]}') == {"a": [1, 2.5, True, None]}

@@ -112,7 +112,6 @@ def test_load_aware_sample_is_taken() -> None:
 
 
 def test_allocatable_sample_is_taken() -> None:
-    """A sample with multiPoint takes part everywhere; its list of resources is read."""
     (part,) = _parsed(ALLOCATABLE).enabled
     assert part.points == frozenset({"pre_filter", "filter", "score", "post_filter"})
     assert part.plugin.weights == {"cpu": 1000000, "memory": 1}  # type: ignore[attr-defined]
@@ -155,7 +154,6 @@ def test_points_and_weights(sections: str, points: str, weight: float) -> None:
 
 
 def test_profile_is_chosen_by_name() -> None:
-    """Of several profiles the named one is taken, and the others are told."""
     text = (
         f"{HEAD}profiles:\n- schedulerName: a\n  {ALLOCATABLE_SCORES}\n"
         "- plugins: {filter: {enabled: [{name: LoadAwareScheduling}]}}\n"
@@ -169,7 +167,6 @@ def test_profile_is_chosen_by_name() -> None:
 
 
 def test_idle_arguments_are_told() -> None:
-    """Arguments of a plugin that is enabled nowhere are checked all the same, and told."""
     on = "{score: {enabled: [{name: NodeResourcesAllocatable}]}}"
     profile = _parsed(_with(on, "[{name: LoadAwareScheduling}]"))
     assert "LoadAwareScheduling is enabled nowhere" in profile.notes[0]
@@ -224,7 +221,6 @@ def test_idle_arguments_are_told() -> None:
     ],
 )
 def test_mistake_refuses_to_start(text: str, says: str) -> None:
-    """A mistake is named with its place and the way out."""
     assert any(says in line for line in _refused(text))
 
 
@@ -244,7 +240,6 @@ def test_full_nodes_are_refused(capable: str) -> None:
 
 
 def test_all_mistakes_come_together() -> None:
-    """One look shows everything that is wrong, in every section."""
     told = _refused(
         _with(
             "{score: {enabled: [{name: Nobody}, {name: LoadAwareScheduling, weight: x}]}, nowhere: {}}",

@@ -1,15 +1,15 @@
-"""Providers in the running extender: the resource metrics API behind the aggregation layer, and our own watcher."""
+"""Providers in the running extender: the resource metrics API through the API server, and our own watcher."""
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
-from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.scheduler_plugins import metrics_api
 from tests.scheduler_plugins.extenders import Extender, load_aware, profile, until
 from tests.scheduler_plugins.stage import CORES, MEMORY, Stage
 from tools.devcluster import Cluster
@@ -19,10 +19,32 @@ pytestmark = pytest.mark.cluster
 
 USED = (2.0, 16.0, 30.0)  # what the three nodes use. [cores]
 PLUGIN = "LowRiskOverCommitment"
+METRICS_API = "/apis/metrics.k8s.io/v1beta1/nodes"
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "nodes.metrics.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, stands for metrics-server in a test"},
+    },
+    "spec": {
+        "group": "metrics.k8s.io",
+        "scope": "Cluster",
+        "names": {"plural": "nodes", "kind": "NodeMetrics"},
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+"""Has the API server answer as metrics-server does behind it: with a NodeMetricsList at the same path."""
 
 
 def low_risk(**arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - any argument of the plugin
-    """The plugin in a profile."""
     return {"name": PLUGIN, "weight": 1, "args": arguments}
 
 
@@ -31,12 +53,10 @@ class Site:
     """Two extenders: one asks the metrics API, the other one asks the first."""
 
     stage: Stage
-    api: ThreadingHTTPServer
     from_api: Extender
     from_watcher: Extender
 
     def reading(self, extender: Extender, node: str) -> Any:  # noqa: ANN401 - JSON
-        """What the extender's provider says of a node."""
         return json.loads(extender.ask(f"/debug/nodes/{node}"))["readings"].get(PLUGIN)
 
     def all_read(self, extender: Extender) -> bool:
@@ -47,7 +67,6 @@ class Site:
         ]
 
     def state(self, extender: Extender) -> str:
-        """What the extender says of its provider."""
         lines = extender.ask("/healthz?verbose").decode().splitlines()
         return next(line for line in lines if f"provider of {PLUGIN}" in line)
 
@@ -55,8 +74,10 @@ class Site:
 @pytest.fixture(scope="module")
 def site(cluster: Cluster) -> Iterator[Site]:
     """Three nodes, the metrics API, two extenders that know the cluster."""
-    with Stage.open(cluster, "providers", len(USED)) as stage, metrics_api.serving(cluster) as api:
-        port = free_port()
+    path, port = cluster.dir / "metrics-api.yaml", free_port()
+    path.write_text(yaml.safe_dump(DEFINITION), encoding="utf-8")
+    with Stage.open(cluster, "providers", len(USED)) as stage:
+        cluster.define(path)
         source = {"type": "KubernetesMetricsServer", "intervalSeconds": 1}
         from_api = stage.add_extender(
             "from-api",
@@ -66,19 +87,25 @@ def site(cluster: Cluster) -> Iterator[Site]:
         watcher = low_risk(watcherAddress=f"http://127.0.0.1:{port}", metricProvider={"intervalSeconds": 1})
         from_watcher = stage.add_extender("from-watcher", profile(plugins=[load_aware(), watcher]))
         stage.wait()
-        yield Site(stage, api, from_api, from_watcher)
+        yield Site(stage, from_api, from_watcher)
+        cluster.kubectl("delete", "-f", str(path))
 
 
 def test_readings_arrive(site: Site) -> None:
     """Through the API server, and on through our own watcher, each node's usage is percent of what it can allocate."""
     stage = site.stage
-    stage.settle(dict(zip(stage.nodes, USED, strict=True)))
+    used = dict(zip(stage.nodes, USED, strict=True))
+    stage.settle(used)
+    for node, cores in used.items():
+        usage = {"cpu": f"{cores * 1000:.0f}m", "memory": "8Gi"}
+        found = {"timestamp": datetime.now(UTC).isoformat(), "window": "30s", "usage": usage}
+        kind = {"apiVersion": "metrics.k8s.io/v1beta1", "kind": "NodeMetrics", "metadata": {"name": node}}
+        stage.cluster.api.request("POST", METRICS_API, {**kind, **found})
     for extender in (site.from_api, site.from_watcher):
         until(partial(site.all_read, extender), f"{extender.name} reading what the nodes use")
 
 
 def test_state_is_told(site: Site) -> None:
-    """/healthz?verbose says which provider it is, when it last answered, and how many nodes it knows."""
     assert "KubernetesMetricsServer at the API server's /apis/metrics.k8s.io" in site.state(site.from_api)
     until(lambda: "nodes matched" in site.state(site.from_api), "matching nodes")
     until(lambda: "LoadWatcher at http://127.0.0.1" in site.state(site.from_watcher), "naming the watcher")

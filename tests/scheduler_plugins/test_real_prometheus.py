@@ -41,21 +41,17 @@ WAIT_SECONDS = 120.0
 
 @dataclass
 class Site:
-    """The two programs."""
-
     url: str
     authority: Path
     agent: agent.Running
     agent_url: str
 
     def ask(self, query: str) -> list[Any]:
-        """The result of an instant query."""
         url = f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
         with urllib.request.urlopen(url, timeout=60, context=create_default_context(cafile=self.authority)) as answer:  # noqa: S310
             return list(json.load(answer)["data"]["result"])
 
     def provider(self, **settings: Any) -> Answer:  # noqa: ANN401
-        """What the provider makes of it."""
         made = MetricProvider(
             "Prometheus", self.url, window_duration=20.0, **{"ca_file": str(self.authority)} | settings
         )
@@ -63,7 +59,6 @@ class Site:
 
 
 def until(condition: Callable[[], Any], what: str) -> None:
-    """Wait for a condition; trouble counts as not yet."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
@@ -77,7 +72,6 @@ def until(condition: Callable[[], Any], what: str) -> None:
 
 @pytest.fixture(scope="module")
 def site(prometheus_programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Agent and Prometheus, until the rules have recorded something."""
     folder = tmp_path_factory.mktemp("prometheus")
     pki, port = Pki(folder / "pki"), free_port()
     pair = pki.server("prometheus", ["127.0.0.1"])
@@ -115,7 +109,6 @@ def site(prometheus_programs: Programs, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_rules_are_sound(prometheus_programs: Programs) -> None:
-    """The shipped rules are rules, as Prometheus' own tool says."""
     assert len(RULES) == 2
     done = subprocess.run(
         [prometheus_programs.tool, "check", "rules", *RULES], capture_output=True, text=True, check=False
@@ -126,7 +119,6 @@ def test_rules_are_sound(prometheus_programs: Programs) -> None:
 
 @pytest.mark.parametrize("names", [OURS, {}], ids=["ours", "load-watcher's"])
 def test_provider_reads_the_rules(site: Site, names: dict[str, Any]) -> None:
-    """The node is known by its name, with what the agent says, in percent of what the node can allocate."""
     until(lambda: NODE in site.provider(**names).nodes, "a reading")
     found = site.provider(**names).nodes[NODE]
     said = agent.get(f"{site.agent_url}/metrics")[1]
@@ -149,13 +141,11 @@ def test_expressions_are_answered(site: Site) -> None:
 
 
 def test_certificate_is_checked(site: Site) -> None:
-    """Without the authority there is no reading."""
     with pytest.raises(ProviderError, match="its certificate is refused"):
         site.provider(ca_file="")
 
 
 def test_wrong_query_is_told(site: Site) -> None:
-    """What Prometheus says of a query that it cannot parse reaches the state line."""
     with pytest.raises(ProviderError, match=r"answers 400: .*parse error"):
         site.provider(cpu_metric="rate(")
 

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection, paths
-from headroom.kube.time_slices import SLICE
-from scheduler_plugins.extender.health import of_watches
 from scheduler_plugins.plugins.capacity_scheduling import NAME as QUOTAS
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.plugins.load_aware import NAME, LoadAware
@@ -72,7 +70,6 @@ class _Listed(ApiServer):
 
     @asynccontextmanager
     async def stream(self, path: str, *_: Any) -> AsyncIterator[AsyncIterator[bytes]]:  # noqa: ANN401
-        """Say "gone" at once."""
         yield self._gone(path)
 
     async def _gone(self, _: str) -> AsyncIterator[bytes]:
@@ -82,7 +79,6 @@ class _Listed(ApiServer):
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Watches are begun again at once."""
     monkeypatch.setattr("headroom.kube.watch._Outage.wait", lambda *_, **__: asyncio.sleep(0))
 
 
@@ -94,7 +90,6 @@ def _world() -> tuple[ClusterCache, QuotaCluster]:
 
 
 def _state(cache: ClusterCache, quotas: QuotaCluster, names: list[str]) -> list[object]:
-    """What is known, as far as a decision may depend on it."""
     nodes, unknown = cache.select(sorted(cache.nodes), NOW)
     ledgers = [sorted(ledger.pods) if (ledger := cache.ledger(name)) else [] for name in names]
     reports = [ledger.report is not None if (ledger := cache.ledger(name)) else False for name in names]
@@ -103,7 +98,6 @@ def _state(cache: ClusterCache, quotas: QuotaCluster, names: list[str]) -> list[
 
 
 def _fed(objects: dict[str, list[Json]]) -> tuple[ClusterCache, QuotaCluster]:
-    """A cache that was fed these objects and no others."""
     cache, quotas = _world()
     for item in objects.get(paths.NODES, []):
         cache.put_node(item)
@@ -150,76 +144,3 @@ async def test_any_relist_ends_in_what_there_is(seed: int) -> None:
             cache.release(uid)
         assert _state(cache, quotas, names) == _state(*_fed(api.objects), names)
     following.cancel()
-
-
-class _Neighbour:
-    """Somebody else on the loop, who counts what is done between two of his turns."""
-
-    def __init__(self) -> None:
-        self.done = self.most = self.all = 0
-
-    def count(self, monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> None:
-        """Count the calls of a method."""
-        original = getattr(kind, name)
-
-        def counted(*given: Any, **named: Any) -> Any:  # noqa: ANN401
-            self.done, self.all = self.done + 1, self.all + 1
-            self.most = max(self.most, self.done)
-            return original(*given, **named)
-
-        monkeypatch.setattr(kind, name, counted)
-
-    async def live(self) -> None:
-        """Have turns, for ever."""
-        while True:
-            self.done = 0
-            await asyncio.sleep(0)
-
-
-async def _beside(neighbour: _Neighbour, api: _Listed, path: str, lists: int) -> None:
-    """Let him live until so many lists of a kind have been taken."""
-    living = asyncio.create_task(neighbour.live())
-    while api.lists.get(path, 0) < lists:  # noqa: ASYNC110 - nobody tells
-        await asyncio.sleep(0)
-    living.cancel()
-
-
-@pytest.mark.usefixtures("impatient")
-async def test_what_is_gone_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of pods that a list leaves out are forgotten a few at a time: requests are answered in between."""
-    api, (cache, _) = _Listed(random.Random(1)), _world()  # noqa: S311 - it hides nothing
-    api.objects = {paths.NODES: [node("a")], paths.PODS: [pod(f"p{each}", node="a") for each in range(2000)]}
-    neighbour = _Neighbour()
-    neighbour.count(monkeypatch, ClusterCache, "delete_pod")
-    following = asyncio.create_task(ClusterWatch(api, cache, lambda: NOW).run())
-    await _beside(neighbour, api, paths.PODS, 1)
-    api.objects[paths.PODS] = []
-    await _beside(neighbour, api, paths.PODS, 4)
-    following.cancel()
-    assert cache.ledger("a") is None
-    assert neighbour.all == 2000
-    assert neighbour.most <= SLICE
-
-
-@pytest.mark.usefixtures("impatient")
-async def test_records_are_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the start, and when all reports are new, nodes' records are made a few at a time, hardly any when asked."""
-    names = [f"n{each}" for each in range(1000)]
-    api, (cache, _) = _Listed(random.Random(1)), _world()  # noqa: S311 - it hides nothing
-    api.objects = {paths.NODES: [node(each) for each in names], NODE_METRICS: [node_metric(each) for each in names]}
-    neighbour, cluster = _Neighbour(), ClusterWatch(api, cache, lambda: NOW)
-    neighbour.count(monkeypatch, LoadAware, "record")
-    following, living = asyncio.create_task(cluster.run()), asyncio.create_task(neighbour.live())
-    while not (cluster.synced and not of_watches(cluster, 180).missing()):  # noqa: ASYNC110 - nobody tells
-        await asyncio.sleep(0)
-    for round_ in range(3):
-        done = neighbour.all
-        cache.select(names, NOW)
-        assert neighbour.all <= done + 2 * SLICE
-        api.objects[NODE_METRICS], api.lists = [node_metric(each, cpu=str(round_ + 1)) for each in names], {}
-        while api.lists.get(NODE_METRICS, 0) < 3:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0)
-    following.cancel()
-    living.cancel()
-    assert neighbour.all >= 4 * len(names) - SLICE
-    assert neighbour.most <= 3 * SLICE

@@ -33,12 +33,10 @@ class Site:
         self.cache.charge(self.cache.read(self.asked), ["n1"], NOW)
 
     def show(self, item: Json, now: float) -> None:
-        """The watch shows the pod, some seconds after NOW."""
         self.cache.put_pod(item, NOW + now)
 
     @property
     def charged(self) -> bool:
-        """Whether the pod is charged to its quota."""
         return self.cluster.ledger.charge_of("uid-a-p") is not None
 
 
@@ -78,14 +76,12 @@ def test_news_of_an_earlier_refusal(arrives: float) -> None:
 
 @pytest.mark.parametrize(("arrives", "charged"), [(LATE_SECONDS - 0.5, True), (LATE_SECONDS + 0.5, False)])
 def test_pod_that_does_not_say_when(arrives: float, charged: bool) -> None:  # noqa: FBT001 - a row
-    """Where a pod does not say when it was refused, news are that late at most."""
     site = Site()
     site.show(_refused(IN_TREE, None), arrives)
     assert site.charged == charged
 
 
 def test_first_refusal_has_its_time() -> None:
-    """A condition that is new says itself when it was written."""
     site = Site(words="")
     site.show(_refused(IN_TREE, None, since=-1), 30)
     assert site.charged
@@ -96,7 +92,6 @@ def test_first_refusal_has_its_time() -> None:
 
 @pytest.mark.parametrize("step", [-86_400.0, -700.0, 700.0, 86_400.0])
 def test_clock_that_is_set_ends_nothing(step: float) -> None:
-    """Charges last their time, whatever the machine's clock is set to meanwhile."""
     site = Site(steady=True)
     other = pod("q")
     site.cache.put_pod(other, NOW)
@@ -115,7 +110,6 @@ def test_clock_that_is_set_ends_nothing(step: float) -> None:
 
 
 def test_extender_goes_by_a_steady_clock() -> None:
-    """In the extender as it is put together no step of the machine's clock ends a charge."""
     parts = assemble(load([], {}), ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"))
     asked = parts.cache.read(pod("p"))
     parts.cache.charge(asked, ["n1"], NOW)

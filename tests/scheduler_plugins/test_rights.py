@@ -14,7 +14,6 @@ from tests.audited import audited
 from tests.manager.stage import Request, rendered
 from tests.manager.test_rights import Right, _all_rights
 from tests.scheduler_plugins.extenders import configuration, profile, until
-from tests.scheduler_plugins.requeue.quiet import quiet
 from tests.scheduler_plugins.stage import Stage, Usage
 from tools.devcluster import Cluster
 
@@ -40,7 +39,6 @@ def _key(right: Right) -> str:
 
 
 def unused(granted: list[Right], requests: list[Request]) -> list[str]:
-    """Rights that no request needed, and that nothing excuses."""
     left = [each for each in granted if not any(each.is_used_by(request) for request in requests)]
     return [str(each) for each in left if _key(each) not in EXCUSED]
 
@@ -52,7 +50,6 @@ def _own(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """Two nodes, and the extender's rights."""
     with Stage.open(cluster, NAME, 2) as stage:
         objects = yaml.safe_dump_all(_own(rendered(cluster, NAME, "scheduler-rbac.yaml")))
         cluster.kubectl("apply", "-f", "-", stdin=objects)
@@ -65,7 +62,6 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 
 def _login(stage: Stage, path: Path) -> Path:
-    """A kubeconfig of the extender's account."""
     config = yaml.safe_load(stage.cluster.kubeconfig.read_text())
     token = stage.cluster.kubectl("create", "token", ACCOUNT, "-n", NAME, "--duration=1h").strip()
     for user in config["users"]:
@@ -75,7 +71,6 @@ def _login(stage: Stage, path: Path) -> Path:
 
 
 def _requests(stage: Stage) -> list[Request]:
-    """What the account has asked so far, from the audit log."""
     mark = f'"username":"system:serviceaccount:{NAME}:{ACCOUNT}"'
     return [Request.from_event(event) for event in audited(stage.cluster, mark)]
 
@@ -118,7 +113,7 @@ def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
     stage.create(stage.pod("p", NAME, selector={"kubernetes.io/hostname": node}))
     stage.refused("p", "node(s) cpu usage exceed threshold")
     until(lambda: any(each.resource == "events" for each in _requests(stage)), "an event being written")
-    quiet(extender)
+    extender.quiet()
     stage.report({node: Usage(2)})
     assert stage.placed("p") == [node]
     until(lambda: any(each.verb == "patch" for each in _requests(stage)), "the pod being woken")

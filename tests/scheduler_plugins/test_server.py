@@ -1,27 +1,34 @@
 """The extender over HTTP."""
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
+from headroom.kube import ApiServer, Connection
 from headroom.runtime.http import Reply, Request
 from headroom.runtime.http.pages import answer
 from scheduler_plugins.extender.debug import NodePage
-from scheduler_plugins.extender.health import Health
+from scheduler_plugins.extender.health import Health, of_watches
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Answering, Extender
+from scheduler_plugins.extender.slow_requests import SlowRequests
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.metrics import Telemetry
+from scheduler_plugins.plugins.capacity_scheduling import NAME as QUOTAS
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.plugins.load_aware import NAME
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.watch import ClusterWatch
 from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod, pod_metric
 
 
 class Site:
-    """A server whose health a test can change."""
-
     def __init__(self, world: World) -> None:
         self.world = world
         self.missing = self.complaint = self.state = ""
@@ -36,28 +43,23 @@ class Site:
         self.pages = Server(self.extender, health, telemetry, NodePage(world.cache, lambda: NOW)).pages()
 
     def send(self, method: str, path: str, body: bytes = b"", **query: str) -> Reply:
-        """The reply to a request."""
         made = answer(self.pages, Request(method, path, query, body))
         assert isinstance(made, Reply)
         return made
 
     def get(self, path: str, **query: str) -> tuple[int, str]:
-        """Status and text of a page."""
         reply = self.send("GET", path, b"", **query)
         return reply.status, reply.body.decode()
 
 
 @pytest.fixture
 def site() -> Site:
-    """Two nodes, one of them hot."""
     world = World()
     return Site(world.put(node("a"), node_metric("a", cpu="10"), node("hot"), node_metric("hot", cpu="90")))
 
 
 @pytest.fixture
 def ask(site: Site) -> Callable[..., tuple[int, Any]]:
-    """Post a request: verb, node names, pod."""
-
     def post(verb: str, names: list[str], item: Json | None = None) -> tuple[int, Any]:
         body = {"Pod": item or pod(), "Nodes": None, "NodeNames": names}
         reply = site.send("POST", f"/{verb}", json.dumps(body).encode())
@@ -71,13 +73,11 @@ Ask = Callable[..., tuple[int, Any]]
 
 
 def test_filter_answers(ask: Ask) -> None:
-    """POST /filter gives the nodes that pass."""
     status, reply = ask("filter", ["a", "hot"])
     assert (status, reply["NodeNames"], reply["Error"]) == (200, ["a"], "")
 
 
 def test_refusal_has_reasons(ask: Ask, site: Site) -> None:
-    """When nothing is left the reasons are in the answer, and counted."""
     _, reply = ask("filter", ["hot"])
     assert reply["NodeNames"] == []
     assert reply["FailedAndUnresolvableNodes"] == {"hot": "node(s) cpu usage exceed threshold"}
@@ -87,7 +87,6 @@ def test_refusal_has_reasons(ask: Ask, site: Site) -> None:
 
 
 def test_prioritize_answers(ask: Ask) -> None:
-    """POST /prioritize gives a score for every node, in order."""
     status, reply = ask("prioritize", ["hot", "a"], pod(priority=5500))
     assert (status, reply) == (200, [{"Host": "hot", "Score": 49}, {"Host": "a", "Score": 89}])
 
@@ -105,7 +104,6 @@ def test_preempt_answers(site: Site) -> None:
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
 def test_bad_body_is_refused(site: Site, verb: str) -> None:
-    """A body that is no request is a 400 with the reason."""
     reply = site.send("POST", f"/{verb}", b"{}")
     assert reply.status == 400
     assert json.loads(reply.body) == {"Error": "bad request: Pod: is missing"}
@@ -136,7 +134,6 @@ def test_trouble_is_told(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_broken_plugin_does_not_flood_the_log(ask: Ask, site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """An error of ours is told with the place where it happened, once, though every pod meets it."""
     site.extender._cycle._filters.append(("broken", object()))  # type: ignore[arg-type]
     for number in range(5):
         assert "broken could not filter" in ask("filter", ["a"], pod(f"p{number}"))[1]["Error"]
@@ -145,7 +142,6 @@ def test_broken_plugin_does_not_flood_the_log(ask: Ask, site: Site, caplog: pyte
 
 
 def test_unsynced_does_not_judge(site: Site, ask: Ask) -> None:
-    """Before the cluster is known nothing is answered but that."""
     site.missing = "Nodes have not been listed yet"
     _, reply = ask("filter", ["a"])
     assert reply["Error"] == "headroom-scheduler does not know the cluster yet: Nodes have not been listed yet"
@@ -162,7 +158,6 @@ def test_health_follows_watches(site: Site) -> None:
 
 
 def test_verbose_health_tells_all(site: Site) -> None:
-    """/healthz?verbose has a line per check and state; a state fails nothing."""
     site.state = "no answer for 90 s"
     assert site.get("/healthz", verbose="") == (
         200,
@@ -174,8 +169,6 @@ def test_verbose_health_tells_all(site: Site) -> None:
 
 
 def test_broken_check_is_a_complaint() -> None:
-    """A check that fails itself is no good news, and takes no page down."""
-
     def broken() -> str:
         raise KeyError("x")
 
@@ -185,13 +178,11 @@ def test_broken_check_is_a_complaint() -> None:
 
 
 def test_stale_still_answers(site: Site, ask: Ask) -> None:
-    """While the API server is away the last known state is served."""
     site.complaint = "away"
     assert ask("filter", ["a"])[1]["NodeNames"] == ["a"]
 
 
 def test_node_can_be_looked_at(site: Site, ask: Ask) -> None:
-    """/debug/nodes/NAME has the ledger under upstream's names, the pods in flight and the records of plugins."""
     site.world.put(
         node_metric("a", cpu="10", pods=[pod_metric("old")]), pod("old", {"cpu": "3"}, node="a", scheduled=-5)
     )
@@ -211,7 +202,6 @@ def test_node_can_be_looked_at(site: Site, ask: Ask) -> None:
 
 
 def test_pages_know_their_methods(site: Site) -> None:
-    """A page that is not there is a 404, one that is asked in another way a 405 that says how."""
     assert site.send("GET", "/nothing").status == 404
     refused = site.send("GET", "/filter")
     assert (refused.status, refused.headers) == (405, {"Allow": "POST"})
@@ -219,9 +209,96 @@ def test_pages_know_their_methods(site: Site) -> None:
 
 
 def test_reasons_are_bounded() -> None:
-    """However many reasons plugins make up, /metrics stays small."""
     telemetry = Telemetry()
     telemetry.refused({f"reason {number}" for number in range(60)})
     lines = [line for line in telemetry.text().decode().splitlines() if "refused_pods_total{" in line]
     assert len(lines) == 51
     assert 'headroom_scheduler_refused_pods_total{reason="other"} 10.0' in lines
+
+
+def _watch() -> ClusterWatch:
+    api = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test")
+    return ClusterWatch(api, ClusterCache(LoadRules(), {QUOTAS: CapacityScheduling()}), lambda: NOW)
+
+
+def test_unlisted_quotas_stop_answers() -> None:
+    """Before quotas were listed nobody knows what a namespace may use: nothing is answered, and the CRD is named."""
+    watch = _watch()
+    health = of_watches(watch, 180)
+    (complaint,) = [line for line in health.missing() if line.startswith("ElasticQuotas")]
+    assert "elasticquotas.scheduling.x-k8s.io" in complaint
+
+
+def test_unknown_quotas_stop_nothing() -> None:
+    """A cluster that does not know the kind has no quota: all is well, and the verbose page names the CRD."""
+    watch = _watch()
+    for source in watch.sources:
+        source.health.synced, source.health.last_contact = True, time.monotonic()
+    health = of_watches(watch, 180)
+    assert "[i]ElasticQuotas defined: ok\n" in health.verbose()
+    (quotas,) = [source for source in watch.sources if source.kind == "ElasticQuotas"]
+    quotas.health.not_found = True
+    assert health.complaints() == []
+    assert (
+        "[i]ElasticQuotas defined: the cluster does not know ElasticQuotas, which counts as having none "
+        "(is the CRD elasticquotas.scheduling.x-k8s.io installed, and may we list them?)\n"
+    ) in health.verbose()
+
+
+def test_only_quotas_may_be_unknown() -> None:
+    """No other kind can be done without: NodeMetrics that nobody knows are a cluster without Headroom."""
+    assert [source.kind for source in _watch().sources if source.absent_is_empty] == ["ElasticQuotas"]
+
+
+class _Site:
+    def __init__(self) -> None:
+        self.now, self.registry = 1000.0, CollectorRegistry()
+        self.slow = SlowRequests(self.registry, lambda: self.now)
+
+    def count(self) -> float:
+        return self.registry.get_sample_value("headroom_scheduler_slow_requests_total", {"verb": "filter"}) or 0.0
+
+
+def test_slow_request_fails_health_for_five_minutes() -> None:
+    site = _Site()
+    site.slow.observe("filter", site.now - 0.9)
+    assert (site.count(), site.slow.complaint()) == (0, "")
+    site.slow.observe("filter", site.now - 1.5)
+    site.now += 10
+    site.slow.tick()
+    site.now += 0.2
+    site.slow.observe("filter", site.now)
+    assert site.count() == 1
+    assert site.slow.complaint().startswith(
+        "answers that came after more than 1 s: 1, the longest after 1.5 s, the last 10 s ago; "
+    )
+    site.now += 300
+    assert site.slow.complaint() == ""
+    site.slow.tick()
+    site.now += 0.2
+    site.slow.tick()
+    site.slow.observe("filter", site.now - 2)
+    assert site.slow.complaint().startswith("answers that came after more than 1 s: 1, the longest after 2.0 s")
+
+
+def test_wait_for_a_busy_loop_counts() -> None:
+    """A request that was read when the event loop was idle again may have waited since the loop became busy."""
+    for ticks in (True, False):
+        site = _Site()
+        site.slow.tick()
+        site.now += 1.5  # a change of a pod keeps the loop busy
+        received = site.now
+        if ticks:
+            site.slow.tick()
+        site.slow.observe("filter", received)
+        assert site.count() == 1
+        assert "the longest after 1.5 s" in site.slow.complaint()
+
+
+def test_wait_of_others_does_not_count() -> None:
+    site = _Site()
+    site.now += 1.5
+    site.slow.tick()
+    site.now += 0.15
+    site.slow.observe("filter", site.now)
+    assert site.count() == 0

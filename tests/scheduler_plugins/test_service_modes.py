@@ -32,12 +32,10 @@ class Crowded:
     seen: list[Sequence[str]] = field(default_factory=list)
 
     def filter(self, _pod: PodRequest, nodes: Nodes) -> Verdict:
-        """Refuse the full ones."""
         refused = np.array([0 if name in self.full else PASSES for name in nodes.names], np.int64)
         return Verdict(refused, (Refusal("full", eviction_helps=True),))
 
     def post_filter(self, _pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
-        """Note which nodes are known, and rewrite."""
         self.seen.append(list(nodes.names))
         return victims if self.rewrite is None else self.rewrite
 
@@ -86,7 +84,6 @@ def test_prioritize_alone_spreads(mode: Mode) -> None:
 
 @pytest.mark.parametrize("mode", Mode)
 def test_prioritize_again_is_not_in_its_own_way(mode: Mode) -> None:
-    """A pod that is asked about again sees the scores that it saw the first time, and is charged once."""
     world = _cluster(a="10", b="40")
     extender = _extender(world, mode)
     item = pod("p", {"cpu": "20"})
@@ -123,7 +120,6 @@ def test_filter_alone_charges_what_it_knows() -> None:
 
 @pytest.mark.parametrize("mode", Mode)
 def test_no_nodes_is_no_answer(mode: Mode) -> None:
-    """A pod for which no node was sent gets none, and nobody is woken for it."""
     told: list[object] = []
     extender = _extender(_cluster(a="10"), mode, on_refused=lambda *each: told.append(each))
     result = extender.filter(_ask(pod()))
@@ -132,7 +128,6 @@ def test_no_nodes_is_no_answer(mode: Mode) -> None:
 
 
 def test_refusals_are_told() -> None:
-    """Whoever wakes pods hears of one for which every node was refused, with the nodes and reasons; of no other."""
     told: list[tuple[str, str, list[str], list[str]]] = []
 
     def note(request: PodRequest, item: Mapping[str, Any], names: Sequence[str], verdict: Verdict) -> None:
@@ -147,7 +142,6 @@ def test_refusals_are_told() -> None:
 
 
 def test_charges_reach_nodes_that_come_later() -> None:
-    """A pod answered with a Node that the watch had not brought is charged there in the next request."""
     world = World().put(node_metric("n", cpu="10"))
     extender = _extender(world, Mode.SHORTLIST)
     assert list(extender.filter(_ask(pod("p", {"cpu": "50"}), "n")).names) == ["n"]
@@ -191,14 +185,12 @@ def test_victims_make_room() -> None:
 
 
 def test_plugins_rewrite_victims() -> None:
-    """What a plugin says of the victims is the answer, also for nodes that came without any."""
     rewritten = {"a": Victims(("uid-other",), 1)}
     extender = _extender(_cluster(a="10", b="10"), Mode.SHORTLIST, Crowded(frozenset(), rewritten))
     assert extender.preempt(Preemption(pod(), {"a": Victims(()), **_victims("b")})) == rewritten
 
 
 def test_preemption_ends_the_attempt() -> None:
-    """A pod that preempts is on no node's account any more."""
     world = _cluster(a="10")
     extender = _extender(world, Mode.SHORTLIST)
     extender.filter(_ask(pod("p", {"cpu": "5"}), "a"))

@@ -19,7 +19,6 @@ from scheduler_plugins.snapshot.estimate import LoadRules
 
 
 def test_flags_have_defaults() -> None:
-    """Without flags the extender listens on loopback with the profile that ships."""
     parsed = load([], {})
     assert (parsed.listen, parsed.stale_seconds, parsed.log_format) == (("127.0.0.1", 9820), 180.0, "text")
     assert parsed.log_level == "info"
@@ -39,7 +38,6 @@ def test_who_decides_and_for_whom() -> None:
 
 
 def test_flags_win_over_environment() -> None:
-    """A variable stands in for a flag that is not given."""
     environment = {"HEADROOM_SCHEDULER_MODE": "weighted", "HEADROOM_SCHEDULER_LISTEN": "[::1]:1"}
     parsed = load(["--listen", ":7"], environment)
     assert (parsed.profile.answering.mode, parsed.listen) == (Mode.WEIGHTED, ("", 7))
@@ -59,14 +57,12 @@ def test_flags_win_over_environment() -> None:
     ],
 )
 def test_bad_flag_is_named(flags: list[str], says: str) -> None:
-    """A flag's value that cannot be used is named with what is allowed."""
     with pytest.raises(WrongSetting, match=says):
         load(flags, {})
 
 
 @pytest.mark.parametrize("kind", [Answering, LoadRules])
 def test_every_setting_is_documented(kind: type) -> None:
-    """Below each setting stands what it means."""
     source = inspect.getsource(kind)
     for field in dataclasses.fields(kind):
         after = source.split(f"\n    {field.name}:", 1)[1].split("\n", 1)[1]
@@ -74,7 +70,6 @@ def test_every_setting_is_documented(kind: type) -> None:
 
 
 def test_scheduler_configuration_fits_profile() -> None:
-    """The reference configuration of kube-scheduler asks for what the default mode answers."""
     text = DEFAULT_PROFILE.with_name("kube-scheduler-configuration.yaml").read_text()
     (extender,) = yaml.safe_load(text)["extenders"]
     assert extender["filterVerb"] == "filter"
@@ -84,7 +79,6 @@ def test_scheduler_configuration_fits_profile() -> None:
 
 
 def test_chart_weighs_like_reference() -> None:
-    """The chart multiplies the same in-tree weights as the reference configuration."""
     reference = DEFAULT_PROFILE.with_name("kube-scheduler-configuration.yaml")
     template = reference.parents[1] / "charts/headroom/templates/scheduler-config.yaml"
     weights = [set(re.findall(r"\{name: (\w+), weight: (\d+)\}", path.read_text())) for path in (reference, template)]
@@ -93,7 +87,6 @@ def test_chart_weighs_like_reference() -> None:
 
 
 def test_check_says_what_profile_comes_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--check needs no cluster: it prints every argument with its default, and no token."""
     path = tmp_path / "profile.yaml"
     args = "{metricProvider: {type: Prometheus, address: 'https://p', token: s3cret}}"
     head = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"
@@ -107,7 +100,6 @@ def test_check_says_what_profile_comes_to(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_check_refuses_wrong_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--check of a wrong profile ends with the status of wrong use, and every mistake."""
     path = tmp_path / "profile.yaml"
     path.write_text("kind: HeadroomSchedulerConfiguration\n")
     assert main(["--check", "--profile", str(path)]) == 2

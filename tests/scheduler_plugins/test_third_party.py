@@ -110,7 +110,6 @@ def test_installed_plugin_takes_part(installed: Path, tmp_path: Path) -> None:
 
 
 def test_broken_plugin_is_told_by_name(installed: Path, tmp_path: Path) -> None:
-    """Each plugin that cannot be used, and each wrong argument, is told with who announces it; nothing starts."""
     path = tmp_path / "profile.yaml"
     names = ("Choleric", "Idle", "Loose", "Missing", "Absent", "Alphabets")
     wrong = "- {name: Alphabet, args: {pointsPerLetter: -1, refusedLetter: [b]}}\n- {name: LoadAwareScheduling}\n"

@@ -16,7 +16,6 @@ SUFFIXES = ("", "m", "u", "n", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "
 
 @fuzz(number=st.integers(0, 10**17), suffix=st.sampled_from(SUFFIXES), sign=st.sampled_from(["", "-", "+"]))
 def test_quick_is_exact(number: int, suffix: str, sign: str) -> None:
-    """Every form of a quantity is the integer that exact arithmetic makes of it; none is negative."""
     text = f"{sign}{number}{suffix}"
     for resource, exact in (("cpu", milli_value(text)), ("memory", value(text))):
         if exact < 0:
@@ -41,13 +40,11 @@ def test_quick_is_exact(number: int, suffix: str, sign: str) -> None:
     ],
 )
 def test_usual_forms(resource: str, text: str, amount: int) -> None:
-    """The forms that reports are made of."""
     assert units(resource, text) == amount
 
 
 @pytest.mark.parametrize("text", ["", "m", "Gi", "\u0663", "1_000", " 1"])
 def test_what_is_no_quantity(text: str) -> None:
-    """What Kubernetes takes for no quantity is none the quick way either."""
     with pytest.raises(ValueError, match="is not a quantity"):
         units("cpu", text)
 
@@ -65,11 +62,9 @@ def test_what_is_no_quantity(text: str) -> None:
     ],
 )
 def test_halves_leave_zero(number: float, expected: int) -> None:
-    """Halves go away from zero, and everything else to the nearest integer."""
     assert round_half_away(number) == expected
 
 
 @given(st.floats(-1e15, 1e15))
 def test_rounding_matches_decimal(number: float) -> None:
-    """It agrees with exact decimal arithmetic on any double."""
     assert round_half_away(np.array([number]))[0] == int(Decimal(number).quantize(Decimal(1), ROUND_HALF_UP))

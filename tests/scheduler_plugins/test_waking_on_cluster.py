@@ -13,7 +13,6 @@ import pytest
 from crds.names import ANNOTATION_SCHEDULING_RETRY
 from tests.audited import audited
 from tests.scheduler_plugins.extenders import Extender, profile, until
-from tests.scheduler_plugins.requeue.quiet import metric, quiet
 from tests.scheduler_plugins.stage import Stage, Usage
 from tools.devcluster import Cluster
 
@@ -38,7 +37,7 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 
 def _waiting(extender: Extender, count: int) -> None:
-    until(lambda: metric(extender, "waiting_pods") == count, f"{count} pods waiting in {extender.name}")
+    until(lambda: extender.metric("waiting_pods") == count, f"{count} pods waiting in {extender.name}")
 
 
 def _patches(stage: Stage) -> list[str]:
@@ -49,7 +48,6 @@ def _patches(stage: Stage) -> list[str]:
 
 
 def _notes(stage: Stage, name: str) -> list[str]:
-    """The notes of our own events about a pod."""
     items = stage.cluster.api.get(f"/apis/events.k8s.io/v1/namespaces/{NAME}/events")["items"]
     ours = (event for event in items if event["reason"] == "HeadroomRefused" and event["regarding"]["name"] == name)
     return [event["note"] for event in ours if event["reportingController"] == "headroom-scheduler"]
@@ -70,7 +68,7 @@ def test_cooled_node_wakes_pod(stage: Stage) -> None:
     stage.create(stage.pod("cooled", AWAKE, selector={"kubernetes.io/hostname": node}))
     stage.refused("cooled", EXCEEDS)
     _waiting(stage.extenders[0], 1)
-    quiet(stage.extenders[0])
+    stage.extenders[0].quiet()
     (note,) = until(lambda: _notes(stage, "cooled"), "the event")
     assert f"1 {EXCEEDS}" in note
     assert f"Closest is {node}: cpu" in note
@@ -86,7 +84,7 @@ def _sleeps(stage: Stage, name: str, node: str) -> bool:
     stage.settle({node: HOT})
     stage.create(stage.pod(name, ASLEEP, selector={"kubernetes.io/hostname": node}))
     stage.refused(name, EXCEEDS)
-    quiet(stage.extenders[1])
+    stage.extenders[1].quiet()
     stage.report({node: COOL})
     until(lambda: stage.extenders[1].passing(node), "the extender seeing the cool node")
     watched_until = time.monotonic() + COUNTERFACTUAL_SECONDS
@@ -117,7 +115,7 @@ def test_restart_forgets_nobody(stage: Stage) -> None:
     stage.settle({node: HOT})
     stage.create(stage.pod("restarted", AWAKE, selector={"kubernetes.io/hostname": node}))
     stage.refused("restarted", EXCEEDS)
-    quiet(awake)
+    awake.quiet()
     awake.kill()
     awake.restart()
     stage.report({node: COOL})

@@ -12,7 +12,6 @@ from crds import quantity
 from headroom.cluster import pod as crds_pod
 from headroom.kube import ApiServer, Changed, Connection, Decode, Relisted, WatchHealth, WatchTiming, paths
 from headroom.kube.decoding import plain
-from headroom.runtime import garbage_collection
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.snapshot import watch
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -54,7 +53,6 @@ async def _follow(world: World, monkeypatch: pytest.MonkeyPatch, changes: dict[s
 
 
 async def test_changes_reach_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lists replace, changes add up, deletions remove, for each kind."""
     world = World()
     await _follow(
         world,
@@ -83,7 +81,6 @@ async def test_changes_reach_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_unreadable_object_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A NodeMetric that somebody else wrote badly is told once; its last good state and all others count."""
     world = World()
     bad = node_metric("a", cpu="lots")
     following = await _follow(
@@ -125,7 +122,6 @@ async def test_unreadable_object_that_is_gone_is_forgotten(monkeypatch: pytest.M
     ],
 )
 async def test_odd_objects_do_no_harm(monkeypatch: pytest.MonkeyPatch, bad: Json) -> None:
-    """Whatever a NodeMetric holds, the watch goes on."""
     following = await _follow(World(), monkeypatch, {NODE_METRICS: [Changed("ADDED", bad)]})
     assert following.unreadable == {"NodeMetric a"}
 
@@ -173,7 +169,6 @@ async def test_large_report_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def test_large_node_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Node of tens of thousands of resources or taints, which its kubelet may write at will, stays as it was."""
     resources, taints = node("a", cpu="9"), node("a", cpu="9")
     resources["status"]["allocatable"] |= {f"a.b/{each}": "1" for each in range(1001)}
     taints["spec"] = {"taints": [{"key": str(each), "effect": "NoSchedule"} for each in range(1001)]}
@@ -186,7 +181,6 @@ async def test_large_node_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_complaints_name_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the first list, and after a long silence, it says which kind is not to be trusted."""
     api = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test")
     fresh = ClusterWatch(api, World().cache, lambda: NOW)
     assert not fresh.synced
@@ -218,7 +212,6 @@ class _Pages(ApiServer):
 
 
 async def test_lists_are_taken_page_by_page() -> None:
-    """The pods of a page are in the cache before the next page is asked for."""
     world, seen = World(), []
     api = _Pages(lambda: seen.append([world.cache.ledger(name) is not None for name in "ab"]))
     following = asyncio.create_task(ClusterWatch(api, world.cache, lambda: NOW).run())
@@ -226,11 +219,3 @@ async def test_lists_are_taken_page_by_page() -> None:
         await asyncio.sleep(0.001)
     following.cancel()
     assert seen == [[True, False]]
-
-
-async def test_listed_objects_are_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When all kinds have been listed, what there is counts as needed, once: what a later list adds may be garbage."""
-    taken: list[None] = []
-    monkeypatch.setattr(garbage_collection, "take_stock", lambda: taken.append(None))
-    await _follow(World(), monkeypatch, {path: [Relisted([]), Relisted([])] for path in (paths.NODES, paths.PODS)})
-    assert len(taken) == 1

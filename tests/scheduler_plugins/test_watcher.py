@@ -28,7 +28,6 @@ WINDOWS = {
 
 
 def served(*objects: Json, healthy: bool = True, now: float = 0) -> Pages:
-    """The pages over a cluster of these Nodes and NodeMetrics."""
     cache = ClusterCache(LoadRules())
     for item in objects:
         if "allocatable" in item["status"]:
@@ -39,13 +38,11 @@ def served(*objects: Json, healthy: bool = True, now: float = 0) -> Pages:
 
 
 async def ask(asked: Pages, path: str = "/watcher", **query: str) -> Reply:
-    """The answer of a page."""
     made = asked["GET", path](Request("GET", path, query))
     return made if isinstance(made, Reply) else await made
 
 
 async def metrics(asked: Pages, name: str = "n") -> list[Any]:
-    """Type, operator, rollup and value of a node's metrics."""
     nodes: Mapping[str, Any] = json.loads((await ask(asked)).body)["data"]["NodeMetricsMap"]
     return [(each["type"], each["operator"], each["rollup"], each["value"]) for each in nodes[name]["metrics"]]
 
@@ -83,7 +80,6 @@ async def test_answers_take_a_share_of_the_time() -> None:
 
 
 async def test_document_has_upstreams_names() -> None:
-    """Every field is named as in load-watcher's wire format; the window is of unix seconds."""
     reply = await ask(served(node("n"), node_metric("n", aggregated=WINDOWS, updated=-20)))
     assert (reply.status, reply.content_type) == (200, "application/json")
     document = json.loads(reply.body)
@@ -100,7 +96,6 @@ async def test_document_has_upstreams_names() -> None:
 
 
 async def test_average_and_deviation_are_served() -> None:
-    """Average and deviation of the window that load-watcher would take, in percent of what the node can allocate."""
     assert await metrics(served(node("n"), node_metric("n", aggregated=WINDOWS))) == [
         ("CPU", "AVG", "10m", 25.0),
         ("Memory", "AVG", "10m", 50.0),
@@ -110,7 +105,6 @@ async def test_average_and_deviation_are_served() -> None:
 
 
 async def test_plain_usage_stands_in() -> None:
-    """An agent that reports no windows has its usage served as a plain sample."""
     assert await metrics(served(node("n"), node_metric("n", "50", "10Gi"))) == [
         ("CPU", "Latest", "", 50.0),
         ("Memory", "Latest", "", 10.0),
@@ -131,7 +125,6 @@ async def test_old_reports_are_left_out() -> None:
 
 
 async def test_one_node_is_served() -> None:
-    """With host only that node; one that is not known is 404 with a sentence."""
     asked = served(node("n"), node("m"), node_metric("n"), node_metric("m"))
     assert set(json.loads((await ask(asked, host="m")).body)["data"]["NodeMetricsMap"]) == {"m"}
     reply = await ask(asked, host="x")
@@ -139,31 +132,21 @@ async def test_one_node_is_served() -> None:
 
 
 async def test_reports_without_nodes_are_left_out() -> None:
-    """A NodeMetric whose Node is gone, and a Node that nothing is known of, are not served."""
     nodes = json.loads((await ask(served(node("n"), node("m"), node_metric("n"), node_metric("x")))).body)
     assert set(nodes["data"]["NodeMetricsMap"]) == {"n"}
 
 
 async def test_nothing_yet_is_an_error() -> None:
-    """Before the first report there is 500 without a body, as load-watcher says it."""
     reply = await ask(served(node("n")))
     assert (reply.status, reply.body) == (500, b"")
 
 
 @pytest.mark.parametrize(("healthy", "status"), [(True, 200), (False, 503)])
 async def test_health_is_served(healthy: bool, status: int) -> None:  # noqa: FBT001
-    """/watcher/health says whether the numbers are kept up to date."""
     assert (await ask(served(healthy=healthy), "/watcher/health")).status == status
 
 
-async def test_many_nodes_are_served() -> None:
-    """All nodes of a large cluster are in one answer, though others get their turn while it is made."""
-    objects = [item for i in range(500) for item in (node(f"n{i}"), node_metric(f"n{i}", aggregated=WINDOWS))]
-    assert len(json.loads((await ask(served(*objects))).body)["data"]["NodeMetricsMap"]) == 500
-
-
 async def test_changes_are_served() -> None:
-    """What was made for one report is not served for the next, nor for another size of the node."""
     cache = ClusterCache(LoadRules())
     asked = WatcherPages(cache, lambda: NOW, lambda: True).pages()
     cache.put_node(node("n"))
@@ -176,7 +159,6 @@ async def test_changes_are_served() -> None:
 
 
 async def test_our_own_client_understands() -> None:
-    """Served on a port of its own, it is read by our load-watcher provider; another path is not there."""
     listener = await serve(served(node("n"), node_metric("n", aggregated=WINDOWS, updated=-20)), "127.0.0.1", 0)
     try:
         site = Site(f"http://127.0.0.1:{listener.port}", MetricProvider())
@@ -202,11 +184,9 @@ def test_windows_fall_back_one_step(windows: list[float], taken: float | None) -
     ("seconds", "text"), [(900, "15m"), (600, "10m"), (3600, "1h"), (5400, "1h30m"), (90, "1m30s"), (30, "30s")]
 )
 def test_durations_are_short(seconds: float, text: str) -> None:
-    """Windows are written without the zeros that Go writes."""
     assert short_duration(seconds) == text
 
 
 def test_needs_the_metrics_port(capsys: pytest.CaptureFixture[str]) -> None:
-    """The protocol without the port that serves it is refused by the flag that is missing."""
     assert main(["--watcher"]) == 2
     assert "--watcher needs --metrics-listen" in capsys.readouterr().err

@@ -27,13 +27,11 @@ def _body(**keys: object) -> bytes:
 
 
 def test_names_are_read() -> None:
-    """With nodeCacheCapable only names come."""
     asked = parse(_body())
     assert (asked.pod["metadata"]["name"], list(asked.names)) == ("p", ["a", "b"])
 
 
 def test_names_come_once() -> None:
-    """A name that is sent twice is judged once."""
     assert parse(_body(NodeNames=["a", "b", "a"])).names == ["a", "b"]
 
 
@@ -52,7 +50,6 @@ def test_full_nodes_are_refused(body: bytes) -> None:
 
 
 def test_keys_may_be_missing() -> None:
-    """A key that is absent is one that is null; one that nobody knows is passed over."""
     body = json.dumps({"Pod": pod(), "NodeNames": ["a"], "Future": 1}).encode()
     assert parse(body).names == ["a"]
 
@@ -68,7 +65,6 @@ def test_keys_may_be_in_any_case() -> None:
 
 @pytest.mark.parametrize("names", [[], ["b"]])
 def test_names_count_beside_nodes(names: list[str]) -> None:
-    """Who sends names and nodes gets names."""
     asked = parse(_body(NodeNames=names, Nodes={"items": [node("a"), node("b")]}))
     assert list(asked.names) == names
 
@@ -94,13 +90,11 @@ def test_names_count_beside_nodes(names: list[str]) -> None:
     ],
 )
 def test_bad_body_is_named(body: bytes, says: str) -> None:
-    """A body that is no request is refused with the key that is wrong."""
     with pytest.raises(BadRequest, match=says):
         parse(body)
 
 
 def test_reply_has_go_names() -> None:
-    """All keys are there, under the names of the Go structs."""
     asked = Arguments(pod(), ["a", "b", "c"])
     reply = json.loads(filter_reply(FilterResult(["a"], {"b": "x"}, {"c": "y"}), asked))
     assert reply == {
@@ -116,26 +110,22 @@ def test_reply_has_go_names() -> None:
     "result", [FilterResult(["z"]), FilterResult((), {"z": ""}), FilterResult((), None, {"z": ""})]
 )
 def test_strangers_are_not_named(result: FilterResult) -> None:
-    """An answer never names a node that was not sent."""
     with pytest.raises(ValueError, match="not sent: z"):
         filter_reply(result, Arguments(pod(), ["a"]))
 
 
 def test_scores_are_listed() -> None:
-    """Scores go out as a list of Host and integer Score."""
     assert prioritize_reply(["a", "b"], np.array([0, 100])) == b'[{"Host":"a","Score":0},{"Host":"b","Score":100}]'
     assert prioritize_reply([], np.zeros(0, np.int64)) == b"[]"
 
 
 @pytest.mark.parametrize("score", [-1, 101])
 def test_scores_stay_in_range(score: int) -> None:
-    """A score out of range is not sent: kube-scheduler would believe it."""
     with pytest.raises(ValueError, match=r"outside of 0\.\.100"):
         prioritize_reply(["a"], np.array([score]))
 
 
 def test_every_name_has_a_score() -> None:
-    """Scores for some of the nodes are an error of ours, not an answer."""
     with pytest.raises(ValueError, match="shorter"):
         prioritize_reply(["a", "b"], np.array([1]))
 
@@ -169,7 +159,6 @@ def test_victims_are_read() -> None:
     ],
 )
 def test_bad_victims_are_named(body: bytes, says: str) -> None:
-    """A body that does not say whom to evict is refused with the key that is wrong."""
     with pytest.raises(BadRequest, match=says):
         parse_preemption(body)
 
@@ -186,5 +175,4 @@ def test_preemption_is_answered_with_uids() -> None:
 
 
 def test_errors_are_json() -> None:
-    """A failure is an object with Error, whatever its message holds."""
     assert json.loads(error_reply('say "no"\n')) == {"Error": 'say "no"\n'}

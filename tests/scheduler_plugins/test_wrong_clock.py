@@ -40,19 +40,16 @@ class Site:
         monkeypatch.setattr(time, "time", lambda: right() + ahead)
 
     def put(self, item: Json) -> None:
-        """The watch brings a Node or a NodeMetric."""
         for source in self.parts.watch.sources:
             if source.kind == ("Nodes" if "allocatable" in item.get("status", {}) else "NodeMetrics"):
                 source.put(item)
 
     def passes(self) -> bool:
-        """Whether the node takes a pod."""
         body = {"Pod": pod("p", {"cpu": "1"}), "NodeNames": ["n"]}
         request = Request("POST", "/filter", {}, json.dumps(body).encode(), "localhost")
         return bool(json.loads(self.parts.server.filter(request).body)["NodeNames"])
 
     def health(self) -> str:
-        """What /healthz says."""
         return bytes(self.parts.server.healthz(Request("GET", "/healthz", {}, b"", "localhost")).body).decode()
 
 

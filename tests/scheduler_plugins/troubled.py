@@ -25,8 +25,6 @@ LATE_SECONDS: Final = 3.0  # all are heard of when there has been no other for s
 
 
 class LateCache(ClusterCache):
-    """Hears of pods with a node only after many others."""
-
     def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as the cache takes them
         super().__init__(*given, **named)
         self._held: dict[str, tuple[PodRequest, float]] = {}
@@ -34,7 +32,6 @@ class LateCache(ClusterCache):
         self._timer: asyncio.TimerHandle | None = None
 
     def place(self, request: PodRequest, now: float) -> None:
-        """Take a Pod, later if it is bound."""
         if not request.node_name or request.uid in self._heard:
             super().place(request, now)
             return
@@ -45,7 +42,6 @@ class LateCache(ClusterCache):
         self._timer = asyncio.get_running_loop().call_later(LATE_SECONDS, self._let_go, 0)
 
     def delete_pod(self, uid: str) -> None:
-        """Forget a Pod."""
         self._held.pop(uid, None)
         super().delete_pod(uid)
 
@@ -64,8 +60,6 @@ class ForgetfulCache(LateCache):
 
 
 def _mortal(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """The same, but it is the last thing that is done here."""
-
     async def last(*given: Any, **named: Any) -> None:  # noqa: ANN401 - as the call takes them
         await call(*given, **named)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -74,7 +68,6 @@ def _mortal(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]
 
 
 def _trouble(word: str) -> bool:
-    """Whether a flag is one of this module; if so it is obeyed."""
     if word == FORGET:
         setattr(wiring, "ClusterCache", ForgetfulCache)  # noqa: B010 - not exported
     elif word == DIES_HELD:

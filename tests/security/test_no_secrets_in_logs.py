@@ -32,14 +32,11 @@ PROVIDER_TOKEN = "provider-" + uuid.uuid4().hex  # of the monitoring that the ex
 WRONG_TOKEN = "eyJhbGciOiJSUzI1NiJ9." + uuid.uuid4().hex + "." + uuid.uuid4().hex
 WEBHOOK_SECRET = "headroom-manager-webhook-tls"  # noqa: S105 - the object's name
 PAGES = ("/metrics", "/healthz?verbose", "/readyz?verbose", "/livez", "/debug/snapshot", "/ui", "/nowhere")
-SHORTEST = 12
-"""Of a secret, so many characters in a row would be worth something to a reader of logs."""
+SHORTEST = 12  # of a secret, so many characters in a row would be worth something to a reader of logs
 
 
 @dataclass
 class Run:
-    """One process of a service, and all that it has said."""
-
     name: str
     log: Path
     port: int
@@ -47,11 +44,9 @@ class Run:
     pages: list[str] = field(default_factory=list)
 
     def said(self) -> str:
-        """Its log so far."""
         return self.log.read_text(errors="replace")
 
     def page(self, path: str) -> str:
-        """What a page says, errors too; empty while nothing answers."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
                 return str(answer.read().decode(errors="replace"))
@@ -62,7 +57,6 @@ class Run:
             return ""
 
     def until(self, holds: Callable[[], object], what: str, seconds: float = 120.0) -> None:
-        """Wait for something; the time is only how long a slow machine may take."""
         end = time.monotonic() + seconds
         while not holds():
             if self.process.poll() is not None or time.monotonic() > end:
@@ -76,7 +70,6 @@ class Monitoring(BaseHTTPRequestHandler):
     asked: list[str] = []  # noqa: RUF012 - of the class, because each request is another instance
 
     def do_GET(self) -> None:
-        """Refuse."""
         login = self.headers.get("Authorization") or ""
         type(self).asked.append(login)
         self.send_response(401, f"not {login}")
@@ -108,7 +101,6 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def monitoring() -> Iterator[str]:
-    """URL of a Prometheus that refuses."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Monitoring) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -178,8 +170,6 @@ def _login(cluster: Cluster, path: Path, token: str, *, certificate: bool) -> Pa
 
 @dataclass(frozen=True)
 class Told:
-    """What all runs have said, and what none of them may say."""
-
     texts: dict[str, str]
     secrets: dict[str, str]
 
@@ -241,7 +231,6 @@ def test_no_secret_is_told(told: Told, service: str, case: str) -> None:
 
 
 def test_pieces_would_be_found(told: Told) -> None:
-    """What is looked for is part of each secret: a log that held one would not pass."""
     assert told.secrets.keys() >= {"token", "wrong token", "token of the monitoring", "webhook's key", "client key"}
     for name, secret in told.secrets.items():
         plain = [piece for piece in _pieces(secret) if piece in secret]

@@ -45,7 +45,6 @@ def _pods(chart: Rendered) -> dict[str, Json]:
 
 @pytest.fixture(scope="module", params=[(), EVERYTHING], ids=["default values", "everything on"])
 def pods(request: pytest.FixtureRequest, cluster: Cluster) -> dict[str, Json]:
-    """What each pod requests."""
     return _pods(render(cluster.helm, *request.param))
 
 

@@ -35,7 +35,6 @@ class FakeApi:
         self._version = 100
 
     def put(self, path: str, body: Json) -> Json:
-        """Store an object as it is."""
         self._version += 1
         stored = copy.deepcopy(body)
         stored.setdefault("metadata", {})["resourceVersion"] = str(self._version)
@@ -55,7 +54,6 @@ class FakeApi:
         return found
 
     async def get(self, path: str, params: Any = None) -> Json:  # noqa: ANN401, ARG002
-        """Read an object."""
         self._enter("GET", path)
         return copy.deepcopy(self._stored(path))
 
@@ -73,7 +71,6 @@ class FakeApi:
         return objects if keep is None else [keep(obj) for obj in objects], "1"
 
     async def create(self, path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401, ARG002
-        """Create an object."""
         self._enter("POST", path, body)
         if path.endswith("/eviction"):
             return self._evict(self._stored(path.removesuffix("/eviction")), body)
@@ -120,7 +117,6 @@ class FakeApi:
         return self.put(where, result)
 
     async def delete(self, path: str, body: Json | None = None) -> Json:
-        """Delete an object."""
         self._enter("DELETE", path, body)
         stored = self._stored(path)
         check_options(stored, body)
@@ -146,7 +142,6 @@ def _json_patched(stored: Json, operations: list[Json]) -> Json:
 
 
 def merge(target: Json, patch: Json) -> Json:
-    """JSON merge patch."""
     merged = dict(target)
     for key, value in patch.items():
         if value is None:
@@ -164,7 +159,10 @@ def server_side_apply(stored: Json | None, body: Json, manager: str, subresource
     metadata = result.setdefault("metadata", {})
     entries = metadata.setdefault("managedFields", [])
     mine = {"manager": manager, "operation": "Apply", **({"subresource": subresource} if subresource else {})}
-    entry = next((each for each in entries if mine.items() <= each.items() and _sub(each) == subresource), None)
+    entry = next(
+        (each for each in entries if mine.items() <= each.items() and str(each.get("subresource", "")) == subresource),
+        None,
+    )
     wanted = {key: value for key, value in body.items() if key not in {"apiVersion", "kind"}}
     wanted["metadata"] = {key: value for key, value in wanted.get("metadata", {}).items() if key != "name"}
     fields = _fields({key: value for key, value in wanted.items() if value})
@@ -176,10 +174,6 @@ def server_side_apply(stored: Json | None, body: Json, manager: str, subresource
     entry["fieldsV1"] = fields
     _set(result, {**body, "metadata": {**body["metadata"]}})
     return result
-
-
-def _sub(entry: Json) -> str:
-    return str(entry.get("subresource", ""))
 
 
 def _fields(value: Any, name: str = "") -> Json:  # noqa: ANN401 - any JSON

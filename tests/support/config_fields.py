@@ -1,6 +1,5 @@
 """Every field of a colocation config: what it means, its type, default and range, read from the types of the API."""
 
-import json
 import re
 import types
 import typing
@@ -37,8 +36,6 @@ _UNUSED: Final = "accepted, not used"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field."""
-
     path: str  # as it is written, from the top: "midEviction.mode"; of an entry for some nodes "nodeConfigs[].name"
     kind: str  # what it holds, in words
     default: Any  # JSON that applies when nobody says otherwise; None: none
@@ -59,13 +56,6 @@ class Field:
         if isinstance(self.allowed, Range):  # written out: 2592000, not 2.592e+06
             return f"{self.allowed.low:.12g} to {self.allowed.high:.12g}"
         return "" if self.allowed is None else str(self.allowed)
-
-    @property
-    def shown_default(self) -> str:
-        """The default as it is written; empty: none."""
-        if self.default is None:
-            return ""
-        return self.default if isinstance(self.default, str) else json.dumps(self.default)
 
 
 @cache

@@ -58,7 +58,6 @@ def pod(
     priority: int | None = 9000,
     labels: Mapping[str, str] | None = None,
 ) -> Json:
-    """A Pod with one container."""
     return {
         "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}", "labels": dict(labels or {})},
         "spec": {
@@ -71,7 +70,6 @@ def pod(
 
 
 def mid_pod(name: str, cpu: str = "3000", memory: str = "2Gi", **more: Any) -> Json:  # noqa: ANN401 - arguments of pod
-    """A Pod that requested Mid resources."""
     return pod(name, {names.MID_CPU: cpu, names.MID_MEMORY: memory}, priority=7000, **more)
 
 
@@ -109,7 +107,6 @@ def report(
 
 
 def strategy(**fields: Any) -> ColocationStrategy:  # noqa: ANN401 - fields of the strategy by their JSON names
-    """A strategy that is enabled."""
     return from_json(ColocationStrategy, {"enable": True, **fields})
 
 

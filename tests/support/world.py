@@ -24,13 +24,10 @@ ENABLED = '{"enable": true, "midIncreaseHoldSeconds": 0}'
 
 
 class Clock:
-    """A clock that tests move."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
 
     def __call__(self) -> float:
-        """The time."""
         return self.now
 
 
@@ -52,11 +49,9 @@ class InMemory:
         return LeaderElector(cast("ApiServer", self.api), LEASE, "a", settings, self.steady, lambda: None)
 
     def lead(self, *, leads: bool) -> None:
-        """Lead without an election, or stand by for another replica."""
         self.run.leader = self._leader(leads=leads)
 
     def later(self, seconds: float) -> None:
-        """Time passes, by both clocks."""
         self.wall.now += seconds
         self.steady.now += seconds
 
@@ -69,24 +64,19 @@ class World(InMemory):
         self.configure(ENABLED)
 
     def configure(self, text: str) -> None:
-        """Put a configuration in force."""
         self.run.context.in_force = after_change(InForce(), text, present=True)
 
     def has_node(self, the_node: Json) -> None:
-        """A Node exists and was seen."""
         nodes.observe(self.run, "ADDED", self.api.put(NODE, the_node))
 
     def reports(self, metric: Json) -> None:
-        """The agent writes a status, and it is seen."""
         stored = self.api.objects.get(METRIC, metric)
         node_metric.observe(self.run, "MODIFIED", self.api.put(METRIC, {**stored, "status": metric["status"]}))
 
     async def reconcile(self) -> None:
-        """Look at the node."""
         await reconcile(self.run, "n1")
 
     def published(self) -> Json:
-        """Mid resources that the Node has."""
         capacity = self.api.objects[NODE]["status"]["capacity"]
         assert (
             self.api.objects[NODE]["status"]["allocatable"].items()
@@ -95,11 +85,9 @@ class World(InMemory):
         return {name.rpartition("-")[2]: amount for name, amount in capacity.items() if "mid" in name}
 
     def told(self) -> list[str]:
-        """Reasons of the events so far."""
         return [body["reason"] for body in self.api.written("POST", "/events")]
 
     def due_in(self) -> float | None:
-        """Seconds until the node is looked at again."""
         planned: dict[str, float] = self.run.queue._later
         return planned["n1"] - self.steady.now if "n1" in planned else None
 

@@ -90,7 +90,7 @@ async def read(
     Raises:
         CommandError: there is no such pod, or the cluster does not know NodeMetrics.
     """
-    found = await live.optional(api, kube.paths.pod(namespace, name))
+    found = await kube.optional(api.get(kube.paths.pod(namespace, name)))
     if found is None:
         raise CommandError(await _missing(api, namespace, name))
     now = (clock or api.server_time)()

@@ -112,7 +112,7 @@ async def read_kept(api: kube.ApiServer, world: World) -> list[str]:
 
 
 async def _live_pod(api: kube.ApiServer, namespace: str, name: str) -> GivenPod:
-    found = await live.optional(api, kube.paths.pod(namespace, name))
+    found = await kube.optional(api.get(kube.paths.pod(namespace, name)))
     if found is None:
         raise CommandError(
             f"There is no pod {name!r} in namespace {namespace}: name another with -n, or give a file as ./{name}.yaml."

@@ -120,11 +120,9 @@ class Freed:
         self._total: dict[str, int] = {}
 
     def take(self, pod: QuotaPod) -> None:
-        """A pod is taken away."""
         self._add(pod, 1)
 
     def give(self, pod: QuotaPod) -> None:
-        """A pod is put back."""
         self._add(pod, -1)
 
     def _add(self, pod: QuotaPod, sign: int) -> None:
@@ -216,7 +214,6 @@ class PreemptionContext:
 
     @property
     def admitted(self) -> bool:
-        """Whether the quota lets the pod through as things are."""
         return Freed(self).suffices()
 
     def possible(self, node: str) -> list[QuotaPod]:

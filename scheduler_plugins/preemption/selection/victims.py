@@ -80,7 +80,6 @@ def all_possible_victims(context: PreemptionContext, node: str) -> tuple[list[Qu
 
 
 def no_victims(pod: QuotaPod, node: str) -> str:
-    """Reason for refusing a node that has nobody who may leave."""
     return f"No victims found on node {node} for preemptor pod {pod.name}"
 
 
@@ -108,7 +107,6 @@ def loss(candidate: Candidate) -> Loss:
 
 
 def pick(candidates: Iterable[Candidate]) -> Candidate:
-    """The one that loses least; there is one."""
     return min(candidates, key=loss)
 
 

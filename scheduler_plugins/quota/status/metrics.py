@@ -31,7 +31,6 @@ class QuotaLevels(Collector):
         registry.register(self)
 
     def show(self, ledger: QuotaLedger) -> None:
-        """Show a ledger from now on."""
         self._books.append(ledger)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:

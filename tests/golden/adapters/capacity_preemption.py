@@ -32,7 +32,6 @@ _UNHELPFUL: Final = "Preemption is not helpful for scheduling"
 
 
 def cluster_of(vector: Json) -> QuotaCluster:
-    """The nodes, quotas, pods and budgets of a vector."""
     cluster = QuotaCluster(NAME, MaxMissing.ZERO)
     for node in vector.get("nodes") or ():
         cluster.put_node({**node, "spec": {}})  # the peer had no filter but that for resources
@@ -125,4 +124,3 @@ def _pod_eligible(vector: Json) -> dict[str, Any]:
 
 
 OPERATIONS: Final[Mapping[str, Adapter]] = {"preempt": _preempt, "pod_eligible": _pod_eligible, "scenario": scenario}
-"""The operations of `capacity_preemption.json`."""

@@ -16,8 +16,7 @@ from tests.golden.adapters.elasticquota import NOW, named
 
 Json = Mapping[str, Any]
 
-_ROUNDS: Final = 100
-"""More than pods that come: each of them is bound once."""
+_ROUNDS: Final = 100  # more than pods that come: each of them is bound once
 
 
 class _Loop:
@@ -35,7 +34,6 @@ class _Loop:
         self.evicted: set[str] = set()
 
     def bind(self, pod: QuotaPod, node: str) -> None:
-        """A pod is placed; it began when it was placed."""
         self.cluster.place(replace(pod, node=node, nominated="", own=b""))
 
     def run(self) -> None:

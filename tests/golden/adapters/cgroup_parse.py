@@ -7,7 +7,6 @@ from typing import Any, Final
 from agent.host import cgroup_files, cgroup_names, procfs
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap, Rates
-from tests.golden.adapters import Adapter
 from tests.golden.results import UnsupportedVectorError
 
 _MEMINFO_NAMES: Final = {
@@ -218,12 +217,12 @@ def _proc_stat(ticks: Callable[[str], Any], vector: Mapping[str, Any]) -> Any:  
         return None
 
 
-def _usage_ticks(vector: dict[str, Any]) -> dict[str, Any]:
+def _proc_stat_usage_ticks(vector: dict[str, Any]) -> dict[str, Any]:
     ticks = _proc_stat(procfs.busy_ticks, vector)
     return {"error": ticks is None, "ticks": ticks}
 
 
-def _per_cpu_ticks(vector: dict[str, Any]) -> dict[str, Any]:
+def _proc_stat_per_cpu_ticks(vector: dict[str, Any]) -> dict[str, Any]:
     ticks = _proc_stat(procfs.busy_ticks_per_cpu, vector)
     return {
         "error": ticks is None,
@@ -231,15 +230,16 @@ def _per_cpu_ticks(vector: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _rate(before: float, now: float, elapsed_seconds: float) -> float | Gap:
+def rate_of(before: float | None, now: float, elapsed_seconds: float) -> float | Gap:
     """What the counter grew by per second, by our own rates."""
     rates = Rates(longest_seconds=math.inf, shortest_seconds=0.0)
-    rates.rate("counter", before, 0.0)
+    if before is not None:
+        rates.rate("counter", before, 0.0)
     return rates.rate("counter", now, elapsed_seconds)
 
 
 def _node_cpu_usage(vector: dict[str, Any]) -> dict[str, Any]:
-    grown = _rate(vector["previousTicks"], vector["currentTicks"], vector["elapsedMilliseconds"] / 1000)
+    grown = rate_of(vector["previousTicks"], vector["currentTicks"], vector["elapsedMilliseconds"] / 1000)
     if isinstance(grown, Gap):
         return {"cores": None}
     return {"cores": procfs.node_cpu_cores(grown, 1.0, 1000 / vector["jiffyMilliseconds"])}
@@ -247,7 +247,7 @@ def _node_cpu_usage(vector: dict[str, Any]) -> dict[str, Any]:
 
 def _pod_cpu_usage(vector: dict[str, Any]) -> dict[str, Any]:
     before, now = vector["previousUsageNanoseconds"], vector["currentUsageNanoseconds"]
-    grown = _rate(before, now, vector["elapsedMilliseconds"] / 1000)
+    grown = rate_of(before, now, vector["elapsedMilliseconds"] / 1000)
     return {"cores": None if isinstance(grown, Gap) else cgroup_files.cpu_cores(grown, 1.0)}
 
 
@@ -259,7 +259,7 @@ def _throttled_ratio(vector: dict[str, Any]) -> dict[str, Any]:
     return {"ratio": cgroup_files.throttled_ratio(before, now)}
 
 
-def _detect_driver(vector: dict[str, Any]) -> dict[str, Any]:
+def _detect_driver_from_cgroup_name(vector: dict[str, Any]) -> dict[str, Any]:
     return {"driver": cgroup_names.driver_of(path.rstrip("/").rsplit("/", 1)[-1] for path in vector["dirs"]) or ""}
 
 
@@ -271,24 +271,3 @@ def _parse_pod_id(vector: dict[str, Any]) -> dict[str, Any]:
 def _parse_container_id(vector: dict[str, Any]) -> dict[str, Any]:
     found = cgroup_names.container_id(vector["basename"], vector["driver"])
     return {"error": found is None, "id": found}
-
-
-OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "pod_cgroup_dir": _pod_cgroup_dir,
-    "qos_cgroup_dir": _qos_cgroup_dir,
-    "container_dir": _container_dir,
-    "container_cgroup_dir": _container_cgroup_dir,
-    "pod_cgroup_file": _pod_cgroup_file,
-    "container_cgroup_file": _container_cgroup_file,
-    "read": _read,
-    "parse": _parse,
-    "meminfo": _meminfo,
-    "proc_stat_usage_ticks": _usage_ticks,
-    "proc_stat_per_cpu_ticks": _per_cpu_ticks,
-    "node_cpu_usage": _node_cpu_usage,
-    "pod_cpu_usage": _pod_cpu_usage,
-    "throttled_ratio": _throttled_ratio,
-    "detect_driver_from_cgroup_name": _detect_driver,
-    "parse_pod_id": _parse_pod_id,
-    "parse_container_id": _parse_container_id,
-}

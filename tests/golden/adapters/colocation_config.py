@@ -20,7 +20,6 @@ from manager.config.in_force import InForce, after_change
 from manager.config.merge import effective_strategy
 from manager.config.parse import parse_strategy, review
 from manager.handlers.config import ConfigReconciler
-from tests.golden.adapters import Adapter
 from tests.support.world import World
 
 Json = dict[str, Any]
@@ -90,7 +89,7 @@ def _update_strategy_for_node(vector: Json) -> Json:
     return _get_node_strategy({"config": vector.get("strategy"), "node": vector.get("node")})
 
 
-def _strategy_from_annotation(vector: Json) -> Json:
+def _strategy_from_node_annotation(vector: Json) -> Json:
     text = ((vector.get("node") or {}).get("annotations") or {}).get(ANNOTATION_COLOCATION_STRATEGY)
     if text is None:
         return {"error": False, "strategy": None}
@@ -108,7 +107,7 @@ def _default_strategy(_vector: Json) -> Json:
     return {"strategy": _complete(ColocationConfig())}
 
 
-def _profile_names(vector: Json) -> Json:
+def _webhook_profile_names(vector: Json) -> Json:
     """Each entry selects nodes of its own, so that only names are left to warn of."""
     entries = [
         {**({"name": profile["name"]} if profile.get("name") else {}), "nodeSelector": {"matchLabels": {"n": str(n)}}}
@@ -118,27 +117,14 @@ def _profile_names(vector: Json) -> Json:
     return {"error": bool(vector.get("nameCheckEnabled")) and bool(told.refusals() or told.warnings)}
 
 
-def _node_conflict(vector: Json) -> Json:
+def _webhook_node_conflict(vector: Json) -> Json:
     labels = (vector.get("node") or {}).get("labels") or {}
     config = config_of({"nodeConfigs": vector.get("profiles") or []})
     return {"error": bool(overlaps.on_nodes(config, [("node", labels)]))}
 
 
-def _param_valid(vector: Json) -> Json:
+def _webhook_param_valid(vector: Json) -> Json:
     return {"error": bool(review(json.dumps(vector.get("config"))).refusals())}
-
-
-OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "default_strategy": _default_strategy,
-    "get_node_strategy": _get_node_strategy,
-    "is_strategy_valid": _is_strategy_valid,
-    "strategy_from_node_annotation": _strategy_from_annotation,
-    "sync_config": _sync_config,
-    "update_strategy_for_node": _update_strategy_for_node,
-    "webhook_node_conflict": _node_conflict,
-    "webhook_param_valid": _param_valid,
-    "webhook_profile_names": _profile_names,
-}
 
 
 def strategy_in_force(text: str | None, node: Mapping[str, Any], *, present: bool) -> ColocationStrategy:

@@ -25,21 +25,18 @@ from scheduler_plugins.snapshot.estimate import LoadRules
 from tests.golden.adapters import Adapter
 from tests.golden.results import Amount, UnsupportedVectorError
 
-NOW: Final = 1_700_000_000.0
-"""When a vector is looked at. [unix s]"""
+NOW: Final = 1_700_000_000.0  # when a vector is looked at [unix s]
 
 Json = Mapping[str, Any]
 _RECORD: Final = ("milliCPU", "memory", "ephemeralStorage", "pods")
 
 
 def record(amounts: Amounts) -> dict[str, Any]:
-    """Amounts in the words of the peer."""
     core = {word: amounts.get(name, 0) for word, name in zip(_RECORD, CORE, strict=True)}
     return {**core, "scalar": {name: amount for name, amount in amounts.items() if name not in CORE}}
 
 
 def named(pod: Json) -> Json:
-    """A pod with an identity: vectors may leave it out."""
     metadata = pod.get("metadata") or {}
     uid = metadata.get("uid") or f"{metadata.get('namespace')}/{metadata.get('name')}"
     return {**pod, "metadata": {**metadata, "uid": uid}}
@@ -95,31 +92,17 @@ def _reserve_resource(vector: Json) -> dict[str, Any]:
     return _after(vector, ((pod, True) for pod in _everywhere(vector["pods"])))
 
 
-def _unreserve_resource(vector: Json) -> dict[str, Any]:
-    """What is left when pods go that `used` holds: the pods are charged first, the rest of `used` stands in."""
-    pods = _everywhere(vector["pods"])
-    ledger, given = QuotaLedger(), amounts_of(vector.get("used"))
-    rest: Amounts = given
-    for pod in pods:
-        rest = plus(rest, {name: -amount for name, amount in pod.charge.items()})
-        ledger.admit(pod)
-    ledger.put_pod(standing_in("", rest))
-    for pod in pods:
-        ledger.withdraw(pod.uid)
-    return {"used": _resource_list(ledger.used(""), given)}
-
-
 def _over(vector: Json, kind: str) -> dict[str, Any]:
     compare = over_max_with if kind == "max" else over_min_with
     found = compare(amounts_of(vector.get("used")), _bound(vector.get(kind), kind), amounts_of(vector["podRequest"]))
     return {"over": bool(found)}
 
 
-def _over_min(vector: Json) -> dict[str, Any]:
+def _used_over_min(vector: Json) -> dict[str, Any]:
     return {"over": bool(over_min(amounts_of(vector.get("used")), _bound(vector.get("min"), "min")))}
 
 
-def _aggregated(vector: Json) -> dict[str, Any]:
+def _aggregated_used_over_min_with(vector: Json) -> dict[str, Any]:
     ledger = QuotaLedger()
     seed(ledger, vector)
     over = aggregated_over_min_with(ledger.total_used, ledger.total_min, amounts_of(vector["podRequest"]))
@@ -131,7 +114,6 @@ def _pod_request(vector: Json) -> dict[str, Any]:
 
 
 def seed(ledger: QuotaLedger, vector: Json) -> None:
-    """Put a vector's quotas into force, with what it says is used."""
     for each in vector.get("elasticQuotas") or ():
         quota = Quota.from_json(each.get("quota") or each)
         ledger.put_quota(quota)
@@ -154,7 +136,6 @@ class World:
             self.kept.put_pod(named(pod))
 
     def code(self, pod: Json) -> str:
-        """What becomes of a pod in PreFilter."""
         nodes = self.cache.freeze(NOW).select(self.cache.nodes)[0]
         refusal = self.plugin.pre_filter(self.cache.read(named(pod)), nodes)
         return "Success" if refusal is None else "Unschedulable"
@@ -261,18 +242,8 @@ def _somewhere(pod: Json) -> Json:
 
 
 OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "new_quota_info": _new_quota_info,
-    "reserve_resource": _reserve_resource,
-    "unreserve_resource": _unreserve_resource,
     "used_over_min_with": lambda vector: _over(vector, "min"),
     "used_over_max_with": lambda vector: _over(vector, "max"),
-    "used_over_min": _over_min,
-    "aggregated_used_over_min_with": _aggregated,
-    "pod_request": _pod_request,
-    "prefilter": _prefilter,
     "reserve_sequence": lambda vector: _sequence(vector, reserve=True),
     "unreserve_sequence": lambda vector: _sequence(vector, reserve=False),
-    "events": _events,
-    "status_used": _status_used,
 }
-"""Operation -> adapter."""

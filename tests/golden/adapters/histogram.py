@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 
 from agent.numerics.histogram import YEAR_ONE, Buckets, Checkpoint, HistogramBank, exponential, linear
-from tests.golden.adapters import Adapter
 from tests.golden.results import Exact, UnsupportedVectorError
 
 _ROW: Final = np.zeros(1, np.intp)
@@ -136,10 +135,4 @@ _STEPS: Final[Mapping[str, Callable[[HistogramBank, Mapping[str, Any]], dict[str
     "bucket_weights": _bucket_weights,
     "save_checkpoint": _save_checkpoint,
     "load_checkpoint": _load_checkpoint,
-}
-
-OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "options": _options,
-    "options_validation": _options_validation,
-    "sequence": _sequence,
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from crds.duration import parse_duration
 from scheduler_plugins.arguments import decode, encode
@@ -13,23 +13,19 @@ from scheduler_plugins.snapshot.estimate import estimate_node, estimate_pod, est
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST, NodeReport
 from scheduler_plugins.snapshot.units import Usage, Vector, units
-from tests.golden.adapters import Adapter
 from tests.golden.results import Amount, Exact
 
 
 def plugin_of(vector: Mapping[str, Any]) -> LoadAware:
-    """The plugin with the vector's arguments."""
     plugin: LoadAware = decode(LoadAware, vector.get("args") or {}, "args")
     return plugin.defaulted() if vector.get("applyDefaults") else plugin
 
 
 def seconds(text: str) -> float:
-    """Unix seconds of a time."""
     return datetime.fromisoformat(text).timestamp()
 
 
 def time_text(moment: float | None) -> str | None:
-    """A time as the vectors write it."""
     return None if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -53,7 +49,6 @@ def _validate(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _world(vector: Mapping[str, Any]) -> tuple[LoadAware, PodRequest, Nodes]:
-    """The plugin, the incoming pod, and the candidate node after everything was delivered."""
     plugin = plugin_of(vector)
     rules = plugin.load_rules()
     cache = ClusterCache(rules, {NAME: plugin})
@@ -112,14 +107,3 @@ def _select_aggregated_usage(vector: dict[str, Any]) -> dict[str, Any]:
     usage = report.aggregated_usage(vector["aggregationType"], parse_duration(duration) if duration else LONGEST)
     amounts = stated(usage)
     return {"usage": None if amounts is None else Exact(zip(rules.resources, amounts, strict=True))}
-
-
-ARGUMENTS: Final[Mapping[str, Adapter]] = {"defaults": _defaults, "validate": _validate}
-FILTER: Final[Mapping[str, Adapter]] = {"filter": _filter}
-SCORE: Final[Mapping[str, Adapter]] = {"score": _score}
-ESTIMATOR: Final[Mapping[str, Adapter]] = {
-    "estimatePod": _estimate_pod,
-    "estimateNode": _estimate_node,
-    "estimationDeadline": _estimation_deadline,
-    "selectAggregatedUsage": _select_aggregated_usage,
-}

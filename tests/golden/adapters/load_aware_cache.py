@@ -1,14 +1,12 @@
 """loadaware_cache: what is kept of nodes, their reports and their pods while events come in."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.ledger import NEVER, Assigned, NodeLedger
 from scheduler_plugins.snapshot.report import NodeReport
 from scheduler_plugins.snapshot.units import Vector
-from tests.golden.adapters import Adapter
 from tests.golden.adapters.load_aware import plugin_of, seconds, stated, time_text
 from tests.golden.results import Exact, UnsupportedVectorError
 
@@ -91,6 +89,3 @@ def _pod(assigned: Assigned, estimated: Json | None) -> Json:
         "estimated": estimated,
         "estimatedDeadline": time_text(assigned.deadline),
     }
-
-
-CACHE: Final[Mapping[str, Adapter]] = {"cache": _cache}

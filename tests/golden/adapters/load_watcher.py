@@ -6,17 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from prometheus_client import CollectorRegistry
-
 from crds.duration import parse_duration
 from headroom.runtime.http import Reply, Request
 from scheduler_plugins.extender.watcher import WatcherPages, latest, short_duration, wire_format
 from scheduler_plugins.providers import metrics_server, prometheus, signal_fx
-from scheduler_plugins.providers.provider import AVERAGE, CPU, MEMORY, Answer, NodeAnswer, ProviderError
-from scheduler_plugins.providers.runner import ProviderMetrics, Runner
+from scheduler_plugins.providers.provider import CPU, MEMORY, Answer
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from tests.golden.adapters import Adapter
 from tests.golden.results import UnsupportedVectorError
 
 NOW: Final = 1_735_689_600.0
@@ -92,68 +88,5 @@ def _prometheus_query(vector: dict[str, Any]) -> dict[str, Any]:
     return {"query": prometheus.query(vector["metric"], vector["method"], vector["rollup"], host)}
 
 
-def _prometheus_result(vector: dict[str, Any]) -> dict[str, Any]:
-    operators = {function: operator for operator, function in prometheus.FUNCTIONS.items()}
-    kinds = {prometheus.CPU_METRIC: CPU, prometheus.MEMORY_METRIC: MEMORY}
-    if vector["metric"] not in kinds or vector["method"] not in operators:
-        raise UnsupportedVectorError("a metric that is not asked for")
-    keys = ("result", "vector", "results", "samples", "response", "payload")
-    result = next((vector[key] for key in keys if key in vector), None)
-    while isinstance(result, dict):
-        result = result.get("data", result.get("result"))
-    body = {"status": "success", "data": {"resultType": "vector", "result": [_series(one) for one in result or ()]}}
-    values = prometheus.percentages(body, prometheus.Naming())
-    kind, operator = kinds[vector["metric"]], operators[vector["method"]]
-    return {"metrics": prometheus.metrics(values.by_node, kind, operator, vector["metric"], vector["rollup"])}
-
-
-def _series(series: dict[str, Any]) -> dict[str, Any]:
-    """A series as the HTTP API writes it; a vector may have its value as a plain number."""
-    value = series.get("value")
-    return {**series, "value": value if isinstance(value, list) else [NOW, str(value)]}
-
-
 def _metrics_server(vector: dict[str, Any]) -> dict[str, Any]:
     return _lists(metrics_server.decode(vector["nodeMetrics"], metrics_server.capacities(vector["nodes"]), NOW))
-
-
-class _Failing:
-    """A provider of which so many queries fail."""
-
-    name = address = "test"
-    smoothed = False
-
-    def __init__(self) -> None:
-        self.failing = 0
-
-    async def fetch(self, now: float) -> Answer:
-        if self.failing:
-            raise ProviderError("a query failed")
-        metrics = [{"type": CPU, "operator": AVERAGE, "value": 1.0}]
-        return Answer({"n": NodeAnswer(metrics, now)})
-
-
-def _fetch_cycle(vector: dict[str, Any]) -> dict[str, Any]:
-    provider, cache = _Failing(), ClusterCache(LoadRules())
-    runner = Runner(provider, "p", cache, 30, ProviderMetrics(CollectorRegistry()))
-
-    async def cycle() -> bool:
-        if vector["previousCacheSize"]:
-            await runner.poll()
-        provider.failing = vector["queriesFailed"]
-        return await runner.poll()
-
-    appended = asyncio.run(cycle())
-    return {"appended": appended, "cacheSize": len(cache.readings("n"))}
-
-
-OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "latest_window": _latest_window,
-    "http": _http,
-    "signalfx_all_hosts": _signalfx_all_hosts,
-    "signalfx_url": _signalfx_url,
-    "prometheus_query": _prometheus_query,
-    "prometheus_result": _prometheus_result,
-    "metrics_server": _metrics_server,
-    "fetch_cycle": _fetch_cycle,
-}

@@ -18,23 +18,19 @@ from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import units
 from tests.golden.adapters import Adapter
 
-NOW: Final = 1e9
-"""The time of every vector that does not name one. [unix s]"""
+NOW: Final = 1e9  # the time of every vector that does not name one [unix s]
 _TYPES: Final = {"cpu": CPU, "memory": MEMORY}
 _PER_UNIT: Final = {"cpu": 1, "memory": 2**20}
 _FIELDS: Final = ("milliCPU", "memory")
 
 
 def plugin_of(vector: Mapping[str, Any]) -> LowRiskOverCommitment:
-    """The plugin with the vector's arguments, fed by a load-watcher service."""
     arguments = {"watcherAddress": "http://load-watcher:2020", **(vector.get("args") or {})}
     plugin: LowRiskOverCommitment = decode(LowRiskOverCommitment, arguments, "args")
     return plugin.defaulted()
 
 
 class World:
-    """A cache with the plugin, its nodes, pods and readings."""
-
     def __init__(self, plugin: LowRiskOverCommitment) -> None:
         self.plugin = plugin
         self.cache = ClusterCache(LoadRules(), {NAME: plugin})
@@ -58,12 +54,10 @@ class World:
         return max((node.measured_at for node in nodes.values()), default=NOW)
 
     def look(self, names: Sequence[str], now: float = NOW) -> Nodes:
-        """The nodes of these names."""
         return self.cache.freeze(now).select(names)[0]
 
 
 def _row(vector: Mapping[str, Any], pods: Sequence[Mapping[str, Any]] = ()) -> tuple[World, Nodes]:
-    """One node, with the vector's metrics."""
     world = World(plugin_of(vector))
     world.put(vector["node"], pods)
     reading = utilisation(vector.get("metrics") or (), NOW, smoothed=True)
@@ -94,7 +88,7 @@ def _fitted(fit: Beta | None) -> dict[str, Any]:
     return {"alpha": None, "beta": None} if fit is None else {"alpha": fit.alpha, "beta": fit.beta}
 
 
-def _match_moments(vector: dict[str, Any]) -> dict[str, Any]:
+def _beta_match_moments(vector: dict[str, Any]) -> dict[str, Any]:
     fit = _fitted(with_moments(vector["m1"], vector["m2"]))
     return {"ok": fit["alpha"] is not None, **fit}
 
@@ -147,7 +141,7 @@ def _pod_totals(kind: str) -> Adapter:
     return lambda vector: dict(zip(_FIELDS, pod_totals(vector["pod"], kind), strict=True))
 
 
-def _totals(vector: dict[str, Any]) -> dict[str, Any]:
+def _node_requests_and_limits(vector: dict[str, Any]) -> dict[str, Any]:
     world, nodes = _row(vector, vector["podsOnNode"])
     amounts = world.cache.read(vector["pod"]).amounts[NAME]
     together, there = world.plugin.totals(nodes, amounts), world.plugin.totals(nodes)
@@ -206,22 +200,9 @@ def _watcher_node_metrics(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "beta_new": _beta_new,
-    "beta_match_moments": _match_moments,
     "beta_pdf": lambda vector: {"value": _beta(vector).density(vector["x"])},
     "beta_cdf": lambda vector: {"value": _beta(vector).below(vector["x"])},
     "beta_max_variance": lambda vector: {"value": float(largest_variance(vector["m1"]))},
-    "compute_probability": _compute_probability,
-    "fit_from_metrics": _fit_from_metrics,
-    "resource_data": _resource_data,
-    "resource_stats": _resource_stats,
-    "mu_sigma": _mu_sigma,
     "pod_requests": _pod_totals("requests"),
     "pod_limits": _pod_totals("limits"),
-    "node_requests_and_limits": _totals,
-    "compute_risk": _compute_risk,
-    "score": _score,
-    "schedule": _schedule,
-    "watcher_node_metrics": _watcher_node_metrics,
 }
-"""Operation -> adapter."""

@@ -20,7 +20,6 @@ from manager.config.merge import effective_strategy
 from manager.inputs import Amounts, NodeInputs, ObservedAt, Resource, StrategyInputs, from_objects
 from manager.inputs.node import reserved_by_annotation
 from manager.mid import publish
-from tests.golden.adapters import Adapter
 from tests.golden.adapters.colocation_config import config_of
 from tests.golden.adapters.pods import kubernetes_node, kubernetes_pod
 from tests.golden.results import Amount, Exact
@@ -100,14 +99,14 @@ def _is_colocation_disabled(vector: Json) -> Json:
     return {"disabled": not effective_strategy(config, node.get("labels"), node.get("annotations")).strategy.enable}
 
 
-def _reserved_by_annotation(vector: Json) -> Json:
+def _node_reservation_from_annotation(vector: Json) -> Json:
     found = reserved_by_annotation(_node({"annotations": vector.get("annotations") or {}}))
     if found.cpu is None and found.memory is None:
         return {"resources": None}
     return {"resources": _quantities(found.cpu, found.memory)}
 
 
-def _reserved_by_kubelet(vector: Json) -> Json:
+def _node_reservation_from_kubelet(vector: Json) -> Json:
     node = {**(vector.get("node") or {}), "annotations": {}}
     nothing = {"nodeUsage": {"cpu": "0", "memory": "0"}, "updateAgeSeconds": 0}
     result = calculate(_facts({"node": node, "nodeMetric": nothing}))
@@ -156,7 +155,7 @@ def _need_sync(vector: Json) -> Json:
     return {"needSync": _writes(vector, {"resourceDiffThreshold": vector["resourceDiffThreshold"]}, _NOW)}
 
 
-def _is_sync_needed(vector: Json) -> Json:
+def _is_node_resource_sync_needed(vector: Json) -> Json:
     age = vector.get("lastSyncAgeSeconds")
     if vector.get("newNode") is None or vector.get("oldNode") is None:
         return {"syncStatus": False, "syncMeta": False}
@@ -187,17 +186,3 @@ def _prepare_node(vector: Json) -> Json:
         key: Exact({name: Amount.of(amount) for name, amount in (part or {}).items()}) for key, part in status.items()
     }
     return {"error": False, "node": {**lists, "name": (vector.get("node") or {}).get("name")}}
-
-
-OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "calculate": _calculate,
-    "is_colocation_disabled": _is_colocation_disabled,
-    "is_degrade_needed": _is_degrade_needed,
-    "is_node_resource_sync_needed": _is_sync_needed,
-    "is_quantity_diff": _is_quantity_diff,
-    "need_sync": _need_sync,
-    "node_reservation_from_annotation": _reserved_by_annotation,
-    "node_reservation_from_kubelet": _reserved_by_kubelet,
-    "prepare_node": _prepare_node,
-    "reset": _reset,
-}

@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from agent.reporter import spec as agent_spec
 from crds import from_json, to_json
 from crds.node_metric import NodeMetricSpec
 from manager.config.parse import parse_strategy
 from manager.node_metric import spec_for
-from tests.golden.adapters import Adapter
 from tests.golden.adapters.colocation_config import strategy_in_force
 
 
@@ -29,25 +28,16 @@ def _agent_query_window(vector: dict[str, Any]) -> dict[str, Any]:
     return {"windowSeconds": agent_spec.SpecInForce(_given(vector["nodeMetricSpec"])).window_seconds}
 
 
-def _collect_policy(vector: dict[str, Any]) -> dict[str, Any]:
+def _collect_policy_from_strategy(vector: dict[str, Any]) -> dict[str, Any]:
     judged = parse_strategy(json.dumps(vector.get("strategy")))
     if judged.strategy is None:
         return {"error": True, "policy": None}
     return {"error": False, "policy": to_json(spec_for(judged.strategy).metric_collect_policy)}
 
 
-def _spec(vector: dict[str, Any]) -> dict[str, Any]:
+def _nodemetric_spec(vector: dict[str, Any]) -> dict[str, Any]:
     """The spec under a ConfigMap that is the first one ever seen: there is no earlier good one to go back to."""
     if vector.get("node") is None:  # without its Node a NodeMetric is deleted
         return {"error": True, "spec": None}
     text, present = vector.get("colocationConfigData"), bool(vector.get("configMapPresent"))
     return {"error": False, "spec": to_json(spec_for(strategy_in_force(text, vector["node"], present=present)))}
-
-
-OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "agent_merge_spec": _agent_merge_spec,
-    "agent_report_interval": _agent_report_interval,
-    "agent_query_window": _agent_query_window,
-    "collect_policy_from_strategy": _collect_policy,
-    "nodemetric_spec": _spec,
-}

@@ -1,6 +1,5 @@
 """nodemetric_report: statistics of windows, what is collected and reported, and the classes of pods."""
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -9,7 +8,7 @@ import numpy as np
 from agent import derived
 from agent.host import cgroup_files, procfs
 from agent.host.procfs import Malformed
-from agent.host.rates import Gap, Rates
+from agent.host.rates import Gap
 from agent.numerics import aggregate
 from agent.numerics.aggregate import WindowStatistics
 from agent.pods import PodRef, pod_ref
@@ -19,7 +18,7 @@ from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS
 from agent.tsdb.series import Points, Series
 from crds.node_metric import ResourceMap
 from tests.golden.adapters import Adapter, priority
-from tests.golden.adapters.cgroup_parse import place
+from tests.golden.adapters.cgroup_parse import place, rate_of
 from tests.golden.adapters.pods import kubernetes_pod
 from tests.golden.results import Amount, Amounts, UnsupportedVectorError
 
@@ -80,11 +79,9 @@ class _Store:
         return {}
 
     def windows(self, metric: str, start: float, end: float) -> dict[str, Series]:
-        """Samples of a metric, by entity."""
         return {entity: self.window(metric, entity, start, end) for kind, entity in self._content if kind == metric}
 
     def window(self, metric: str, entity: str, start: float, end: float) -> Series:
-        """The same of one entity."""
         times = self._times[(self._times > start) & (self._times <= end)]
         value = self._content.get((metric, entity))
         return Series(times, np.full_like(times, value)) if value is not None else Series(np.empty(0), np.empty(0))
@@ -196,19 +193,12 @@ def _system_usage(vector: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _rate(before: float | None, now: float, elapsed_seconds: float) -> float | Gap:
-    rates = Rates(longest_seconds=math.inf, shortest_seconds=0.0)
-    if before is not None:
-        rates.rate("counter", before, 0.0)
-    return rates.rate("counter", now, elapsed_seconds)
-
-
 def _node_collect(vector: dict[str, Any]) -> dict[str, Any]:
     try:
         ticks, memory = procfs.busy_ticks(vector["procStat"] or ""), procfs.meminfo(vector["procMeminfo"] or "")
     except Malformed:
         return {"cpu": None, "memory": None, "collected": False}
-    rate = _rate(vector["previousTicks"], ticks, vector["elapsedSeconds"])
+    rate = rate_of(vector["previousTicks"], ticks, vector["elapsedSeconds"])
     cores = None if isinstance(rate, Gap) else procfs.node_cpu_cores(rate, 1.0, 1000 / vector["jiffyMilliseconds"])
     return {"cpu": cores, "memory": memory.used_bytes, "collected": cores is not None}
 
@@ -229,7 +219,7 @@ def _pod_cpu(vector: Mapping[str, Any], text: str) -> dict[str, Any]:
         nanoseconds = cgroup_files.cpu_usage_nanoseconds(text, vector["cgroupVersion"])
     except Malformed:
         return {"cpu": None}
-    rate = _rate(vector["previousUsageNanoseconds"], nanoseconds, vector["elapsedSeconds"])
+    rate = rate_of(vector["previousUsageNanoseconds"], nanoseconds, vector["elapsedSeconds"])
     return {"cpu": None if isinstance(rate, Gap) else cgroup_files.cpu_cores(rate, 1.0)}
 
 
@@ -243,15 +233,6 @@ def _pod_memory(text: str, version: int) -> dict[str, Any]:
 
 OPERATIONS: Final[Mapping[str, Adapter]] = {
     **priority.OPERATIONS,
-    "percentile": _percentile,
-    "aggregate": _aggregate,
-    "aggregate_cold_start": _aggregate_cold_start,
-    "collect_node": _collect_node,
-    "collect_pod": _collect_pod,
-    "collect_system": _collect_system,
     "collect_node_aggregates": _collect_aggregates,
     "collect_system_aggregates": _collect_aggregates,
-    "system_usage": _system_usage,
-    "node_collect": _node_collect,
-    "pod_collect": _pod_collect,
 }

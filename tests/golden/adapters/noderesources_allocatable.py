@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any
 
 from headroom.cluster.pod import pod_requests
 from scheduler_plugins.arguments import ArgumentError, decode, encode
@@ -11,12 +11,10 @@ from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.units import units
-from tests.golden.adapters import Adapter
 from tests.golden.adapters.low_risk_overcommitment import NOW
 
 
 def plugin_of(vector: Mapping[str, Any]) -> NodeResourcesAllocatable:
-    """The plugin with the vector's arguments, nothing filled in."""
     plugin: NodeResourcesAllocatable = decode(NodeResourcesAllocatable, vector.get("args") or {}, "args")
     return plugin
 
@@ -47,8 +45,6 @@ def _defaults(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 class World:
-    """A cache with the plugin, and the vector's nodes."""
-
     def __init__(self, vector: Mapping[str, Any]) -> None:
         self.plugin = plugin_of(vector).defaulted()
         self.cache = ClusterCache(LoadRules(), {NAME: self.plugin})
@@ -57,7 +53,6 @@ class World:
         self.names = [node["metadata"]["name"] for node in vector["nodes"]]
 
     def look(self, names: Sequence[str]) -> Nodes:
-        """The nodes of these names."""
         return self.cache.freeze(NOW).select(names)[0]
 
 
@@ -97,13 +92,3 @@ def _fits(cache: ClusterCache, name: str, pods: Sequence[Mapping[str, Any]]) -> 
     return len(pods) <= has.get("pods", 0) and all(
         units(resource, amount) <= has.get(resource, 0) for resource, amount in totals.items()
     )
-
-
-OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "score": _score,
-    "new_plugin": _new_plugin,
-    "validate": _validate,
-    "defaults": _defaults,
-    "schedule_sequence": _schedule_sequence,
-}
-"""Operation -> adapter."""

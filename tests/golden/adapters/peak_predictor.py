@@ -26,8 +26,7 @@ from tests.golden.adapters import Adapter
 from tests.golden.adapters.pods import kubernetes_node, kubernetes_pod
 from tests.golden.results import Amount
 
-INTERVAL_SECONDS: Final = 60
-"""Time from one training round of the reference to the next. [s]"""
+INTERVAL_SECONDS: Final = 60  # time from one training round of the reference to the next [s]
 MODELS: Final[Mapping[str, str]] = {
     NODE: "__node__",
     SYS: "__node-sys__",
@@ -39,10 +38,7 @@ _CLASSES: Final = (MODELS[SYS], MODELS[PROD], "__node-__")
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """A vector as our types."""
-
     pods: Sequence[PodRef]
-    """The Prod pods as listed."""
     ages: Mapping[str, float]
     predictions: Mapping[str, Any]
     cold_seconds: float
@@ -51,7 +47,6 @@ class _Given:
 
     @classmethod
     def read(cls, vector: Mapping[str, Any]) -> "_Given":
-        """The vector."""
         listed = [(pod_ref(kubernetes_pod(short) or {}), short.get("ageSeconds", 0)) for short in vector["pods"]]
         listed = [(pod, age) for pod, age in listed if CLASS_NAMES[pod.band] == PROD]
         node = kubernetes_node(vector.get("node"))
@@ -82,7 +77,6 @@ class _Given:
         return _whole(metric, amounts[metric]) if metric in amounts else float("nan")
 
     def prod_pods(self, metric: str, pods: Sequence[PodRef]) -> ProdPods:
-        """The pods as the rule takes them."""
         requests = np.array([pod.requests.get(metric, 0) for pod in pods], dtype=np.float64)
         return ProdPods(
             requests=requests,
@@ -245,12 +239,6 @@ def _mask(values: Any) -> BoolArray:  # noqa: ANN401 - anything that gives truth
 
 
 OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "prod_reclaimable": _prod_reclaimable,
     "pod_reclaimable": _prod_reclaimable,
     "pod_peak": _prod_reclaimable,
-    "priority_reclaimable": _priority_reclaimable,
-    "min_predictor_empty": _min_predictor_empty,
-    "empty_predictor": _empty_predictor,
-    "default_histogram": _default_histogram,
-    "training": _training,
 }

@@ -7,7 +7,6 @@ _RESOURCES = ("requests", "limits")
 
 
 def kubernetes_pod(short: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The pod; None stays None."""
     if short is None:
         return None
     metadata = {key: short[key] for key in ("name", "namespace", "uid", "labels", "annotations") if key in short}
@@ -34,7 +33,6 @@ def _container(short: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kubernetes_node(short: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The node; None stays None."""
     if short is None:
         return None
     return {

@@ -28,9 +28,7 @@ def _defaults(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 OPERATIONS: Final[Mapping[str, Adapter]] = {
-    "defaults": _defaults,
     "decode_plugin_config": lambda vector: _built(vector["plugin"], vector["args"]),
     "collector_spec": lambda vector: _built("LowRiskOverCommitment", vector["trimaranSpec"]),
     "new_low_risk_plugin": lambda vector: _built("LowRiskOverCommitment", vector["args"]),
 }
-"""Operation -> adapter."""

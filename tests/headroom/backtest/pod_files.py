@@ -35,7 +35,6 @@ def pod(name: str, requests: Mapping[str, str] | None = None, **more: Any) -> di
 
 
 def pods_file(path: Path, *pods: Mapping[str, Any]) -> str:
-    """A file as `kubectl get pods -o json` writes it."""
     items = [{key: value for key, value in one.items() if key not in ("kind", "apiVersion")} for one in pods]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=4))
     return str(path)

@@ -39,14 +39,12 @@ def result(
 
 
 def trace(source: str = "two machines", resource: Resource = "cpu", notes: tuple[str, ...] = ()) -> Trace:
-    """Four days of two series."""
     times = 1376611200.0 + 300.0 * np.arange(4 * 288, dtype=np.float64)
     usage = np.ones((len(times), 2))
     return Trace(resource, times, 300.0, usage, np.array([2.0, 4.0]), ("a", "b"), source=source, notes=notes)
 
 
 def report(results: Sequence[Result], plan: Plan | None = None, traces: tuple[Trace, ...] = ()) -> Report:
-    """A report of these results."""
     names = [name for name in dict.fromkeys(each.policy for each in results) if name != ORACLE]
     plan = plan or Plan(machines=2, seeds=(0,), horizons_seconds=(DAY,))
     return Report(tuple(policies.parse(names)), traces or (trace(),), plan, tuple(results))

@@ -70,7 +70,6 @@ class Samples:
         self.given = given
 
     def windows(self, metric: str, start: float, end: float) -> Mapping[str, "Series"]:
-        """Ticks by pod."""
         if metric != self.given.resource:
             return {}
         ticks = START + TICK * np.arange(STEPS * 5, dtype=np.float64)
@@ -87,7 +86,6 @@ class Samples:
         return found
 
     def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, "Series"]:
-        """Nothing from before."""
         del metric, start, end, entities
         return {}
 
@@ -133,7 +131,6 @@ def _frozen(history: ResourceHistory, rows: IntArray, requests: FloatArray) -> C
 
 @cache
 def machine() -> Machine:
-    """The same machine in a backtest."""
     (found,) = machines(given(), [real(given())], workload_history=True)
     return found
 
@@ -166,7 +163,6 @@ def test_models_answer_alike(model: Model) -> None:
 
 
 def test_every_model_is_compared() -> None:
-    """No registered model is left out above."""
     assert {f"{type(model).__module__}:{type(model).__name__}" for model in MODELS} == set(PREDICTORS.values())
 
 
@@ -186,11 +182,3 @@ def test_windows_answer_alike(days: float) -> None:
 def test_some_window_is_sparse() -> None:
     """The trace has a pod with a sparse window."""
     assert any(view.windows(0.5).sparse.any() for view in agent().values())
-
-
-def test_pod_without_its_workloads_history() -> None:
-    """Without workload history, a pod that takes over begins anew: it is cold at first."""
-    (alone,) = machines(given(), [real(given())], workload_history=False)
-    limits = {segment.start: segment.cold for segment in alone.segments(COLD, 0, STEPS)}
-    assert limits[300] == pytest.approx(25.0 + 22.0)
-    assert at(300)[0].requests.tolist() == [30.0, 40.0, 25.0]

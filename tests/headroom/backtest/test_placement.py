@@ -29,12 +29,6 @@ def test_packed_series_stay() -> None:
     ] == random_packing(4, 2, 0).tolist()
 
 
-def test_too_many_machines() -> None:
-    """A machine without a series would count as never wrong, so it is refused."""
-    with pytest.raises(TraceError, match=r"made: 5 machines for 4 series; choose at most 4 machines"):
-        packed(trace(bursts(10, 4)), 5, 0)
-
-
 def test_real_placement_names_workloads() -> None:
     """A stay without a workload of its own is of its series' workload; without any it is of none."""
     given = trace(bursts(10, 2), lifetimes=(PodLifetime(1, 0, 0, 5), PodLifetime(0, 1, 2, 9, "x")))

@@ -56,7 +56,6 @@ def test_odd_results_are_drawn(results: list[Result], tmp_path: Path) -> None:
     ],
 )
 def test_wrong_files_are_refused(name: str, said: str, tmp_path: Path) -> None:
-    """What is wrong with the file is said before anything is computed."""
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(plot.PlotError, match=said.replace(".", r"\.")):
         plot.check(tmp_path / name)
@@ -70,7 +69,6 @@ def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 def test_unwritable_file_is_said(tmp_path: Path) -> None:
-    """A file that cannot be written is named, with the reason."""
     (tmp_path / "link.png").symlink_to(tmp_path / "gone" / "plot.png")
     with pytest.raises(plot.PlotError, match=r"link\.png cannot be written: No such file"):
         plot.draw(ONE, tmp_path / "link.png")

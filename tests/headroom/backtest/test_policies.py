@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -12,44 +11,31 @@ from crds.predict_policy import DEFAULTS, effective
 from headroom.backtest import policies
 from headroom.backtest.durations import format_span, parse_span, parse_timestamp
 from headroom.backtest.policies import NamedPolicyError
+from headroom.backtest.trace import Resource
 
 
-def policy(text: str, resource: str = "cpu") -> Mapping[str, Any]:
-    """What one resource is predicted by."""
+@pytest.mark.parametrize(
+    ("text", "model", "parameters", "margin", "cold"),
+    [
+        (
+            "diversity:windowDays=7,lambdaMin=0.4,margin=0,cold=12h",
+            "diversity",
+            {"windowDays": 7, "lambdaMin": 0.4},
+            0,
+            43200,
+        ),
+        ("sum-max:margin=3", "sum-max", {}, 3, DEFAULTS.cold_start_period_seconds),
+    ],
+)
+@pytest.mark.parametrize("resource", ["cpu", "memory"])
+def test_keys_are_the_policys(
+    text: str, resource: Resource, model: str, parameters: Mapping[str, float], margin: int, cold: int
+) -> None:
+    """Parameters go to the model; margin and cold to the policy. Nothing of the default policy's model is left."""
     (choice,) = policies.parse([text])
-    found = effective(choice.policy, "cpu" if resource == "cpu" else "memory")
-    return {
-        "model": found.model,
-        "parameters": dict(found.parameters),
-        "of": found.of,
-        "margin": found.safety_margin_percent,
-        "cold": choice.policy.cold_start_period_seconds,
-    }
-
-
-@pytest.mark.parametrize("resource", ["cpu", "memory"])
-def test_keys_are_the_policys(resource: str) -> None:
-    """Parameters go to the model; margin and cold to the policy; both resources get all of it."""
-    found = policy("diversity:windowDays=7,lambdaMin=0.4,margin=0,cold=12h", resource)
-    assert found == {
-        "model": "diversity",
-        "parameters": {"windowDays": 7, "lambdaMin": 0.4},
-        "of": (),
-        "margin": 0,
-        "cold": 43_200,
-    }
-
-
-@pytest.mark.parametrize("resource", ["cpu", "memory"])
-def test_other_models_keep_nothing_of_the_default(resource: str) -> None:
-    """A model that is named has its own parameters for both resources, whatever the default policy says of one."""
-    found = policy("sum-max:margin=3", resource)
-    assert (found["model"], found["parameters"], found["margin"]) == ("sum-max", {}, 3)
-
-
-def test_cold_period_is_the_default_one() -> None:
-    """What is left out is as in the policy that ships."""
-    assert policy("sum-max")["cold"] == DEFAULTS.cold_start_period_seconds
+    found = effective(choice.policy, resource)
+    assert (found.model, found.parameters, found.of) == (model, parameters, ())
+    assert (found.safety_margin_percent, choice.policy.cold_start_period_seconds) == (margin, cold)
 
 
 def test_models_are_combined() -> None:
@@ -58,7 +44,7 @@ def test_models_are_combined() -> None:
         {"model": "max", "of": [{"model": "nsigma-v2", "parameters": {"n": 2}}, {"model": "diversity"}]}
     )
     (choice,) = policies.parse([written])
-    first, second = policy(written)["of"]
+    first, second = effective(choice.policy, "cpu").of
     assert (first.model, first.parameters, second.model) == ("nsigma-v2", {"n": 2}, "diversity")
     assert choice.name == written
 
@@ -80,14 +66,6 @@ def test_all_are_those_that_stand_alone() -> None:
     names = [choice.name for choice in policies.parse(["sum-max", "all", "default"])]
     assert sorted(names) == sorted({"default", *PREDICTORS} - {"max"})
     assert names[0] == "sum-max"
-
-
-def test_name_is_what_was_written() -> None:
-    """Results are called as somebody wrote them."""
-    assert [each.name for each in policies.parse([" diversity:margin=0 ", "diversity"])] == [
-        "diversity:margin=0",
-        "diversity",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,13 +16,11 @@ def test_maximum_is_of_the_window(values: list[float], count: int) -> None:
 
 
 def test_columns_stay_apart() -> None:
-    """Of a table, every column has maxima of its own."""
     table = np.array([[1.0, 9.0], [5.0, 2.0], [3.0, 4.0]])
     assert trailing_max(table, 2).tolist() == [[1.0, 9.0], [5.0, 9.0], [5.0, 4.0]]
 
 
 def test_input_is_left_alone() -> None:
-    """What is given is not changed."""
     values = np.array([2.0, 1.0, 0.0])
     trailing_max(values, 3)
     assert values.tolist() == [2.0, 1.0, 0.0]
@@ -44,9 +41,3 @@ def test_percentile_is_of_the_window(values: list[float], steps: int, percent: f
             assert answer == window[max(int(np.ceil(len(window) * (percent / 100))) - 1, 0)]
         else:
             assert np.isnan(answer)
-
-
-@pytest.mark.parametrize(("percent", "expected"), [(99.0, 285.0), (50.0, 143.0), (100.0, 287.0)])
-def test_percentile_of_a_day(percent: float, expected: float) -> None:
-    """Of the 288 averages 0 … 287 the 99th percentile is the third highest."""
-    assert trailing_percentiles(np.arange(288.0), 288, percent)[-1] == expected

@@ -1,6 +1,6 @@
 """Traces of machines: tables, and the size of each machine."""
 
-from collections.abc import Callable
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -183,7 +183,6 @@ def test_gaps_may_be_written_so(tmp_path: Path, gap: str) -> None:
     ],
 )
 def test_wrong_sizes_are_refused(tmp_path: Path, sizes: str, says: str) -> None:
-    """So is a wrong vms.csv."""
     folder = machines(tmp_path, [HEADER, *steady(3, 1, 2)], WHOLE)
     (folder / "vms.csv").write_text(sizes)
     with pytest.raises(TraceError) as caught:
@@ -191,58 +190,29 @@ def test_wrong_sizes_are_refused(tmp_path: Path, sizes: str, says: str) -> None:
     assert says in str(caught.value)
 
 
-def _no_sizes(folder: Path) -> Path:
-    machines(folder, [HEADER, *steady(3, 1, 2)], WHOLE)
-    (folder / "vms.csv").unlink()
-    return folder
-
-
-def _cut_off(folder: Path) -> Path:
-    machines(folder, [HEADER, *steady(300, 1, 2)], WHOLE, "cpu_millicores.csv.gz")
-    path = folder / "cpu_millicores.csv.gz"
-    path.write_bytes(path.read_bytes()[:-20])
-    return folder
-
-
-def _no_gzip(folder: Path) -> Path:
-    machines(folder, [HEADER], WHOLE)
-    (folder / "cpu_millicores.csv").rename(folder / "cpu_millicores.csv.gz")
-    return folder
-
-
-def _no_xz(folder: Path) -> Path:
-    machines(folder, [HEADER], WHOLE)
-    (folder / "cpu_millicores.csv").rename(folder / "cpu_millicores.csv.xz")
-    return folder
-
-
-def _no_text(folder: Path) -> Path:
-    machines(folder, [HEADER], WHOLE)
-    (folder / "cpu_millicores.csv").write_bytes(b"ts,\xff\xfe\n")
-    return folder
-
-
-def _other_resource(folder: Path) -> Path:
-    return machines(folder, [HEADER], WHOLE, "mem_mib.csv")
+TABLE = "\n".join([HEADER, *steady(300, 1, 2)]).encode()
+SIZE = f"{SIZES}1,2,1024,1.0\n".encode()
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("files", "says"),
     [
-        (_no_sizes, "has no vms.csv, with the size of each machine"),
-        (_cut_off, "is cut off; copy it again"),
-        (_no_gzip, "cannot be unpacked: Not a gzipped file"),
-        (_no_xz, "cannot be unpacked: Input format not supported"),
-        (_no_text, "is no text in UTF-8"),
-        (_other_resource, "has no cpu_millicores.csv[.gz|.xz]"),
-        (lambda folder: folder, "has no trace: it must have cpu_millicores.csv or mem_mib.csv, and vms.csv"),
-        (lambda folder: folder / "nowhere", "there is no such folder"),
+        ({"cpu_millicores.csv": TABLE}, "has no vms.csv, with the size of each machine"),
+        ({"cpu_millicores.csv.gz": gzip.compress(TABLE)[:-20], "vms.csv": SIZE}, "is cut off; copy it again"),
+        ({"cpu_millicores.csv.gz": TABLE, "vms.csv": SIZE}, "cannot be unpacked: Not a gzipped file"),
+        ({"cpu_millicores.csv.xz": TABLE, "vms.csv": SIZE}, "cannot be unpacked: Input format not supported"),
+        ({"cpu_millicores.csv": b"ts,\xff\xfe\n", "vms.csv": SIZE}, "is no text in UTF-8"),
+        ({"mem_mib.csv": TABLE, "vms.csv": SIZE}, "has no cpu_millicores.csv[.gz|.xz]"),
+        ({}, "has no trace: it must have cpu_millicores.csv or mem_mib.csv, and vms.csv"),
+        (None, "there is no such folder"),
     ],
 )
-def test_wrong_folders_are_refused(tmp_path: Path, make: Callable[[Path], Path], says: str) -> None:
+def test_wrong_folders_are_refused(tmp_path: Path, files: dict[str, bytes] | None, says: str) -> None:
     """A folder without a trace, or with a damaged one, is refused with the way out."""
+    for name, content in (files or {}).items():
+        (tmp_path / name).write_bytes(content)
     with pytest.raises(TraceError) as caught:
-        trace("trace", make(tmp_path))
+        trace("trace", tmp_path if files is not None else tmp_path / "nowhere")
     assert says in str(caught.value)
 
 
@@ -276,14 +246,12 @@ def test_layouts_are_not_mixed(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, object], says: str) -> None:
-    """Options that cannot be used say what there is."""
     with pytest.raises(OptionError) as caught:
         Options(**options)  # type: ignore[arg-type]
     assert says in str(caught.value)
 
 
 def test_filling_leaves_samples_alone() -> None:
-    """Only what is missing changes."""
     values = np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, 5.0], [8.0, np.nan]])
     found, share = grid.filled(values.copy())
     assert found.tolist() == [[2.0, 1.0], [2.0, 3.0], [5.0, 5.0], [8.0, 5.0]]

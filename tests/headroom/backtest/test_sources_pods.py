@@ -216,7 +216,6 @@ def test_wrong_pods_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_samples_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More samples than fit are refused while they are read."""
     nodes = [exported(tmp_path / node, [made.pod("web")], node) for node in ("n1", "n2")]
     monkeypatch.setattr(grid, "MOST_VALUES", 10)
     with pytest.raises(TraceError, match="more than 10 samples do not fit; shorten the time"):

@@ -47,13 +47,11 @@ class Server:
         self.url = f"http://127.0.0.1:{self._http.server_port}"
 
     def close(self) -> None:
-        """Stop."""
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
 
     def answer(self, path: str, parameters: dict[str, str]) -> Answer:
-        """What it says."""
         own = self.override(path, parameters)
         if own is not None:
             return own
@@ -100,25 +98,21 @@ class Server:
 
 
 def labels(name: str) -> dict[str, str]:
-    """Labels of a pod's series."""
     return {"namespace": "shop", "pod": name}
 
 
 def failed(code: int, error: str) -> Answer:
-    """What Prometheus says when it fails."""
     return code, {"status": "error", "errorType": "execution", "error": error}
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A server of its own for each test."""
     made = Server()
     yield made
     made.close()
 
 
 def window(hours: float = 1.0, **more: Any) -> Options:  # noqa: ANN401 - options
-    """CPU of some hours."""
     return Options(**{"resources": ("cpu",), "since": START, "until": START + hours * HOUR, **more})
 
 
@@ -160,7 +154,6 @@ def test_too_large_answers_are_halved(server: Server) -> None:
 
 
 def test_too_long_answers_are_not_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer that does not fit is asked for in halves, too."""
     monkeypatch.setattr(prometheus_api, "BODY_LIMIT", 2000)
     assert trace("prometheus", server.url, options=window(6.0)).steps == 72
 
@@ -280,7 +273,6 @@ def test_wrong_answers_are_told(server: Server, answer: Answer, says: str) -> No
 
 
 def test_nothing_is_told(server: Server) -> None:
-    """No series at all: the queries are named, and the way out."""
     server.homes.clear()
     with pytest.raises(TraceError) as caught:
         trace("prometheus", server.url, options=window())
@@ -299,7 +291,6 @@ def test_absence_is_told(server: Server) -> None:
 
 
 def test_slowness_is_told(server: Server) -> None:
-    """No answer in time is unavailable, too."""
     hold = threading.Event()
 
     def slow(_path: str, _parameters: dict[str, str]) -> None:
@@ -355,7 +346,6 @@ def test_wrong_files_are_refused(tmp_path: Path, options: dict[str, Any], conten
 
 
 def test_queries_are_documented() -> None:
-    """The page shows every query that is asked by default."""
     page = (Path(__file__).parents[3] / "docs/backtest.md").read_text()
     asked = {name: text for name, text in QUERIES.items() if name not in {"memory-requests", "memory-limits"}}
     assert [text for text in asked.values() if f"`{text}`" not in page] == []

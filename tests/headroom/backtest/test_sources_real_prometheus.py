@@ -48,7 +48,6 @@ class Site:
     usage: dict[str, FloatArray]
 
     def options(self, **more: object) -> Options:
-        """A login, and the time that it was filled with."""
         given = {
             "resources": ("cpu",),
             "ca_file": str(self.authority),

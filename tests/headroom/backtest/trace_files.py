@@ -15,7 +15,6 @@ SIZES = "vm,cores,mem_capacity_mib,coverage\n"
 
 
 def write(path: Path, text: str) -> Path:
-    """Write a file, compressed as its name says."""
     content = text.encode()
     if path.suffix == ".gz":
         content = gzip.compress(content)
@@ -41,17 +40,14 @@ def machines(folder: Path, rows: Sequence[str], sizes: Mapping[str, str], name: 
 
 
 def steady(count: int, *columns: float, start: int = START, step: int = STEP) -> list[str]:
-    """Lines of a table whose columns do not change."""
     cells = ",".join(f"{value:g}" for value in columns)
     return [f"{start + step * number},{cells}" for number in range(count)]
 
 
 def traces(kind: str, *places: Path | str, options: Options | None = None) -> list[Trace]:
-    """Read, and say nothing."""
     return read(kind, [str(place) for place in places], options or Options(), lambda _share, _text: None)
 
 
 def trace(kind: str, *places: Path | str, options: Options | None = None) -> Trace:
-    """The one trace that there is of CPU."""
     (found,) = traces(kind, *places, options=options or Options(resources=("cpu",)))
     return found

@@ -14,8 +14,7 @@ from manager.mid.explanation.explanation import Explanation, Seen, config_state,
 from manager.mid.explanation.lease import Lease
 from manager.mid.node_filter import NodeFilter
 
-NOW: Final = datetime(2026, 11, 21, 12, 1, 0, tzinfo=UTC).timestamp()
-"""One minute after web-1 reported. [unix s]"""
+NOW: Final = datetime(2026, 11, 21, 12, 1, 0, tzinfo=UTC).timestamp()  # one minute after web-1 reported [unix s]
 HERE: Final = Path(__file__).parent
 Json = dict[str, Any]
 _AS_RECORDED: Final[Json] = {}
@@ -28,13 +27,11 @@ def recorded(part: str) -> Any:  # noqa: ANN401 - lists and objects of the API
 
 
 def named(part: str, name: str) -> Json:
-    """One object of a recorded list."""
     found: Json = next(item for item in recorded(part) if item["metadata"]["name"] == name)
     return found
 
 
 def golden(name: str) -> str:
-    """The expected output in a file."""
     return (HERE / "recorded" / name).read_text()
 
 

@@ -26,7 +26,6 @@ LINES = (
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("output", FORMATS)
 def test_every_command_prints_every_form(line: str, output: str) -> None:
-    """-o takes the same four forms everywhere."""
     assert arguments.parser().parse_args([*line.split(), "-o", output]).output == output
 
 
@@ -49,7 +48,6 @@ def test_times(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "five", "-1s", "25h", "1" * 30, "²"])
 def test_no_times(text: str) -> None:
-    """What is none is refused, whatever it is."""
     with pytest.raises(argparse.ArgumentTypeError):
         parsers.seconds(text)
 
@@ -80,7 +78,6 @@ def test_names_lead_nowhere_else(line: str, name: str, capsys: pytest.CaptureFix
 
 
 def test_simulated_pods_have_names() -> None:
-    """What is neither a file nor a name is refused before the cluster is asked."""
     options = arguments.parser().parse_args(["simulate", "pod", ".."])
     with pytest.raises(CommandError, match=r"'\.\.' is not a name") as refused:
         commands.run(options)
@@ -88,7 +85,6 @@ def test_simulated_pods_have_names() -> None:
 
 
 def test_shortest_interval() -> None:
-    """Nobody asks an API server more often than once a second."""
     assert parsers.interval("1s") == 1.0
     with pytest.raises(argparse.ArgumentTypeError, match="shorter than a second"):
         parsers.interval("500ms")
@@ -102,7 +98,6 @@ def test_what_if_is_for_nodes() -> None:
 
 
 def test_namespace_and_all_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
-    """-n and -A together are a contradiction."""
     with pytest.raises(SystemExit):
         arguments.parser().parse_args(["top", "pods", "-n", "a", "-A"])
     assert "not allowed with" in capsys.readouterr().err

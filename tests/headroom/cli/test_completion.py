@@ -9,7 +9,6 @@ from headroom.cli.completion import complete
 
 
 def words(*typed: str) -> set[str]:
-    """Return the candidates without descriptions and directive."""
     return {line.partition("\t")[0] for line in complete(typed)[:-1]}
 
 
@@ -20,7 +19,6 @@ def test_commands_come_with_descriptions() -> None:
 
 
 def test_each_command_has_its_options() -> None:
-    """Each command of the parser, and each action of config, has its own options."""
     for command in words(""):
         offered = words(command, "--")
         assert "--help" in offered
@@ -56,7 +54,6 @@ def test_choices(typed: tuple[str, ...], expected: set[str]) -> None:
     ],
 )
 def test_files(typed: tuple[str, ...], directive: str) -> None:
-    """The shell adds files where a file can stand."""
     assert complete(typed)[-1] == directive
 
 

@@ -67,7 +67,6 @@ def test_bad_entry_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Programs get the same findings, errors of entries apart."""
     assert main(["config", "check", _file(tmp_path, BAD), "-o", "json"]) == FAILED
     found = json.loads(capsys.readouterr().out)
     assert found["accepted"] is False

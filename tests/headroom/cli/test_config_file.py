@@ -66,7 +66,6 @@ def test_unusable_manifest(documents: list[object], says: str) -> None:
 
 
 def test_reads_file_and_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path is read, and - is standard input."""
     path = tmp_path / "config.json"
     path.write_text(TEXT)
     assert config_file.read(str(path)) == config_file.ConfigFile(str(path), TEXT)

@@ -10,7 +10,6 @@ from tests.support.objects import mid_pod, node, node_inputs, pod, report
 
 
 def term(formula: str, value: int, **inputs: int) -> Term:
-    """A line of a formula."""
     return Term("t", Resource.CPU, formula, value, {name.replace("_", " "): number for name, number in inputs.items()})
 
 
@@ -36,7 +35,6 @@ def test_formula_is_calculated(formula: str, value: int) -> None:
     "formula", ["", "x", "a +", "min(a", "a b", "(a", "a)", "Reclaimable[Prod] of the NodeMetric", "aa"]
 )
 def test_other_text_is_refused(formula: str) -> None:
-    """What is no formula over the inputs is refused, not guessed at."""
     with pytest.raises(ValueError, match=r"\w"):
         evaluate(formula, {"a": 1})
 
@@ -49,7 +47,6 @@ def test_operands_of_min() -> None:
 
 
 def test_first_of_equal_decides() -> None:
-    """Where two operands are equal, the first one is named."""
     assert decisive(term("min(a, b)", 3, a=3, b=3)) == "a"
 
 

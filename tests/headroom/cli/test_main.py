@@ -43,7 +43,6 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     [[], ["tpo"], ["top", "services"], ["explain", "node"], ["explain", "service", "x"], ["top", "-o", "xml"]],
 )
 def test_wrong_command_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong command line says what is wrong, and ends with 2."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == USAGE
@@ -79,20 +78,6 @@ def test_login_before_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert missing in capsys.readouterr().err
     assert main(["--kubeconfig", missing, "top", "--kubeconfig", other]) == UNAVAILABLE
     assert other in capsys.readouterr().err
-
-
-def test_missing_kubeconfig(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A kubeconfig that is not there is named."""
-    assert main(["top", "--kubeconfig", str(tmp_path / "none")]) == UNAVAILABLE
-    assert str(tmp_path / "none") in capsys.readouterr().err
-
-
-def test_unknown_context(nobody_there: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A context that is not there is named, with those that are."""
-    assert main(["top", "--kubeconfig", nobody_there, "--context", "there"]) == UNAVAILABLE
-    error = capsys.readouterr().err
-    assert "'there'" in error
-    assert "here" in error
 
 
 def test_help_costs_no_client() -> None:

@@ -11,17 +11,13 @@ from headroom.kube.connection import Connection
 
 
 class Refusing(kube.ApiServer):
-    """A session whose every answer is the same refusal."""
-
     def __init__(self, status: int, reason: str, message: str) -> None:
         self._error = kube.ApiError(status, reason, message)
 
     async def get(self, path: str, params: object = None) -> dict[str, object]:  # noqa: ARG002
-        """Refuse."""
         raise self._error
 
     async def list(self, *given: object, **named: object) -> tuple[list[object], str]:  # noqa: ARG002
-        """Refuse."""
         raise self._error
 
 
@@ -48,7 +44,6 @@ async def test_missing_object_is_none() -> None:
 
 
 async def test_first_failure_wins() -> None:
-    """Of several requests at once, the first failure is raised as it is."""
     api = Refusing(403, "Forbidden", "no")
     with pytest.raises(kube.ApiError):
         await live.together(live.objects(api, "/a"), live.node_metric(api, "b"))

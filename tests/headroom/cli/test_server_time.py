@@ -33,8 +33,6 @@ Run = Callable[[ApiServer], Awaitable[Any]]
 
 
 class Dated(FakeApi):
-    """An API server whose answers bear a date."""
-
     def __init__(self, now: float) -> None:
         super().__init__()
         self.server_time = ServerClock(steady=lambda: 0.0)
@@ -46,7 +44,6 @@ class Dated(FakeApi):
 
 
 def _recorded() -> Dated:
-    """The recorded nodes, their reports, pods and config, and a Lease."""
     api = Dated(recording.NOW)
     for node in recording.recorded("nodes"):
         put(api, node)

@@ -19,7 +19,6 @@ Json = dict[str, Any]
 
 
 def kept(name: str, **account: object) -> Json:
-    """A ConfigMap with an account."""
     made: Json = {
         "since": "2026-11-20T12:01:00Z",
         "time": "2026-11-21T11:56:00Z",
@@ -54,7 +53,6 @@ def test_shadow_text() -> None:
 
 
 def test_made_accounts_are_real() -> None:
-    """The accounts of these tests are such as the manager writes."""
     made = read(KEPT[1])["web-1"]
     assert made is not None
     assert read({"data": {"web-1": written(made)}}) == {"web-1": made}
@@ -70,7 +68,6 @@ def test_share_of_time(part: int | None, whole: int, text: str) -> None:
 
 
 def test_json_has_units() -> None:
-    """JSON carries plain numbers with their units in the names, and null for what is not known."""
     unseen, seen = as_json(accounts(KEPT, UIDS, NOW)[1]), as_json(accounts(KEPT, UIDS, NOW)[0])
     assert unseen["tooMuchPercent"] == {"cpu": None, "memory": None}
     assert unseen["offered"] == {"cpuMilli": None, "memoryBytes": None}
@@ -80,19 +77,15 @@ def test_json_has_units() -> None:
 
 
 class Recorded:
-    """Answers with what is here."""
-
     server_time = ServerClock()
 
     async def list(self, path: str, params: Any, keep: Any) -> tuple[list[Any], str]:  # noqa: ANN401
-        """The nodes, all or of a selector."""
         assert path.endswith("/nodes")
         assert params in ({}, {"labelSelector": "pool=web"})
         names = ["web-3"] if params else UIDS
         return [keep({"metadata": {"name": name, "uid": UIDS[name]}}) for name in names], "1"
 
     async def get(self, path: str) -> Json:
-        """One ConfigMap."""
         number = int(path.removeprefix("/api/v1/namespaces/hr/configmaps/headroom-shadow-"))
         if number >= len(KEPT) or KEPT[number] is None:
             raise ApiError(404, "NotFound", path)
@@ -101,13 +94,11 @@ class Recorded:
 
 @pytest.fixture
 def api() -> ApiServer:
-    """The recorded cluster."""
     found: Any = Recorded()
     return found  # type: ignore[no-any-return]
 
 
 async def test_selector_chooses_nodes(api: ApiServer, capsys: pytest.CaptureFixture[str]) -> None:
-    """With -l only nodes with these labels are shown."""
     await shadow.nodes(api, "hr", "pool=web", "json")
     shown = json.loads(capsys.readouterr().out)
     assert [each["node"] for each in shown["nodes"]] == ["web-3"]

@@ -55,7 +55,6 @@ async def _run(api: FakeApi, *flags: str) -> None:
 
 @pytest.fixture
 def written(tmp_path: Path) -> str:
-    """The pod in a file."""
     return str(_write(tmp_path, POD))
 
 
@@ -91,7 +90,7 @@ async def test_table_ranks_nodes(written: str, capsys: pytest.CaptureFixture[str
 
 
 async def test_json_has_every_number(written: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """JSON has every node with verdicts, scores and numbers; YAML has the same."""
+    """JSON has every node with verdicts, scores and numbers."""
     await _run(_cluster(), written, "-o", "json")
     data = json.loads(capsys.readouterr().out)
     assert (data["kind"], data["version"], data["profile"]["mode"]) == ("PodSimulation", 1, "shortlist")
@@ -104,8 +103,6 @@ async def test_json_has_every_number(written: str, capsys: pytest.CaptureFixture
     (refusal,) = hot["refusals"]
     assert refusal["plugin"] == "LoadAwareScheduling"
     assert refusal["binding"] is None or "usageThresholds" in refusal["binding"]
-    await _run(_cluster(), written, "-o", "yaml")
-    assert yaml.safe_load(capsys.readouterr().out) == data
 
 
 async def test_one_node_in_full(written: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,7 +117,6 @@ async def test_one_node_in_full(written: str, capsys: pytest.CaptureFixture[str]
 
 
 async def test_limit_shortens_tables(written: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """--limit lists fewer nodes and says how many there are more."""
     await _run(_cluster(), written, "--limit", "1")
     out = capsys.readouterr().out
     assert "; 1 more with --limit 0)" in out
@@ -235,7 +231,6 @@ def test_templates_are_pods(tmp_path: Path) -> None:
     ],
 )
 def test_bad_file_is_told(tmp_path: Path, text: str, says: str) -> None:
-    """A file that holds no pod is told in one sentence."""
     path = tmp_path / "pod.yaml"
     path.write_text(text)
     with pytest.raises(CommandError, match=says.replace(".", r"\.")) as caught:
@@ -244,7 +239,6 @@ def test_bad_file_is_told(tmp_path: Path, text: str, says: str) -> None:
 
 
 async def test_bad_amount_is_told(tmp_path: Path) -> None:
-    """A pod with an amount that is none is told by name."""
     bad = {"kind": "Pod", **pod("bad", {"cpu": "many"})}
     with pytest.raises(CommandError, match="Pod default/bad cannot be understood"):
         await _run(_cluster(), str(_write(tmp_path, bad)))

@@ -6,12 +6,58 @@ import pytest
 
 from headroom.cli import progress, watching
 from headroom.cli.errors import CommandError
-from headroom.cli.table import Cell, Column, write
+from headroom.cli.table import Cell, Column, plain, write
 from headroom.kube import ApiServer, ApiUnavailable
 from headroom.kube.connection import Connection
-from tests.headroom.cli.test_table import Terminal
+from tests.support.world import Clock
 
+COLUMNS = (Column("NAME"), Column("CPU", ">"))
+ROWS = [(Cell("long-name", "bold"), Cell("5m")), (Cell("b"), Cell("1500m", "red"))]
 API = ApiServer(Connection("http://nowhere", None, lambda: None), "test")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_pipe_gets_plain_text() -> None:
+    """A pipe gets aligned columns and no control characters."""
+    out = io.StringIO()
+    write(COLUMNS, ROWS, out)
+    assert out.getvalue() == "NAME          CPU\nlong-name      5m\nb           1500m\n"
+
+
+def test_terminal_gets_same_words() -> None:
+    """A terminal gets the same cells, whatever their colours."""
+    out = Terminal()
+    write(COLUMNS, ROWS, out)
+    for text in ("NAME", "long-name", "1500m"):
+        assert text in out.getvalue()
+
+
+def test_cells_are_not_markup() -> None:
+    """Square brackets in a cell are printed, not taken for styles."""
+    out = Terminal()
+    write(COLUMNS, [(Cell("nodeConfigs[0] [red]web"), Cell(""))], out)
+    assert "nodeConfigs[0] [red]web" in out.getvalue()
+
+
+def test_no_trailing_spaces() -> None:
+    assert plain((Column("A"), Column("B")), [(Cell("x"), Cell(""))]) == "A   B\nx\n"
+
+
+def test_numbers_are_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a narrow terminal no cell is broken in two, as with kubectl, except sentences in the last column."""
+    monkeypatch.setenv("COLUMNS", "40")
+    out = Terminal()
+    columns = [Column(f"COLUMN-{index}", ">") for index in range(6)]
+    write(columns, [[Cell(f"{index}{'5' * 8}m") for index in range(6)]], out)
+    assert len(out.getvalue().splitlines()) == 2
+    assert all(f"{index}55555555m" in out.getvalue() for index in range(6))
+    out = Terminal()
+    write((Column("NAME"), Column("WHY")), [(Cell("web-1"), Cell("because of this and that, and more of it"))], out)
+    assert len(out.getvalue().splitlines()) == 3
 
 
 @pytest.mark.parametrize(
@@ -40,18 +86,7 @@ def test_wide_columns_are_for_wide_tables() -> None:
     assert (narrow.getvalue(), wide.getvalue()) == ("A   C\n1   3\n", "A   B   C\n1   2   3\n")
 
 
-class Clock:
-    """A clock that is set by hand."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        """The time."""
-        return self.now
-
-
 def test_short_work_shows_no_bar() -> None:
-    """What is done within a second draws nothing."""
     out = Terminal()
     bars = progress.Bars(out, Clock())
     bars.page("/api/v1/pods", 500, 1000)
@@ -78,7 +113,6 @@ def test_long_work_shows_bars_and_takes_them_away() -> None:
 
 
 def test_pipe_gets_no_bars() -> None:
-    """Where nobody looks nothing is drawn, however long it takes."""
     out, clock = io.StringIO(), Clock()
     bars = progress.Bars(out, clock)
     with progress.steps("Checking", 3, bars) as step:
@@ -132,7 +166,6 @@ async def test_watching_a_pipe() -> None:
 
 
 async def test_watching_a_terminal() -> None:
-    """On a terminal each answer takes the place of the last."""
     out = Terminal()
     await _watch(out, "table", ["a\n", "b\n"])
     assert out.getvalue().count("\x1b[2J") == 2

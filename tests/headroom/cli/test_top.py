@@ -1,6 +1,7 @@
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -12,12 +13,12 @@ from headroom.cli.top import command
 from headroom.cli.top import nodes as top_nodes
 from headroom.cli.top import pods as top_pods
 from headroom.kube import ApiServer
-from manager.mid.explanation.node_metric import Amount
+from manager.mid.explanation.node_metric import Amount, Report
+from manager.mid.explanation.waste import waste
 from tests.headroom.cli.recording import NOW, golden, named, recorded
 
 
 def rows() -> list[top_nodes.NodeRow]:
-    """The rows of the recorded nodes."""
     return top_nodes.node_rows(recorded("nodes"), recorded("nodeMetrics"), recorded("pods"), NOW)
 
 
@@ -33,7 +34,6 @@ def test_top_pods_text() -> None:
 
 
 def test_ended_pods_request_nothing() -> None:
-    """A Mid pod that has ended no longer counts as requested."""
     pods = recorded("pods")
     for pod in pods:
         pod["status"]["phase"] = "Failed"
@@ -83,7 +83,6 @@ def test_odd_conditions(status: Any) -> None:  # noqa: ANN401 - whatever somebod
 
 
 def test_three_missing_reports_are_late() -> None:
-    """A report counts as late when three in a row are missing."""
     by_name = {row.name: row for row in rows()}
     assert not top_nodes.late(by_name["web-1"].report)
     assert top_nodes.late(by_name["web-2"].report)
@@ -91,7 +90,6 @@ def test_three_missing_reports_are_late() -> None:
 
 
 def test_hot_node_is_marked() -> None:
-    """A node at 80 % or more of what it can allocate is red."""
     styles = {row.name: top_nodes.cells(row)[2].style for row in rows()}
     assert styles == {"web-1": "", "web-2": "red", "web-3": ""}
 
@@ -113,7 +111,6 @@ class Cluster:
     server_time = staticmethod(time.time)
 
     async def list(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[Any], str]:
-        """Objects of a kind."""
         kind = {"nodes": "nodes", "nodemetrics": "nodeMetrics", "pods": "pods"}[path.rpartition("/")[2]]
         wanted = (params or {}).get("labelSelector")
         assert wanted in {None, "pool=web", "pool=none"}
@@ -134,13 +131,11 @@ async def test_selector_chooses_nodes(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 async def test_selector_chooses_pods() -> None:
-    """The same of pods."""
     with pytest.raises(CommandError, match="No pod runs with pool=none in namespace shop"):
         await command.pods(cast("ApiServer", Cluster()), command.Place("shop"), None, "table", labels="pool=none")
 
 
 def test_node_or_selector() -> None:
-    """One node by its name, or several by their labels."""
     assert arguments.parser().parse_args(["top", "nodes", "-l", "a in (b),!c"]).selector == "a in (b),!c"
     with pytest.raises(SystemExit):
         arguments.parser().parse_args(["top", "nodes", "-l", "a=b", "--node", "n"])
@@ -163,3 +158,29 @@ def test_workload_is_what_rolls_out(owner: str, labels: Mapping[str, str], name:
     owners = [{"kind": kind, "name": of, "controller": True}]
     assert top_pods.workload({"metadata": {"labels": labels, "ownerReferences": owners}}) == name
     assert top_pods.workload({"metadata": {}}) == ""
+
+
+@pytest.mark.parametrize(
+    ("requested", "peak", "offered", "wasted"),
+    [
+        (10, 4, 5, 1),
+        (10, 4, None, 6),  # nothing is offered
+        (10, 4, 7, 0),  # more is offered, of what nobody requested
+        (3, 4, 0, 0),  # they are predicted to need more than they request
+        (None, 4, 0, None),
+        (10, None, 0, None),
+    ],
+)
+def test_waste(requested: int | None, peak: int | None, offered: int | None, wasted: int | None) -> None:
+    """Waste is what is requested, not predicted to be needed, and offered to nobody."""
+    assert waste(requested, peak, offered) == wasted
+
+
+def test_waste_of_a_node() -> None:
+    """A node's waste is told for each resource, and not at all before its prediction is ready."""
+    report = Report(prod_peak=Amount(4000, 2**30), prediction="ready")
+    row = top_nodes.NodeRow(
+        "n", Amount(16_000, 2**35), report, Amount(5000, None), Amount(0, 0), Amount(), Amount(10_000, 2**31)
+    )
+    assert row.waste == Amount(1000, 2**30)
+    assert replace(row, report=replace(report, prediction="warming")).waste == Amount()

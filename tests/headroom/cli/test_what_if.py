@@ -4,7 +4,6 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
-import yaml
 
 from headroom.cli import output as outputs
 from headroom.cli.errors import USAGE, CommandError
@@ -17,7 +16,6 @@ from tests.headroom.cli.recording import explained, golden
 
 
 def text(explanation: Explanation) -> str:
-    """What the command prints into a pipe."""
     out = io.StringIO()
     with redirect_stdout(out):
         show(explanation)
@@ -96,7 +94,6 @@ def test_refused_settings(settings: list[str], says: str) -> None:
 
 
 def test_every_fault_is_named() -> None:
-    """Several wrong settings are all named at once."""
     with pytest.raises(CommandError) as refused:
         what_if(["midUnallocatedPercent=120", "midPolicy=best"], None)
     assert "midUnallocatedPercent" in str(refused.value)
@@ -104,7 +101,6 @@ def test_every_fault_is_named() -> None:
 
 
 def test_other_case_is_said() -> None:
-    """A setting in another case is taken, with the hint how it is written."""
     found = explained("web-1", "midunallocatedpercent=20")
     assert found.result.calculated.cpu == 5200
     assert any(
@@ -124,7 +120,6 @@ def test_config_in_place_of_the_live_one() -> None:
 
 
 def test_config_and_settings_together() -> None:
-    """Settings are laid over the config that is tried."""
     found = explained("web-1", "midUnallocatedPercent=0", tried_config='{"enable": true, "midUnallocatedPercent": 10}')
     assert found.result.calculated.cpu == 4000
     assert found.what_if is not None
@@ -132,7 +127,6 @@ def test_config_and_settings_together() -> None:
 
 
 def test_refused_config_says_why(tmp_path: Path) -> None:
-    """A config that the manager would refuse is refused with every fault in its words."""
     path = tmp_path / "new.json"
     path.write_text('{"enabl": true, "degradeTimeMinutes": 0}')
     with pytest.raises(CommandError) as refused:
@@ -141,18 +135,7 @@ def test_refused_config_says_why(tmp_path: Path) -> None:
     assert "degradeTimeMinutes: must be 1 to 10080, got 0" in str(refused.value)
 
 
-def test_config_map_manifest_is_tried(tmp_path: Path) -> None:
-    """The manifest of a ConfigMap is as good as the JSON in it."""
-    path = tmp_path / "new.yaml"
-    path.write_text(yaml.safe_dump({"kind": "ConfigMap", "data": {"colocation-config": '{"enable": true}'}}))
-    tried = trial([], str(path))
-    assert tried is not None
-    assert tried.config is not None
-    assert tried.config.text == '{"enable": true}'
-
-
 def test_nothing_tried() -> None:
-    """Without such flags nothing is tried, and no word of it is said."""
     assert trial([], None) is None
     found = explained("web-1")
     assert explain_json.as_json(found)["whatIf"] is None

@@ -20,6 +20,5 @@ def test_cpu_lists(text: str, count: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "3-1", "-1", "1-2-3", "1-", "1,,2", "0-99999999999", "9" * 5000, "\uff11"])
 def test_bad_cpu_lists(text: str) -> None:
-    """What is no list of CPUs is refused with its text."""
     with pytest.raises(ValueError, match="is not a list of CPUs: write it like 0-3,8"):
         count_cpus(text)

@@ -20,7 +20,6 @@ def _requests(**spec: Any) -> dict[str, Fraction]:  # noqa: ANN401
 
 
 def test_containers_add_up() -> None:
-    """The containers' requests are summed per resource."""
     found = _requests(containers=[_container({"cpu": "500m"}), _container({"cpu": 1, "memory": "1Gi"}), {}])
     assert found == {"cpu": Fraction(3, 2), "memory": 2**30}
 
@@ -135,7 +134,6 @@ def test_requests_cover_every_phase(main: list[Any], init: list[Any], overhead: 
     [("Succeeded", True), ("Failed", True), ("Running", False), ("Pending", False), (None, False)],
 )
 def test_terminal_phases(phase: str | None, terminal: bool) -> None:  # noqa: FBT001
-    """A pod has ended when it has succeeded or failed."""
     assert pods.is_terminal({"status": {"phase": phase}}) is terminal
 
 
@@ -233,8 +231,3 @@ def _knative(revision: str, digest: str) -> dict[str, Any]:
 def test_workload_outlives_pod(pod: dict[str, Any], workload: str | None) -> None:
     """The workload's key is the same for every rollout and run of it."""
     assert pods.workload_key(pod) == workload
-
-
-def test_pod_key() -> None:
-    """A pod's key is its namespace and name."""
-    assert pods.pod_key({"metadata": {"namespace": "a", "name": "b"}}) == "a/b"

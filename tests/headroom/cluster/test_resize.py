@@ -83,7 +83,6 @@ def test_request_that_was_never_granted() -> None:
 
 
 def test_sidecars_and_init_containers() -> None:
-    """A sidecar is resized, an init container that ends is not."""
     for more, cpu in (({"restartPolicy": "Always"}, 3), ({}, 5)):
         pod = resized("1", "1", "1")
         pod["spec"]["initContainers"] = [{"name": "first", "resources": _amounts("5"), **more}]
@@ -130,6 +129,5 @@ def test_granted_is_the_least(asked: str | None, promised: str | None, has: str 
     ],
 )
 def test_other_shapes_are_refused(status: Json, path: str) -> None:
-    """A status of another shape is refused by its field."""
     with pytest.raises(MalformedPod, match=path):
         typed_pod({"metadata": {"uid": "u"}, "status": status})

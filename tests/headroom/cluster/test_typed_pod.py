@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -68,14 +69,12 @@ def test_only_read_fields_become_objects() -> None:
     ],
 )
 def test_wrong_type_is_named(pod: object, message: str) -> None:
-    """A value of a type that Kubernetes does not allow is refused by the path of its field."""
     with pytest.raises(MalformedPod) as refusal:
         decode_pod(json.dumps(pod).encode())
     assert str(refusal.value) == message
 
 
 def test_wrong_amount_is_named() -> None:
-    """An amount that is not a quantity is refused by its path."""
     with pytest.raises(MalformedPod, match=r"spec\.initContainers\[0\]\.resources\.limits\.cpu: 'x' is not a quantity"):
         check_amounts({"spec": {"initContainers": [{"resources": {"limits": {"cpu": "x"}}}]}})
 
@@ -145,10 +144,7 @@ def test_decoded_pod_can_be_read(pod: Any) -> None:  # noqa: ANN401 - JSON
     """Whatever is in a pod: it is refused by its field, or every reader takes it or refuses an amount or a time."""
     with suppress(ValueError):
         typed = typed_pod(pod)
-        for read in (_request, QuotaPod.from_json, PodInputs.from_object, pod_ref):
+        request = partial(PodRequest.from_json, rules=LoadRules())
+        for read in (request, QuotaPod.from_json, PodInputs.from_object, pod_ref):
             with suppress(ValueError):
                 read(typed)
-
-
-def _request(typed: Json) -> PodRequest:
-    return PodRequest.from_json(typed, LoadRules())

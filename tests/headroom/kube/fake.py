@@ -33,11 +33,9 @@ class FakeServer:
         self.replies[kind].extend(replies)
 
     def queries(self, kind: str) -> list[dict[str, str]]:
-        """Query parameters of the requests of a kind, in order."""
         return [dict(request.query) for request in self.requests if self._kind(request) == kind]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request."""
         self.requests.append(request)
         text = await request.text()
         self.texts.append(text)
@@ -49,7 +47,6 @@ class FakeServer:
         return await queue.popleft()(request)
 
     def close(self) -> None:
-        """Let go of the clients that wait."""
         self._closing.set()
 
     @staticmethod
@@ -61,7 +58,6 @@ class FakeServer:
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[tuple[FakeServer, ApiServer]]:
-    """A fake server and a session with it."""
     fake = FakeServer()
     app = web.Application(client_max_size=2**24)
     app.router.add_route("*", "/{path:.*}", fake.handle)
@@ -73,8 +69,10 @@ async def serving() -> AsyncIterator[tuple[FakeServer, ApiServer]]:
             fake.close()
 
 
+Fake = tuple[FakeServer, ApiServer]
+
+
 def connection(server: str, token: str | None = None) -> Connection:
-    """A login without TLS."""
     return Connection(server=server, tls=None, authorization=lambda: token)
 
 
@@ -89,13 +87,11 @@ def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) 
 
 
 def listed(version: str, *names: str, proceed: str = "") -> Reply:
-    """A page of a list."""
     metadata = {"resourceVersion": version, **({"continue": proceed} if proceed else {})}
     return answer({"metadata": metadata, "items": [item(name) for name in names]})
 
 
 def refused(status: int, reason: str = "", message: str = "no", **headers: str) -> Reply:
-    """A Status object, as the API server refuses with."""
     return answer({"kind": "Status", "code": status, "reason": reason, "message": message}, status, headers)
 
 
@@ -117,15 +113,12 @@ def streamed(*chunks: bytes, cut: bool = False) -> Reply:
 
 
 def item(name: str, version: str = "1", **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """An object."""
     return {"metadata": {"name": name, "resourceVersion": version}, **more}
 
 
 def event(kind: str, name: str, version: str, **more: Any) -> bytes:  # noqa: ANN401
-    """A line of a watch."""
     return json.dumps({"type": kind, "object": item(name, version, **more)}).encode() + b"\n"
 
 
 def error_event(code: int) -> bytes:
-    """The line with which a watch says that it cannot go on."""
     return json.dumps({"type": "ERROR", "object": {"kind": "Status", "code": code}}).encode() + b"\n"

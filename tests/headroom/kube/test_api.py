@@ -1,8 +1,6 @@
 """Requests and their failures."""
 
-import asyncio
 import ssl
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -13,17 +11,9 @@ from aiohttp import web
 
 from headroom import kube
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection
-from tests.headroom.kube.fake import FakeServer, answer, connection, listed, refused, serving
+from tests.headroom.kube.fake import Fake, answer, connection, listed, refused, serving
 
-Fake = tuple[FakeServer, ApiServer]
 PATH = "/api/v1/pods"
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[Fake]:
-    """A fake server and a session with it."""
-    async with serving() as pair:
-        yield pair
 
 
 async def test_pages_become_one_list(fake: Fake) -> None:
@@ -202,7 +192,6 @@ async def test_no_tls_where_expected(fake: Fake) -> None:
 
 
 async def test_silent_server_times_out() -> None:
-    """A server that accepts and says nothing is given up after the timeout."""
     async with serving() as (_, api), ApiServer(api.connection, user_agent="test", timeout_seconds=0.05) as hasty:
         with pytest.raises(ApiUnavailable, match="no answer in time"):
             await hasty.get(PATH)
@@ -281,20 +270,6 @@ async def test_proxy_is_ignored_on_loopback(fake: Fake, monkeypatch: pytest.Monk
         assert await direct.get(PATH) == {"ok": True}
 
 
-async def test_parallel_requests(fake: Fake) -> None:
-    """One session serves many requests at the same time."""
-    server, api = fake
-    server.add("list", *(answer({"n": number}) for number in range(20)))
-    found = await asyncio.gather(*(api.get(PATH) for _ in range(20)))
-    assert sorted(body["n"] for body in found) == list(range(20))
-
-
-async def test_session_must_be_open() -> None:
-    """Use outside of `async with` is a mistake of ours, and says so."""
-    with pytest.raises(RuntimeError, match="async with"):
-        await ApiServer(connection("http://127.0.0.1:1"), user_agent="test").get(PATH)
-
-
 async def test_guard_stops_writes(fake: Fake) -> None:
     """Who may not write any more still reads; a write does not leave, or ends in the time that is left."""
     server, api = fake
@@ -327,3 +302,19 @@ async def test_guard_stops_writes(fake: Fake) -> None:
     server.add("list", listed("1", "a"))
     assert len((await guarded.list(PATH))[0]) == 1
     assert guarded.connection is api.connection
+
+
+async def test_pages_are_told(fake: Fake) -> None:
+    """Each page is told with how many there are so far, and in all as far as the server says; the last is complete."""
+    told: list[tuple[str, int, int | None]] = []
+    server, api = fake
+    server.add(
+        "list",
+        answer({"items": [{}, {}], "metadata": {"continue": "x", "remainingItemCount": 3}}),
+        answer({"items": [{}, {}], "metadata": {"continue": "y"}}),
+        answer({"items": [{}], "metadata": {"resourceVersion": "1"}}),
+    )
+    api.on_page = lambda path, done, total: told.append((path, done, total))
+    items, _ = await api.list("/list")
+    assert len(items) == 5
+    assert told == [("/list", 2, 5), ("/list", 4, None), ("/list", 5, 5)]

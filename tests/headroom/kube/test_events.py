@@ -2,34 +2,15 @@
 
 import logging
 import re
-from collections.abc import AsyncIterator
 
 import pytest
 
-from headroom.kube import ApiServer
 from headroom.kube.events import EventRecorder
-from tests.headroom.kube.fake import FakeServer, answer, refused, serving
+from tests.headroom.kube.fake import Fake, answer, refused
+from tests.support.world import Clock
 
+START = 1_700_000_000.0
 NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1"}
-Fake = tuple[FakeServer, ApiServer]
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        """The time."""
-        return self.now
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[Fake]:
-    """A fake server and a session with it."""
-    async with serving() as pair:
-        yield pair
 
 
 async def _tell(recorder: EventRecorder, note: str = "It is full.") -> None:
@@ -40,7 +21,7 @@ async def test_event_is_complete(fake: Fake) -> None:
     """An event says who, what, why, when and about which object; cluster-scoped objects speak in `default`."""
     server, api = fake
     server.add("POST", answer({}))
-    await _tell(EventRecorder(api, "headroom-manager", Clock()))
+    await _tell(EventRecorder(api, "headroom-manager", Clock(START)))
     body = server.bodies[0]
     assert server.requests[0].path == "/apis/events.k8s.io/v1/namespaces/default/events"
     assert body["metadata"].pop("name").startswith("n1.")
@@ -62,7 +43,7 @@ async def test_event_is_complete(fake: Fake) -> None:
 async def test_repetition_is_counted(fake: Fake) -> None:
     """The same event again is counted, and the count is written once a minute; another note is another event."""
     server, api = fake
-    clock = Clock()
+    clock = Clock(START)
     recorder = EventRecorder(api, "headroom-manager", clock)
     server.add("POST", answer({}), answer({}))
     server.add("PATCH", answer({}))
@@ -78,7 +59,7 @@ async def test_repetition_is_counted(fake: Fake) -> None:
 async def test_vanished_event_is_written_again(fake: Fake) -> None:
     """An event that has expired on the server, or was last told an hour ago, is written anew."""
     server, api = fake
-    clock = Clock()
+    clock = Clock(START)
     recorder = EventRecorder(api, "headroom-manager", clock)
     server.add("POST", answer({}), answer({}), answer({}))
     server.add("PATCH", refused(404, "NotFound"))
@@ -92,7 +73,7 @@ async def test_refused_event_is_tried_again(fake: Fake, caplog: pytest.LogCaptur
     """An event that the server refuses fails nobody, is logged once, and is tried a few times more."""
     server, api = fake
     caplog.set_level(logging.WARNING)
-    clock = Clock()
+    clock = Clock(START)
     recorder = EventRecorder(api, "headroom-manager", clock)
     server.add("POST", *(refused(403, "Forbidden") for _ in range(5)))
     await _tell(recorder)
@@ -109,7 +90,7 @@ async def test_refused_event_is_tried_again(fake: Fake, caplog: pytest.LogCaptur
 async def test_event_outlives_an_outage(fake: Fake) -> None:
     """While the server is away events wait, without a request each; then they come in the order they happened."""
     server, api = fake
-    clock = Clock()
+    clock = Clock(START)
     recorder = EventRecorder(api, "headroom-manager", clock)
     server.add("POST", refused(503, "ServiceUnavailable"), answer({}), answer({}), answer({}))
     for note in ("1", "2"):
@@ -126,7 +107,7 @@ async def test_event_outlives_an_outage(fake: Fake) -> None:
 async def test_clock_set_back_delays_no_event(fake: Fake) -> None:
     """A clock that is set back by a day does not keep waiting events and counts waiting for a day."""
     server, api = fake
-    clock = Clock()
+    clock = Clock(START)
     recorder = EventRecorder(api, "headroom-manager", clock)
     server.add("POST", answer({}), refused(503, "ServiceUnavailable"), answer({}))
     server.add("PATCH", answer({}))
@@ -142,10 +123,9 @@ async def test_clock_set_back_delays_no_event(fake: Fake) -> None:
 
 
 async def test_what_waits_is_bounded(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only so many events wait, and none for longer than an hour."""
     server, api = fake
     monkeypatch.setattr("headroom.kube.events._MOST_WAITING", 2)
-    clock = Clock()
+    clock = Clock(START)
     recorder = EventRecorder(api, "headroom-manager", clock)
     server.add("POST", refused(503, "ServiceUnavailable"))
     for note in ("1", "2", "3"):
@@ -159,7 +139,7 @@ async def test_what_waits_is_bounded(fake: Fake, monkeypatch: pytest.MonkeyPatch
 async def test_other_replica_counts_on(fake: Fake) -> None:
     """Whoever says the same again, after a restart or as another replica, counts on the first event."""
     server, api = fake
-    clock = Clock()
+    clock = Clock(START)
     server.add("POST", answer({}), refused(409, "AlreadyExists"))
     server.add("PATCH", answer({"series": {"count": 6}}), answer({}))
     await _tell(EventRecorder(api, "headroom-manager", clock))
@@ -173,7 +153,7 @@ async def test_other_replica_counts_on(fake: Fake) -> None:
 async def test_unwritten_count_is_written_later(fake: Fake) -> None:
     """A repetition within a minute of the first is not lost: it is counted on the server when the minute is over."""
     server, api = fake
-    clock = Clock()
+    clock = Clock(START)
     recorder = EventRecorder(api, "headroom-manager", clock)
     server.add("POST", answer({}))
     server.add("PATCH", answer({}))
@@ -191,11 +171,10 @@ async def test_unwritten_count_is_written_later(fake: Fake) -> None:
     [("system:node", "system-node."), ("a" * 219 + ".b", "a" * 219 + "."), ("", "event."), ("pod.a", "pod.a.")],
 )
 async def test_name_is_valid(fake: Fake, name: str, starts: str) -> None:
-    """An event about any object has a name that the server accepts, in the namespace of that object."""
     server, api = fake
     server.add("POST", answer({}))
     regarding = {"apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": name, "uid": "u"}
-    await EventRecorder(api, "headroom-manager", Clock()).record(regarding, "Normal", "Seen", "Look", "x")
+    await EventRecorder(api, "headroom-manager", Clock(START)).record(regarding, "Normal", "Seen", "Look", "x")
     metadata = server.bodies[0]["metadata"]
     assert metadata["namespace"] == "shop"
     assert metadata["name"].startswith(starts)
@@ -203,10 +182,9 @@ async def test_name_is_valid(fake: Fake, name: str, starts: str) -> None:
 
 
 async def test_long_notes_are_cut(fake: Fake) -> None:
-    """A note is cut to what the server accepts, between characters."""
     server, api = fake
     server.add("POST", answer({}))
-    await _tell(EventRecorder(api, "headroom-manager", Clock()), "ä" * 2000)
+    await _tell(EventRecorder(api, "headroom-manager", Clock(START)), "ä" * 2000)
     assert server.bodies[0]["note"] == "ä" * 512
 
 
@@ -214,7 +192,7 @@ async def test_memory_is_bounded(fake: Fake, monkeypatch: pytest.MonkeyPatch) ->
     """Only so many events are remembered; the oldest are forgotten first."""
     server, api = fake
     monkeypatch.setattr("headroom.kube.events._REMEMBERED", 2)
-    recorder = EventRecorder(api, "headroom-manager", Clock())
+    recorder = EventRecorder(api, "headroom-manager", Clock(START))
     server.add("POST", *(answer({}) for _ in range(4)))
     for note in ("1", "2", "3", "3", "1"):
         await _tell(recorder, note)

@@ -27,7 +27,6 @@ class Replica:
         self.told += 1
 
     async def try_once(self) -> bool:
-        """One attempt of the election loop."""
         task = asyncio.create_task(self.leadership.run())
         await asyncio.sleep(0.01)
         task.cancel()
@@ -37,13 +36,11 @@ class Replica:
 
 @pytest.fixture
 def api() -> FakeApi:
-    """An API server."""
     return FakeApi()
 
 
 @pytest.fixture
 def clock() -> Clock:
-    """A clock at zero."""
     return Clock()
 
 
@@ -192,7 +189,6 @@ async def test_frozen_leader_leads_no_more(api: FakeApi, clock: Clock) -> None:
 
 
 async def test_words_name_the_leader(api: FakeApi, clock: Clock) -> None:
-    """A replica says whether it leads, and for whom it stands by."""
     first, second = Replica(api, "a", clock), Replica(api, "b", clock)
     assert second.leadership.description == "waits for the Lease"
     await first.try_once()
@@ -201,7 +197,6 @@ async def test_words_name_the_leader(api: FakeApi, clock: Clock) -> None:
 
 
 async def test_without_election_it_leads(api: FakeApi, clock: Clock) -> None:
-    """A single replica writes without any Lease."""
     alone = Replica(api, "a", clock, LeaderSettings(enabled=False))
     assert await alone.try_once()
     assert alone.told == 1

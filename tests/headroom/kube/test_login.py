@@ -1,47 +1,23 @@
 """Logging in: pods, kubeconfigs, certificates, login programs, and everything that is wrong with them."""
 
 import base64
-import datetime as dt
 import json
 import ssl
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from headroom import kube
-from headroom.kube import ApiServer, ApiUnavailable, LoginError, connect
+from headroom.kube import ApiServer, ApiUnavailable, LoginError, acts_as, connect
 from headroom.kube.connection import TokenFile, in_cluster
+from tests.headroom.kube.fake import answer, serving
+from tests.headroom.kube.logins import config, serving_tls, written
 from tests.support.world import Clock
-
-
-def _config(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "dev",
-        "contexts": [{"name": "dev", "context": {"cluster": "c", "user": "u", "namespace": "shop"}}],
-        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1/", **changes.get("cluster", {})}}],
-        "users": [{"name": "u", "user": changes.get("user", {"token": "t"})}],
-        **changes.get("top", {}),
-    }
-
-
-def _write(folder: Path, config: object, name: str = "config") -> str:
-    file = folder / name
-    file.write_text(config if isinstance(config, str) else yaml.safe_dump(config))
-    return str(file)
+from tools.devcluster.certs import Pki
 
 
 @pytest.mark.parametrize(
@@ -56,35 +32,34 @@ def _write(folder: Path, config: object, name: str = "config") -> str:
 def test_logins(tmp_path: Path, user: dict[str, str], authorization: str | None) -> None:
     """A kubeconfig gives server, namespace and header: of a token, a password, a file beside it, or none."""
     (tmp_path / "token").write_text("from-file\n")
-    found = connect(_write(tmp_path, _config(user=user)))
+    found = connect(written(tmp_path, config(user=user)))
     assert (found.server, found.authorization(), found.namespace) == ("http://127.0.0.1:1", authorization, "shop")
     assert found.tls is None
 
 
 def test_context_can_be_chosen(tmp_path: Path) -> None:
-    """Another context than the current one can be asked for."""
-    both = _config(
+    both = config(
         top={
             "contexts": [{"name": name, "context": {"cluster": "c", "user": name}} for name in ("dev", "prod")],
             "users": [{"name": name, "user": {"token": name}} for name in ("dev", "prod")],
         }
     )
-    file = _write(tmp_path, both)
+    file = written(tmp_path, both)
     assert connect(file).authorization() == "Bearer dev"
     assert connect(file, "prod").authorization() == "Bearer prod"
 
 
 def test_files_are_joined(tmp_path: Path) -> None:
     """Several files count as one; the first that names something wins, one that is missing is skipped."""
-    first = _write(tmp_path, {"current-context": "dev", "users": [{"name": "u", "user": {"token": "first"}}]}, "a")
-    second = _write(tmp_path, _config(), "b")
+    first = written(tmp_path, {"current-context": "dev", "users": [{"name": "u", "user": {"token": "first"}}]}, "a")
+    second = written(tmp_path, config(), "b")
     assert connect(f"{first}:{tmp_path}/missing:{second}").authorization() == "Bearer first"
 
 
 def test_environment_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outside of a pod, $KUBECONFIG counts, then the file in the home folder."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    monkeypatch.setenv("KUBECONFIG", _write(tmp_path, _config()))
+    monkeypatch.setenv("KUBECONFIG", written(tmp_path, config()))
     assert connect().authorization() == "Bearer t"
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -93,53 +68,53 @@ def test_environment_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(LoginError, match=f"{tmp_path}/nope cannot be read"):
         connect(str(tmp_path / "nope"))
     (tmp_path / ".kube").mkdir()
-    _write(tmp_path / ".kube", _config())
+    written(tmp_path / ".kube", config())
     assert connect().authorization() == "Bearer t"
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    ("content", "message"),
     [
         ("a: [", r"is not valid YAML \(line 1\)"),
         ("- a", "it must be a mapping with clusters, users and contexts"),
         ("", "no current-context is set"),
-        (_config(top={"current-context": "x"}), "there is no context 'x'. It has: dev."),
-        (_config(top={"users": []}), "there is no user 'u'. It has: none."),
-        (_config(top={"clusters": None}), "there is no cluster 'c'. It has: none."),
-        (_config(cluster={"server": "host:6443"}), "server must be a URL such as https://host:6443, got 'host:6443'"),
-        (_config(cluster={"proxy-url": "socks5://x"}), "proxy-url must be an http or https URL"),
-        (_config(cluster={"server": "https://x", "certificate-authority": "nope.crt"}), "certificate-authority cannot"),
-        (_config(cluster={"server": "https://x", "certificate-authority-data": "#"}), "certificate-authority cannot"),
+        (config(top={"current-context": "x"}), "there is no context 'x'. It has: dev."),
+        (config(top={"users": []}), "there is no user 'u'. It has: none."),
+        (config(top={"clusters": None}), "there is no cluster 'c'. It has: none."),
+        (config(cluster={"server": "host:6443"}), "server must be a URL such as https://host:6443, got 'host:6443'"),
+        (config(cluster={"proxy-url": "socks5://x"}), "proxy-url must be an http or https URL"),
+        (config(cluster={"server": "https://x", "certificate-authority": "nope.crt"}), "certificate-authority cannot"),
+        (config(cluster={"server": "https://x", "certificate-authority-data": "#"}), "certificate-authority cannot"),
         (
-            _config(cluster={"server": "https://x", "certificate-authority-data": "Z2FyYmFnZQ=="}),
+            config(cluster={"server": "https://x", "certificate-authority-data": "Z2FyYmFnZQ=="}),
             "The certificate authority in the kubeconfig is unusable",
         ),
-        (_config(cluster={"server": "https://x:port"}), "server must be a URL such as https://host:6443"),
-        (_config(cluster={"server": 5}), "cluster c of .*: server must be text, got int"),
-        (_config(top={"users": "x"}), "users must be a list of entries, each with a name and the mapping user"),
-        (_config(top={"contexts": [{"name": "dev", "context": "c"}]}), "contexts must be a list of entries"),
-        (_config(top={"clusters": [5]}), "clusters must be a list of entries"),
-        (_config(user={"token": "two\nlines"}), "token must be one line of plain characters"),
-        (_config(user={"tokenFile": 5}), "user u of .*: tokenFile must be text, got int"),
-        (_config(user={"tokenFile": "config"}), "tokenFile config cannot be read, or is not one line of text"),
-        (_config(user={"tokenFile": "nope"}), "tokenFile nope cannot be read, or is not one line of text"),
+        (config(cluster={"server": "https://x:port"}), "server must be a URL such as https://host:6443"),
+        (config(cluster={"server": 5}), "cluster c of .*: server must be text, got int"),
+        (config(top={"users": "x"}), "users must be a list of entries, each with a name and the mapping user"),
+        (config(top={"contexts": [{"name": "dev", "context": "c"}]}), "contexts must be a list of entries"),
+        (config(top={"clusters": [5]}), "clusters must be a list of entries"),
+        (config(user={"token": "two\nlines"}), "token must be one line of plain characters"),
+        (config(user={"tokenFile": 5}), "user u of .*: tokenFile must be text, got int"),
+        (config(user={"tokenFile": "config"}), "tokenFile config cannot be read, or is not one line of text"),
+        (config(user={"tokenFile": "nope"}), "tokenFile nope cannot be read, or is not one line of text"),
         (
-            _config(
+            config(
                 cluster={"server": "https://x"},
                 user={"client-certificate-data": "eA==", "client-key-data": "eA=="},
             ),
             "user u of .*: the client certificate and key do not work",
         ),
         (
-            _config(user={"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nope"}}),
+            config(user={"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nope"}}),
             "gave no token and no certificate",
         ),
     ],
 )
-def test_wrong_kubeconfig_is_explained(tmp_path: Path, config: object, message: str) -> None:
+def test_wrong_kubeconfig_is_explained(tmp_path: Path, content: object, message: str) -> None:
     """Whatever is wrong with a kubeconfig, one line names the file, the entry and the problem."""
     with pytest.raises(LoginError, match=message) as caught:
-        connect(_write(tmp_path, config))
+        connect(written(tmp_path, content))
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -158,7 +133,7 @@ def test_login_program_runs(tmp_path: Path) -> None:
         "command": str(program),
         "interactiveMode": "Never",
     }
-    found = connect(_write(tmp_path, _config(user={"exec": execute})))
+    found = connect(written(tmp_path, config(user={"exec": execute})))
     assert found.authorization() == "Bearer fresh"
     program.write_text(f"#!/bin/sh\necho '{json.dumps(credential).replace('fresh', 'fresher')}'\n")
     found.forget_authorization()
@@ -169,7 +144,7 @@ def test_login_program_without_its_library(tmp_path: Path, monkeypatch: pytest.M
     """Where the official client is not installed, as in our images, one sentence says what to do."""
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     with pytest.raises(LoginError, match="needs the package kubernetes, which is not installed here"):
-        connect(_write(tmp_path, _config(user={"exec": {"command": "/nope"}})))
+        connect(written(tmp_path, config(user={"exec": {"command": "/nope"}})))
 
 
 def test_token_is_read_again(tmp_path: Path) -> None:
@@ -194,105 +169,36 @@ def test_token_is_read_again(tmp_path: Path) -> None:
     assert token.authorization() == "Bearer three"
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """A certificate and its key."""
-
-    certificate: bytes
-    key: bytes
-
-
-def _certificate(name: str) -> Certificate:
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(minutes=5))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return Certificate(certificate.public_bytes(serialization.Encoding.PEM), private)
-
-
-@pytest.fixture(scope="module")
-def certificates() -> tuple[Certificate, Certificate]:
-    """A server's certificate for the name `api.test`, and a client's."""
-    return _certificate("api.test"), _certificate("client")
-
-
-@pytest.fixture
-async def tls_server(certificates: tuple[Certificate, Certificate], tmp_path: Path) -> AsyncIterator[str]:
-    """A server on loopback that proves to be `api.test` and wants the client's certificate."""
-    server, client = certificates
-    for name, content in (("s.crt", server.certificate), ("s.key", server.key), ("client.crt", client.certificate)):
-        (tmp_path / name).write_bytes(content)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tmp_path / "client.crt")
-    context.load_cert_chain(tmp_path / "s.crt", tmp_path / "s.key")
-    context.verify_mode = ssl.CERT_REQUIRED
-
-    async def hello(_request: web.Request) -> web.Response:
-        return web.json_response({"hello": True})
-
-    app = web.Application()
-    app.router.add_get("/version", hello)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-    await site.start()
-    yield f"https://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
-
-
-def _tls_config(server: str, certificates: tuple[Certificate, Certificate], **cluster: Any) -> dict[str, Any]:  # noqa: ANN401
-    client = certificates[1]
-    user = {
-        "client-certificate-data": base64.b64encode(client.certificate).decode(),
-        "client-key-data": base64.b64encode(client.key).decode(),
-    }
-    return _config(cluster={"server": server, **cluster}, user=user)
-
-
 @pytest.mark.parametrize(
-    "trust",
-    [{"certificate-authority": "s.crt", "tls-server-name": "api.test"}, {"insecure-skip-tls-verify": True}],
+    ("trust", "accepted"),
+    [
+        ({"certificate-authority": "ca.crt", "tls-server-name": "api.test"}, True),
+        ({"insecure-skip-tls-verify": True}, True),
+        ({"tls-server-name": "api.test"}, False),  # of an unknown authority
+        ({"certificate-authority": "ca.crt"}, False),  # of another name
+    ],
 )
-async def test_certificates_are_checked(
-    tls_server: str, certificates: tuple[Certificate, Certificate], tmp_path: Path, trust: dict[str, Any]
-) -> None:
-    """Server and client prove themselves, also under another host name; a kubeconfig may skip the server's check."""
-    login = connect(_write(tmp_path, _tls_config(tls_server, certificates, **trust)))
-    async with ApiServer(login, user_agent="test") as api:
-        assert await api.get("/version") == {"hello": True}
+async def test_certificates_are_checked(tmp_path: Path, trust: dict[str, Any], *, accepted: bool) -> None:
+    """Server and client prove their identity; a kubeconfig may skip the check of the server."""
+    pki = Pki(tmp_path)
+    client = pki.client("client", "client")
+    parts = {"client-certificate-data": client.cert, "client-key-data": client.key}
+    user = {name: base64.b64encode(path.read_bytes()).decode() for name, path in parts.items()}
+    async with serving_tls(pki.server("server", [], ["api.test"]), client_authority=pki.ca) as server:
+        login = connect(written(tmp_path, config(cluster={"server": server, **trust}, user=user)))
+        async with ApiServer(login, user_agent="test") as api:
+            if accepted:
+                assert await api.get("/version") == {"hello": True}
+                return
+            refused = r"its certificate is refused \(.+\); check the certificate authority in context"
+            with pytest.raises(ApiUnavailable, match=refused):
+                await api.get("/version")
 
 
-@pytest.mark.parametrize("trust", [{"tls-server-name": "api.test"}, {"certificate-authority": "s.crt"}])
-async def test_wrong_certificate_is_refused(
-    tls_server: str, certificates: tuple[Certificate, Certificate], tmp_path: Path, trust: dict[str, str]
-) -> None:
-    """A server of an unknown authority, or of another name, is not spoken to."""
-    login = connect(_write(tmp_path, _tls_config(tls_server, certificates, **trust)))
-    async with ApiServer(login, user_agent="test") as api:
-        with pytest.raises(
-            ApiUnavailable, match=r"its certificate is refused \(.+\); check the certificate authority in context"
-        ):
-            await api.get("/version")
-
-
-def _service_account(folder: Path, certificate: bytes) -> Path:
+def _service_account(folder: Path) -> Path:
+    """What a pod has of its service account; the authority is in ca.crt."""
+    Pki(folder)
     (folder / "token").write_text("pod-token")
-    (folder / "ca.crt").write_bytes(certificate)
     (folder / "namespace").write_text("headroom-system")
     return folder
 
@@ -300,15 +206,9 @@ def _service_account(folder: Path, certificate: bytes) -> Path:
 @pytest.mark.parametrize(
     ("host", "url"), [("10.96.0.1", "https://10.96.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
 )
-def test_pod_login(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    certificates: tuple[Certificate, Certificate],
-    host: str,
-    url: str,
-) -> None:
+def test_pod_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, url: str) -> None:
     """A pod logs in with its service account; a given kubeconfig comes before it."""
-    folder = _service_account(tmp_path, certificates[0].certificate)
+    folder = _service_account(tmp_path)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     found = in_cluster(folder)
@@ -316,20 +216,17 @@ def test_pod_login(
     assert found.tls is not None
     assert found.tls.verify_mode is ssl.CERT_REQUIRED
     monkeypatch.setattr("headroom.kube.connection.SERVICE_ACCOUNT", folder)
-    assert connect(_write(tmp_path, _config())).authorization() == "Bearer t"
+    assert connect(written(tmp_path, config())).authorization() == "Bearer t"
 
 
-def test_incomplete_pod_is_explained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificates: tuple[Certificate, Certificate]
-) -> None:
-    """What is missing of a service account is named."""
+def test_incomplete_pod_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(LoginError, match="this is not a pod"):
         in_cluster(tmp_path)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
     with pytest.raises(LoginError, match="token cannot be read, or is not one line of text"):
         in_cluster(tmp_path)
-    _service_account(tmp_path, certificates[0].certificate)
+    _service_account(tmp_path)
     (tmp_path / "ca.crt").unlink()
     with pytest.raises(LoginError, match=r"ca\.crt is unusable"):
         in_cluster(tmp_path)
@@ -341,3 +238,41 @@ def test_import_is_light() -> None:
     found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert found.stdout.split() == []
     assert kube.MERGE_PATCH == "application/merge-patch+json"
+
+
+async def test_headers_go_with_each_request() -> None:
+    """Whom to act as goes with each request, groups one header each."""
+    async with serving() as (server, api):
+        server.add("list", answer({}))
+        api.acts_as = acts_as("jane", ["a", "b"])
+        await api.get("/list")
+    heads = server.requests[-1].headers
+    assert heads.getall("Impersonate-User") == ["jane"]
+    assert heads.getall("Impersonate-Group") == ["a", "b"]
+
+
+def test_nobody_is_no_header() -> None:
+    """Without a user nothing is sent; groups alone are refused, as API servers do."""
+    assert acts_as(None) == ()
+    with pytest.raises(LoginError, match="give --as NAME, too"):
+        acts_as(None, ["a"])
+    with pytest.raises(LoginError, match="one line of plain characters"):
+        acts_as("jane\r\nX: y")
+
+
+def test_kubeconfig_names_somebody(tmp_path: Path) -> None:
+    """What a kubeconfig's user says about impersonation is taken as by kubectl, also when it is renewed."""
+    said = {"as": "jane", "as-groups": ["a"], "as-uid": "7", "as-user-extra": {"example.com/team": ["x", "y"]}}
+    found = connect(written(tmp_path, config(user={"token": "t", **said})))
+    assert found.acts_as == (
+        ("Impersonate-User", "jane"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Extra-example.com%2Fteam", "x"),
+        ("Impersonate-Extra-example.com%2Fteam", "y"),
+    )
+    assert found.renewed is not None
+    assert found.renewed().acts_as == found.acts_as
+    for wrong in ({"as-groups": "a"}, {"as-user-extra": ["x"]}, {"as-user-extra": {"team": "x"}}):
+        with pytest.raises(LoginError, match="as-groups must be a list, and as-user-extra a mapping of lists"):
+            connect(written(tmp_path, config(user={"token": "t", "as": "jane", **wrong})))

@@ -22,7 +22,6 @@ QUICK = WatchTiming(first_delay_seconds=0.01, longest_delay_seconds=0.1)
 
 @pytest.fixture
 async def api(cluster: "Cluster") -> AsyncIterator[ApiServer]:
-    """A session; the test's objects are removed after it."""
     async with ApiServer(kube.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as session:
         yield session
         items, _ = await session.list(MAPS, {"labelSelector": LABEL})

@@ -8,8 +8,6 @@ SERVER = 1_800_000_000.0
 
 
 class _Machine:
-    """A machine whose wall clock is wrong."""
-
     def __init__(self, ahead: float) -> None:
         self.steady, self.ahead = 500.0, ahead
         self.clock = ServerClock(lambda: SERVER + self.steady - 500.0 + self.ahead, lambda: self.steady)

@@ -17,13 +17,11 @@ class _Neighbour:
         self.taken = self.most = 0
 
     def take(self, item: Any) -> Any:  # noqa: ANN401 - any object
-        """Take an object."""
         self.taken += 1
         self.most = max(self.most, self.taken)
         return item
 
     async def live(self) -> None:
-        """Have turns, for ever."""
         while True:
             self.taken = 0
             await asyncio.sleep(0)

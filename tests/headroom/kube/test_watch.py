@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -13,27 +13,18 @@ from aiohttp import web
 from headroom import kube
 from headroom.kube import Changed, Relisted, WatchHealth, WatchTiming, list_and_watch
 from tests.headroom.kube.fake import (
-    FakeServer,
-    answer,
+    Fake,
     connection,
     error_event,
     event,
     item,
     listed,
     refused,
-    serving,
     streamed,
 )
 
 QUICK = WatchTiming(first_delay_seconds=0.001, longest_delay_seconds=0.002)
 PATH = "/api/v1/pods"
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[tuple[FakeServer, kube.ApiServer]]:
-    """A fake server and a session with it."""
-    async with serving() as pair:
-        yield pair
 
 
 async def _take(count: int, watch: AsyncGenerator[Relisted | Changed, None]) -> list[Any]:
@@ -48,9 +39,6 @@ async def _take(count: int, watch: AsyncGenerator[Relisted | Changed, None]) -> 
             if len(taken) == count:
                 break
     return taken
-
-
-Fake = tuple[FakeServer, kube.ApiServer]
 
 
 async def test_changes_follow_the_list(fake: Fake) -> None:
@@ -104,7 +92,6 @@ async def test_cut_stream_loses_nothing(fake: Fake) -> None:
     ids=["http-410", "event-410", "event-500", "http-400", "http-504"],
 )
 async def test_unusable_version_relists(fake: Fake, fault: Callable[..., Awaitable[Any]]) -> None:
-    """When the version cannot be resumed from, everything is listed again."""
     server, api = fake
     server.add("list", listed("9", "a"), listed("3", "b"))
     server.add("watch", fault)
@@ -163,24 +150,10 @@ async def test_large_objects_arrive(fake: Fake) -> None:
 
 
 async def test_many_lines_in_one_chunk(fake: Fake) -> None:
-    """Several events in one chunk, and empty lines between them, are told apart."""
     server, api = fake
     server.add("list", listed("1"))
     server.add("watch", streamed(b"\n" + event("ADDED", "a", "2") + b"\n\n" + event("MODIFIED", "a", "3")))
     assert await _take(3, list_and_watch(api, PATH, timing=QUICK)) == [[], ("ADDED", "a"), ("MODIFIED", "a")]
-
-
-async def test_refusal_is_waited_out(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
-    """Missing permission or a kind not installed yet is logged once and tried until it works."""
-    server, api = fake
-    server.add("list", *(refused(403, "Forbidden", "pods is forbidden") for _ in range(4)), listed("1", "a"))
-    server.add("watch", streamed(event("ADDED", "b", "2")))
-    caplog.set_level(logging.INFO, "headroom.kube.watch")
-    assert await _take(2, list_and_watch(api, PATH, timing=QUICK)) == [["a"], ("ADDED", "b")]
-    assert [record.getMessage() for record in caplog.records] == [
-        f"Cannot watch {PATH}, trying again until it works: pods is forbidden (Forbidden, HTTP 403)",
-        f"Watching {PATH} again",
-    ]
 
 
 async def test_absent_server_is_waited_out(
@@ -275,14 +248,6 @@ async def _pauses(monkeypatch: pytest.MonkeyPatch, server: str, count: int) -> l
     with pytest.raises(asyncio.CancelledError):
         await task
     return pauses
-
-
-async def test_not_an_api_server(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
-    """A web page instead of a list is logged as such, and waited out."""
-    server, api = fake
-    server.add("list", answer("<html>login</html>"), listed("1", "a"))
-    assert await _take(1, list_and_watch(api, PATH, timing=QUICK)) == [["a"]]
-    assert "does not answer like an API server: '<html>login</html>'" in caplog.text
 
 
 async def test_list_keeps_what_is_asked(fake: Fake) -> None:

@@ -53,7 +53,6 @@ def test_large_question_pushes_nobody_out() -> None:
 
 
 def test_error_is_not_remembered() -> None:
-    """A function that fails is asked again."""
     failing = [True]
 
     def answer(_key: str) -> int:

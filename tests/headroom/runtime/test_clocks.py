@@ -8,19 +8,15 @@ from headroom.runtime.clocks import Calm
 
 
 class Machine:
-    """A machine whose wall clock can be set."""
-
     def __init__(self) -> None:
         self.steady, self.ahead = 100.0, 1_700_000_000.0
         self.calm = Calm(lambda: self.steady + self.ahead, lambda: self.steady)
 
     @property
     def wall(self) -> float:
-        """What the machine's clock says."""
         return self.steady + self.ahead
 
     def wait(self, seconds: float) -> float:
-        """Let time pass; what the clock says then."""
         self.steady += seconds
         return self.calm()
 

@@ -23,7 +23,6 @@ def clean() -> Iterator[None]:
 
 
 def _cycles(count: int) -> list[list[Any]]:
-    """So many lists that hold themselves."""
     made: list[list[Any]] = [[] for _ in range(count)]
     for each in made:
         each.append(each)
@@ -52,8 +51,6 @@ def test_looks_stay_small() -> None:
 
 
 class _Cycle:
-    """Holds itself."""
-
     def __init__(self) -> None:
         self.itself = self
 

@@ -25,28 +25,23 @@ class Site:
         self.entered, self.go = asyncio.Event(), asyncio.Event()
 
     def echo(self, request: Request) -> Reply:
-        """What was asked."""
         self.asked.append(request)
         return Reply.json([request.method, request.path, request.query, request.body.decode()])
 
     async def slow(self, _request: Request) -> Reply:
-        """An answer when the test says so."""
         self.entered.set()
         await self.go.wait()
         return Reply.text("slow")
 
     def large(self, request: Request) -> Reply:
-        """A mebibyte."""
         self.asked.append(request)
         return Reply.text("x" * LARGE)
 
     def broken(self, _request: Request) -> Reply:
-        """A page with a mistake."""
         raise KeyError("oops")
 
     @property
     def pages(self) -> Pages:
-        """All pages."""
         return {
             ("GET", "/echo"): self.echo,
             ("POST", "/echo"): self.echo,
@@ -59,13 +54,11 @@ class Site:
 
 @pytest.fixture
 async def site() -> Site:
-    """The pages."""
     return Site()
 
 
 @asynccontextmanager
 async def listening(site: Site, limits: Limits | None = None, tls: ServerTls | None = None) -> AsyncIterator[Served]:
-    """The pages on a port."""
     served = await serve(site.pages, "127.0.0.1", 0, tls, limits)
     try:
         yield served
@@ -78,7 +71,6 @@ Send = Callable[[bytes], Awaitable[bytes]]
 
 
 async def say(served: Served, data: bytes) -> bytes:
-    """Send bytes on a new connection, and read to the end of what comes back."""
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     writer.write(data)
     try:
@@ -90,7 +82,6 @@ async def say(served: Served, data: bytes) -> bytes:
 
 @pytest.fixture
 async def send(site: Site) -> AsyncIterator[Send]:
-    """Send bytes, read all that comes back."""
     async with listening(site) as served:
         yield lambda data: say(served, data)
 
@@ -340,7 +331,6 @@ async def test_close_answers_what_is_under_way(site: Site) -> None:
 
 
 async def test_close_does_not_wait_for_ever(site: Site) -> None:
-    """An answer that takes longer than the grace period is given up."""
     served = await serve(site.pages, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
@@ -393,7 +383,6 @@ async def test_clients_show_certificates(site: Site, tmp_path: Path) -> None:
 
 
 async def test_addresses_are_exclusive(site: Site) -> None:
-    """A port that is taken is an error."""
     async with listening(site) as served:
         with pytest.raises(OSError, match="Address already in use"):
             await serve(site.pages, "127.0.0.1", served.port)

@@ -22,7 +22,6 @@ def _record(message: str, *values: object, failing: bool = False) -> logging.Log
 
 
 def test_json_is_an_object() -> None:
-    """Time, level, logger and message are fields."""
     assert json.loads(JsonLines().format(_record("pod %s is gone", "a"))) == {
         "time": "2023-11-14T22:13:20.250Z",
         "level": "warning",

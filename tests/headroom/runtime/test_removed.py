@@ -13,8 +13,6 @@ from headroom.runtime.removed import REMOVED
 
 @dataclass(frozen=True)
 class Settings:
-    """A program's only setting."""
-
     pods_from: str = setting("api", flag="pods-from", kind=TEXT)
     """Where pods come from."""
 
@@ -35,13 +33,11 @@ def test_removed_flag_is_refused(name: str) -> None:
 
 
 def test_other_values_of_the_flag_remain() -> None:
-    """A removed value of a flag refuses no other value."""
     assert load(Settings, "headroom-agent", ["--pods-from", "cgroups"], {})[0].pods_from == "cgroups"
 
 
 @pytest.mark.parametrize("name", [name for kind, name in REMOVED if kind == "command"])
 def test_removed_command_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Kubectl headroom ends with a usage error and the sentence."""
     assert main([*name.split(), "x"]) == USAGE
     assert REMOVED["command", name] in capsys.readouterr().err
 

@@ -157,7 +157,6 @@ async def test_metrics_take_a_share_of_the_time() -> None:
 
 
 async def test_refusals_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """Strangers that are refused are one line a minute."""
     async with _agent() as served:
         for _ in range(20):
             reader, writer = await asyncio.open_connection("127.0.0.1", served.port)

@@ -12,7 +12,6 @@ SHARES = st.floats(0.001, 0.999)
 
 
 def test_moments_of_a_distribution() -> None:
-    """A beta distribution of 1 and 2 has the moments 1/3, 1/6 and 1/10."""
     assert Beta(1.0, 2.0).moments() == pytest.approx((1 / 3, 1 / 6, 1 / 10))
 
 
@@ -24,7 +23,6 @@ def test_density_is_that_of_beta() -> None:
 
 @fuzz(mean=SHARES, part=st.floats(0.001, 0.99))
 def test_fit_has_the_moments(mean: float, part: float) -> None:
-    """What is fitted has the mean and the deviation that it was fitted to."""
     deviation = math.sqrt(largest_variance(mean) * part)
     fit = with_deviation(mean, deviation)
     assert fit is not None
@@ -45,36 +43,30 @@ def test_fit_has_the_moments(mean: float, part: float) -> None:
     ],
 )
 def test_moments_that_nothing_has(mean: float, second: float) -> None:
-    """Where no distribution has the moments there is none."""
     assert with_moments(mean, second) is None
 
 
 def test_outside_of_shares_is_nothing() -> None:
-    """Beyond 0 and 1 there is no telling, and the answer is 0."""
     assert [Beta(2.0, 2.0).below(x) for x in (-0.1, 1.1, math.nan)] == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(0.0, 1.0), (1.0, 0.0), (-1.0, 2.0)])
 def test_parameters_of_no_distribution(alpha: float, beta: float) -> None:
-    """A parameter that is not positive makes no distribution, whatever the incomplete beta function says of it."""
     assert [Beta(alpha, beta).below(x) for x in (0.0, 0.5, 1.0)] == [0.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize("mean", [0.01, 0.4, 0.9, 0.999])
 @pytest.mark.parametrize("deviation", [0.0, 1e-300, 1e-12, 4e-9, 9.9e-9, 1.1e-8, 1e-6])
 def test_tiny_deviations_are_steps(mean: float, deviation: float) -> None:
-    """The smaller the deviation, the more of a step: never nonsense on both sides of the mean."""
     low, high = (probability_below(mean, deviation, x)[0] for x in (mean * 0.99, min(mean * 1.01, 0.9999)))
     assert low == pytest.approx(0.0, abs=1e-9)
     assert high == pytest.approx(1.0, abs=1e-9)
 
 
 def test_steps_include_the_threshold() -> None:
-    """Without a deviation, a mean that equals the threshold is below it; a mean of 0 is below everything."""
     cases = [(0.5, 0.5), (0.5, 0.4999), (0.0, 0.0), (1.0, 0.9), (1.0, 1.0)]
     assert [probability_below(mean, 0.0, x)[0] for mean, x in cases] == [1.0, 0.0, 1.0, 0.0, 1.0]
 
 
 def test_nothing_is_below_where_there_is_no_distribution() -> None:
-    """A deviation that no distribution of the mean has makes nothing certain, not even at the far end."""
     assert [probability_below(mean, 0.5, 1.0) for mean in (1.0, 0.5, 1.2)] == [(0.0, None)] * 3

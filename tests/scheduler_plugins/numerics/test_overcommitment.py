@@ -35,7 +35,6 @@ def test_mean_next_to_one(mean: float) -> None:
     ],
 )
 def test_load_risk_at_its_edges(row: tuple[float, float, int, int, int], risk: float) -> None:
-    """Each edge of the formula, for one node and for many."""
     assert load_risk(*row) == pytest.approx(risk, abs=1e-12)
     assert _risks(row, (0.3, 0.1, 10, 20, 50))[0] == pytest.approx(risk, abs=1e-12)
 
@@ -57,20 +56,17 @@ def test_limits_condition_the_load() -> None:
     ],
 )
 def test_limit_risk(requested: int, limit: int, capacity: int, risk: float) -> None:
-    """The part of the excess that the node does not have."""
     row = np.array([[requested], [limit], [capacity]], np.int64)
     assert limit_risks(*row).tolist() == [risk]
 
 
 def test_deviation_is_capped() -> None:
-    """A smoothed deviation grows with the window, up to what a distribution of that mean can have."""
     assert widened(0.5, 0.1, 4) == pytest.approx(0.2)
     assert widened(0.5, 0.3, 5) == pytest.approx(np.sqrt(0.25 * 0.99))
     assert widened(1.0, 0.3, 5) == 0.0
 
 
 def test_shares_stay_shares() -> None:
-    """More than all, less than nothing, and a node that has nothing."""
     assert shares(used(150, 4000), used(250, 4000), 4000) == (1.0, 1.0)
     assert shares(-5.0, -1.0, 4000) == (0.0, 0.0)
     assert shares(5.0, 1.0, 0) == (0.0, 0.0)

@@ -50,11 +50,9 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def close(self) -> None:
-        """End."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -72,12 +70,7 @@ class KubeScheduler:
     @classmethod
     @contextmanager
     def run(cls, cluster: Cluster, name: str) -> Iterator["KubeScheduler"]:
-        """Start one, and end it.
-
-        Args:
-            cluster: where.
-            name: as pods ask for it; unique.
-        """
+        """Start one, and end it."""
         listener = Listener()
         extender = {"urlPrefix": listener.url, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "30s"}
         found = {

@@ -47,20 +47,16 @@ class Server:
         self.version = 100
 
     def guarded(self, _may_write_for: Callable[[], float]) -> "Server":
-        """Itself."""
         return self
 
     async def get(self, path: str) -> Json:
-        """A pod."""
         return copy.deepcopy(self._found("GET", path))
 
     async def list(self, path: str) -> tuple[Sequence[Json], str]:
-        """The quotas of a namespace."""
         self.before(f"LIST {path}")
         return self.quotas.get(path.split("/")[-2], []), ""
 
     async def patch(self, path: str, body: Json, content_type: str) -> Json:
-        """Change a pod's status."""
         assert content_type == "application/strategic-merge-patch+json"
         pod = self._found("PATCH", path.removesuffix("/status"))
         metadata = body["metadata"]
@@ -79,7 +75,6 @@ class Server:
         return copy.deepcopy(pod)
 
     async def create(self, path: str, body: Json) -> Json:
-        """Evict a pod, if it is the one that is meant."""
         pod, _, subresource = path.rpartition("/")
         assert (subresource, body["apiVersion"], body["kind"]) == ("eviction", "policy/v1", "Eviction")
         namespace, name = pod.split("/")[-3], pod.split("/")[-1]
@@ -89,7 +84,6 @@ class Server:
         return {}
 
     async def delete(self, path: str, body: Json | None = None) -> Json:
-        """Delete a pod, if it is the one that is meant."""
         self._end("DELETE", path, body)
         return {}
 
@@ -112,7 +106,6 @@ class Server:
 
     @property
     def evicted(self) -> Sequence[str]:
-        """Names of the pods that were told to leave, in order."""
         return self.ended
 
 
@@ -121,11 +114,7 @@ def _conditions(body: Mapping[str, Any]) -> Sequence[Json]:
 
 
 class Play:
-    """A borrower with two pods on a node of three GPUs, and a lender who wants two of them back.
-
-    Args:
-        settings: of reclaim.
-    """
+    """A borrower with two pods on a node of three GPUs, and a lender who wants two of them back."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - of ReclaimSettings
         self.server = Server()
@@ -146,7 +135,6 @@ class Play:
         self.start()
 
     def add(self, namespace: str, name: str, gpus: int, spec: Json, status: Json) -> None:
-        """A pod on the server."""
         metadata = {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}", "resourceVersion": "1"}
         containers = [{"name": "main", "resources": {"requests": {GPU: str(gpus)}}}]
         pod = {"metadata": metadata, "spec": {"containers": containers, **spec}, "status": status}
@@ -172,7 +160,6 @@ class Play:
         self.watch()
 
     def watch(self) -> None:
-        """The watch catches up."""
         there = {pod["metadata"]["uid"] for pod in self.server.pods.values()}
         for uid in set(self.world.cluster.pods) - there:
             self.world.cluster.delete_pod(uid)
@@ -182,22 +169,18 @@ class Play:
             self.pending.put_pod(pod)
 
     async def live(self, rounds: int = 6) -> None:
-        """Time passes, and the watch is always up to date."""
         for _ in range(rounds):
             await self.controller.reconcile()
             self.watch()
             self.now += 1
 
     def held(self) -> bool:
-        """Whether the server has a hold for b1."""
         return "headroom.sh/reclaim-hold" in self.pod("b1")["metadata"].get("annotations", {})
 
     def pod(self, name: str) -> Json:
-        """A pod on the server."""
         return next(pod for path, pod in self.server.pods.items() if path.endswith(f"/{name}"))
 
     def end(self, *names: str) -> None:
-        """Pods are gone from the server."""
         for path in [path for path in self.server.pods if path.rpartition("/")[2] in names]:
             del self.server.pods[path]
         self.watch()

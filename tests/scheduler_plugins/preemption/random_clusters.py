@@ -14,12 +14,7 @@ _SPARE: Final = {"cpu": "12", GPU: "12"}
 
 
 def vector(seed: int, *, nominated: bool = True) -> dict[str, Any]:
-    """The same vector for the same seed; no two pods start at the same time.
-
-    Args:
-        seed: of the random numbers.
-        nominated: whether there may be nominated pods.
-    """
+    """The same vector for the same seed; no two pods start at the same time."""
     random = Random(seed)  # noqa: S311 - nothing secret
     nodes = [f"n{index}" for index in range(random.randint(1, 4))]
     starts = random.sample(range(_FIRST, _LAST), 40)

@@ -19,13 +19,7 @@ _TOLERATION: Final = {"key": POOL, "operator": "Exists"}
 
 
 class RandomPods:
-    """Makes pods, the same ones for the same seed.
-
-    Args:
-        seed: of the random numbers.
-        scheduler: who schedules them.
-        nodes: names to ask for.
-    """
+    """Makes pods, the same ones for the same seed."""
 
     def __init__(self, seed: int, scheduler: str, nodes: list[str]) -> None:
         self._random = Random(seed)  # noqa: S311 - nothing secret
@@ -34,7 +28,6 @@ class RandomPods:
         self._made = 0
 
     def make(self) -> Json:
-        """The next pod."""
         self._made += 1
         spec: Json = {
             "schedulerName": self._scheduler,

@@ -19,7 +19,6 @@ def _borrowed(nodes: int) -> World:
 
 
 def _waiting(world: World, name: str = "b1") -> QuotaPod:
-    """A pod of B, from which the one GPU of each node was borrowed."""
     return world.wait(f"b/{name}", 1)
 
 
@@ -55,7 +54,6 @@ def test_search_ends_with_enough_candidates() -> None:
 
 
 def test_same_pod_same_candidates() -> None:
-    """A pod gets the same candidates each time, others begin elsewhere."""
     world = _borrowed(300)
     pod = _waiting(world)
     assert _tried(world, pod) == _tried(world, pod)
@@ -64,7 +62,6 @@ def test_same_pod_same_candidates() -> None:
 
 
 def test_nodes_that_do_not_help_do_not_count() -> None:
-    """A node that helps is found wherever it is, however many do not: they are no candidates."""
     world = _borrowed(300)
     for index in range(300):
         if index != 123:
@@ -87,7 +84,6 @@ def test_violations_are_no_end() -> None:
 
 
 def test_held_budgets_make_no_candidates() -> None:
-    """Where budgets hold, a node whose victims they protect is no candidate."""
     world = _borrowed(300)
     for index in range(300):
         if index != 7:

@@ -64,7 +64,6 @@ async def test_death_at_every_request(rule: BudgetsRule) -> None:
 
 
 async def test_room_is_used_and_nobody_more_leaves() -> None:
-    """Once the victim is gone and the pod bound, nothing happens any more."""
     play = Play()
     await play.live()
     play.end("a2")
@@ -146,7 +145,6 @@ async def test_victim_ends_in_between() -> None:
 
 
 async def test_another_pod_of_that_name() -> None:
-    """A victim that was replaced by a pod of its name, and the watch does not know: that one stays."""
     play = Play()
     await play.controller.reconcile()
     play.watch()
@@ -210,7 +208,6 @@ async def test_changed_victim_is_asked_again(rule: BudgetsRule) -> None:
 
 
 async def test_victim_that_cannot_be_marked() -> None:
-    """A victim whose status must not be written is not deleted, and counts as one that stays, for that reason."""
     play = Play(disruption_budgets=BudgetsRule.COUNT)
 
     def refuses(request: str) -> None:
@@ -224,7 +221,6 @@ async def test_victim_that_cannot_be_marked() -> None:
 
 
 async def test_victim_that_changes_for_ever() -> None:
-    """A victim that has changed each time counts as one that stays: its room is not free."""
     play = Play()
 
     def changes(request: str) -> None:
@@ -237,7 +233,6 @@ async def test_victim_that_changes_for_ever() -> None:
 
 
 async def test_leader_changes_in_between() -> None:
-    """Who leads no longer writes no more; the next one goes on from the hold."""
     play = Play()
     await play.controller.reconcile()
     play.watch()
@@ -251,7 +246,6 @@ async def test_leader_changes_in_between() -> None:
 
 
 async def test_right_ends_in_a_write() -> None:
-    """The session itself refuses the write when the right has ended meanwhile."""
     play = Play()
 
     def ends(request: str) -> None:
@@ -306,7 +300,6 @@ async def test_clock_that_is_set(ahead: float) -> None:
 
 @pytest.mark.parametrize("ahead", [500.0, -500.0])
 async def test_clock_that_is_set_elsewhere(ahead: float) -> None:
-    """Where a clock was set, pods in flight stay charged, and what kube-scheduler was just told still counts."""
     play = Play()
     play.ahead = ahead
     cluster, wall = play.world.cluster, NOW + ahead
@@ -353,7 +346,6 @@ async def test_lost_node_costs_no_attempt() -> None:
 
 
 async def test_rate_is_kept() -> None:
-    """No more evictions than the rate allows; the rest follows."""
     play = Play(eviction_burst=1, evictions_per_second=0.1)
     for namespace, least in (("a", "0"), ("b", "3")):
         (quota,) = play.server.quotas[namespace]
@@ -385,7 +377,6 @@ async def test_nothing_is_decided_in_vain() -> None:
 
 
 async def test_rehearsal_writes_nothing() -> None:
-    """With dryRun nothing is written."""
     play = Play(dry_run=True)
     await play.live()
     assert play.server.log == []

@@ -45,7 +45,6 @@ async def test_pod_that_takes_no_hold(error: Exception) -> None:
 
 @ONE_BY_ONE
 async def test_holder_that_cannot_be_woken(error: Exception) -> None:
-    """A pod onto which nothing can be written once room is held for it keeps nobody else waiting."""
     play = Play()
     await play.live(3)
     play.end("a2")
@@ -76,7 +75,6 @@ async def test_trouble_of_all(error: Exception) -> None:
 
 
 async def test_pod_that_preempts_nobody_speaks_for_itself() -> None:
-    """Of two pods alike in all else, the one that wants nobody evicted does not answer for the other."""
     play = Play()
     refused = play.pod("b1")["status"]["conditions"]
     play.pod("b1")["spec"]["preemptionPolicy"] = "Never"

@@ -7,7 +7,6 @@ from tests.scheduler_plugins.preemption.worlds import COUNT, NOW, World
 
 
 def story_1() -> World:
-    """A uses 6 of its 4, B 3 of its 6; the cluster has 10."""
     world = World({"gpu": 10}, {"a": (4, 6), "b": (6, 8)})
     for name in ("a1", "a2", "a3"):
         world.run(f"a/{name}", "gpu", 2)
@@ -28,7 +27,6 @@ def test_story_1_gives_back() -> None:
 
 
 def test_story_1_stops_at_min() -> None:
-    """Once A is at its min, further demands of B take nothing from it."""
     world = World({"gpu": 10}, {"a": (4, 6), "b": (6, 8)})
     for name in ("a1", "a2"):
         world.run(f"a/{name}", "gpu", 2)
@@ -86,7 +84,6 @@ def test_known_limitation() -> None:
 
 
 def test_equal_priorities_stay() -> None:
-    """Beyond min nobody leaves for a pod of the same priority."""
     world = World({"gpu": 2}, {"a": (1, 4), "spare": (9, 9)})
     world.run("a/a1", "gpu", 2)
 
@@ -94,7 +91,6 @@ def test_equal_priorities_stay() -> None:
 
 
 def test_never_preempts_nobody() -> None:
-    """A pod whose preemptionPolicy is Never has nobody evicted."""
     world = story_1()
 
     assert world.why_not(world.wait("b/b2", 3, never=True)) == "not eligible due to preemptionPolicy=Never."
@@ -114,7 +110,6 @@ def test_static_pods_stay() -> None:
 
 
 def test_waits_for_who_is_leaving() -> None:
-    """While somebody leaves the node that the pod is nominated to nobody else has to; unless that leads nowhere."""
     world = story_1()
     world.run("a/a4", "gpu", 1, terminating=True)
     pod = world.wait("b/b2", 3, nominated="gpu")
@@ -124,7 +119,6 @@ def test_waits_for_who_is_leaving() -> None:
 
 
 def test_room_elsewhere_spares_all() -> None:
-    """Nobody leaves while some node takes the pod as it is; a node that is not in question does not count."""
     world = World({"full": 2, "empty": 2}, {"a": (1, 4), "b": (4, 4)})
     world.run("a/a1", "full", 2)
     pod = world.wait("b/b1", 2)
@@ -159,7 +153,6 @@ def test_min_holds_beside_holds() -> None:
 
 
 def test_room_of_holds_is_free() -> None:
-    """Room that pods leave for a pod that goes elsewhere is free for others."""
     world = World({"n1": 4, "n2": 4}, {"a": (0, 4), "b": (10, 10)})
     for name in ("a1", "a2"):
         world.run(f"a/{name}", "n1", 2)
@@ -180,14 +173,12 @@ def test_beyond_min_others_do_not_count() -> None:
 
 
 def test_own_hold_says_nothing() -> None:
-    """A pod that is decided about once more gets the same victims, also with its hold written."""
     world = story_1()
 
     assert world.victims(world.wait("b/b2", 3, hold=Hold("gpu", NOW + 60, ("a/a3",)))) == {"a/a3"}
 
 
 def test_own_charge_says_nothing() -> None:
-    """What a pod was charged when it was last let through does not count against it."""
     world = story_1()
     pod = world.wait("b/b2", 3)
     world.cluster.ledger.admit(pod)
@@ -214,7 +205,6 @@ def test_no_eviction_in_vain() -> None:
 
 
 def protected(allowed: int) -> World:
-    """A borrows 2 with a pod that a budget is about."""
     world = World({"gpu": 4}, {"a": (2, 4), "b": (2, 4)})
     world.run("a/a1", "gpu", 2, priority=5)
     world.run("a/a2", "gpu", 2, labels={"app": "web"})
@@ -223,7 +213,6 @@ def protected(allowed: int) -> World:
 
 
 def test_budget_holds() -> None:
-    """A budget that allows nothing protects, is only counted where that is wished, and lets go with one to spare."""
     world = protected(0)
     pod = world.wait("b/b1", 2)
     decision = world.decide(pod, **COUNT)
@@ -275,7 +264,6 @@ def test_budget_for_everybody() -> None:
 
 
 def test_leaving_victims_need_no_budget() -> None:
-    """Who is terminating already needs no budget."""
     world = World({"gpu": 4}, {"a": (2, 4), "b": (2, 4)})
     world.run("a/a1", "gpu", 2, priority=5)
     world.run("a/a2", "gpu", 2, labels={"app": "web"}, terminating=True)
@@ -285,7 +273,6 @@ def test_leaving_victims_need_no_budget() -> None:
 
 
 def test_no_quota_leaves_quotas_alone() -> None:
-    """A pod without a quota has only pods of lower priority without one evicted."""
     world = World({"gpu": 4}, {"a": (0, 4)})
     world.run("a/a1", "gpu", 2, priority=-5)
     world.run("free/f1", "gpu", 1)
@@ -300,7 +287,6 @@ def test_no_quota_leaves_quotas_alone() -> None:
 
 
 def test_reasons_are_counted() -> None:
-    """The reason sums up why no node helps, however many there are, and `rejected` has each node's."""
     nodes = {f"n{index:02}": 1 for index in range(30)}
     world = World(nodes, {"a": (0, 30), "b": (30, 30)})
     for name in nodes:
@@ -314,7 +300,6 @@ def test_reasons_are_counted() -> None:
 
 
 def test_arithmetic_speaks_of_what_is_short() -> None:
-    """Of several resources the sentence names the one that is short, in Kubernetes' quantities."""
     world = World({"gpu": 4}, {"a": (2, 8)})
     spec = {"min": {"cpu": "4", "nvidia.com/gpu": "2"}, "max": {"cpu": "8"}}
     world.cluster.put_quota({"metadata": {"name": "q", "namespace": "b"}, "spec": spec})
@@ -327,7 +312,6 @@ def test_arithmetic_speaks_of_what_is_short() -> None:
 
 
 def test_arithmetic_names_what_else_is_needed() -> None:
-    """Where the pod needs another resource than the lenders have too much of, both are named."""
     world = World({"gpu": 4}, {"a": (0, 8)})
     spec = {"min": {"cpu": "1000", "nvidia.com/gpu": "4"}}
     world.cluster.put_quota({"metadata": {"name": "q", "namespace": "b"}, "spec": spec})
@@ -339,7 +323,6 @@ def test_arithmetic_names_what_else_is_needed() -> None:
 
 
 def test_arithmetic_is_short() -> None:
-    """However many quotas give, three are told of and the others counted."""
     teams = [f"t{index}" for index in range(6)]
     world = World({"gpu": 6}, {**dict.fromkeys(teams, (0, 2)), "b": (6, 6)})
     for team in teams:

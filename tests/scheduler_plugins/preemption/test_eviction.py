@@ -7,7 +7,9 @@ import pytest
 
 from headroom.kube import ApiServer, ApiUnavailable
 from headroom.kube.lease import NotLeading
+from headroom.runtime.backoff import Backoff
 from scheduler_plugins.preemption.eviction import Evicted, Outcome, evict
+from scheduler_plugins.preemption.eviction_backoff import EARLY_SECONDS, WorkloadBackoff
 from scheduler_plugins.preemption.selection.context import BudgetsRule
 from tests.scheduler_plugins.preemption.plays import Play
 from tests.scheduler_plugins.preemption.worlds import NOW
@@ -17,7 +19,6 @@ Json = dict[str, Any]
 
 
 async def ask(play: Play, rule: BudgetsRule) -> Outcome:
-    """Evict a2."""
     return await evict(cast("ApiServer", play.server), play.world.cluster.pods["a/a2"], rule, "", NOW)
 
 
@@ -62,7 +63,6 @@ async def test_request_is_lost(rule: BudgetsRule, error: ApiUnavailable) -> None
 async def test_eviction_is_told_though_it_cannot_be_marked(
     error: ApiUnavailable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever may not write any more right after an eviction has counted and told it."""
     play, told = Play(), list[tuple[str, str]]()
 
     def ends(request: str) -> None:
@@ -75,3 +75,40 @@ async def test_eviction_is_told_though_it_cannot_be_marked(
     assert play.server.evicted == ["a2"]
     assert told == [("b1", "Reclaiming"), ("a2", "Preempted")]
     assert play.registry.get_sample_value("headroom_scheduler_reclaim_evictions_total", {"result": "evicted"}) == 1
+
+
+BACK_OFF = Backoff(60, 300)
+
+
+def test_early_end_counts() -> None:
+    guard, now = WorkloadBackoff(BACK_OFF), 0.0
+    for wait in (60, 120):
+        guard.freed_resources("uid", "ns/Job/j", now)
+        guard.reconcile({"uid"}, now + 1)
+        assert guard.waits("ns/Job/j", now + 1) == 0
+        now += EARLY_SECONDS - 1
+        guard.reconcile(set(), now)
+        assert guard.waits("ns/Job/j", now) == wait
+        assert guard.waits("ns/Job/another", now) == 0
+        now += wait
+        assert guard.waits("ns/Job/j", now) == 0
+
+
+def test_late_end_does_not() -> None:
+    """A pod that stayed used its room, whatever becomes of it."""
+    guard = WorkloadBackoff(BACK_OFF)
+    guard.freed_resources("uid", "w", 0.0)
+    guard.reconcile({"uid"}, EARLY_SECONDS)
+    guard.reconcile(set(), EARLY_SECONDS + 1)
+    assert guard.waits("w", EARLY_SECONDS + 1) == 0
+
+
+def test_peace_forgives() -> None:
+    """After as long as the longest wait without trouble it begins at the first again."""
+    guard = WorkloadBackoff(BACK_OFF)
+    guard.freed_resources("one", "w", 0.0)
+    guard.reconcile(set(), 10.0)
+    guard.reconcile(set(), 10.0 + 60 + 300)
+    guard.freed_resources("two", "w", 400.0)
+    guard.reconcile(set(), 410.0)
+    assert guard.waits("w", 410.0) == 60

@@ -1,30 +1,88 @@
 """Whether pods fit nodes: the filters one by one; on_cluster compares with kube-scheduler itself."""
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.preemption.constraints import CORDONED, OTHER_NODES, PORTS_TAKEN, TAINTED
 from scheduler_plugins.preemption.fit import GONE, OTHER_NAME, TOO_MANY, FitModel
+from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from tests.scheduler_plugins.preemption.fitted import REQUIRED, cluster, misfit, never, node, pod
+from tests.scheduler_plugins.objects import NOW
 
 Json = dict[str, Any]
+
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+ZONE: Final = "zone"
+
+
+def node(name: str = "n", labels: Mapping[str, str] | None = None, **spec: Any) -> Json:  # noqa: ANN401 - of a Node
+    """A node of 4 cores and 8 GiB for 10 pods, with its name as a label."""
+    return {
+        "metadata": {"name": name, "labels": {"host": name, **(labels or {})}},
+        "spec": spec,
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+    }
+
+
+def pod(
+    name: str = "p",
+    node: str = "",
+    requests: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    *,
+    namespace: str = "default",
+    ports: Iterable[Mapping[str, Any]] = (),
+    status: Mapping[str, Any] | None = None,
+    **spec: Any,  # noqa: ANN401 - any field of a PodSpec
+) -> Json:
+    container = {"name": "main", "resources": {"requests": dict(requests or {})}, "ports": list(ports)}
+    made: Json = {
+        "metadata": {"name": name, "namespace": namespace, "uid": name, "labels": dict(labels or {})},
+        "spec": {"containers": [container], **spec},
+        "status": dict(status or {}),
+    }
+    if node:
+        made["spec"]["nodeName"] = node
+    return made
+
+
+def cluster(*objects: Json) -> QuotaCluster:
+    """A cluster of Nodes, Pods and Namespaces (objects with labels alone)."""
+    made = QuotaCluster("CapacityScheduling", MaxMissing.INFINITE)
+    for item in objects:
+        if "containers" in item.get("spec", {}):
+            made.put_pod(item)
+        elif "status" in item:
+            made.put_node(item)
+        else:
+            made.namespaces.put(item)
+    return made
+
+
+def misfit(asked: Json, found: QuotaCluster, name: str = "n", without: Iterable[str] = ()) -> str | None:
+    return FitModel(QuotaPod.from_json(asked), found, found.nominations(NOW)).misfit(name, frozenset(without))
+
+
+def never(asked: Json, found: QuotaCluster, name: str = "n") -> str | None:
+    return FitModel(QuotaPod.from_json(asked), found, found.nominations(NOW)).unresolvable(name)
+
+
 CPU = "Insufficient cpu"
 
 
 def test_empty_node_fits() -> None:
-    """A pod that asks for nothing fits an empty node."""
     assert misfit(pod(), cluster(node())) is None
 
 
 def test_unknown_node() -> None:
-    """A node that is gone fits nobody."""
     assert misfit(pod(), cluster()) == never(pod(), cluster()) == GONE
 
 
@@ -40,7 +98,6 @@ def test_unknown_node() -> None:
     ],
 )
 def test_resources(requests: dict[str, str], reason: str | None) -> None:
-    """What is asked for must be left of allocatable; what is not asked for does not matter."""
     assert misfit(pod(requests=requests), cluster(node(), pod("there", "n", {"cpu": "3"}))) == reason
 
 
@@ -52,7 +109,6 @@ def test_overfull_node_takes_what_asks_for_nothing() -> None:
 
 
 def test_pods_are_counted() -> None:
-    """A node takes no more pods than its allocatable says; a pod that has ended does not count."""
     there = [pod(f"p{number}", "n") for number in range(10)]
     assert misfit(pod(), cluster(node(), *there)) == TOO_MANY
     assert misfit(pod(), cluster(node(), *there), without=["p3"]) is None
@@ -60,7 +116,6 @@ def test_pods_are_counted() -> None:
 
 
 def test_taking_away_frees() -> None:
-    """Pods that are taken away leave their room, those of other nodes none here."""
     there = cluster(node(), node("m"), pod("a", "n", {"cpu": "3"}), pod("b", "m", {"cpu": "3"}))
     assert misfit(pod(requests={"cpu": "2"}), there) == CPU
     assert misfit(pod(requests={"cpu": "2"}), there, without=["b"]) == CPU
@@ -92,7 +147,6 @@ def test_answered_pods_take_room() -> None:
 
 
 def test_larger_than_node_is_never() -> None:
-    """A pod that asks for more than the whole node never fits; one that asks for what is taken may."""
     there = cluster(node(), pod("there", "n", {"cpu": "3"}))
     assert never(pod(requests={"cpu": "5"}), there) == CPU
     assert never(pod(requests={"cpu": "4"}), there) is None
@@ -113,14 +167,12 @@ def test_larger_than_node_is_never() -> None:
     ],
 )
 def test_taints(toleration: Json, effect: str, *, fits: bool) -> None:
-    """A taint that refuses must be tolerated."""
     there = cluster(node(taints=[{"key": "k", "value": "v", "effect": effect}]))
     reason = None if fits else TAINTED
     assert misfit(pod(tolerations=[toleration]), there) == never(pod(tolerations=[toleration]), there) == reason
 
 
 def test_cordoned_node() -> None:
-    """A cordoned node takes only pods that tolerate that."""
     there = cluster(node(unschedulable=True))
     assert never(pod(), there) == CORDONED
     assert misfit(pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]), there) is None
@@ -150,7 +202,6 @@ def test_cordoned_node() -> None:
     ],
 )
 def test_label_expressions(expression: Json, *, fits: bool) -> None:
-    """Node affinity asks for labels."""
     there = cluster(node(labels={"a": "5", "word": "five", "large": "9" * 20}))
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
     assert never(pod(affinity=affinity), there) == (None if fits else OTHER_NODES)
@@ -178,13 +229,11 @@ def test_label_expressions(expression: Json, *, fits: bool) -> None:
     ],
 )
 def test_node_terms(terms: list[Json], *, fits: bool) -> None:
-    """One term must hold, all of it; an empty one never does."""
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
     assert never(pod(affinity=affinity), cluster(node())) == (None if fits else OTHER_NODES)
 
 
 def test_selector_and_affinity() -> None:
-    """A selector and node affinity must both hold; a node's name may be given, too."""
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [_exists("a")]}]}}}
     for labels, reason in (({"a": "", "b": "1"}, None), ({"a": ""}, OTHER_NODES), ({"b": "1"}, OTHER_NODES)):
         assert misfit(pod(nodeSelector={"b": "1"}, affinity=affinity), cluster(node(labels=labels))) == reason
@@ -211,7 +260,6 @@ def _exists(key: str) -> Json:
     ],
 )
 def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
-    """A port of the node is taken once for each address and protocol."""
     there = cluster(node(), pod("there", "n", ports=[{"containerPort": 1, **used}]))
     asked = pod(ports=[{"containerPort": 1, **wanted}])
     assert misfit(asked, there) == (None if fits else PORTS_TAKEN)
@@ -249,7 +297,6 @@ def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
     ],
 )
 def test_unmodelled(spec: Json, what: list[str]) -> None:
-    """What only kube-scheduler can judge is named."""
     assert FitModel(QuotaPod.from_json(pod(**spec)), cluster(), []).unmodelled == what
 
 
@@ -264,7 +311,6 @@ def test_unmodelled(spec: Json, what: list[str]) -> None:
     ],
 )
 def test_kept_away_by_running_pods(term: Json, *, kept_away: bool) -> None:
-    """Required anti-affinity of a running pod that selects the pod is beyond the model; any other is not."""
     affinity = {"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone", **term}]}}
     there = cluster(node(), pod("there", "n", affinity=affinity))
     beyond = FitModel(QuotaPod.from_json(pod(labels={"app": "web"})), there, []).unmodelled

@@ -40,7 +40,6 @@ class Pool:
     marks: int = 0
 
     def read(self, *, beside: str = "") -> None:
-        """Read everything into a new model, but for one pod."""
         self.model = QuotaCluster(NAME, MaxMissing.INFINITE)
         for namespace in self.cluster.api.get("/api/v1/namespaces")["items"]:
             self.model.namespaces.put(namespace)
@@ -51,7 +50,6 @@ class Pool:
                 self.model.put_pod(pod)
 
     def think(self, pod: Json) -> Mapping[str, str | None]:
-        """What the model says of each node."""
         spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
         asked = QuotaPod.from_json({**pod, "spec": spec, "status": {}})
         fitting = FitModel(asked, self.model, self.model.nominations(time.time()))
@@ -61,7 +59,6 @@ class Pool:
         return {node: fitting.misfit(node, frozenset()) for node in self.model.nodes}
 
     def compare(self, pod: Json) -> bool:
-        """Have both judge a pod; whether it was bound, and stays."""
         judged, fit, reasons = self.scheduler.evaluator(pod)
         if not self.agrees(judged, fit, reasons):
             self.read(beside=judged["metadata"]["uid"])  # somebody else's nodes or pods may have changed
@@ -83,7 +80,6 @@ class Pool:
         return bool(fit) or "matchFields" in str(judged["spec"].get("affinity")) or ours == reasons
 
     def delete(self, pod: Json) -> None:
-        """Delete a pod for good."""
         metadata = pod["metadata"]
         self.cluster.api.request(
             "DELETE", f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}?gracePeriodSeconds=0"
@@ -91,7 +87,6 @@ class Pool:
         self.model.delete_pod(metadata["uid"])
 
     def retire(self, pod: Json) -> None:
-        """Have a pod terminate without end."""
         metadata = pod["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         self.cluster.api.merge(path, {"metadata": {"finalizers": [FINALIZER]}})
@@ -110,7 +105,6 @@ class Pool:
         self.model.put_pod(self.cluster.api.merge(f"{path}/status", {"status": {"containerStatuses": statuses}}))
 
     def nominate(self, pod: Json, node: str) -> None:
-        """Have a pod wait that has a claim to a node."""
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
         pod["spec"]["schedulingGates"] = [{"name": "fit/waits"}]
         uid = self.cluster.api.request("POST", path, pod)["metadata"]["uid"]
@@ -176,7 +170,6 @@ def _nodes(cluster: Cluster) -> list[str]:
 
 @pytest.fixture(scope="module")
 def pool(cluster: Cluster) -> Iterator[Pool]:
-    """The nodes, and a kube-scheduler that has begun after them."""
     for name, labels in zip(NAMESPACES, ({"team": "one"}, {"team": "two", "prod": "yes"}), strict=True):
         cluster.create_namespace(name)
         cluster.api.merge(f"/api/v1/namespaces/{name}", {"metadata": {"labels": labels}})

@@ -19,11 +19,7 @@ class Died(BaseException):
 
 
 class Run:
-    """A play with trouble: three pods of b want back what pods of a use.
-
-    Args:
-        seed: of the trouble.
-    """
+    """A play with trouble: three pods of b want back what pods of a use."""
 
     def __init__(self, seed: int) -> None:
         self.lot = random.Random(seed)  # noqa: S311 - a repeatable test
@@ -39,11 +35,9 @@ class Run:
 
     @property
     def at(self) -> float:
-        """The time of the history."""
         return float(len(self.server.log))
 
     def lead(self) -> None:
-        """Another process leads, which knows nothing."""
         self.leaders += 1
         self.server.writer = f"leader-{self.leaders}"
         self.server.history.append(LeaseTaken(self.at, self.server.writer))
@@ -60,7 +54,6 @@ class Run:
             raise NotLeading("this replica does not lead any more")
 
     def happens(self) -> None:
-        """Something of what happens in a cluster meanwhile."""
         leaving = [pod for pod in self.server.pods.values() if "deletionTimestamp" in pod["metadata"]]
         some: list[Callable[[], None]] = [self.play.watch, self.play.watch, self.lead, self.late]
         if leaving:
@@ -69,11 +62,9 @@ class Run:
         self.bind()
 
     def late(self) -> None:
-        """Time passes without the watch."""
         self.play.now += self.lot.choice([0.5, 1, 5, 200])
 
     def end(self, pod: dict[str, Any]) -> None:
-        """A pod is gone."""
         path = next(path for path, other in self.server.pods.items() if other is pod)
         del self.server.pods[path]
         self.server.history.append(Ended(self.at, pod["metadata"]["uid"]))
@@ -92,7 +83,6 @@ class Run:
                 return
 
     async def live(self) -> None:
-        """All of it."""
         for _ in range(ROUNDS):
             try:
                 await self.play.controller.reconcile()
@@ -119,7 +109,6 @@ async def test_history_has_no_faults(seed: int) -> None:
 
 
 async def test_histories_have_evictions() -> None:
-    """The runs that are judged come to something."""
     evicted = 0
     for seed in range(10):
         run = Run(seed)

@@ -62,7 +62,6 @@ class Site:
         self.extender = Extender(self.cache, Cycle(enabled), Answering(), lambda: NOW, lots)
 
     def put(self, item: Json) -> None:
-        """The watch tells of a pod."""
         self.cache.put_pod(item, NOW - 3600)
 
     def report(self, name: str, share: float, beside: float) -> None:
@@ -81,13 +80,11 @@ class Site:
         self.cache.put_node_metric(node_metric(name, total, "10Gi", pods=used))
 
     def decide(self, item: Json, held: Hold | None = None) -> Decision | Undecided:
-        """Who leaves for a pod."""
         self.put(item)
         asked = self.cluster.pods[item["metadata"]["uid"]]
         return self.evaluator(as_asked(asked), NOW, None if held is None else [held.node], held)
 
     def passes(self, item: Json) -> bool:
-        """Whether filter lets a pod through somewhere."""
         return bool(self.extender.filter(Arguments(item, list(self.nodes))).names)
 
 
@@ -122,7 +119,6 @@ def test_hot_by_borrowers(share: float, beside: float, leave: int, arguments: di
 
 
 def test_hot_by_others() -> None:
-    """Where the node stays too hot whoever leaves, nobody does, and the reason is told."""
     site = Site(0.1, "n1", "n2", beside=7.0)
     found = site.decide(pod("wants", "b"))
     assert isinstance(found, Undecided)
@@ -131,7 +127,6 @@ def test_hot_by_others() -> None:
 
 
 def test_old_report_stays_refused() -> None:
-    """A node whose report is too old is refused whoever leaves."""
     site = Site(0.6, "n1")
     site.cache.put_node_metric(node_metric("n1", "6", "10Gi", updated=-3600))
     found = site.decide(pod("wants", "b"))
@@ -178,7 +173,6 @@ def test_room_of_others_is_not_taken_twice() -> None:
 
 
 def test_pod_of_thousands_of_terms_is_not_decided_about() -> None:
-    """Who writes thousands of affinity terms, each of which would be compared with each node, keeps nobody waiting."""
     selector = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["far"]}]}
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [selector] * 200}}
     found = Site(0.6, "n1").decide(pod("wants", "b", affinity={"nodeAffinity": terms}))
@@ -187,7 +181,6 @@ def test_pod_of_thousands_of_terms_is_not_decided_about() -> None:
 
 
 def test_constraints_between_pods_evict_nobody() -> None:
-    """For a pod with required anti-affinity no pod is evicted, also where kube-scheduler's refusal was about room."""
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
     asked = pod("wants", "b", affinity=affinity)
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "2 Insufficient cpu."}

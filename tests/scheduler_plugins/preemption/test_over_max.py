@@ -33,7 +33,6 @@ def _play(rule: OverMaxRule, **settings: Any) -> Play:  # noqa: ANN401 - of Recl
 
 
 def _late(play: Play, name: str, second: int, priority: int = 0, gpus: int = 1) -> None:
-    """A pod of a that kube-scheduler has bound without asking."""
     started = f"2026-01-01T00:02:{second:02}Z"
     status = {"phase": "Running", "startTime": started}
     play.add("a", name, gpus, {"nodeName": "n1", "priority": priority}, status)
@@ -70,7 +69,6 @@ def test_lowered_max_names_nobody() -> None:
 
 
 def test_other_resources_do_not_matter() -> None:
-    """A pod that has nothing of what there is too much of is not among them, however late it was bound."""
     play = _play(OverMaxRule.TELL)
     _late(play, "late1", 1)
     _late(play, "none", 5, gpus=0)
@@ -87,7 +85,6 @@ def test_other_resources_do_not_matter() -> None:
     ],
 )
 async def test_what_becomes_of_them(rule: OverMaxRule, settings: dict[str, Any], evicted: list[str]) -> None:
-    """They are counted; they leave if that is chosen, nobody twice, no faster than evictions may be."""
     play = _play(rule, **settings)
     _late(play, "late1", 1)
     _late(play, "late2", 2)
@@ -101,7 +98,6 @@ async def test_what_becomes_of_them(rule: OverMaxRule, settings: dict[str, Any],
 
 
 async def test_only_the_leader_evicts() -> None:
-    """A replica that does not lead evicts nobody."""
     play = _play(OverMaxRule.EVICT)
     _late(play, "late1", 1)
     play.leads = False

@@ -14,7 +14,6 @@ Json = dict[str, Any]
 
 
 def pod(uid: str = "u", *, hold: Hold | None = None, condition: Json | None = None, **spec: Any) -> Json:  # noqa: ANN401
-    """A pod that found no node."""
     made: Json = {"metadata": {"uid": uid}, "spec": {"schedulerName": OURS, **spec}, "status": {}}
     made["status"]["conditions"] = [REFUSED if condition is None else condition]
     if hold is not None:
@@ -25,18 +24,15 @@ def pod(uid: str = "u", *, hold: Hold | None = None, condition: Json | None = No
 
 @pytest.fixture
 def bound() -> list[str]:
-    """Uids that were seen bound."""
     return []
 
 
 @pytest.fixture
 def pending(bound: list[str]) -> Pending:
-    """Nothing so far."""
     return Pending(frozenset({OURS}), bound.append)
 
 
 def test_refused_pod_waits(pending: Pending) -> None:
-    """A pod that kube-scheduler found no node for waits, and that is news."""
     pending.put_pod(pod())
     assert list(pending.waiting) == ["u"]
     assert pending.changed.is_set()
@@ -56,13 +52,11 @@ def test_refused_pod_waits(pending: Pending) -> None:
     ids=["gated", "scheduled", "not refused", "no verdict", "another scheduler's", "being deleted", "bare"],
 )
 def test_others_do_not_wait(pending: Pending, other: Json) -> None:
-    """Nobody is evicted for a pod that kube-scheduler does not want to place, or another one places."""
     pending.put_pod(other)
     assert not pending.waiting
 
 
 def test_waits_no_longer(pending: Pending) -> None:
-    """A pod that is bound, gone or not refused any more waits no longer."""
     for uid in ("bound", "gone", "tried", "stays"):
         pending.put_pod(pod(uid))
     pending.put_pod(pod("bound", nodeName="n1"))
@@ -72,7 +66,6 @@ def test_waits_no_longer(pending: Pending) -> None:
 
 
 def test_holds_are_shown(pending: Pending, bound: list[str]) -> None:
-    """A hold is what the watch showed last, until the pod is bound."""
     first, second = Hold("n1", 1.0, ("v",)), Hold("n2", 2.0, ("w",), 2)
     pending.put_pod(pod(hold=first))
     assert pending.shown == {"u": first}
@@ -90,7 +83,6 @@ def test_holds_are_shown(pending: Pending, bound: list[str]) -> None:
 
 
 def test_holds_of_others_are_theirs(pending: Pending) -> None:
-    """Another scheduler's extender goes on with the holds of its own pods."""
     pending.put_pod(pod(hold=Hold("n1", 1.0, ("v",)), schedulerName="another"))
     assert not pending.shown
 
@@ -109,7 +101,6 @@ def test_holds_of_others_are_theirs(pending: Pending) -> None:
     ],
 )
 def test_what_was_short(reasons: str, about_room: bool) -> None:  # noqa: FBT001 - a table
-    """Whether anything but room was short is told by kube-scheduler's sentence."""
     ends = (". no new claims to deallocate, preemption: 0/3 nodes are available: 3 x.", ". preemption: 0/3 y.", ".")
     for end in ends:
         condition = {**REFUSED, "message": f"0/3 nodes are available: {reasons}{end}"}

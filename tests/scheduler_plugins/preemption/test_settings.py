@@ -10,7 +10,6 @@ from scheduler_plugins.profile.registry import build
 
 
 def test_defaults() -> None:
-    """Reclaim is on, respects budgets, and is for the schedulers of the flag."""
     settings = decode(CapacityScheduling, {}, "args").reclaim
     assert settings == PreemptionSettings(
         enabled=True,
@@ -29,7 +28,6 @@ def test_defaults() -> None:
 
 @pytest.mark.parametrize("name", RANGES)
 def test_ranges(name: str) -> None:
-    """Both ends of a range are allowed, and nothing beyond."""
     low, high = RANGES[name]
     free = {"longest_back_off_seconds": 86_400} if name == "back_off_seconds" else {"back_off_seconds": 1}
     for value, wrong in ((low, 0), (high, 0), (low - 0.001, 1), (high + 1, 1)):
@@ -50,6 +48,5 @@ def test_ranges(name: str) -> None:
     ],
 )
 def test_mistakes_are_named(arguments: dict[str, object], says: str) -> None:
-    """A wrong value refuses to start, and says where it stands and what is allowed."""
     with pytest.raises(ArgumentError, match=says):
         build("CapacityScheduling", {"reclaim": arguments}, "args")

@@ -19,12 +19,10 @@ NOBODY: Final = Victims(())
 
 
 def asked(world: World, pod: QuotaPod, proposed: Mapping[str, Victims], **options: Any) -> dict[str, Victims]:  # noqa: ANN401
-    """The answer."""
     return answer(pod, world.cluster, NOW, proposed, **options)
 
 
 def over_min() -> World:
-    """A uses 4 of its 2, B 2 of its 4; the node is full."""
     world = World({"gpu": 6, "other": 2}, {"a": (2, 6), "b": (4, 6)})
     world.run("a/low", "gpu", 1, priority=-5)
     world.run("a/high", "gpu", 3, priority=100)
@@ -34,7 +32,6 @@ def over_min() -> World:
 
 
 def test_lawful_proposal_stands() -> None:
-    """Victims that the rules allow and that suffice stay as proposed, in their order and with their count."""
     world = over_min()
     proposed = {"gpu": Victims(("a/low",), 0)}
 
@@ -65,7 +62,6 @@ def test_others_are_not_robbed() -> None:
 
 
 def test_too_little_quota_is_left_out() -> None:
-    """Victims that make room on the node but not in the quota are no answer."""
     world = World({"gpu": 6}, {"a": (2, 4)})
     world.run("a/a1", "gpu", 1)
     world.run("a/a2", "gpu", 3, priority=100)
@@ -85,7 +81,6 @@ def test_nobody_proposed() -> None:
 
 
 def test_claims_of_others_count() -> None:
-    """A node after which the quota would refuse the pod all the same, for claims of others, is left out."""
     world = World({"gpu": 4, "other": 5}, {"a": (0, 4), "b": (6, 8), "c": (0, 1)})
     world.run("a/a1", "gpu", 4)
     world.run("c/c1", "other", 1)
@@ -106,7 +101,6 @@ def test_no_victims_no_answer() -> None:
 
 
 def test_without_a_quota() -> None:
-    """A pod without a quota takes from pods of lower priority without one."""
     world = World({"gpu": 4, "quota": 2}, {"a": (0, 4)})
     world.run("a/a1", "gpu", 2, priority=-5)
     world.run("free/f1", "gpu", 1)
@@ -121,7 +115,6 @@ def test_without_a_quota() -> None:
 
 
 def test_budgets_hold_for_quotas() -> None:
-    """A protected victim of a pod with a quota is one only where budgets are merely counted."""
     world = World({"gpu": 2}, {"a": (0, 4), "b": (2, 4)})
     world.run("a/a1", "gpu", 2, labels={"app": "web"})
     world.protect("a", "web")
@@ -132,7 +125,6 @@ def test_budgets_hold_for_quotas() -> None:
 
 
 def test_budgets_count_without_quota() -> None:
-    """For pods without a quota budgets stay what they are to kube-scheduler."""
     world = World({"gpu": 2}, {})
     world.run("free/f1", "gpu", 2, labels={"app": "web"})
     world.protect("free", "web")
@@ -142,7 +134,6 @@ def test_budgets_count_without_quota() -> None:
 
 
 def test_rehearsal_takes_nothing_back() -> None:
-    """Where nothing is taken back no namespace's pods leave for another's; preemption within one goes on."""
     world = over_min()
     proposed = {"gpu": Victims(("a/low",))}
 
@@ -151,7 +142,6 @@ def test_rehearsal_takes_nothing_back() -> None:
 
 
 def test_plugin_says_whether_to_reclaim() -> None:
-    """The plugin answers the verb by its arguments: a rehearsal, or no reclaim at all, takes nothing back."""
     plugins = {
         plugin: plugin.reclaim.enabled and not plugin.reclaim.dry_run
         for plugin in (
@@ -176,7 +166,6 @@ def test_plugin_says_whether_to_reclaim() -> None:
 
 
 def test_held_room_is_enough() -> None:
-    """A pod that others are leaving for gets nobody else evicted; nor one that waits for who is terminating."""
     world = over_min()
     proposed = {"gpu": Victims(("a/low",))}
     holder = world.wait("b/b2", 1, hold=Hold("gpu", NOW + 60, ("a/low",)))
@@ -224,7 +213,6 @@ def test_cluster_without_quotas() -> None:
 
 
 def test_unknown_nodes_and_pods() -> None:
-    """Of nodes and pods that are not known nothing is said: they are left out."""
     world = over_min()
     pod = world.wait("b/b2", 1)
 
@@ -245,7 +233,6 @@ def test_unknown_demands_are_not_rewritten() -> None:
 
 
 def test_nobody_leaves_for_pods_that_want_nobody_evicted() -> None:
-    """Whether they have a quota or not, and whatever is proposed: newer kube-schedulers may propose nobody."""
     world = World({"gpu": 3}, {"a": (2, 6)})
     world.run("a/low", "gpu", 2, priority=-5)
     world.run("free/low", "gpu", 1, priority=-5)

@@ -22,7 +22,6 @@ EACH: Final = 8
 
 
 def vectors(seed: int, **options: bool) -> list[dict[str, Any]]:
-    """The clusters for a seed."""
     return [vector(EACH * seed + index, **options) for index in range(EACH)]
 
 
@@ -64,7 +63,6 @@ def test_random_clusters_are_various() -> None:
 
 
 def test_words_are_upstreams() -> None:
-    """Reasons are upstream's to the letter, also where a vector's messages only explain."""
     vectors_file = Path(golden.__file__).parent / "vectors" / "capacity_preemption.json"
     compared = 0
     for each in json.loads(vectors_file.read_text(encoding="utf-8")):
@@ -79,6 +77,5 @@ def test_words_are_upstreams() -> None:
 
 
 def _messages(part: Mapping[str, Any]) -> dict[str, str]:
-    """All messages in a part of an answer, by where they are."""
     found = {"": part["message"]} if "message" in part else {}
     return found | {key: each["message"] for key, each in part.items() if isinstance(each, dict) and "message" in each}

@@ -27,12 +27,7 @@ def _wait(play: Play, count: int, gpus: int = 5, namespace: str = "b", **spec: A
 
 
 class Judged:
-    """Counts what is decided.
-
-    Args:
-        play: of which.
-        seconds: that each decision takes.
-    """
+    """Counts what is decided."""
 
     def __init__(self, play: Play, seconds: float = 0.0) -> None:
         self.pods: list[str] = []
@@ -47,7 +42,6 @@ class Judged:
 
 
 def _repel(play: Play, selector: Mapping[str, Any]) -> None:
-    """A pod runs that keeps others away."""
     term = {"topologyKey": "kubernetes.io/hostname", "namespaces": ["b"], "labelSelector": dict(selector)}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     play.add("a", "shy", 0, {"nodeName": "n1", "affinity": affinity}, {"phase": "Running"})
@@ -55,7 +49,6 @@ def _repel(play: Play, selector: Mapping[str, Any]) -> None:
 
 
 async def test_index_is_no_difference() -> None:
-    """Pods that differ in a label that no selector reads, and in names, are decided about once."""
     play = Play()
     play.end("b1")
     _wait(play, 300)
@@ -84,7 +77,6 @@ async def test_labels_that_are_read_count(selector: Mapping[str, Any], decided: 
 
 
 async def test_what_decides_is_a_difference() -> None:
-    """Pods that ask for something else, or say that they are of another class, are decided about apart."""
     play = Play()
     play.end("b1")
     _wait(play, 4)

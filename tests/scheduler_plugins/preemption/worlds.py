@@ -40,15 +40,7 @@ class World:
             self.cluster.put_quota({"metadata": {"name": "q", "namespace": namespace}, "spec": spec})
 
     def run(self, key: str, node: str, gpus: int = 1, priority: int = 0, **more: Any) -> QuotaPod:  # noqa: ANN401
-        """A pod runs; each started a second after the one before.
-
-        Args:
-            key: `namespace/name`.
-            node: where.
-            gpus: what it asks for.
-            priority: its priority.
-            more: `labels`, `terminating`, `static`, `cpu`.
-        """
+        """A pod runs; each started a second after the one before."""
         pod = pod_json(key, gpus, priority, **more)
         pod["spec"]["nodeName"] = node
         if more.get("static"):
@@ -57,48 +49,24 @@ class World:
         return self._put(pod)
 
     def wait(self, key: str, gpus: int = 1, priority: int = 0, **more: Any) -> QuotaPod:  # noqa: ANN401
-        """A pod waits.
-
-        Args:
-            key: `namespace/name`.
-            gpus: what it asks for.
-            priority: its priority.
-            more: `nominated`, `hold`, `never`, `labels`, `cpu`.
-        """
+        """A pod waits."""
         return self._put(pod_json(key, gpus, priority, **more))
 
     def protect(self, namespace: str, app: str, allowed: int = 0, name: str = "budget") -> None:
-        """A PodDisruptionBudget for the pods with a label `app`."""
         metadata = {"name": name, "namespace": namespace}
         spec, status = {"selector": {"matchLabels": {"app": app}}}, {"disruptionsAllowed": allowed}
         self.cluster.put_budget({"metadata": metadata, "spec": spec, "status": status})
 
     def decide(self, pod: QuotaPod, **options: Any) -> Decision | Undecided:  # noqa: ANN401
-        """Decide for a pod.
-
-        Args:
-            pod: the pod.
-            options: of `decide`.
-        """
         fitting = FitModel(pod, self.cluster, self.cluster.nominations(NOW))
         return decide(pod, self.cluster, NOW, fitting.misfit, **options)
 
     def victims(self, pod: QuotaPod, **options: Any) -> AbstractSet[str]:  # noqa: ANN401
-        """Who has to leave for a pod.
-
-        Raises:
-            AssertionError: nobody is to.
-        """
         decision = self.decide(pod, **options)
         assert isinstance(decision, Decision), decision
         return {victim.key for victim in decision.victims}
 
     def why_not(self, pod: QuotaPod, **options: Any) -> str:  # noqa: ANN401
-        """Why nobody has to leave for a pod.
-
-        Raises:
-            AssertionError: somebody has to.
-        """
         decision = self.decide(pod, **options)
         assert isinstance(decision, Undecided), decision
         return decision.reason
@@ -125,7 +93,6 @@ def pod_json(
     static: bool = False,
     cpu: str = "0",
 ) -> Json:
-    """A pod that asks for GPUs; its uid is its key."""
     namespace, _, name = key.partition("/")
     metadata: Json = {"name": name, "namespace": namespace, "uid": key, "labels": dict(labels or {})}
     status: Json = {"nominatedNodeName": nominated}

@@ -16,20 +16,16 @@ Answer = Callable[[web.Request], Any]  # makes JSON, or a whole response
 
 @dataclass
 class Asked:
-    """A server that runs."""
-
     url: str = ""  # Where
     requests: list[tuple[str, Mapping[str, str], Mapping[str, str]]] = field(default_factory=list)
     """Path, parameters and headers of each request so far."""
 
     def params(self, path: str) -> list[Mapping[str, str]]:
-        """The parameters of the requests for a path."""
         return [params for asked, params, _ in self.requests if asked == path]
 
 
 @asynccontextmanager
 async def answering(pages: Mapping[str, Answer], tls: ssl.SSLContext | None = None) -> AsyncIterator[Asked]:
-    """Serve on a free port of the loopback."""
     asked = Asked()
 
     async def handle(request: web.Request) -> web.StreamResponse:

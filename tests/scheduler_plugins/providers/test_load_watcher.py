@@ -6,9 +6,10 @@ import pytest
 
 from headroom.kube import ApiServer
 from scheduler_plugins.providers.load_watcher import LoadWatcher, decode, make
-from scheduler_plugins.providers.provider import Answer, Cluster, ProviderError
+from scheduler_plugins.providers.provider import CPU, MEMORY, Answer, Cluster, ProviderError, statistic, utilisation
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
 from scheduler_plugins.providers.web import Site
+from scheduler_plugins.snapshot.report import Statistic, Utilisation
 from tests.scheduler_plugins.providers.server import NOW, answering
 
 Json = dict[str, Any]
@@ -22,12 +23,10 @@ def document(*metrics: Json, **more: Any) -> Json:  # noqa: ANN401 - any field o
 
 
 def cpu(value: Any = 26.0, **more: Any) -> Json:  # noqa: ANN401
-    """A metric of the CPU."""
     return {"name": "a", "type": "CPU", "operator": "AVG", "rollup": "15m", "value": value, **more}
 
 
 async def test_service_is_asked() -> None:
-    """The client asks {watcherAddress}/watcher, with or without a slash at the end of the address."""
     async with answering({"/watcher": lambda _: document(cpu())}) as server:
         for address in (server.url, f"{server.url}/"):
             answer = await LoadWatcher(Site(address, MetricProvider()), smoothed=True).fetch(NOW)
@@ -46,7 +45,6 @@ async def test_token_of_another_provider_is_not_sent(kind: str, sent: str | None
 
 
 async def test_empty_service_is_told() -> None:
-    """A service that has nothing yet (500) is an error, so the last reading stays."""
     async with answering({}) as server:
         with pytest.raises(ProviderError, match="/watcher answers 404"):
             await LoadWatcher(Site(server.url, MetricProvider()), smoothed=True).fetch(NOW)
@@ -61,20 +59,17 @@ def test_window_says_the_age() -> None:
 
 
 def test_absent_fields_are_empty() -> None:
-    """The service leaves out empty texts and zeros."""
     (found,) = decode(document({"type": "CPU"}), NOW).nodes["n"].metrics
     assert found == {"name": "", "type": "CPU", "operator": "", "rollup": "", "value": 0.0}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1001.0, 10**400, "26", True, None, [26]])
 def test_garbage_is_no_number(value: object) -> None:
-    """A value that is no percentage is left out and counted."""
     assert decode(document(cpu(value), cpu(3.0)), NOW).nodes["n"].metrics == [cpu(3.0)]
     assert decode(document(cpu(value), cpu(3.0)), NOW).unusable == 1
 
 
 def test_empty_lists_are_no_reading() -> None:
-    """A node with an empty list, or none, is as good as absent."""
     nodes: tuple[Json, ...] = ({"metrics": []}, {"metrics": None}, {})
     for node in nodes:
         assert decode({"data": {"NodeMetricsMap": {"n": node}}}, NOW) == Answer({})
@@ -82,7 +77,6 @@ def test_empty_lists_are_no_reading() -> None:
 
 @pytest.mark.parametrize("node", [None, 3, [], {"metrics": {"type": "CPU"}}, {"metrics": 1}, {"metrics": [None, 1]}])
 def test_odd_nodes_are_left_out(node: object) -> None:
-    """A node of another shape is left out and counted; the others stay."""
     nodes = {"odd": node, "n": {"metrics": [cpu()]}}
     answer = decode({"data": {"NodeMetricsMap": nodes}}, NOW)
     assert set(answer.nodes) == {"n"}
@@ -94,3 +88,41 @@ def test_other_documents_are_refused(body: object) -> None:
     """What has no NodeMetricsMap is not load-watcher's, lower-case spelling of the example files included."""
     with pytest.raises(ProviderError, match="NodeMetricsMap"):
         decode(body, NOW)
+
+
+def _metrics(*parts: tuple[str, str, float]) -> list[dict[str, object]]:
+    return [{"name": "", "type": kind, "operator": operator, "value": value} for kind, operator, value in parts]
+
+
+@pytest.mark.parametrize(
+    ("parts", "found"),
+    [
+        ([], None),
+        ([("CPU", "AVG", 20), ("CPU", "STD", 5)], (20, 5)),
+        ([("CPU", "Latest", 10), ("CPU", "AVG", 20)], (20, 0)),
+        ([("CPU", "AVG", 20), ("CPU", "Latest", 10), ("CPU", "", 11)], (20, 0)),  # an average blocks later samples
+        ([("CPU", "AVG", 0), ("CPU", "Latest", 10)], (0, 0)),  # an average of 0, too
+        ([("CPU", "", 7), ("CPU", "Latest", 8)], (8, 0)),
+        ([("CPU", "AVG", 5), ("CPU", "AVG", 9)], (9, 0)),
+        ([("CPU", "STD", 5)], (0, 5)),
+        ([("CPU", "MAX", 5)], (0, 0)),  # known, but nothing is known of it
+        ([("cpu", "AVG", 5), ("Memory", "AVG", 5)], None),  # case matters
+    ],
+)
+def test_picks_as_trimaran_does(parts: list[tuple[str, str, float]], found: tuple[float, float] | None) -> None:
+    """Averages go before samples, and the last of a kind counts."""
+    assert statistic(_metrics(*parts), CPU) == (None if found is None else Statistic(*found))
+
+
+def test_reading_has_both() -> None:
+    metrics = _metrics(("Memory", "AVG", 30), ("CPU", "Latest", 10))
+    assert utilisation(metrics, 5.0, smoothed=True) == Utilisation(Statistic(10), Statistic(30), 5.0, smoothed=True)
+    assert statistic(metrics, MEMORY) == Statistic(30)
+    assert statistic([{"type": "CPU"}], CPU) == Statistic(0)
+
+
+def test_other_metrics_are_a_reading_of_nothing() -> None:
+    assert utilisation(_metrics(("Disk", "AVG", 3)), 5.0, smoothed=False) == Utilisation(
+        None, None, 5.0, smoothed=False
+    )
+    assert utilisation([], 5.0, smoothed=False) is None

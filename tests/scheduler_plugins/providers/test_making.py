@@ -14,12 +14,10 @@ NOWHERE = Cluster(cast("ApiServer", None), lambda _name: None)
 
 
 def made(watcher_address: str | None = None, **settings: Any) -> Provider:  # noqa: ANN401
-    """The provider for these settings."""
     return make(ProviderSpec(MetricProvider(**settings), watcher_address), NOWHERE)
 
 
 def test_type_selects_the_provider() -> None:
-    """The type names the provider, with upstream's usual address."""
     assert made(type="Prometheus").address == "http://prometheus-k8s:9090"
     assert made(type="SignalFx").address == "https://api.signalfx.com"
     assert made(type="Prometheus", address="https://p:9").address == "https://p:9"
@@ -27,20 +25,17 @@ def test_type_selects_the_provider() -> None:
 
 
 def test_watcher_comes_first() -> None:
-    """With watcherAddress the type does not matter."""
     provider = made("http://w:2020", type="Prometheus", address="http://p:9090")
     assert (provider.name, provider.address) == ("LoadWatcher", "http://w:2020")
 
 
 @pytest.mark.parametrize("name", ["", "NodeMetric", "prometheus", "Datadog"])
 def test_others_are_no_providers(name: str) -> None:
-    """What is no provider is an error that lists those that are."""
     with pytest.raises(LookupError, match="Prometheus"):
         made(type=name)
 
 
 def test_unchecked_certificate_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    """That it is not checked is said in the log; checking is the default."""
     made(type="Prometheus")
     assert caplog.text == ""
     made(type="Prometheus", insecure_skip_verify=True)
@@ -64,12 +59,10 @@ def test_unchecked_certificate_is_warned_of(caplog: pytest.LogCaptureFixture) ->
     ],
 )
 def test_mistakes_are_named(settings: dict[str, Any], field: str) -> None:
-    """What cannot be used is told by the name of the field; the rest is fine."""
     assert [name for name, _ in MetricProvider(**settings).mistakes()] == [field]
 
 
 def test_good_settings_have_no_mistakes() -> None:
-    """The defaults, and every field in use."""
     assert MetricProvider().mistakes() == []
     used = MetricProvider("Prometheus", "https://p:9090/base", "abc", node_pattern="(.*):9100", ca_file="/ca.crt")
     assert used.mistakes() == []
@@ -77,12 +70,10 @@ def test_good_settings_have_no_mistakes() -> None:
 
 @pytest.mark.parametrize("text", ["", "http://", "ftp://a", "http://a:99999", "http://[", "http://a?b=c", "//a"])
 def test_other_texts_are_no_urls(text: str) -> None:
-    """Only http and https with a host are URLs of providers."""
     assert not is_url(text)
 
 
 def test_token_is_not_shown() -> None:
-    """Neither the log's line about a plugin's arguments nor any message has the token."""
     settings = MetricProvider("SignalFx", token="s3cret")  # noqa: S106
     assert "s3cret" not in repr(settings)
     assert encode(settings, secrets=False)["token"] == "..."  # noqa: S105

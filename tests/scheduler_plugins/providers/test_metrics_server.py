@@ -17,12 +17,10 @@ WHOLE = {"n": {"cpu": 4000, "memory": 8 * 2**30}}
 
 
 def usage(cpu: Any = "500m", memory: Any = "1Gi", timestamp: Any = "2024-12-31T23:59:40Z") -> Json:  # noqa: ANN401
-    """What the API says of the node n."""
     return {"metadata": {"name": "n"}, "timestamp": timestamp, "window": "20s", "usage": {"cpu": cpu, "memory": memory}}
 
 
 def test_usage_becomes_percent() -> None:
-    """Usage in percent of what the node has, as a plain sample, with the API's time."""
     node = decode([usage()], WHOLE, NOW).nodes["n"]
     assert [(each["type"], each["operator"], each["value"]) for each in node.metrics] == [
         ("CPU", "Latest", 12.5),
@@ -37,14 +35,12 @@ def test_nanocores_round_up() -> None:
 
 
 def test_unknown_nodes_are_left_out() -> None:
-    """A node that the cluster does not have any more is no trouble."""
     answer = decode([usage()], {}, NOW)
     assert (answer.nodes, answer.unusable) == ({}, 0)
 
 
 @pytest.mark.parametrize("cpu", ["", "x", None, [], "-1", "41", True, "1e999", "nan"])
 def test_garbage_is_no_number(cpu: object) -> None:
-    """An amount that is none, or ten times what there is, is left out; the other resource stays."""
     answer = decode([usage(cpu=cpu)], WHOLE, NOW)
     assert [each["type"] for each in answer.nodes["n"].metrics] == ["Memory"]
     assert answer.unusable == 1
@@ -52,7 +48,6 @@ def test_garbage_is_no_number(cpu: object) -> None:
 
 @pytest.mark.parametrize("timestamp", [None, "", "x", 3, "9999-01-01T00:00:00Z", "0001-01-01T00:00:00Z"])
 def test_odd_times_are_now(timestamp: object) -> None:
-    """A time that is none, or to come, counts as now."""
     assert decode([usage(timestamp=timestamp)], WHOLE, NOW).nodes["n"].measured_at == NOW
 
 
@@ -60,32 +55,27 @@ def test_odd_times_are_now(timestamp: object) -> None:
     "item", [None, 3, [], {}, {"metadata": {"name": 3}, "usage": {}}, {"metadata": [], "usage": 1}]
 )
 def test_odd_items_are_left_out(item: object) -> None:
-    """An item of another shape is counted, the others stay."""
     answer = decode([item, usage()], WHOLE, NOW)
     assert (set(answer.nodes), answer.unusable) == ({"n"}, 1)
 
 
 @pytest.mark.parametrize("items", [None, {}, "x"])
 def test_other_answers_are_refused(items: object) -> None:
-    """What has no items is no list."""
     with pytest.raises(ProviderError, match="no items"):
         decode(items, WHOLE, NOW)
 
 
 def test_no_room_is_no_share() -> None:
-    """Of a node that has nothing there is no percentage."""
     assert decode([usage()], {"n": {"cpu": 0, "memory": 0}}, NOW).nodes == {}
 
 
 @pytest.mark.parametrize("node", [None, {}, {"metadata": {"name": "a"}}, {"metadata": {}, "status": {"capacity": {}}}])
 def test_odd_nodes_have_no_capacity(node: object) -> None:
-    """Nodes of another shape are passed over."""
     good = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4", "memory": "1Gi", "pods": "110"}}}
     assert capacities([node, good]) == {"n": {"cpu": 4000, "memory": 2**30}}
 
 
 def provider(api: ApiServer, timeout_seconds: float = 10.0, *, parity: bool = False) -> Provider:
-    """The provider of a cluster with the node n."""
     settings = MetricProvider("KubernetesMetricsServer", timeout_seconds=timeout_seconds)
     return make(ProviderSpec(settings, parity=parity), Cluster(api, WHOLE.get))
 
@@ -110,7 +100,6 @@ async def test_trouble_is_told(reply: Reply, sentence: str) -> None:
 
 
 async def test_silence_is_given_up() -> None:
-    """An aggregated API that does not answer within the timeout is an error."""
     async with serving() as (_, api):
         with pytest.raises(ProviderError, match=r"no answer within 0\.05 s"):
             await provider(api, timeout_seconds=0.05).fetch(NOW)
@@ -131,7 +120,6 @@ async def test_capacity_is_listed_for_parity() -> None:
 
 @pytest.mark.parametrize("cpu", [-1e308, -1, "-5", float("-inf"), float("nan"), 10**400])
 def test_absurd_usage_spoils_itself_alone(cpu: object) -> None:
-    """A usage that no machine can have is left out; the other amounts and nodes of the same answer count."""
     odd, sound = usage(cpu=cpu), usage()
     sound["metadata"] = {"name": "m"}
     answer = decode([odd, sound], {**WHOLE, "m": WHOLE["n"]}, NOW)

@@ -16,7 +16,6 @@ Json = dict[str, Any]
 
 
 def vector(**values: object) -> Json:
-    """The answer to an instant query: value by node."""
     result = [{"metric": {"instance": node}, "value": [NOW, str(value)]} for node, value in values.items()]
     return {"status": "success", "data": {"resultType": "vector", "result": result}}
 
@@ -35,7 +34,6 @@ async def fetch(answers: dict[str, Json], **settings: Any) -> tuple[Answer, list
 
 
 async def test_default_queries_are_upstreams() -> None:
-    """Average and deviation over 15 minutes of the two series that load-watcher asks for; and their age."""
     _, queries = await fetch({})
     assert queries == [
         "avg_over_time(instance:node_cpu:ratio[900s])",
@@ -47,7 +45,6 @@ async def test_default_queries_are_upstreams() -> None:
 
 
 async def test_shares_become_percent() -> None:
-    """Ratios become percentages in load-watcher's form, and the time is that of the last sample."""
     answers = {
         "avg_over_time(instance:node_cpu": vector(a=0.5),
         "stddev_over_time(instance:node_cpu": vector(a=0.25),
@@ -66,7 +63,6 @@ async def test_shares_become_percent() -> None:
 
 
 async def test_names_and_queries_can_be_chosen() -> None:
-    """Other series, expressions, windows, labels and names inside of labels, as other rule sets have them."""
     expression = '1 - avg by (node) (rate(node_cpu_seconds_total{mode="idle"}[5m]))'
     result = [{"metric": {"node": "worker-1.example.com:9100"}, "value": [NOW, "0.5"]}]
     answers: dict[str, Json] = {
@@ -94,7 +90,6 @@ async def test_deviation_alone_is_left_out() -> None:
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-0.1", "10.1", "1e400", "", "x", "0x1p-2", "1_0", " 1"])
 async def test_garbage_is_no_number(value: str) -> None:
-    """Division by zero in a rule gives NaN: the node has no reading then."""
     answer, _ = await fetch({"avg_over_time(instance:node_cpu": vector(a=value, b=0.5)})
     assert set(answer.nodes) == {"b"}
     assert answer.unusable == 1
@@ -109,7 +104,6 @@ def test_highest_of_a_node_counts() -> None:
 
 @pytest.mark.parametrize("labels", [None, {}, {"instance": ""}, {"instance": 3}, {"instance": "abc"}, {"other": "n:1"}])
 def test_unnamed_series_are_left_out(labels: object) -> None:
-    """A series without the label, or with one that the pattern does not match, is counted and left out."""
     assert Naming("instance", re.compile(r"(.*):\d+")).node(labels) is None
 
 
@@ -131,14 +125,12 @@ async def test_one_failure_spoils_the_fetch() -> None:
     ],
 )
 def test_other_answers_are_refused(body: object, sentence: str) -> None:
-    """What is no vector is told."""
     with pytest.raises(ProviderError, match=sentence):
         list(samples(body))
 
 
 @pytest.mark.parametrize("series", [None, 3, [], {}, {"metric": [], "value": {}}, {"metric": {}, "value": [1]}])
 def test_odd_series_are_left_out(series: object) -> None:
-    """A series of another shape is counted, the others stay."""
     body = vector(a=0.5)
     body["data"]["result"].append(series)
     values = percentages(body, Naming())

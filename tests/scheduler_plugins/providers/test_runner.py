@@ -18,21 +18,17 @@ from tests.scheduler_plugins.providers.server import NOW
 
 
 def answer(**usage: float) -> Answer:
-    """CPU usage by node, measured ten seconds before NOW."""
     metrics = {node: [{"type": CPU, "operator": AVERAGE, "value": value}] for node, value in usage.items()}
     return Answer({node: NodeAnswer(given, NOW - 10) for node, given in metrics.items()})
 
 
 class Scripted:
-    """A provider that says what it is told to."""
-
     name, address, smoothed = "Scripted", "http://there", True
 
     def __init__(self, *script: Answer | Exception) -> None:
         self.script = list(script)
 
     async def fetch(self, now: float) -> Answer:  # noqa: ARG002
-        """The next of the script; the last one again and again."""
         said = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if isinstance(said, Exception):
             raise said
@@ -40,20 +36,16 @@ class Scripted:
 
 
 class Kept:
-    """Stands for the cache: what a plugin's source last said."""
-
     def __init__(self, nodes: Sequence[str]) -> None:
         self.nodes = nodes
         self.readings: dict[str, Utilisation] = {}
         self.steps: list[int] = []
 
     def retain_readings(self, plugin: str, names: AbstractSet[str]) -> None:
-        """Forget all others."""
         assert plugin == "P"
         self.readings = {name: reading for name, reading in self.readings.items() if name in names}
 
     def update_readings(self, plugin: str, readings: Mapping[str, Utilisation]) -> None:
-        """Take some."""
         assert plugin == "P"
         self.readings |= readings
         self.steps.append(len(readings))
@@ -63,8 +55,6 @@ class Kept:
 
 
 class Trial:
-    """A runner with what it put."""
-
     def __init__(self, *script: Answer | Exception, nodes: Sequence[str] = ("a", "b")) -> None:
         self.now = NOW
         self.slept: list[float] = []
@@ -88,40 +78,28 @@ class Trial:
             raise asyncio.CancelledError
 
     async def polls(self, count: int) -> None:
-        """Poll so many times, a second apart."""
         for _ in range(count):
             await self.runner.poll()
             self.now += 1
 
     def metric(self, name: str) -> list[str]:
-        """Samples of a metric."""
         lines = generate_latest(self.registry).decode().splitlines()
         return [line.removeprefix(f"headroom_scheduler_provider_{name}") for line in lines if f"_{name}{{" in line]
 
 
 async def test_answer_is_put() -> None:
-    """What the provider says reaches the cache as readings."""
     trial = Trial(answer(a=50.0))
     await trial.polls(1)
     assert trial.kept.readings == {"a": Utilisation(Statistic(50.0), None, NOW - 10, smoothed=True)}
 
 
 async def test_nodes_that_are_gone_are_forgotten() -> None:
-    """A node that the next answer leaves out has no reading any more."""
     trial = Trial(answer(a=50.0, b=1.0), answer(b=2.0))
     await trial.polls(2)
     assert set(trial.kept.readings) == {"b"}
 
 
-async def test_large_answers_come_in_steps() -> None:
-    """Thousands of nodes are handed over some at a time, so that requests wait for some milliseconds at most."""
-    trial = Trial(answer(**{f"n{i}": 1.0 for i in range(250)}))
-    await trial.polls(1)
-    assert trial.kept.steps == [100, 100, 50]
-
-
 async def test_failure_keeps_the_last_answer() -> None:
-    """A fetch that fails puts nothing, so the last readings stay with their age; the state line says both."""
     trial = Trial(answer(a=50.0, b=1.0), ProviderError("no answer within 10 s"))
     await trial.polls(3)
     assert set(trial.kept.readings) == {"a", "b"}
@@ -140,7 +118,6 @@ async def test_empty_answer_is_a_failure() -> None:
 
 
 async def test_any_exception_is_survived(caplog: pytest.LogCaptureFixture) -> None:
-    """A provider with a bug is a provider that fails: the log has where."""
     trial = Trial(ZeroDivisionError("oh"))
     await trial.polls(1)
     assert trial.runner.state() == "Scripted at http://there: failed once: ZeroDivisionError: oh"
@@ -158,7 +135,6 @@ async def test_pauses_grow_and_end() -> None:
 
 
 async def test_names_are_compared() -> None:
-    """Nodes without a reading and names that are no nodes are told; a hint where nothing matches at all."""
     trial = Trial(answer(**{"a": 1.0, "10.0.0.1:9100": 2.0}))
     await trial.polls(1)
     assert "1 of 2 nodes matched, without b, 1 names are no nodes: 10.0.0.1:9100;" in trial.runner.state()
@@ -168,7 +144,6 @@ async def test_names_are_compared() -> None:
 
 
 def test_many_names_are_cut() -> None:
-    """The line stays short with thousands of names."""
     match = Match.of({f"x{i:04}": 1 for i in range(5000)}, [f"n{i:04}" for i in range(5000)])
     assert match.sentence() == (
         "0 of 5000 nodes matched, without n0000, n0001, n0002 and 4997 more, 5000 names are no nodes: x0000, x0001, "
@@ -177,7 +152,6 @@ def test_many_names_are_cut() -> None:
 
 
 async def test_trouble_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """The log says when a provider stops answering and when it answers again, not each time."""
     caplog.set_level(logging.INFO)
     trial = Trial(answer(a=1.0), ProviderError("no"), ProviderError("no"), answer(a=1.0))
     await trial.polls(5)
@@ -186,7 +160,6 @@ async def test_trouble_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_metrics_are_counted() -> None:
-    """Fetches by outcome, nodes by state, the last answer, unusable values."""
     trial = Trial(answer(a=1.0, x=2.0), ProviderError("no"))
     await trial.polls(3)
     label = 'plugin="P",provider="Scripted"'

@@ -18,19 +18,16 @@ from tools.devcluster.certs import Pki
 
 
 async def fetch(url: str, path: str = "/x", limit: int = 1000, **settings: Any) -> Any:  # noqa: ANN401
-    """What a page answers."""
     async with Site(url, MetricProvider(**settings), body_limit=limit).session() as session:
         return await session.get(path)
 
 
 @pytest.fixture
 def pki(tmp_path: Path) -> Pki:
-    """An authority."""
     return Pki(tmp_path / "pki")
 
 
 def server_tls(pki: Pki) -> ssl.SSLContext:
-    """A server with a certificate of the authority."""
     pair = pki.server("server", ["127.0.0.1"])
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(pair.cert, pair.key)
@@ -38,7 +35,6 @@ def server_tls(pki: Pki) -> ssl.SSLContext:
 
 
 async def test_token_is_sent() -> None:
-    """The token goes into the header that the provider wants, and may come from a file."""
     async with answering({"/x": lambda _: {"a": 1}}) as server:
         assert await fetch(server.url, token="abc") == {"a": 1}  # noqa: S106
         assert server.requests[-1][2]["Authorization"] == "Bearer abc"
@@ -55,7 +51,6 @@ async def test_token_is_sent() -> None:
     ids=["body", "reason", "at the end of what is shown", "no JSON"],
 )
 async def test_repeated_token_is_not_told(answer: Callable[[web.Request], web.Response]) -> None:
-    """A server that repeats the token it was asked with does not bring it into our log."""
     async with answering({"/x": answer}) as server:
         with pytest.raises(ProviderError) as caught:
             await fetch(server.url, token="s3cret-t0ken-of-yours")  # noqa: S106
@@ -65,7 +60,6 @@ async def test_repeated_token_is_not_told(answer: Callable[[web.Request], web.Re
 
 
 async def test_token_file_is_read_anew(tmp_path: Path) -> None:
-    """A token that is renewed on disk is used by the next fetch."""
     file = tmp_path / "token"
     async with answering({"/x": lambda _: {}}) as server:
         for token in ("one", "two"):
@@ -75,7 +69,6 @@ async def test_token_file_is_read_anew(tmp_path: Path) -> None:
 
 
 async def test_bad_token_file_is_told(tmp_path: Path) -> None:
-    """A token file that is missing, or holds no token, is named."""
     with pytest.raises(ProviderError, match=r"token file .*/none cannot be read: No such file"):
         await fetch("http://127.0.0.1:1", token_file=str(tmp_path / "none"))
     (tmp_path / "odd").write_text("a\nb")
@@ -84,7 +77,6 @@ async def test_bad_token_file_is_told(tmp_path: Path) -> None:
 
 
 async def test_certificate_is_checked(pki: Pki) -> None:
-    """A certificate of an unknown authority is refused; with its authority, or unchecked by wish, it is not."""
     async with answering({"/x": lambda _: {"a": 1}}, server_tls(pki)) as server:
         with pytest.raises(ProviderError, match=r"its certificate is refused .*caFile"):
             await fetch(server.url)
@@ -93,14 +85,12 @@ async def test_certificate_is_checked(pki: Pki) -> None:
 
 
 async def test_unusable_authority_is_told(tmp_path: Path) -> None:
-    """An authority that cannot be read is named."""
     (tmp_path / "ca.crt").write_text("no certificate")
     with pytest.raises(ProviderError, match=r"certificate authority .*/ca.crt is unusable"):
         await fetch("https://127.0.0.1:1", ca_file=str(tmp_path / "ca.crt"))
 
 
 async def test_large_answer_is_cut() -> None:
-    """An answer beyond the bound is not read to its end."""
     async with answering({"/x": lambda _: web.Response(text=json.dumps(["x" * 2000]))}) as server:
         with pytest.raises(ProviderError, match="more than"):
             await fetch(server.url)
@@ -120,14 +110,12 @@ async def test_large_answer_is_cut() -> None:
     ],
 )
 async def test_odd_answers_are_told(answer: Any, sentence: str) -> None:  # noqa: ANN401
-    """Whatever is no JSON with status 200 is an error that quotes it."""
     async with answering({"/x": lambda _: answer()}) as server:
         with pytest.raises(ProviderError, match=sentence):
             await fetch(server.url)
 
 
 async def test_nobody_there_is_told() -> None:
-    """A refused connection is told in the system's words."""
     async with answering({}) as server:
         url = server.url
     with pytest.raises(ProviderError, match=r"cannot be reached: Connect call failed|Connection refused"):
@@ -135,7 +123,6 @@ async def test_nobody_there_is_told() -> None:
 
 
 async def test_slow_answer_is_given_up() -> None:
-    """An answer that begins and then does not end within the timeout is an error."""
     over = asyncio.Event()
 
     async def never(request: web.Request) -> web.StreamResponse:
@@ -152,7 +139,6 @@ async def test_slow_answer_is_given_up() -> None:
 
 
 async def test_first_failure_ends_the_other_requests(pki: Pki) -> None:
-    """When one of several requests fails, no connection and no task of the others is left behind."""
     arrived, over = asyncio.Event(), asyncio.Event()
 
     async def never(_: web.Request) -> web.Response:
@@ -176,6 +162,5 @@ async def test_first_failure_ends_the_other_requests(pki: Pki) -> None:
 
 
 def test_huge_numbers_are_no_json() -> None:
-    """A number with more digits than Python reads is an error, too."""
     with pytest.raises(ProviderError, match="not JSON"):
         parsed(b"[" + b"9" * 10_000 + b"]")

@@ -25,7 +25,6 @@ B = quota("b", {"cpu": 6, GPU: 6}, {"cpu": 8, GPU: 8})
 
 
 def _cluster(*items: Json, max_missing: MaxMissing = MaxMissing.ZERO) -> QuotaCluster:
-    """A cluster with the node n1."""
     cluster = QuotaCluster("q", max_missing)
     cluster.put_node(node("n1", cpu="100"))
     for item in items:
@@ -94,7 +93,6 @@ def _gpus(count: int) -> dict[str, str]:
     ],
 )
 def test_bound_is_reached_not_passed(items: list[Json], fits: Json, refused: Json, says: str) -> None:
-    """As much as a bound is fine, more is not; the refusal has all amounts."""
     cluster = _cluster(*items)
     assert _told(cluster, pod("p", "a", fits)) == ""
     assert _told(cluster, pod("p", "a", refused)) == f"ElasticQuota a/q: {says}"
@@ -112,7 +110,6 @@ def test_missing_max_may_be_unlimited(maximum: Json) -> None:
 
 
 def test_namespace_without_quota() -> None:
-    """It is limited by nothing."""
     cluster = _cluster(A, pod("x", "a", _gpus(6), node="n1"))
     assert _over(cluster, pod("p", "free", {GPU: "99", "cpu": "99"})) is None
 
@@ -175,7 +172,6 @@ def test_claims_count_by_namespace_and_priority() -> None:
     ],
 )
 def test_what_is_no_claim(claimant: Json) -> None:
-    """It takes nothing from anybody."""
     cluster = _cluster(A, B, pod("x", "a", _gpus(5), node="n1"), claimant)
     assert _over(cluster, pod("p", "a", _gpus(1))) is None
 
@@ -195,7 +191,6 @@ def test_counted_once_over_charge_hold_and_nomination() -> None:
 
 
 def test_hold_counts_from_when_to_when() -> None:
-    """A hold counts until it expires, though nothing tells of that."""
     cluster = _cluster(A, B, pod("x", "a", _gpus(4), node="n1"), pod("c", "a", _gpus(2), hold=Hold("n1", NOW + 60)))
     asked = pod("p", "a", _gpus(1))
     assert [bool(_over(cluster, asked, now)) for now in (0, 59, 60, 30)] == [True, True, False, True]
@@ -271,7 +266,6 @@ def test_doubts_count_beside_what_is_used() -> None:
 
 
 def _demands(asked: QuotaPod, ledger: QuotaLedger, nominations: Iterable[Nomination]) -> tuple[Amounts, Amounts]:
-    """A and B, claim by claim."""
     own, everything = asked.charge, asked.charge
     for nomination in nominations:
         if nomination.uid == asked.uid or ledger.charge_of(nomination.uid) is not None:
@@ -320,7 +314,6 @@ def test_sums_are_what_claims_come_to(seed: int) -> None:
 
 
 def test_claims_are_kept_until_they_change() -> None:
-    """They are not gathered anew for every pod: not while nothing about claims changes."""
     cluster = _cluster(A, pod("c", "a", nominated="n1", hold=Hold("n1", NOW + 60)))
     known = cluster.nominations(NOW)
     cluster.put_pod(pod("x", "a", node="n1"))

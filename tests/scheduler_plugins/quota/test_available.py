@@ -28,7 +28,6 @@ def kept_away(key: str, priority: int, lender: tuple[int, int] = (10, 10)) -> bo
 
 @pytest.mark.parametrize("namespace", ["a", "b", "c", "free"])
 def test_equals_are_kept_away(namespace: str) -> None:
-    """Held room is kept from pods of no higher priority, whosever they are."""
     assert kept_away(f"{namespace}/new", 0)
 
 
@@ -44,12 +43,10 @@ def test_important_others_go_first(namespace: str) -> None:
 
 
 def test_room_beyond_min_is_not_guaranteed() -> None:
-    """Room that is held for a pod beyond its own min is not kept from more important borrowers."""
     assert not kept_away("a/new", 100, lender=(2, 10))
 
 
 def test_holder_on_its_way() -> None:
-    """A pod that takes its room just now is not counted twice: it is within its min still."""
     world = World({"gpu": 10}, {"a": (1, 8), "b": (2, 8)})
     world.run("a/a1", "gpu", 8)
     holder = world.wait("b/holder", 2, hold=HOLD)

@@ -1,9 +1,11 @@
 """What a pod is charged."""
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from crds.names import ANNOTATION_ESTIMATED_SECONDS_AFTER_SCHEDULED as SECONDS
+from headroom.cluster.typed_pod import typed_pod
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.quota.charge import Charging, charge_of, reserved_requests
 from scheduler_plugins.quota.pod import QuotaPod
@@ -51,7 +53,6 @@ def test_resize_of_a_sidecar() -> None:
 
 
 def test_resize_of_the_whole_pod() -> None:
-    """Requests of the pod itself are set aside as in effect, for the resources that it names."""
     item = pod("p", requests={"cpu": "100m"}, resources={"requests": {"cpu": "1"}})
     item["status"]["resources"] = {"requests": {"cpu": "3", "memory": "1Gi"}}
     item["status"]["allocatedResources"] = {"cpu": "2"}
@@ -88,11 +89,53 @@ def test_all_that_is_set_aside_may_count(spec: Json, by_containers: Json, by_sch
 
 
 def test_ports_of_what_lasts() -> None:
-    """Containers and sidecars take ports of the node, init containers that end do not."""
-
     def container(port: int, **more: str) -> Json:
         return {"ports": [{"containerPort": port, "hostPort": port}, {"containerPort": 1}], **more}
 
     spec = {"containers": [container(1)], "initContainers": [container(2), container(3, restartPolicy="Always")]}
     pod = QuotaPod.from_json({"metadata": {"uid": "u"}, "spec": spec})
     assert {port for _, _, port in pod.host_ports} == {1, 3}
+
+
+BULK: Final[Json] = {
+    "command": ["serve"],
+    "args": ["--all"],
+    "env": [{"name": "A", "value": "x" * 1000}],
+    "envFrom": [{"configMapRef": {"name": "settings"}}],
+    "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    "livenessProbe": {"httpGet": {"port": 80}},
+    "readinessProbe": {"httpGet": {"port": 80}},
+    "startupProbe": {"httpGet": {"port": 80}},
+    "lifecycle": {"preStop": {"sleep": {"seconds": 1}}},
+}
+
+
+def waiting(bulk: Json, **metadata: Any) -> Json:  # noqa: ANN401 - JSON
+    asked = {"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}, "ports": [{"hostPort": 80}]}
+    named: Json = {"name": "p", "namespace": "a", "uid": "u", "resourceVersion": "7", "annotations": {SECONDS: "60"}}
+    named["ownerReferences"] = [{"kind": "Job", "name": "j", "controller": True}]
+    image = {"image": "i"} if bulk else {}
+    spec: Json = {
+        "schedulerName": "ours",
+        "nodeSelector": {"zone": "x"},
+        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+        "initContainers": [{"name": "init", **asked, "restartPolicy": "Always", **bulk}],
+        "containers": [{"name": "main", **image, **asked, **bulk}],
+    }
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return {"metadata": {**named, **metadata}, "spec": spec, "status": {"conditions": [refused]}}
+
+
+def test_waiting_pod_is_kept_without_bulk() -> None:
+    """Of a pod that waits all is kept that may decide where it goes, and nothing that only takes memory."""
+    pod = waiting(BULK, managedFields=[{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}])
+    pod["metadata"]["annotations"]["example.com/notes"] = "x" * 1000
+
+    assert QuotaPod.from_json(typed_pod(pod)).json == waiting({}, labels={})
+
+
+def test_nothing_is_kept_of_a_bound_pod() -> None:
+    pod = waiting({})
+    pod["spec"]["nodeName"] = "n1"
+
+    assert QuotaPod.from_json(pod).json is None

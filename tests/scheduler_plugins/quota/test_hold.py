@@ -19,7 +19,6 @@ def _read(text: Any) -> Hold | None:  # noqa: ANN401 - anything may stand there
 
 
 def test_as_written() -> None:
-    """A hold is read as it was written."""
     hold = Hold("n1", NOW + 60, ("v1", "v2"), 3)
     assert _read(hold.as_text()) == hold
     relieving = Hold("n1", NOW + 60, ("v1",), 1, {"cpu": 600, "memory": 2**30})

@@ -15,7 +15,6 @@ from tests.scheduler_plugins.quota.things import GPU, miscounted, pod, quota
 
 
 def _ledger(*items: Json) -> QuotaLedger:
-    """A ledger that was told of quotas and pods."""
     ledger = QuotaLedger()
     for item in items:
         if "containers" in item["spec"]:
@@ -26,7 +25,6 @@ def _ledger(*items: Json) -> QuotaLedger:
 
 
 def test_pods_before_the_quota_count() -> None:
-    """A quota that comes later finds what its namespace uses, and counts it among all."""
     ledger = _ledger(pod("old", "a", node="n1"), quota("a", {"cpu": 4}))
     assert ledger.used("a") == {"cpu": 1000}
     assert ledger.total_used == {"cpu": 1000}
@@ -34,7 +32,6 @@ def test_pods_before_the_quota_count() -> None:
 
 
 def test_namespace_without_quota_is_not_among_all() -> None:
-    """What namespaces without a quota use is known, but no quota's business, before and after it had one."""
     ledger = _ledger(quota("a", {"cpu": 4}), pod("x", "a", node="n1"), pod("y", "b", node="n1"))
     assert ledger.total_used == {"cpu": 1000}
     ledger.delete_quota("a-q")
@@ -88,7 +85,6 @@ def test_quota_of_a_namespace_that_is_deleted() -> None:
 
 
 def test_resize_is_followed() -> None:
-    """A bound pod is charged what it requests now, and what it requested last is what is given back."""
     ledger = _ledger(quota("a"), pod("x", "a", {"cpu": "1"}, node="n1"), pod("x", "a", {"cpu": "4"}, node="n1"))
     assert ledger.used("a") == {"cpu": 4000}
     ledger.put_pod(QuotaPod.from_json(pod("x", "a", {"cpu": "2", GPU: "1"}, node="n1")))
@@ -109,7 +105,6 @@ def test_ended_pods_release() -> None:
 
 
 def test_counted_once() -> None:
-    """A pod is charged once, by its uid: admitted twice, seen bound, told of again."""
     ledger = _ledger(quota("a"))
     pending, bound = (QuotaPod.from_json(pod("x", "a", node=node)) for node in ("", "n1"))
     ledger.admit(pending)
@@ -127,7 +122,6 @@ def test_counted_once() -> None:
 
 
 def test_namespaces_are_forgotten() -> None:
-    """Of namespaces that come and go nothing stays."""
     ledger = QuotaLedger()
     for number in range(50):
         namespace = f"ci-{number}"
@@ -139,7 +133,6 @@ def test_namespaces_are_forgotten() -> None:
 
 
 def test_status_names_what_the_quota_names() -> None:
-    """What a quota reports has a zero for all that it names, quantities, and what is charged beyond."""
     item = quota("a", {"cpu": 4, GPU: 2}, {"cpu": 4, "memory": "1Gi", "requests.storage": 5})
     found = Quota.from_json(item, MaxMissing.INFINITE)
     assert found.reported({"cpu": 1500, "memory": 3 * 2**30, "hugepages-2Mi": 2**21}) == {
@@ -159,7 +152,6 @@ def _any_pod(lot: random.Random, name: str) -> Json:
 
 @fuzz(seed=st.integers(0, 2**32))
 def test_always_as_counted_anew(seed: int) -> None:
-    """Whatever comes in whatever order, the ledger is what a new one makes of the pods and quotas that are there."""
     lot = random.Random(seed)  # noqa: S311 - a repeatable test
     cluster, pods, quotas = QuotaCluster("q", MaxMissing.ZERO), dict[str, Json](), dict[str, Json]()
     tentative: dict[str, QuotaPod] = {}

@@ -98,7 +98,6 @@ def _create(world: World, number: int) -> None:
 
 
 def _some(world: World, number: int) -> None:
-    """Let something happen."""
     lot, pending, in_flight = world.lot, world.pending(), list(world.in_flight)
     what = lot.random()
     if what < 0.15:
@@ -125,7 +124,6 @@ def _some(world: World, number: int) -> None:
 
 @fuzz(seed=st.integers(0, 2**32), mode=st.sampled_from(Mode))
 def test_bounds_hold_in_any_order(seed: int, mode: Mode) -> None:
-    """Answers, bindings, refusals, deletions, late watches, new lists, restarts, time: used never exceeds a bound."""
     world = World(random.Random(seed), QUOTAS, mode)  # noqa: S311 - a repeatable test
     for number in range(STEPS):
         _some(world, number)
@@ -134,7 +132,6 @@ def test_bounds_hold_in_any_order(seed: int, mode: Mode) -> None:
 
 @fuzz(seed=st.integers(0, 2**32))
 def test_nothing_stays_charged(seed: int) -> None:
-    """Once all is told and time has passed, only bound pods are charged, and whoever fits is let through."""
     world = World(random.Random(seed), QUOTAS)  # noqa: S311 - a repeatable test
     for number in range(STEPS):
         _some(world, number)
@@ -227,34 +224,6 @@ def test_doubt_ends_with_time() -> None:
     assert world.run.cluster.version != before
 
 
-def test_pods_created_later_are_not_in_doubt() -> None:
-    """Nobody can have let through a pod that was not there before the start, nor one that is gated."""
-    world = World(random.Random(1), QUOTAS)  # noqa: S311 - a repeatable test
-    world.put(pod("gated", "a", {"cpu": "4"}, schedulingGates=[{"name": "x"}]))
-    world.restart()
-    world.put(pod("new", "a", {"cpu": "4"}))
-    world.put(pod("second", "a", {"cpu": "4"}))
-    world.deliver(2)
-    assert not world.run.cluster.unconfirmed
-    assert world.ask("uid-a-second")
-
-
-def test_annotation_keeps_nobody_uncharged() -> None:
-    """A pod that calls itself a placeholder is charged from the answer on, whatever the watch tells of it meanwhile."""
-    world = World(random.Random(1), {"a": quota("a", {"cpu": 6}, {"cpu": 6})})  # noqa: S311 - a repeatable test
-    pods = [pod(f"p{number}", "a", {"cpu": "3"}) for number in range(3)]
-    for each in pods:
-        each["metadata"]["annotations"] = {"scheduling.koordinator.sh/reserve-pod": "true"}
-        world.put(each)
-    answers = []
-    for each in pods:
-        answers.append(world.ask(each["metadata"]["uid"]))
-        world.deliver(len(world.events))
-        world.put({**each, "status": {"phase": "Pending", "qosClass": "Burstable"}})
-        world.deliver(len(world.events))
-    assert answers == [True, True, False]
-
-
 def test_late_news_of_an_earlier_refusal() -> None:
     """That a pod was refused once, told after it was let through the next time, takes nothing back."""
     world = World(random.Random(3), QUOTAS)  # noqa: S311 - a repeatable test
@@ -273,7 +242,6 @@ def test_late_news_of_an_earlier_refusal() -> None:
 
 
 def test_binding_that_the_watch_has_not_shown() -> None:
-    """kube-scheduler knows of a binding before the watch brings it: until then the charge stays, and stays one."""
     world = World(random.Random(1), QUOTAS)  # noqa: S311 - a repeatable test
     for name in ("first", "second"):
         world.put(pod(name, "a", {"cpu": "4"}))
@@ -304,7 +272,6 @@ def test_prioritize_that_fails_keeps_the_charge(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nodes_that_are_not_known_yet() -> None:
-    """A pod that its quota refuses is refused on nodes, too, that kube-scheduler knows before the watch brings them."""
     world = World(random.Random(1), QUOTAS)  # noqa: S311 - a repeatable test
     answer = world.run.extender.filter(Arguments(pod("large", "a", {"cpu": "7"}), ["n1", "new"]))
     assert not answer.names

@@ -23,8 +23,6 @@ from tests.scheduler_plugins.quota.things import pod, quota
 
 
 async def _followed(monkeypatch: pytest.MonkeyPatch, *changes: Relisted | Changed) -> QuotaCluster:
-    """What is known after the pods' watch has brought these changes."""
-
     async def brought(
         _api: ApiServer, path: str, _selector: str, *, health: WatchHealth, keep: Callable[[Json], str], **_: object
     ) -> AsyncIterator[Relisted | Changed]:
@@ -76,14 +74,11 @@ async def test_first_list_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 async def test_doubt_ends(monkeypatch: pytest.MonkeyPatch, change: Relisted | Changed) -> None:
-    """When the watch tells what became of the pod."""
     cluster = await _followed(monkeypatch, Relisted([pod("pending")]), change)
     assert not cluster.unconfirmed
 
 
 def test_only_who_wants_to_know_is_told() -> None:
-    """A plugin that only reserves hears nothing of doubts; one that was answered for since is in none."""
-
     class Reserving:
         def __init__(self) -> None:
             self.told: list[str] = []
@@ -142,7 +137,6 @@ def test_backlog_counts_as_far_as_it_fits(used: int, most: int) -> None:
 
 
 def test_namespace_with_a_backlog_waits_for_itself() -> None:
-    """Where a whole backlog may be on its way, the namespace itself waits, and the reason says for whom."""
     cluster = _restarted(500, 60, 100)
     over = _over(cluster, pod("new", "a"))
     assert over is not None
@@ -166,7 +160,6 @@ def test_sum_of_min_names_who_is_waited_for() -> None:
 
 @pytest.mark.parametrize("charged", [0, 1, 40])
 def test_who_is_asked_about_is_in_doubt_no_more(charged: int) -> None:
-    """A pod in doubt that is asked about does not count beside itself, nor do those that were admitted since."""
     cluster = _restarted(41, 59, 100)
     for number in range(charged):
         cluster.ledger.admit(cluster.pods[f"uid-a-waiting-{number}"])
@@ -211,7 +204,6 @@ class _Restarted:
 
 
 def test_backlog_of_a_large_max_blocks_others_for_seconds() -> None:
-    """A pod of another namespace that waits for a whole backlog is let through soon after it was seen refused."""
     site, first = _Restarted(), pod("first", "b", schedulerName=OURS)
     site.cache.put_pod(first, NOW)
     assert not site.admits(first, 1)

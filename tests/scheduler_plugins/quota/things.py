@@ -39,7 +39,6 @@ def pod(
     phase: str = "",
     **spec: Any,  # noqa: ANN401 - any field of a PodSpec
 ) -> Json:
-    """A pod of one container."""
     made: Json = {
         "metadata": {
             "namespace": namespace,
@@ -64,7 +63,6 @@ def pod(
 
 
 def node(name: str = "n1", **allocatable: Any) -> Json:  # noqa: ANN401 - quantities
-    """A Node that has this much to give."""
     return {"metadata": {"name": name}, "status": {"allocatable": {"pods": "110", **allocatable}}}
 
 

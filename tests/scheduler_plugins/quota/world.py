@@ -28,12 +28,7 @@ NODES: Final = ("n1", "n2", "n3")
 
 
 class Run:
-    """One run of the extender.
-
-    Args:
-        mode: how it is asked.
-        now: when it starts. [s after NOW]
-    """
+    """One run of the extender."""
 
     def __init__(self, mode: Mode, now: float) -> None:
         plugin = CapacityScheduling(MaxMissing.INFINITE)
@@ -50,17 +45,14 @@ class Run:
             self.cache.put_node(node(name, cpu="100"))
 
     def put(self, pod: Json) -> None:
-        """The watch tells of a pod."""
         self.seen.add(pod["metadata"]["uid"])
         self.cache.put_pod(pod, NOW + self.now)
 
     def delete(self, uid: str) -> None:
-        """The watch tells that a pod is gone."""
         self.seen.discard(uid)
         self.cache.delete_pod(uid)
 
     def relist(self, pods: Mapping[str, Json], *, first: bool = False) -> None:
-        """The pods are listed."""
         for pod in pods.values():
             self.put(pod)
             if first:
@@ -71,8 +63,6 @@ class Run:
 
 @dataclass
 class World:
-    """All of it."""
-
     lot: random.Random
     quotas: Mapping[str, Json]
     mode: Mode = Mode.SHORTLIST
@@ -95,20 +85,16 @@ class World:
     # The API server
 
     def put(self, pod: Json) -> None:
-        """Create or change a pod."""
         self.pods[pod["metadata"]["uid"]] = pod
         self.events.append(("MODIFIED", deepcopy(pod)))
 
     def remove(self, uid: str) -> None:
-        """A pod ends, or is deleted."""
         self.events.append(("DELETED", self.pods.pop(uid)))
 
     def bound(self) -> list[Json]:
-        """The pods that are on a node."""
         return [pod for pod in self.pods.values() if pod["spec"].get("nodeName")]
 
     def pending(self) -> list[str]:
-        """The pods that kube-scheduler may look at."""
         return [uid for uid, pod in self.pods.items() if not pod["spec"].get("nodeName") and uid not in self.in_flight]
 
     # kube-scheduler
@@ -126,7 +112,6 @@ class World:
         return bool(answer.names)
 
     def bind(self, uid: str) -> None:
-        """A binding arrives at the API server."""
         del self.in_flight[uid]
         self._sent(uid)
         if uid in self.pods:
@@ -152,7 +137,6 @@ class World:
             self.put(pod)
 
     def refuse(self, uid: str) -> None:
-        """kube-scheduler writes that it found no node for a pod."""
         pod = deepcopy(self.pods[uid])
         message = f"refused at {self.now}"
         refused = {**condition("PodScheduled", self.now, "False"), "reason": "Unschedulable", "message": message}
@@ -168,7 +152,6 @@ class World:
     # Time
 
     def deliver(self, count: int) -> None:
-        """The watch brings the next changes."""
         for kind, pod in self.events[:count]:
             if kind == "DELETED":
                 self.run.delete(pod["metadata"]["uid"])
@@ -177,7 +160,6 @@ class World:
         del self.events[:count]
 
     def relist(self) -> None:
-        """The watch broke; the extender lists anew."""
         self.events.clear()
         self.run.relist(deepcopy(self.pods))
 

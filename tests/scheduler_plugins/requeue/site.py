@@ -34,38 +34,30 @@ class Room:
     """Whether the annotation is a time from which on there is room for anything."""
 
     def dtype(self) -> np.dtype[Any]:
-        """One number per node."""
         return np.dtype([("room", np.float64)])
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
-        """Read it."""
         return (float(node.annotations.get("room", "0")),)
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        """Refuse nodes without room."""
         room = nodes.tables["Room"]["room"]
         fits = nodes.now >= room if self.by_time else nodes.in_flight[:, 0] + pod.estimate[0] <= room
         return Verdict(np.where(fits, PASSES, 0), [Refusal(HOT)])
 
     def score(self, _pod: PodRequest, nodes: Nodes) -> FloatArray:
-        """Prefer room."""
         return np.clip(nodes.tables["Room"]["room"] / 100, 0, 100)
 
     def explain(self, _pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
-        """Tell the room."""
         return [{"binding": f"{room:g} milli-cores are free"} for room in nodes.tables["Room"]["room"]]
 
 
 @dataclass
 class FakeApi:
-    """Takes patches, or fails as told."""
-
     patches: list[tuple[str, Any]] = field(default_factory=list)
     failures: dict[str, Exception] = field(default_factory=dict)
     """By the end of the pod's path; "" for all."""
 
     async def patch(self, path: str, body: dict[str, Any], content_type: str = "") -> Any:  # noqa: ANN401 - JSON
-        """Take a patch."""
         await asyncio.sleep(0)
         assert content_type == "application/merge-patch+json"
         self.patches.append((path, body))
@@ -78,24 +70,19 @@ class FakeApi:
 
     @property
     def names(self) -> list[str]:
-        """Names of the pods that were patched, in order."""
         return [path.removesuffix("/status").rpartition("/")[2] for path, _ in self.patches]
 
 
 def forbidden() -> ApiError:
-    """What RBAC says."""
     said = 'pods "p" is forbidden: User "x" cannot patch resource "pods/status" in API group ""'
     return ApiError(403, "Forbidden", said)
 
 
 def overloaded(retry_after: float | None = None) -> ApiUnavailable:
-    """What an API server says that has too much to do."""
     return ApiUnavailable("too many requests", status=429, retry_after=retry_after)
 
 
 class Site:
-    """Nodes with room, pods that ask for CPU, and a requeuer."""
-
     def __init__(
         self, settings: RequeueSettings | None = None, plugin: object | None = None, name: str = "Room"
     ) -> None:
@@ -116,20 +103,16 @@ class Site:
         self.pods: dict[str, Json] = {}
 
     def clock(self) -> float:
-        """The time."""
         return self.now
 
     def monotonic(self) -> float:
-        """A clock that is never set."""
         return self.now + self.set_back
 
     def set_clock_back(self, seconds: float) -> None:
-        """Set the clock of the machine back."""
         self.now -= seconds
         self.set_back += seconds
 
     def room(self, **milli: float) -> None:
-        """Set the room on nodes; those that are new are added."""
         for name, amount in milli.items():
             self.cache.put_node(node(name.replace("_", "-"), annotations={"room": str(amount)}))
 
@@ -148,16 +131,13 @@ class Site:
         return False
 
     def refused(self, pod: PodRequest, item: Json, names: Sequence[str], _: Verdict) -> None:
-        """Note a refusal, as the component does."""
         self.unschedulable.refused(pod, item, names)
 
     def refuse(self, *names: str, on: Sequence[str] = (), cpu: str = "1", created: float = 0, **spec: Any) -> None:  # noqa: ANN401
-        """Have pods asked about that no node takes."""
         for name in names:
             assert not self.ask(made(name, cpu, created, **spec), *on)
 
     def ask_again(self, *names: str) -> list[bool]:
-        """Have pods asked about again."""
         return [self.ask(self.pods[name]) for name in names]
 
     async def reconcile(self, after: float = 1.0) -> list[str]:
@@ -175,7 +155,6 @@ class Site:
         return found
 
     def counted(self, name: str, **labels: str) -> float:
-        """The value of a metric."""
         return _sample(self.metrics, name, labels)
 
 
@@ -187,7 +166,6 @@ def _sample(metrics: RequeueMetrics, name: str, labels: Mapping[str, str]) -> fl
 
 
 def made(name: str, cpu: str = "1", created: float = 0, **spec: Any) -> Json:  # noqa: ANN401 - any field of a PodSpec
-    """A pod that asks for CPU, created at a time after NOW."""
     item = pod(name, {"cpu": cpu}, **spec)
     item["metadata"]["creationTimestamp"] = at(created)
     return item

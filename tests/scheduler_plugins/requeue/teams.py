@@ -11,14 +11,11 @@ ADMISSION = CapacityScheduling(MaxMissing.INFINITE)
 
 
 def bounds(namespace: str, minimum: int, maximum: int) -> Json:
-    """Bounds for CPU, in cores."""
     metadata = {"namespace": namespace, "name": "q", "uid": f"quota-{namespace}", "creationTimestamp": at(0)}
     return {"metadata": metadata, "spec": {"min": {"cpu": minimum}, "max": {"cpu": maximum}}}
 
 
 class Teams(Site):
-    """Two nodes, and namespaces with quotas."""
-
     def __init__(self, plugin: object = ADMISSION, **quotas: tuple[int, int]) -> None:
         super().__init__(plugin=plugin, name=NAME)
         self.cluster = quota_cluster(self.cache.freeze(self.now))
@@ -29,21 +26,17 @@ class Teams(Site):
             self.cluster.put_quota(bounds(namespace, *given))
 
     def run(self, name: str, namespace: str, cpu: str = "1") -> None:
-        """Have a pod run."""
         self.cluster.put_pod(self.of(name, namespace, cpu, nodeName="n1"))
 
     def of(self, name: str, namespace: str, cpu: str = "1", **spec: Any) -> Json:  # noqa: ANN401 - of a PodSpec
-        """A pod of a namespace."""
         item = made(name, cpu, **spec)
         item["metadata"]["namespace"] = namespace
         return item
 
     def wait(self, count: int, namespace: str, cpu: str = "1", prefix: str = "p") -> None:
-        """Have pods refused."""
         for number in range(count):
             assert not self.ask(self.of(f"{prefix}{number}", namespace, cpu))
 
     async def settled(self) -> None:
-        """See that no pod is requeued while nothing changes."""
         for _ in range(3):
             assert await self.reconcile() == []

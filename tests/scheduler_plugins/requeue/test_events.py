@@ -4,27 +4,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
+import pytest
+from prometheus_client import CollectorRegistry
+
+from headroom.kube import ApiServer
 from headroom.kube.events import EventRecorder
 from scheduler_plugins.framework.verdict import Refusal, Verdict
+from scheduler_plugins.requeue.component import RequeueComponent
 from scheduler_plugins.requeue.events import REPEAT_SECONDS, RefusalEventRecorder
+from scheduler_plugins.requeue.metrics import RequeueMetrics
 from scheduler_plugins.requeue.settings import RequeueSettings
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 from tests.scheduler_plugins.objects import Json
-from tests.scheduler_plugins.requeue.site import HOT, Room, Site
+from tests.scheduler_plugins.requeue.site import HOT, Room, Site, made
 
 
 @dataclass
 class FakeRecorder:
-    """Takes events."""
-
     waiting: int = 0
     told: list[tuple[str, ...]] = field(default_factory=list)
     regarding: list[dict[str, Any]] = field(default_factory=list)
     refuses: bool = False
 
     async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
-        """Take one."""
         self.told.append((regarding["name"], type_, reason, action, note))
         self.regarding.append(regarding)
         self.waiting += self.refuses
@@ -34,8 +37,6 @@ class FakeRecorder:
 
 
 class Stage(Site):
-    """The site with a teller that hears of refusals."""
-
     def __init__(self, settings: RequeueSettings | None = None, plugin: object | None = None) -> None:
         super().__init__(settings, plugin)
         self.recorder = FakeRecorder()
@@ -51,7 +52,6 @@ class Stage(Site):
         )
 
     def refused(self, pod: PodRequest, item: Json, names: Sequence[str], verdict: Verdict) -> None:
-        """Note a refusal, as the component does."""
         super().refused(pod, item, names, verdict)
         self.refusals.refused(pod, verdict)
 
@@ -64,7 +64,6 @@ class Stage(Site):
 
 
 async def test_closest_node_is_named() -> None:
-    """The event counts the reasons and gives the numbers of the node that came closest."""
     stage = Stage()
     stage.room(a=100, b=900, c=300)
     stage.refuse("p")
@@ -75,7 +74,6 @@ async def test_closest_node_is_named() -> None:
 
 
 async def test_unexplained_refusal_is_told() -> None:
-    """Where no plugin gives numbers the reason stands for them."""
     stage = Stage()
     stage.cycle._explaining.clear()
     stage.room(a=100)
@@ -85,7 +83,6 @@ async def test_unexplained_refusal_is_told() -> None:
 
 
 async def test_same_is_told_once() -> None:
-    """However often a pod is refused for the same reasons, it is told once, and again after a long time."""
     stage = Stage()
     stage.room(a=0)
     for _ in range(5):
@@ -99,7 +96,6 @@ async def test_same_is_told_once() -> None:
 
 
 async def test_events_are_rationed() -> None:
-    """A thousand refused pods make no storm of events; the important ones come first, and all get theirs."""
     stage = Stage(RequeueSettings(events_per_second=2, event_burst=5))
     stage.room(a=0)
     stage.refuse(*(f"p{number:03d}" for number in range(9)))
@@ -110,7 +106,6 @@ async def test_events_are_rationed() -> None:
 
 
 async def test_bound_pods_are_not_told() -> None:
-    """A pod that found a node before its turn, or would pass now, is not told of."""
     stage = Stage()
     stage.room(a=0)
     stage.refuse("p", "q")
@@ -121,7 +116,6 @@ async def test_bound_pods_are_not_told() -> None:
 
 
 async def test_trouble_is_waited_out() -> None:
-    """While an event cannot be written no further one is tried."""
     stage = Stage()
     stage.recorder.refuses = True
     stage.room(a=0)
@@ -138,13 +132,11 @@ class Share(Room):
     used: ClassVar[int] = 0
 
     def pre_filter(self, _pod: PodRequest, _nodes: Nodes) -> Refusal:
-        """Refuse it."""
         type(self).used += 1
         return Refusal(f"share: {self.used} of 1 used.", kind="share exceeded")
 
 
 async def test_refusal_of_pod_as_such_is_told_once() -> None:
-    """Where no node is to blame none is named, and other numbers are no news."""
     stage = Stage(plugin=Share())
     stage.room(a=100, b=900)
     stage.refuse("p")
@@ -154,3 +146,58 @@ async def test_refusal_of_pod_as_such_is_told_once() -> None:
     stage.now += 120
     assert stage.ask_again("p") == [False]
     assert await stage.told() == []
+
+
+def _part(
+    settings: RequeueSettings | None = None, metrics: RequeueMetrics | None = None
+) -> tuple[Site, RequeueComponent]:
+    site = Site()
+    site.room(a=0)
+    metrics = metrics or RequeueMetrics(CollectorRegistry())
+    api = cast("ApiServer", site.api)
+    return site, RequeueComponent(
+        settings or RequeueSettings(), site.cache, site.cycle, api, metrics, site.clock, site.monotonic
+    )
+
+
+def _refuse(site: Site, component: RequeueComponent, item: dict[str, Any]) -> None:
+    component.refused(site.cache.read(item), item, ["a"], Verdict.all_refused(1, Refusal(HOT)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "background", "remembered"),
+    [
+        (RequeueSettings(), {"requeue", "refusal events"}, 1),
+        (RequeueSettings(events=False), {"requeue"}, 1),
+        (RequeueSettings(enabled=False), {"refusal events"}, 1),
+        (RequeueSettings(enabled=False, events=False), set(), 0),
+    ],
+)
+def test_settings_decide(settings: RequeueSettings, background: set[str], remembered: int) -> None:
+    site, part = _part(settings)
+    _refuse(site, part, made("p"))
+    assert set(part.background) == background
+    assert len(part.unschedulable.pods) == remembered
+
+
+def test_pod_without_uid_is_nobody() -> None:
+    site, part = _part()
+    item = made("p")
+    del item["metadata"]["uid"]
+    _refuse(site, part, item)
+    assert len(part.unschedulable.pods) == 0
+
+
+def test_wait_is_measured() -> None:
+    metrics = RequeueMetrics(CollectorRegistry())
+    site, part = _part(metrics=metrics)
+    _refuse(site, part, made("p"))
+    _refuse(site, part, made("q"))
+    site.now += 42
+    part.unschedulable.delete_pod("uid-q")
+    bound = made("p")
+    bound["spec"]["nodeName"] = "a"
+    part.unschedulable.put_pod(bound)
+    (family,) = metrics.waited.collect()
+    found = {sample.name.rpartition("_")[2]: sample.value for sample in family.samples}
+    assert (found["count"], found["sum"]) == (1, 42)

@@ -33,8 +33,6 @@ _steps = st.lists(
 
 
 class Story:
-    """Pods that were refused everywhere, and what happens to them."""
-
     def __init__(self, pods: list[tuple[int, int, set[str]]]) -> None:
         self.site = Site(RequeueSettings(patches_per_second=0.5, patch_burst=3))
         self.site.room(**dict.fromkeys(NODES, 0))
@@ -46,7 +44,6 @@ class Story:
         self.started = self.site.now
 
     def do(self, what: str, which: str | int, amount: int) -> None:
-        """One step."""
         if what == "room":
             self.site.room(**{str(which): amount})
         elif what == "reconcile":
@@ -60,7 +57,6 @@ class Story:
                 del self.nodes[name]
 
     def ask(self, name: str) -> bool:
-        """As kube-scheduler would."""
         return self.site.ask(self.site.pods[name], *self.nodes[name])
 
     def reconcile(self, after: int = 1) -> list[str]:
@@ -79,7 +75,6 @@ class Story:
 def test_each_pod_that_fits_is_requeued(
     pods: list[tuple[int, int, set[str]]], steps: list[tuple[str, str | int, int]]
 ) -> None:
-    """No pod is requeued in vain, and when there is room for all each is requeued, answered and bound."""
     story = Story(pods)
     for step in steps:
         story.do(*step)
@@ -116,15 +111,12 @@ _quota_steps = st.tuples(
 
 
 class QuotaStory:
-    """Pods of three namespaces, and what happens to them."""
-
     def __init__(self) -> None:
         self.teams = Teams(a=(1, 3), b=(1, 3))  # c has none
         self.running: dict[str, list[str]] = {name: [] for name in NAMESPACES}
         self.waiting: dict[str, str] = {}
 
     def do(self, what: str, namespace: str, other: int, amount: int) -> None:
-        """One step."""
         if what == "bound":
             self.teams.cluster.put_quota(bounds(namespace, other, amount))
         elif what == "quota gone":
@@ -155,7 +147,6 @@ class QuotaStory:
         self.running[namespace].append(name)
 
     def admitted(self) -> list[str]:
-        """The waiting pods that would be admitted now."""
         nodes = self.teams.cache.freeze(self.teams.now)
         requests = {name: self.teams.cache.read(self.teams.pods[name]) for name in self.waiting}
         return [name for name, pod in requests.items() if np.any(self.teams.cycle.filter(pod, nodes).passes)]
@@ -163,7 +154,6 @@ class QuotaStory:
 
 @given(_quota_steps)
 def test_no_pod_waits_that_would_be_admitted(steps: tuple[list[Step], list[Step]]) -> None:
-    """Whatever happens to quotas and pods, in the end no pod waits that would be admitted."""
     story = QuotaStory()
     for step in (*steps[0], *steps[1]):
         story.do(*step)

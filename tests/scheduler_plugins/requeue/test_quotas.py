@@ -4,11 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler_plugins.framework.verdict import Refusal, Verdict
-from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
-from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.snapshot.arrays import Nodes
-from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.framework.verdict import Refusal
 from tests.scheduler_plugins.requeue.teams import ADMISSION, Teams, bounds
 
 
@@ -36,7 +32,6 @@ async def test_few_patches_for_few_places(help_: Callable[[Teams], None]) -> Non
 
 
 async def test_released_reservation_requeues() -> None:
-    """What was reserved for a pod that was not bound goes to one that waits."""
     teams = Teams(a=(1, 1))
     assert teams.ask(teams.of("t0", "a"))
     teams.wait(2, "a")
@@ -46,7 +41,6 @@ async def test_released_reservation_requeues() -> None:
 
 
 async def test_deleted_quota_requeues_all() -> None:
-    """Without a quota nothing limits its namespace."""
     teams = Teams(a=(1, 1))
     teams.run("r0", "a")
     teams.wait(3, "a")
@@ -55,7 +49,6 @@ async def test_deleted_quota_requeues_all() -> None:
 
 
 async def test_other_namespace_frees_the_sum() -> None:
-    """A pod that waits for the sum of all min is requeued when another namespace uses less."""
     teams = Teams(a=(1, 4), b=(1, 4))
     teams.run("r0", "a")
     teams.run("r1", "a")
@@ -81,30 +74,6 @@ async def test_nominated_pod_gets_its_node() -> None:
     teams.cluster.put_pod(plain)
     teams.unschedulable.put_pod(plain)
     assert len(teams.unschedulable.groups) == 1
-
-
-class _Counting(CapacityScheduling):
-    """Counts what it is asked."""
-
-    __slots__ = ()
-    asked = 0
-
-    def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        """Count it."""
-        type(self).asked += 1
-        return super().filter(pod, nodes)
-
-
-async def test_refused_group_costs_no_filter() -> None:
-    """While a quota refuses pods as such no node is evaluated for them."""
-    teams = Teams(_Counting(MaxMissing.INFINITE), a=(1, 1))
-    teams.run("r0", "a")
-    teams.wait(50, "a")
-    before = _Counting.asked
-    for number in range(20):
-        teams.run(f"r{number}", "a")
-        assert await teams.reconcile() == []
-    assert _Counting.asked == before
 
 
 @pytest.mark.parametrize("bound", ["max", "sum of min"])

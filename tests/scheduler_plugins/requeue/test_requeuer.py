@@ -17,7 +17,6 @@ from tests.scheduler_plugins.requeue.site import Room, Site, forbidden, made, ov
 
 
 async def test_cooled_node_requeues_pod() -> None:
-    """A refused pod is left alone while it would be refused, and patched once its node has room."""
     site = Site()
     site.room(a=0, b=0)
     site.refuse("p")
@@ -31,7 +30,6 @@ async def test_cooled_node_requeues_pod() -> None:
 
 
 async def test_only_refused_nodes_count() -> None:
-    """A node that kube-scheduler did not ask about does not fit the pod; one that it asks about later does."""
     site = Site()
     site.room(a=0, b=0, c=0)
     site.refuse("p", on=["a"])
@@ -72,7 +70,6 @@ async def test_slow_start() -> None:
 
 
 async def test_important_pods_first() -> None:
-    """Where tokens are few the highest priority comes first, then the oldest; all have their turn."""
     site = Site(RequeueSettings(patches_per_second=1, patch_burst=2))
     site.room(a=0)
     for number, (name, priority, created) in enumerate(
@@ -85,7 +82,6 @@ async def test_important_pods_first() -> None:
 
 
 async def test_smaller_pod_fills_gap() -> None:
-    """Where the most important pod does not fit, a smaller one is not held back."""
     site = Site()
     site.room(a=0)
     site.refuse("large", cpu="8", priority=100)
@@ -95,7 +91,6 @@ async def test_smaller_pod_fills_gap() -> None:
 
 
 async def test_placed_pods_are_forgotten() -> None:
-    """A pod that passes when kube-scheduler asks again, requeued by us or not, waits no more."""
     site = Site()
     site.room(a=0)
     site.refuse("p", "q")
@@ -137,7 +132,6 @@ async def test_unanswered_pod_is_forgotten() -> None:
 
 
 async def test_rate_is_limited() -> None:
-    """Not more pods are requeued than there are tokens; all are in the end."""
     site = Site(RequeueSettings(patches_per_second=2, patch_burst=5))
     site.room(a=0)
     for number in range(12):
@@ -147,7 +141,6 @@ async def test_rate_is_limited() -> None:
 
 
 async def test_time_alone_is_enough() -> None:
-    """A reason that goes by time alone, without any change, is noticed."""
     site = Site(plugin=Room(by_time=True))
     site.room(a=site.now + 7)
     site.refuse("p")
@@ -155,7 +148,6 @@ async def test_time_alone_is_enough() -> None:
 
 
 async def test_groups_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where evaluating takes too long for one round the rest has its turn in the next ones."""
     monkeypatch.setattr(requeuer, "_ROUND_SECONDS", 0.0)
     site = Site()
     site.room(a=0)
@@ -170,7 +162,6 @@ async def test_groups_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("part", ["filter", "fitting"])
 async def test_failed_group_stops_no_other(part: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A group that cannot be evaluated is named once and keeps no other waiting."""
     site = Site(plugin=_FailsForOne() if part == "filter" else None)
     site.room(a=0, b=0)
     site.refuse("odd", priority=1000)
@@ -187,14 +178,12 @@ class _FailsForOne(Room):
     """Cannot filter one pod once there is room, whose priority tells it."""
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        """Fail, or look at the room."""
         if pod.priority and nodes.tables["Room"]["room"].any():
             raise TypeError("unhashable type: 'dict'")
         return super().filter(pod, nodes)
 
 
 async def test_pods_are_told_apart_by_uid() -> None:
-    """A pod that was created anew under its name is another pod."""
     site = Site()
     site.room(a=0)
     site.refuse("p")
@@ -206,7 +195,6 @@ async def test_pods_are_told_apart_by_uid() -> None:
 
 
 async def test_clock_that_is_set_back_stops_nobody() -> None:
-    """Pods that wait, and one that was requeued and not heard of, go by a clock that is never set."""
     site = Site()
     site.room(a=0)
     site.refuse("p")
@@ -232,7 +220,6 @@ INVALID = ApiError(422, "Invalid", "no")
 
 @pytest.mark.parametrize("error", [GONE, CHANGED])
 async def test_gone_pods_are_forgotten(error: ApiError) -> None:
-    """A pod that is not there any more, or another one of its name, is not tried again."""
     site = Site()
     site.room(a=0)
     site.refuse("p")
@@ -244,7 +231,6 @@ async def test_gone_pods_are_forgotten(error: ApiError) -> None:
 
 @pytest.mark.parametrize("error", [WEBHOOK, INVALID, CONTENDED])
 async def test_refused_patch_backs_off(error: ApiError) -> None:
-    """A pod that may not be patched waits longer each time, and keeps no other kind from being requeued."""
     site = Site()
     site.room(a=0)
     site.refuse("p")
@@ -262,7 +248,6 @@ async def test_refused_patch_backs_off(error: ApiError) -> None:
 
 @pytest.mark.parametrize("retry_after", [None, 7.0])
 async def test_overload_is_respected(retry_after: float | None) -> None:
-    """When the API server has too much to do nothing is sent for a while, and the pod is requeued afterwards."""
     site = Site()
     site.room(a=0)
     site.refuse("p")
@@ -298,7 +283,6 @@ async def test_pauses_grow() -> None:
 
 
 async def test_missing_right_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Without the right to patch pods one sentence says which rule is missing, and it is tried once a minute."""
     caplog.set_level(logging.INFO)
     site = Site()
     site.room(a=0)

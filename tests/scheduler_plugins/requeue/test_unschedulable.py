@@ -6,15 +6,17 @@ import pytest
 
 from crds import names
 from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.plugins import load_aware as load_aware_plugin
+from scheduler_plugins.plugins import mid_resources
 from scheduler_plugins.plugins.load_aware import EXPIRED
-from scheduler_plugins.plugins.mid_resources import ABSENT, DEFICIT, STALE
+from scheduler_plugins.plugins.mid_resources import ABSENT, DEFICIT, STALE, MidResources
 from scheduler_plugins.profile.load import load_profile
 from scheduler_plugins.profile.model import DEFAULT_PROFILE
 from scheduler_plugins.requeue.settings import RANGES, RequeueSettings
 from scheduler_plugins.requeue.unschedulable import UnschedulablePods
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from tests.scheduler_plugins.objects import Json
+from tests.scheduler_plugins.objects import Json, load_aware, node, node_metric
 from tests.scheduler_plugins.objects import pod as made_pod
 from tests.scheduler_plugins.requeue.site import HOT, Site, made, overloaded
 
@@ -40,7 +42,6 @@ def _names(site: Site) -> set[str]:
 
 
 def test_bound_and_deleted_pods_are_forgotten() -> None:
-    """A pod that was bound, by whomever, or deleted, waits no more; the last of a group takes it along."""
     site = _refused("p", "q")
     site.unschedulable.put_pod(_watched("p", nodeName="a"))
     site.unschedulable.put_pod(_watched("stranger", nodeName="a"))
@@ -93,7 +94,6 @@ async def test_failed_patch_is_no_take_over() -> None:
 
 
 def test_earlier_annotation_is_no_news() -> None:
-    """The annotation that a pod had when it was refused is no patch of another replica."""
     site = Site()
     site.room(a=0)
     item = _watched("p", retry="2020-01-01T00:00:00Z")
@@ -103,7 +103,6 @@ def test_earlier_annotation_is_no_news() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """Not more pods are remembered than the setting says; those beyond are counted. 5,000 nodes take 625 bytes."""
     site = Site(RequeueSettings(most_pods=3))
     site.room(a=0)
     site.refuse(*(f"p{number}" for number in range(5)))
@@ -117,7 +116,6 @@ def test_memory_is_bounded() -> None:
 
 
 def test_nodes_that_come_and_go_stay_apart() -> None:
-    """A set of nodes names the same ones after others have come and gone."""
     site = Site()
     site.room(a=0, b=0, c=0)
     site.refuse("p", on=["b", "c"])
@@ -144,7 +142,6 @@ def test_nodes_that_come_and_go_stay_apart() -> None:
     ids=lambda other: str(next(iter(other))),
 )
 def test_groups(other: dict[str, Any]) -> None:
-    """Pods that differ in name alone are evaluated together; what decides where they fit sets them apart."""
     site = _refused("p", "q")
     site.refuse("r", volumes=[{"name": "kube-api-access-x1", "projected": {}}])
     assert len(site.unschedulable.groups) == 1
@@ -161,7 +158,6 @@ def _pending(name: str, message: str = QUOTE, reason: str = "Unschedulable") -> 
 
 
 def _restarted(*pods: Json) -> Site:
-    """An extender that has just listed these pods."""
     site = Site()
     site.room(a=0, b=0)
     for pod in pods:
@@ -172,7 +168,6 @@ def _restarted(*pods: Json) -> Site:
 
 
 async def test_pods_of_earlier_process_are_recovered() -> None:
-    """After a restart a pod whose condition quotes one of our reasons is requeued when some node would take it."""
     site = _restarted(*(_pending(f"p{number}") for number in range(5)))
     assert await site.reconcile() == []
     site.room(b=100_000)
@@ -195,7 +190,6 @@ async def test_pods_of_earlier_process_are_recovered() -> None:
     ids=lambda pod: str(pod["metadata"]["name"]),
 )
 def test_others_are_left_alone(pod: Json) -> None:
-    """Pods that wait for other reasons, or for none, are not recovered; nor is any after the first list."""
     assert not _restarted(pod).unschedulable.pods
     site = _restarted()
     site.unschedulable.put_pod(_pending("p"))
@@ -204,7 +198,6 @@ def test_others_are_left_alone(pod: Json) -> None:
 
 @pytest.mark.parametrize("reason", ["node(s) cpu usage exceed threshold", EXPIRED, DEFICIT, STALE, ABSENT])
 def test_reasons_of_shipped_plugins_are_known(reason: str) -> None:
-    """Whatever a shipped plugin may refuse a pod for is recognised before it has refused anything."""
     plugins = {enabled.name: enabled.plugin for enabled in load_profile(DEFAULT_PROFILE).enabled}
     cache, cycle = ClusterCache(LoadRules(), plugins), Cycle([Enabled(name, 1, plugins[name]) for name in plugins])
     unschedulable = UnschedulablePods(9, cache, cycle, lambda: 0.0)
@@ -214,8 +207,66 @@ def test_reasons_of_shipped_plugins_are_known(reason: str) -> None:
 
 
 def test_defaults_are_in_range() -> None:
-    """The defaults are allowed; what is out of range is named by its key in the profile."""
     assert RequeueSettings().problems() == ()
     wrong = RequeueSettings(patches_per_second=0, event_burst=0)
     assert [problem.field for problem in wrong.problems()] == ["patchesPerSecond", "eventBurst"]
     assert set(RANGES) < set(RequeueSettings.__slots__)
+
+
+def _load_aware(**arguments: Any) -> Site:  # noqa: ANN401 - any argument of the plugin
+    site = Site(plugin=load_aware(**arguments), name=load_aware_plugin.NAME)
+    site.cache.put_node(node("a"))
+    return site
+
+
+async def test_cooled_node() -> None:
+    site = _load_aware()
+    site.cache.put_node_metric(node_metric("a", cpu="90"))
+    site.refuse("p")
+    assert await site.reconcile() == []
+    site.cache.put_node_metric(node_metric("a", cpu="20", updated=2))
+    assert await site.reconcile() == ["p"]
+
+
+async def test_metrics_come_back() -> None:
+    site = _load_aware()
+    site.cache.put_node_metric(node_metric("a", cpu="20", updated=-600))
+    site.refuse("p")
+    assert await site.reconcile() == []
+    site.cache.put_node_metric(node_metric("a", cpu="20", updated=1))
+    assert await site.reconcile() == ["p"]
+
+
+async def test_expired_report_lets_pass() -> None:
+    """Where nodes with expired reports are used unchecked, the expiry ends a refusal: nothing changes but time."""
+    site = _load_aware(enable_schedule_when_node_metrics_expired=True)
+    site.cache.put_node_metric(node_metric("a", cpu="90"))
+    site.refuse("p")
+    assert await site.reconcile(after=100.0) == []
+    assert await site.reconcile(after=80.0) == ["p"]
+
+
+async def test_pod_leaves_node() -> None:
+    site = _load_aware()
+    site.cache.put_node_metric(node_metric("a", cpu="20"))
+    site.cache.put_pod(made("large", "60", nodeName="a"), site.now)
+    site.refuse("p", cpu="5")
+    assert await site.reconcile() == []
+    site.cache.delete_pod("uid-large")
+    assert await site.reconcile() == ["p"]
+
+
+def _deficit(status: str) -> Json:
+    metric = node_metric("a")
+    metric["status"]["conditions"] = [{"type": "MidDeficit", "status": status}]
+    return metric
+
+
+async def test_deficit_ends() -> None:
+    site = Site(plugin=MidResources(), name=mid_resources.NAME)
+    site.cache.put_node(node("a"))
+    site.cache.put_node_metric(_deficit("True"))
+    site.refuse("p", priority=7500)
+    assert await site.reconcile() == []
+    site.cache.put_node_metric(_deficit("False"))
+    assert await site.reconcile() == ["p"]

@@ -35,7 +35,6 @@ def _run(*names: str) -> dict[str, list[list[str]]]:
 @pytest.mark.alone
 @pytest.mark.timeout(1200)
 def test_every_benchmark_runs() -> None:
-    """In its quick form, every benchmark without a cluster prints rows."""
     _run(*LOCAL)
 
 
@@ -85,7 +84,6 @@ def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """A part that fails is named, and the others are measured."""
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\n[ "$4" != tick ] && echo measured "$4"\n')
     python.chmod(0o755)
@@ -109,5 +107,4 @@ def test_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: py
     ],
 )
 def test_budget_is_read(budget: str, value: float | None, within: bool | None) -> None:  # noqa: FBT001 - expected
-    """Whether a budget is kept follows from its text and the figure."""
     assert Row("x", "y", budget, value=value).within is within

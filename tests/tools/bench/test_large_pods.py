@@ -26,7 +26,6 @@ def test_each_pod_is_large_and_its_own(kind: str) -> None:
 
 
 def _largest(value: Any) -> list[Any]:  # noqa: ANN401 - JSON
-    """The longest list or object inside."""
     if not isinstance(value, dict | list):
         return []
     own = list(value.items()) if isinstance(value, Mapping) else value

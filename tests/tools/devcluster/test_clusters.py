@@ -1,9 +1,7 @@
 """Whole clusters without a real node: they start, bear restarts and neighbours, and leave nothing behind."""
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ import pytest
 
 from tests.audited import audited
 from tools.devcluster import Cluster, CommandError, DevClusterError
-from tools.devcluster.process import Supervisor, wait_until
+from tools.devcluster.process import Supervisor
 
 pytestmark = pytest.mark.cluster
 
@@ -24,7 +22,6 @@ POD = {"image": "localhost/pause:dev", "resources": {"requests": {"cpu": "500m",
 
 @pytest.fixture
 def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace of the test's own."""
     name = re.sub("[^a-z0-9]+", "-", request.node.name)[:40].strip("-")
     cluster.create_namespace(name)
     yield name
@@ -33,22 +30,9 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state folder of the test's own."""
     with TemporaryDirectory(prefix="hr") as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         yield Path(folder)
-
-
-def _children(pid: int) -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] != "Z" and int(fields[1]) == pid:
-            found.append(int(stat.parent.name))
-    return found
 
 
 def test_security_is_on(cluster: Cluster, namespace: str) -> None:
@@ -72,29 +56,6 @@ def test_pods_run_on_kwok_nodes(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("create", "deployment", "web", "-n", namespace, "--image=localhost/pause:dev", "--replicas=3")
     cluster.kubectl("rollout", "status", "deployment/web", "-n", namespace, "--timeout=120s")
     assert cluster.helm("list", "-A", "-o", "json").strip() == "[]"
-
-
-OWNER = """
-import sys
-from tools.devcluster import Cluster
-with Cluster(name="victim", kwok_nodes=1, say=lambda line: None) as cluster:
-    print(cluster.supervisor.pid, flush=True)
-    sys.stdin.read()
-"""
-
-
-@pytest.mark.long
-def test_killed_owner_leaves_nothing(runtime: Path) -> None:
-    """After SIGKILL of the process that has the cluster, all its processes end and its folder goes."""
-    command = [sys.executable, "-c", OWNER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
-        assert owner.stdout
-        supervisor = int(next(line for line in owner.stdout if line.strip().isdigit()))
-        pids = [supervisor, *_children(supervisor)]
-        assert len(pids) == len(("supervisor", "etcd", "api server", "controllers", "scheduler", "kwok"))
-        os.kill(owner.pid, signal.SIGKILL)
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of all processes", SECONDS)
-    assert list((runtime / "headroom").iterdir()) == []
 
 
 def test_failed_start_keeps_logs(runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

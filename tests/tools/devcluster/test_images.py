@@ -44,7 +44,6 @@ def test_base_follows_the_machine(os_release: str, targets: str, expected: Sourc
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Something with the files that an image of one package is made from."""
     for name in (*SHARED_INPUTS, "Dockerfile.x", "requirements/x.txt"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +70,6 @@ RECIPE = Recipe("x", "Dockerfile.x", ("requirements/x.txt",))
     ids=["content", "new file", "name", "library", "Dockerfile"],
 )
 def test_change_builds_again(repository: Path, change: Callable[[Path], object]) -> None:
-    """An image is built again when a file that it is made from changes, comes or is renamed."""
     before = RECIPE.key(repository, "base")
     change(repository)
     assert RECIPE.key(repository, "base") != before
@@ -119,7 +117,6 @@ def test_pip_settings_reach_the_build() -> None:
 
 
 def test_missing_buildah_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without buildah one line says how to get it."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingRequirementError, match="apt-get install buildah"), buildah.session():
         pass

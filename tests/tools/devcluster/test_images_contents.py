@@ -57,14 +57,11 @@ print(len([name for name in sys.modules if name.partition(".")[0] in sys.argv[1:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """An image and every entry of its layers."""
-
     layout: Layout
     entries: dict[str, tarfile.TarInfo]
 
     @property
     def name(self) -> str:
-        """Name of the image without registry and tag."""
         return self.layout.name.partition("/")[2].partition(":")[0]
 
     @property
@@ -78,7 +75,6 @@ class Contents:
         }
 
     def read(self, name: str) -> bytes:
-        """Content of a file."""
         for digest in reversed(self.layout.blobs()[2:]):
             with tarfile.open(self.layout.blob(digest)) as layer:
                 if name in layer.getnames() and (file := layer.extractfile(name)) is not None:
@@ -88,20 +84,17 @@ class Contents:
 
 @pytest.fixture(scope="module")
 def binaries(real_node_requirements: None) -> Binaries:  # noqa: ARG001 - it skips
-    """The dev cluster's programs."""
     return Binaries.find_or_build(REAL_NODE, lambda _: None)
 
 
 @pytest.fixture(scope="module")
 def built(binaries: Binaries) -> dict[str, Layout]:
-    """Our images by name, as a node gets them."""
     found = images.build_all(binaries, lambda _: None)
     return {one.name.partition("/")[2].partition(":")[0]: one for one in found if "headroom" in one.name}
 
 
 @pytest.fixture(scope="module", params=sorted(PROGRAMS))
 def contents(request: pytest.FixtureRequest, built: dict[str, Layout]) -> Contents:
-    """Each image, opened."""
     layout = built[request.param]
     entries: dict[str, tarfile.TarInfo] = {}
     for digest in layout.blobs()[2:]:

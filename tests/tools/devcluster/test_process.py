@@ -18,7 +18,6 @@ SECONDS = 120.0
 
 @pytest.fixture
 def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
-    """A supervisor with nothing started."""
     with Supervisor(tmp_path / "logs") as supervisor:
         yield supervisor
 
@@ -32,7 +31,6 @@ def _alive(pid: int) -> bool:
 
 
 def test_missing_program_is_named(supervisor: Supervisor) -> None:
-    """A program that is not there is an error that names it."""
     with pytest.raises(DevClusterError, match="No such file or directory: '/no/such/program'"):
         supervisor.start("x", ["/no/such/program"])
 

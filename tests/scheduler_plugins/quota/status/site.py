@@ -21,7 +21,6 @@ Bounds = dict[str, Any]
 def quota(
     name: str = "q", namespace: str = "a", minimum: Bounds | None = None, maximum: Bounds | None = None, age: float = 0
 ) -> Json:
-    """An ElasticQuota, created so long before NOW."""
     metadata = {"namespace": namespace, "name": name, "uid": f"uid-{namespace}-{name}", "generation": 1}
     bounds = {"min": minimum, "max": maximum}
     return {
@@ -31,7 +30,6 @@ def quota(
 
 
 def bound(name: str, namespace: str = "a", cpu: str = "1", where: str = "n") -> Json:
-    """A pod with a node."""
     item = pod(name, {"cpu": cpu}, node=where)
     item["metadata"]["namespace"] = namespace
     return item
@@ -75,7 +73,6 @@ class FakeApi:
 
 
 def merged(stored: Any, change: Any) -> Any:  # noqa: ANN401 - JSON
-    """A JSON merge patch (RFC 7386)."""
     if not isinstance(change, dict):
         return copy.deepcopy(change)
     result = copy.deepcopy(stored) if isinstance(stored, dict) else {}
@@ -89,12 +86,9 @@ def merged(stored: Any, change: Any) -> Any:  # noqa: ANN401 - JSON
 
 @dataclass
 class FakeRecorder:
-    """Takes events."""
-
     told: list[tuple[str, str, str]] = field(default_factory=list)
 
     async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
-        """Take one."""
         assert (type_, action, regarding["kind"]) == ("Warning", "Accounting", "ElasticQuota")
         self.told.append((regarding["name"], reason, note))
 
@@ -103,8 +97,6 @@ class FakeRecorder:
 
 
 class Site:
-    """A writer, with a node of 10 cores."""
-
     def __init__(self, *quotas: Json) -> None:
         self.now = NOW
         self.leads = True
@@ -125,13 +117,11 @@ class Site:
             self.create(each)
 
     def create(self, item: Json) -> None:
-        """Create a quota, or change one."""
         key = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
         self.api.quotas[key] = item
         self.watch()
 
     def watch(self) -> None:
-        """Let the watch bring all quotas as they are."""
         for item in self.api.quotas.values():
             self.cluster.put_quota(copy.deepcopy(item))
 
@@ -143,7 +133,6 @@ class Site:
         return [key for key, _ in self.api.patches[before:]]
 
     def status(self, key: str = "a/q") -> Json:
-        """What a quota says."""
         found: Json = self.api.quotas[key].get("status", {})
         return found
 

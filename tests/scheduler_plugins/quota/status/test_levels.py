@@ -11,25 +11,20 @@ GI = 2**30
 
 
 class Page:
-    """The metrics of a ledger."""
-
     def __init__(self, max_missing: MaxMissing = MaxMissing.INFINITE) -> None:
         self.cluster = QuotaCluster("CapacityScheduling", max_missing)
         self.registry = CollectorRegistry()
         QuotaLevels(self.registry).show(self.cluster.ledger)
 
     def put(self, minimum: Bounds | None, maximum: Bounds | None, namespace: str = "a", name: str = "q") -> None:
-        """Create or change a quota."""
         self.cluster.put_quota(quota(name, namespace, minimum, maximum))
 
     def value(self, level: str, resource: str, namespace: str = "a", name: str = "q") -> float | None:
-        """One value; None: it is not told."""
         labels = {"quota_namespace": namespace, "quota": name, "resource": resource}
         return self.registry.get_sample_value(f"headroom_scheduler_quota_{level}", labels)
 
 
 def test_levels_are_in_cores_and_bytes() -> None:
-    """CPU is in cores and memory in bytes: what is used, guaranteed and allowed."""
     page = Page()
     page.put({"cpu": "1500m", "memory": "2Gi"}, {"cpu": "4", "memory": "8Gi"})
     page.cluster.put_pod(bound("p", cpu="250m"))
@@ -57,7 +52,6 @@ def test_unnamed_zeros_are_absent() -> None:
 
 
 def test_deleted_quota_is_gone() -> None:
-    """A quota that is deleted leaves no series behind, and neither does one that lost its place to an older one."""
     page = Page()
     page.put({"cpu": "1"}, None)
     page.put({"cpu": "2"}, None, "b")

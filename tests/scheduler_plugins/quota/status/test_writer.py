@@ -16,7 +16,6 @@ GOOD = {
 
 
 async def test_usage_of_bound_pods() -> None:
-    """What bound pods are charged is written, zero of what else is bounded, and conditions, of which none warns."""
     site = Site(quota(minimum={"cpu": 2, "memory": 0}, maximum={"cpu": 4, "memory": 0, "example.com/x": 1}))
     site.cluster.put_pod(bound("p", cpu="1500m"))
     assert await site.reconcile() == ["a/q"]
@@ -44,7 +43,6 @@ async def test_written_only_on_change() -> None:
 
 
 async def test_resource_that_is_gone_is_removed() -> None:
-    """A resource that neither bounds name nor pods use any more disappears from the status."""
     site = Site(quota(minimum={"cpu": 2, "example.com/x": 1}))
     await site.reconcile()
     assert set(site.status()["used"]) == {"cpu", "example.com/x"}
@@ -55,7 +53,6 @@ async def test_resource_that_is_gone_is_removed() -> None:
 
 
 async def test_other_notation_is_left_alone() -> None:
-    """An amount that another writer put in other words is not written again."""
     site = Site(quota(minimum={"cpu": 2}))
     site.cluster.put_pod(bound("p"))
     await site.reconcile()
@@ -65,7 +62,6 @@ async def test_other_notation_is_left_alone() -> None:
 
 
 async def test_foreign_conditions_survive() -> None:
-    """Conditions that others wrote stay."""
     theirs = {"type": "Theirs", "status": "Unknown"}
     site = Site({**quota(minimum={"cpu": 2}), "status": {"conditions": [theirs]}})
     await site.reconcile()
@@ -96,7 +92,6 @@ async def test_definition_without_conditions(caplog: pytest.LogCaptureFixture) -
 
 
 async def test_only_the_leader_writes() -> None:
-    """A replica that does not lead writes nothing; once it leads it does."""
     site = Site(quota(minimum={"cpu": 2}))
     site.leads = False
     assert await site.reconcile() == []
@@ -136,7 +131,6 @@ async def test_quota_that_loses_its_force() -> None:
 
 
 async def test_min_above_max() -> None:
-    """A guarantee above the ceiling is warned of, also where that does not name the resource and so allows none."""
     site = Site(quota(minimum={"cpu": 4, "memory": "1Gi"}, maximum={"cpu": 2}))
     await site.reconcile()
     assert site.conditions()["MinWithinMax"] == "-MinAboveMax"
@@ -186,7 +180,6 @@ async def test_quota_that_changed_meanwhile() -> None:
 
 
 async def test_quota_that_is_gone() -> None:
-    """A quota that was deleted meanwhile is no trouble."""
     site = Site(quota(minimum={"cpu": 2}))
     del site.api.quotas["a/q"]
     assert await site.reconcile() == []
@@ -196,7 +189,6 @@ async def test_quota_that_is_gone() -> None:
 
 
 async def test_server_that_is_away_is_left_alone() -> None:
-    """After a failure nothing is sent for a second, then two."""
     site = Site(quota(minimum={"cpu": 2}))
     for pause in (1.0, 2.0):
         site.api.failures = [ApiUnavailable("away")]
@@ -209,7 +201,6 @@ async def test_server_that_is_away_is_left_alone() -> None:
 
 
 async def test_missing_right_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Without the right to write a status the log names the rule, once."""
     site = Site(quota(minimum={"cpu": 2}), quota(namespace="b", minimum={"cpu": 2}))
     site.api.failures = [ApiError(403, "Forbidden", "no")] * 2
     for _ in range(5):
@@ -220,7 +211,6 @@ async def test_missing_right_is_told_once(caplog: pytest.LogCaptureFixture) -> N
 
 
 async def test_many_quotas_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more than the burst is written at once; all are in the end, and none twice."""
     monkeypatch.setattr(writer, "WRITE_BURST", 20)
     names = [f"n{number:03d}" for number in range(70)]
     site = Site(*(quota(namespace=name, minimum={"cpu": "1m"}) for name in names))
@@ -230,7 +220,6 @@ async def test_many_quotas_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_used_above_max() -> None:
-    """Pods that were bound beyond max are told with the amounts, once, and so is that it is over."""
     site = Site(quota(minimum={"cpu": 1}, maximum={"cpu": 2}))
     for name in "pqr":
         site.cluster.put_pod(bound(name))

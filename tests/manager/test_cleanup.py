@@ -81,16 +81,6 @@ class Installed:
     def order(self) -> list[str]:
         return [path for method, path, _ in self.api.calls if method in {"PATCH", "DELETE", "POST"}]
 
-    def before_patch(self, part: str, happens: Callable[[], object]) -> None:
-        original = self.api.patch
-
-        async def patch(path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
-            if part in path:
-                happens()
-            return await original(path, body, content_type, params)
-
-        self.api.patch = patch  # type: ignore[method-assign]
-
 
 @pytest.fixture
 def installed() -> Installed:
@@ -206,7 +196,7 @@ async def test_manager_that_goes_on(over: Installed, pods: tuple[str, ...], why:
 
 async def test_late_mid_pod_keeps_resources_of_its_node_and_the_config(over: Installed) -> None:
     late = mid_pod("l", "1000", on="idle")
-    over.before_patch(f"{SCHEDULER}/scale", lambda: over.api.put("/api/v1/pods/l", late))
+    over.api.before[f"PATCH {SCHEDULER}/scale"] = lambda: over.api.put("/api/v1/pods/l", late)
     (left,) = await over.run(delete_config=True)
     assert "shop/l on Node idle" in left
     assert over.mid("idle") != {}
@@ -296,7 +286,7 @@ async def test_passing_failure_is_tried_again(over: Installed, error: Exception,
         if failures:
             raise failures.pop()
 
-    over.before_patch("/nodes/idle", fail)
+    over.api.before["PATCH /api/v1/nodes/idle"] = fail
     assert await over.run() == []
     assert over.mid("idle") == {}
     assert over.now >= seconds
@@ -318,14 +308,8 @@ async def test_failure_is_listed_with_its_reason_and_stops_no_other(over: Instal
 
 
 async def test_node_that_has_mid_again_is_named(over: Installed) -> None:
-    original = over.api.delete
-
-    async def delete(path: str, body: Json | None = None) -> Json:
-        if path == node_metric.path("idle"):
-            over.api.put(paths.node("idle"), node("idle", mid=("1", "1")))
-        return await original(path, body)
-
-    over.api.delete = delete  # type: ignore[method-assign]
+    again = node("idle", mid=("1", "1"))
+    over.api.before[f"DELETE {node_metric.path('idle')}"] = lambda: over.api.put(paths.node("idle"), again)
     assert await over.run() == ["Mid resources are back, does another manager run? Node idle"]
 
 

@@ -161,15 +161,9 @@ async def test_deletion_that_the_watch_missed_is_noticed(world: World, config_re
     assert world.told() == ["ColocationConfigDeleted"]
 
 
-async def test_older_answer_does_not_undo_the_watch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_older_answer_does_not_undo_the_watch(world: World, config_reconciler: ConfigReconciler) -> None:
     world.api.put(f"{MAPS}/slo-controller-config", _map(GOOD))
-    config_reconciler, get = ConfigReconciler(world.run), world.api.get
-
-    async def overtaken(path: str) -> dict[str, Any]:
-        found = await get(path)
-        config_reconciler.observe(_map('{"enable": true, "midUnallocatedPercent": 9}'))
-        return found
-
-    monkeypatch.setattr(world.api, "get", overtaken)
+    newer = _map('{"enable": true, "midUnallocatedPercent": 9}')
+    world.api.before["GET"] = lambda: config_reconciler.observe(newer)
     await config_reconciler.refresh()
     assert world.run.context.in_force.config.mid_unallocated_percent == 9

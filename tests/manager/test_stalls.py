@@ -56,17 +56,10 @@ class HeldBack:
     def __init__(self, server: FakeApi, running: asyncio.Event, may_write_for: Callable[[], float]) -> None:
         self._server, self._running, self._may_write_for = server, running, may_write_for
 
-    async def get(self, path: str, params: Any = None) -> Json:  # noqa: ANN401
-        return await self._answer(lambda: self._server.get(path, params), lambda: TIMEOUT_SECONDS)
-
-    async def create(self, path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401
-        return await self._answer(lambda: self._server.create(path, body, params), self._may_write_for)
-
-    async def patch(self, path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
-        return await self._answer(lambda: self._server.patch(path, body, content_type, params), self._may_write_for)
-
-    async def delete(self, path: str, body: Json | None = None) -> Json:
-        return await self._answer(lambda: self._server.delete(path, body), self._may_write_for)
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Json]]:
+        ask = getattr(self._server, name)
+        may_take = (lambda: TIMEOUT_SECONDS) if name == "get" else self._may_write_for
+        return lambda *given, **named: self._answer(lambda: ask(*given, **named), may_take)
 
     async def _answer(self, ask: Callable[[], Coroutine[Any, Any, Json]], may_take: Callable[[], float]) -> Json:
         try:

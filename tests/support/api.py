@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -26,6 +26,8 @@ class FakeApi:
         self.connection = Connection("http://nowhere", None, lambda: None)
         self.server_time = ServerClock()
         self.calls: list[tuple[str, str, Any]] = []
+        self.before: dict[str, Callable[[], object]] = {}
+        """What happens before a request whose method and path have a text, such as "PATCH /api/v1/nodes/"."""
         self.fails: dict[str, Exception] = {}
         self.unknown_fields: set[str] = set()
         self.refused: dict[str, Exception] = {}
@@ -43,6 +45,8 @@ class FakeApi:
 
     def _enter(self, method: str, path: str, body: Any = None) -> None:  # noqa: ANN401
         self.calls.append((method, path, copy.deepcopy(body)))
+        for happens in [each for part, each in self.before.items() if part in f"{method} {path}"]:
+            happens()
         for part, error in self.fails.items():
             if part in f"{method} {path}":
                 raise error

@@ -233,17 +233,13 @@ async def test_nothing_is_published_before_pods_are_known(world: World) -> None:
     assert world.api.written("PATCH", "/nodes/") == []
 
 
-def on_patch(
-    world: World, monkeypatch: pytest.MonkeyPatch, path: str, happens: Callable[[], object], *, before: bool
-) -> None:
-    """Have something happen just before the API server takes a patch, or before its answer is there."""
+def before_answer(world: World, monkeypatch: pytest.MonkeyPatch, path: str, happens: Callable[[], object]) -> None:
+    """Have something happen after the API server took a patch, and before its answer is there."""
     patch = world.api.patch
 
     async def slow(patched: str, *rest: object, **more: object) -> Json:
-        if before and patched == path:
-            happens()
         answer = await patch(patched, *rest, **more)  # type: ignore[arg-type]
-        if not before and patched == path:
+        if patched == path:
             happens()
         return answer
 
@@ -252,7 +248,7 @@ def on_patch(
 
 async def test_late_answer_brings_no_deleted_node_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.reports(report())
-    on_patch(world, monkeypatch, f"{NODE}/status", lambda: nodes.observe(world.run, "DELETED", node()), before=False)
+    before_answer(world, monkeypatch, f"{NODE}/status", lambda: nodes.observe(world.run, "DELETED", node()))
     await world.reconcile()
     assert world.run.context.cluster.nodes == {}
 
@@ -260,7 +256,7 @@ async def test_late_answer_brings_no_deleted_node_back(world: World, monkeypatch
 async def test_late_answer_brings_no_deleted_metric_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.reports(report())
     path, pop = f"{METRIC}/status", world.api.objects.pop
-    on_patch(world, monkeypatch, path, lambda: node_metric.observe(world.run, "DELETED", pop(METRIC)), before=False)
+    before_answer(world, monkeypatch, path, lambda: node_metric.observe(world.run, "DELETED", pop(METRIC)))
     await world.reconcile()
     assert world.run.context.cluster.node_metrics == {}
     monkeypatch.undo()
@@ -269,7 +265,7 @@ async def test_late_answer_brings_no_deleted_metric_back(world: World, monkeypat
 
 
 @pytest.mark.parametrize("path", [METRIC, f"{METRIC}/status"])
-async def test_report_in_an_answer_is_reconciled(world: World, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+async def test_report_in_an_answer_is_reconciled(world: World, path: str) -> None:
     wrote: list[str] = []
 
     def reported() -> None:
@@ -277,7 +273,7 @@ async def test_report_in_an_answer_is_reconciled(world: World, monkeypatch: pyte
             wrote.append(path)
             world.api.put(METRIC, {**world.api.objects.get(METRIC, report()), "status": report()["status"]})
 
-    on_patch(world, monkeypatch, path, reported, before=True)
+    world.api.before[f"PATCH {path}"] = reported
     world.run.queue.add("n1")
     assert await world.run.queue.take() == "n1"
     await world.reconcile()
@@ -289,30 +285,23 @@ async def test_report_in_an_answer_is_reconciled(world: World, monkeypatch: pyte
     assert world.published() == PUBLISHED
 
 
-async def test_label_in_an_answer_is_reconciled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_label_in_an_answer_is_reconciled(world: World) -> None:
     world.reports(report())
     relabelled = node(labels={"pool": "b"})
-    on_patch(world, monkeypatch, f"{NODE}/status", lambda: world.api.put(NODE, relabelled), before=True)
+    world.api.before[f"PATCH {NODE}/status"] = lambda: world.api.put(NODE, relabelled)
     await world.reconcile()
     assert len(world.run.queue) == 1
-    monkeypatch.undo()
+    world.api.before.clear()
     world.reports(report(reclaimable=("3", "9Gi"), age=5))
     world.run.queue.done(await world.run.queue.take())
     await world.reconcile()
     assert (world.published()["cpu"], len(world.run.queue)) == ("3000", 0)
 
 
-async def test_node_recreated_while_its_metric_goes_gets_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_node_recreated_while_its_metric_goes_gets_one(world: World) -> None:
     await world.reconcile()
     nodes.observe(world.run, "DELETED", world.api.objects.pop(NODE))
-    delete = world.api.delete
-
-    async def slow(path: str, body: Json | None = None) -> Json:
-        answer = await delete(path, body)
-        nodes.observe(world.run, "ADDED", world.api.put(NODE, NEW_NODE))
-        return answer
-
-    monkeypatch.setattr(world.api, "delete", slow)
+    world.api.before["DELETE"] = lambda: nodes.observe(world.run, "ADDED", world.api.put(NODE, NEW_NODE))
     await work(world)
     assert world.api.objects[METRIC]["metadata"]["ownerReferences"][0]["uid"] == "uid-new"
 
@@ -322,11 +311,12 @@ async def test_recreated_node_survives_news_of_the_old_one(world: World, monkeyp
     world.reports(report())
 
     def gone() -> None:
-        monkeypatch.undo()
+        world.api.before.clear()
+        monkeypatch.undo()  # explain knows nothing of the report of the old Node
         nodes.observe(world.run, "ADDED", world.api.put(NODE, NEW_NODE))
         raise ApiError(404, "NotFound", "no such node")
 
-    on_patch(world, monkeypatch, f"{NODE}/status", gone, before=True)
+    world.api.before[f"PATCH {NODE}/status"] = gone
     await work(world)
     nodes.observe(world.run, "DELETED", node())
     await work(world)

@@ -304,16 +304,9 @@ async def test_gone_node_ends_nothing() -> None:
     assert under.evicted() == ["young"]
 
 
-async def test_lost_leadership_stops_before_evicting_and_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lost_leadership_stops_before_evicting_and_takes_no_place() -> None:
     under = EvictingNode(*three(), maxPerMinute=1)
-    get = under.api.get
-
-    async def lose(path: str, params: object = None) -> Json:
-        found = await get(path, params)
-        under.lead(leads=False)
-        return found
-
-    monkeypatch.setattr(under.api, "get", lose)
+    under.api.before["GET"] = lambda: under.lead(leads=False)
     await under.lasts()
     assert under.api.calls[-1][:2] == ("GET", YOUNG)
     assert under.cluster_state.rate.free_at(1, under.steady.now) == under.steady.now

@@ -155,7 +155,10 @@ class LongRun:
 
     def slot(self, usage: Mapping[str, float], pods: Sequence[PodRef], system: float = 0.0) -> None:
         """One slot of constant usage: that many cores, and as many GiB, by pod."""
-        values_of_all = {**usage, SYS: system, NODE: system + sum(usage.values())}
+        self.measured({**usage, SYS: system, NODE: system + sum(usage.values())}, pods)
+
+    def measured(self, values_of_all: Mapping[str, float], pods: Sequence[PodRef]) -> None:
+        """One slot in which these were measured, by entity."""
         times = self.now + np.arange(30.0, SLOT, 60.0)
         for metric, scale in ((CPU, 1.0), (MEMORY, float(GIB))):
             self.store.content[metric] = {

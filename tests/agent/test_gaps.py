@@ -23,10 +23,9 @@ from agent.prediction.reclaimable import PRESENT_SECONDS
 from agent.predictors import PREDICTORS
 from agent.reporter.usage import present
 from agent.samples import CPU, MEMORY, NODE, SYS
-from agent.trainer.trainer import Trainer, TrainingSettings
-from agent.tsdb.series import Series
+from agent.trainer.trainer import Trainer
 from crds.predict_policy import ModelChoice, PredictPolicy
-from tests.agent.made import GIB, INTERVAL, SLOT, SLOT_START, SlotStore, machine, pod
+from tests.agent.made import GIB, INTERVAL, LongRun, machine, pod
 
 FACTS = NodeResources({CPU: 60_000, MEMORY: 60 * GIB}, {CPU: 64_000, MEMORY: 64 * GIB}, {CPU: 1_000, MEMORY: GIB})
 WINDOWED = [
@@ -40,20 +39,12 @@ WINDOWED = [
 Terms = tuple[int, int, int]  # cold period [s], safety margin [%] and reclaim ratio [%]
 
 
-def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef], now: float = SLOT_START) -> Trainer:
-    trainer, store = Trainer(TrainingSettings(interval_seconds=SLOT)), SlotStore()
-    names = [SYS, *(each.uid for each in pods)]
+def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef]) -> Trainer:
+    node, names = LongRun(), [SYS, *(each.uid for each in pods)]
     for values, known in zip(usage.T, there.T, strict=True):
-        times = now + np.arange(30.0, SLOT, 60.0)
-        values_of_all = {name: value for name, value, is_it in zip(names, values, known, strict=True) if is_it}
-        for metric, scale in ((CPU, 1.0), (MEMORY, float(GIB))):
-            store.content[metric] = {
-                name: Series(times, np.full(len(times), value * scale))
-                for name, value in {**values_of_all, NODE: float(values.sum())}.items()
-            }
-        now += SLOT
-        trainer.train(now, store, pods)
-    return trainer
+        measured = {name: value for name, value, is_it in zip(names, values, known, strict=True) if is_it}
+        node.measured({**measured, NODE: float(values.sum())}, pods)
+    return node.trainer
 
 
 def reclaimable(

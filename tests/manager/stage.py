@@ -20,8 +20,6 @@ from typing import Any
 import pytest
 import yaml
 
-from crds.names import MID_CPU, MID_MEMORY
-from crds.quantity import value
 from tests.audited import audited
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
@@ -137,7 +135,6 @@ class Stage:
         # Other tests share the cluster: only nodes of our pool publish anything.
         self.config: dict[str, Any] = {"nodeConfigs": [{"name": "ours", "nodeSelector": selector, **PUBLISHED}]}
         self.user = f"system:serviceaccount:{namespace}:headroom-manager"
-        self.made: list[str] = []
 
     def get(self, *what: str) -> dict[str, Any]:
         text = self.cluster.kubectl("get", *what, "--ignore-not-found", "-o", "json")
@@ -157,7 +154,6 @@ class Stage:
         status = {"capacity": amounts, "allocatable": amounts}
         node = {"metadata": {"name": name, "labels": {**self.pool, **labels}}, "status": status}
         self.cluster.api.create_all([(NODES, node)])
-        self.made.append(name)
         eventually(lambda: bool(self.found(f"{METRICS}/{name}")), f"{name} has a NodeMetric")
 
     def report(self, node: str, reclaimable_cpu: str, age_seconds: float = 0.0) -> None:
@@ -191,26 +187,6 @@ class Stage:
 
     def expect_cpu(self, node: str, amount: str | None) -> None:
         eventually(lambda: self.published(node).get(CPU) == amount, f"{node} publishes {CPU} {amount}")
-
-    def expect_explained(self) -> None:
-        """Wait until `kubectl headroom explain` says of each Node made since the last time what the Node has."""
-        names, self.made = self.made, []
-        for name in names:
-            if self.found(f"{NODES}/{name}"):
-                eventually(lambda name=name: self._is_explained(name), f"explain says what {name} publishes")  # type: ignore[misc]
-
-    def _is_explained(self, node: str) -> bool:
-        command = [sys.executable, "-m", "headroom.cli", "explain", "node", node, "-n", self.namespace, "-o", "json"]
-        environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)}
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == 0, done.stderr
-        said = json.loads(done.stdout)
-        desired = said["desired"] or {"cpuMilli": None, "memoryBytes": None}
-        published = {name: value(amount) for name, amount in self.published(node).items()}
-        same = (published.get(MID_CPU), published.get(MID_MEMORY)) == (desired["cpuMilli"], desired["memoryBytes"])
-        return same and all(step["action"] == "nothing" for step in said["next"])
 
     def configure(self, config: dict[str, Any] | str) -> None:
         text = config if isinstance(config, str) else json.dumps(config)

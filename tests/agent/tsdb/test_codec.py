@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from agent.tsdb import codec
-from agent.tsdb.codec import CodecError
 from agent.tsdb.series import Integers
 
 INTEGERS = hnp.arrays(np.int64, st.integers(1, 200), elements=st.integers(-(2**53), 2**53))
@@ -57,11 +56,3 @@ def test_memory_is_kept_to_the_byte_and_cpu_to_a_tenth_of_a_millicore() -> None:
 def test_odd_numbers_are_refused(value: float) -> None:
     with pytest.raises(ValueError, match="finite"):
         codec.to_steps(np.array([1.0, value]), 1.0)
-
-
-@pytest.mark.parametrize("data", [b"", b"garbage", codec.encode([np.arange(50)])[:-9]])
-def test_damage_is_noticed(data: bytes) -> None:
-    with pytest.raises(CodecError, match="damaged"):
-        codec.decode(data, 1, 50)
-    with pytest.raises(CodecError, match="damaged"):
-        codec.decode_times(data[:5])

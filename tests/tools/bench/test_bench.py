@@ -1,7 +1,6 @@
 """The benchmarks run; what they measure is for people to judge."""
 
 import os
-import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -67,13 +66,6 @@ def test_reclaim_is_measured() -> None:
     rows = _run("quota-cluster")["quota-cluster"][1:]
     assert ["(n = 3)" in row[3] and "(n = 3)" in row[2] for row in rows] == [True, False]
     assert ["(n = 4)" in row[3] and "(n = 4)" in row[2] for row in rows] == [False, True]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", PARTS)
-def test_part_has_a_function(name: str) -> None:
-    """What a part runs is there, and takes `quick`."""
-    assert callable(pkgutil.resolve_name(f"tools.bench.{PARTS[name].function}"))
 
 
 def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

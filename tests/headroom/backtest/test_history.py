@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headroom.backtest.group import histories
-from headroom.backtest.history import PodHistory
+from headroom.backtest.history import PodHistory, columns_of
 from headroom.backtest.history_inheritance import sources
 from headroom.backtest.rolling_window import trailing_max, trailing_percentiles
 from headroom.backtest.trace import PodLifetime
@@ -39,6 +39,19 @@ def test_past_is_shared_and_kept_apart(*, alive: bool) -> None:
     assert made[2].values.tolist() == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
     last = [1.0, 1.0, 2.0, 2.0, 2.0 if alive else np.nan, 4.0]
     assert made[3].values == pytest.approx(last, nan_ok=True)
+
+
+spans = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 10)), min_size=1, max_size=20).map(sorted)
+
+
+@given(found=spans)
+def test_no_two_in_one_column(found: list[tuple[int, int]]) -> None:
+    """Pods share a column only one after the other, and there are as many columns as pods at the busiest step."""
+    made = [PodHistory(np.arange(length, dtype=np.float64) + start, start, start) for start, length in found]
+    columns = columns_of(made).tolist()
+    there = [[column for pod, column in zip(made, columns, strict=True) if pod.start <= t < pod.end] for t in range(41)]
+    assert all(len(set(now)) == len(now) for now in there)
+    assert max(columns) + 1 == max(map(len, there))
 
 
 DAY = 288
@@ -107,3 +120,9 @@ def test_percentile_is_of_the_window(values: list[float], steps: int, percent: f
             assert answer == window[max(int(np.ceil(len(window) * (percent / 100))) - 1, 0)]
         else:
             assert np.isnan(answer)
+
+
+def test_input_is_left_alone() -> None:
+    values = np.array([2.0, 1.0, 0.0])
+    trailing_max(values, 3)
+    assert values.tolist() == [2.0, 1.0, 0.0]

@@ -56,7 +56,6 @@ def test_koordinator_object_survives() -> None:
 
 
 def test_unknown_fields_survive() -> None:
-    """Fields of a later version come back, at every depth."""
     future = {
         **KOORDINATOR,
         "status": {"prediction": {"time": "t", "certainty": {"level": 3}}, "weather": "fine", "podsMetric": [{"x": 1}]},

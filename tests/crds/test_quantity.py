@@ -78,7 +78,6 @@ def test_garbage_is_refused(text: str | float) -> None:
     ],
 )
 def test_integers_round_up(text: str, milli: int, whole: int) -> None:
-    """Integers are rounded away from zero, as in Kubernetes."""
     assert (milli_value(text), value(text)) == (milli, whole)
 
 

@@ -48,7 +48,6 @@ def test_faults_are_found(text: str, reported: str) -> None:
     ],
 )
 def test_good_form_passes(text: str) -> None:
-    """Lists, paragraphs that go on, and what stands in blocks are no faults."""
     assert faults(text) == []
 
 

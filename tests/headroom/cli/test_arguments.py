@@ -42,7 +42,6 @@ def test_every_command_logs_in_alike(line: str) -> None:
     ("text", "seconds"), [("5", 5.0), ("5s", 5.0), ("1m30s", 90.0), ("0", 0.0), ("500ms", 0.5), ("24h", 86400.0)]
 )
 def test_times(text: str, seconds: float) -> None:
-    """A time is a number of seconds, or as Go writes it."""
     assert parsers.seconds(text) == seconds
 
 
@@ -104,6 +103,5 @@ def test_namespace_and_all_exclude_each_other(capsys: pytest.CaptureFixture[str]
 
 
 def test_documents_are_readable() -> None:
-    """JSON and YAML keep order and letters as they are."""
     assert document({"b": "ä", "a": None}, "yaml") == "b: ä\na: null"
     assert document({"b": "ä", "a": None}, "json") == '{\n  "b": "ä",\n  "a": null\n}'

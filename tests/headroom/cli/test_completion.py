@@ -13,7 +13,6 @@ def words(*typed: str) -> set[str]:
 
 
 def test_commands_come_with_descriptions() -> None:
-    """At the beginning each command is a candidate, with a description."""
     assert {"top", "explain", "config", "quota", "simulate", "doctor", "backtest"} <= words("")
     assert all("\t" in line for line in complete([""])[:-1])
 
@@ -40,7 +39,6 @@ def test_each_command_has_its_options() -> None:
     ],
 )
 def test_choices(typed: tuple[str, ...], expected: set[str]) -> None:
-    """Options and places with few values have these as candidates."""
     assert words(*typed) == expected
 
 
@@ -58,7 +56,6 @@ def test_files(typed: tuple[str, ...], directive: str) -> None:
 
 
 def test_program_prints_a_line_for_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The program that kubectl calls prints the candidates and, last, the directive."""
     monkeypatch.setattr(sys, "argv", ["kubectl_complete-headroom", "conf"])
     assert program() == 0
     line, directive = capsys.readouterr().out.splitlines()

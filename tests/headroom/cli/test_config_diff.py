@@ -111,7 +111,6 @@ async def test_refused_text_changes_nothing(capsys: pytest.CaptureFixture[str]) 
 
 
 async def test_excluded_nodes_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nodes that the manager leaves alone are not counted."""
     virtual = node("virtual", labels={"type": "virtual-kubelet"})
     assert await _diff(_cluster(node("n1"), virtual), '{"enable": false}') == 0
     said = capsys.readouterr().out

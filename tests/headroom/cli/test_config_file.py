@@ -59,7 +59,6 @@ def test_config_map_without_key() -> None:
     ],
 )
 def test_unusable_manifest(documents: list[object], says: str) -> None:
-    """A manifest that holds no config, or more than one, is refused with what is in it."""
     with pytest.raises(CommandError, match=says) as refused:
         config_file.parse(yaml.safe_dump_all(documents), "f")
     assert refused.value.exit_code == USAGE

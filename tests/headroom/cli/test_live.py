@@ -81,7 +81,6 @@ def live(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def test_top_nodes(live: Cluster) -> None:
-    """`top` shows what a node uses and what of the rest is published, from live objects."""
     done = run(live, "top")
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith(NODE)]

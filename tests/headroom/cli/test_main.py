@@ -31,7 +31,6 @@ def nobody_there(tmp_path: Path) -> str:
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    """`version` needs no cluster."""
     assert main(["version"]) == 0
     assert capsys.readouterr().out.startswith("kubectl headroom 0.")
     assert main(["version", "-o", "json"]) == 0
@@ -81,14 +80,12 @@ def test_login_before_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_help_costs_no_client() -> None:
-    """`--help` and `version` do not load the HTTP client, numpy or rich."""
     probe = "import sys, headroom.cli.__main__; print([m for m in ('aiohttp', 'numpy', 'rich', 'yaml') if m in sys.modules])"  # noqa: E501
     done = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_top_costs_no_numpy() -> None:
-    """`top` and `explain` load neither numpy nor the services."""
     probe = (
         "import sys, headroom.cli.top, headroom.cli.explain;"
         "print([m for m in ('numpy', 'scipy', 'kopf', 'agent', 'scheduler_plugins', 'kubernetes') if m in sys.modules])"

@@ -198,7 +198,6 @@ async def test_silent_server_times_out() -> None:
 
 
 async def test_cut_answer_is_unavailable(fake: Fake) -> None:
-    """An answer that breaks off is no answer."""
     server, api = fake
 
     async def cut(request: web.Request) -> web.StreamResponse:

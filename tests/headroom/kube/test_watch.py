@@ -108,7 +108,6 @@ async def test_lasting_silence_relists(fake: Fake) -> None:
 
 
 async def test_busy_server_keeps_version(fake: Fake) -> None:
-    """A server that is only busy is asked again for the same version, without another list."""
     server, api = fake
     server.add("list", listed("5"))
     server.add("watch", refused(429, "TooManyRequests"), refused(503), streamed(event("ADDED", "a", "6")))
@@ -132,7 +131,6 @@ async def test_garbage_is_survived(fake: Fake, garbage: bytes, caplog: pytest.Lo
 
 
 async def test_large_objects_arrive(fake: Fake) -> None:
-    """An object far larger than a read buffer, split anywhere, arrives whole."""
     server, api = fake
     server.add("list", listed("1"))
     large = event("ADDED", "large", "2", data="x" * 700_000)

@@ -22,7 +22,6 @@ class Machine:
 
 
 def test_goes_along_with_the_wall_clock() -> None:
-    """While nobody sets the machine's clock, it says the same."""
     machine = Machine()
     for seconds in (0.0, 0.001, 1.0, 86400.0):
         assert machine.wait(seconds) == pytest.approx(machine.wall, abs=1e-6)

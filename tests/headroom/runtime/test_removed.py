@@ -43,6 +43,5 @@ def test_removed_command_is_refused(name: str, capsys: pytest.CaptureFixture[str
 
 
 def test_values_are_no_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    """An option's value may be the name of a removed command."""
     assert main(["--context", "completion", "version"]) == 0
     assert capsys.readouterr().err == ""

@@ -29,7 +29,6 @@ def test_json_says_the_same() -> None:
 
 @pytest.mark.parametrize("form", [TextLines(), JsonLines()])
 def test_log_lines(form: logging.Formatter) -> None:
-    """A line of the log stays one, whatever is in a message."""
     record = logging.LogRecord("agent", logging.WARNING, "", 0, "said %s", (HOSTILE,), None)
     line = form.format(record)
     assert line.isprintable(), line

@@ -117,21 +117,6 @@ def test_rbac_has_no_wildcard(chart: Rendered) -> None:
             assert resource not in {"nodes/proxy", "pods/exec"}, role["metadata"]["name"]
 
 
-def test_agent_may_do_this(chart: Rendered) -> None:
-    """It reads pods and nodes, and writes the status of NodeMetrics and events about them."""
-    role = rules(chart.one("ClusterRole", "headroom-agent"))
-    pods = {("", "pods", verb, "") for verb in ("list", "watch")}
-    nodes = {("", "nodes", verb, "") for verb in ("list", "watch")}
-    metrics = {
-        ("slo.koordinator.sh", "nodemetrics", "get", ""),
-        ("slo.koordinator.sh", "nodemetrics/status", "patch", ""),
-    }
-    assert role == pods | nodes | metrics
-    events = chart.one("Role", "headroom-agent-events")
-    assert rules(events) == {("events.k8s.io", "events", verb, "") for verb in ("create", "patch")}
-    assert events["metadata"]["namespace"] == "default"
-
-
 def test_agent_has_a_policy(helm: Helm) -> None:
     """The agent's own prediction policy reaches it as one flag that it can follow; a wrong key is refused."""
     given = ["agent.predictPolicy.model=recent-max", "agent.predictPolicy.parameters.windowDays=3"]

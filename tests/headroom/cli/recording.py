@@ -49,22 +49,7 @@ def explained(
     shadow: ShadowAccount | None = None,
     now: float = NOW,
 ) -> Explanation:
-    """The explanation of a recorded node, with the recorded objects unless others are given.
-
-    Args:
-        name: the node.
-        settings: what to try: "midUnallocatedPercent=20".
-        config: text of the ConfigMap.
-        last_good: text that the manager keeps.
-        tried_config: text to try in place of the ConfigMap's.
-        node_metric: its NodeMetric, or None for none.
-        node: the Node.
-        lease: the manager's Lease.
-        exclude_nodes: which nodes the manager leaves alone.
-        pods: further pods on it.
-        shadow: its account of shadow mode.
-        now: the clock. [unix s]
-    """
+    """The explanation of a recorded node, with the recorded objects unless others are given."""
     config_map = recorded("configMap")
     if config is not None:
         config_map["data"]["colocation-config"] = config

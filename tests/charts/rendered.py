@@ -1,5 +1,3 @@
-"""The chart as helm renders it."""
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What must hold for everything that the chart renders."""
-
 import json
 import re
 import subprocess

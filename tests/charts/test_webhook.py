@@ -1,5 +1,3 @@
-"""The admission webhook in the chart."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""JSON to dataclasses and back."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Priority band, QoS class and tier of a pod."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Quantities: exact values, rounding, canonical texts, errors."""
-
 from fractions import Fraction
 
 import pytest

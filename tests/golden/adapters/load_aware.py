@@ -1,5 +1,3 @@
-"""loadaware_args, loadaware_cache, loadaware_estimator, loadaware_filter and loadaware_score: LoadAwareScheduling."""
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,5 +1,3 @@
-"""Made-up pods as kubectl prints them."""
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Pictures of a backtest."""
-
 import struct
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Policies as they are written on a command line and in files."""
-
 import json
 from collections.abc import Mapping
 

@@ -1,5 +1,3 @@
-"""Traces of machines: tables, and the size of each machine."""
-
 import gzip
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Traces of pods: exports of agents' databases."""
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Made-up traces on disk, in each layout that there is."""
-
 import gzip
 import lzma
 from collections.abc import Mapping, Sequence

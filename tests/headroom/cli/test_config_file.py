@@ -1,5 +1,3 @@
-"""Colocation configs in files: read, checked, and compared with a cluster."""
-
 import io
 import json
 from pathlib import Path

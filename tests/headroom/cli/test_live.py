@@ -1,5 +1,3 @@
-"""The commands against a real API server, each as a process of its own."""
-
 import json
 import os
 import signal

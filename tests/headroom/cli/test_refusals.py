@@ -1,5 +1,3 @@
-"""What the commands say when the API server refuses, as sentences."""
-
 from collections.abc import Awaitable, Callable
 
 import pytest

@@ -1,5 +1,3 @@
-"""`kubectl headroom simulate pod`: the plugins' verdicts, scores and numbers, over objects made by hand."""
-
 import json
 from pathlib import Path
 from typing import Any, cast

@@ -1,5 +1,3 @@
-"""Lists of CPUs, and the types of what is read of Nodes."""
-
 import pytest
 
 from crds.codec import CodecError

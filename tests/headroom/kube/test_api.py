@@ -1,5 +1,3 @@
-"""Requests and their failures."""
-
 import ssl
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime

@@ -1,5 +1,3 @@
-"""Events: written once, counted after."""
-
 import logging
 import re
 

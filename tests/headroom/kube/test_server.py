@@ -1,5 +1,3 @@
-"""The client against a real API server."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing

@@ -1,5 +1,3 @@
-"""Clocks that do not jump, and growing waits."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

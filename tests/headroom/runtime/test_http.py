@@ -1,5 +1,3 @@
-"""HTTP as clients of all kinds speak it, over real sockets."""
-
 import asyncio
 import json
 import ssl

@@ -42,14 +42,7 @@ class Measured:
         return float(np.mean(series.values)) if series.values.size else float("nan")
 
     def rate(self, pod: str, metric: str, counter: str, per: str = "") -> tuple[float, float]:
-        """What the agent measured over all its ticks but the first, and by how much a counter of the kernel grew.
-
-        Args:
-            pod: Its name.
-            metric: The agent's series.
-            counter: The kernel's.
-            per: Another counter to divide its growth by; the time without one. [us]
-        """
+        """What the agent measured over all its ticks but the first, and by how much a counter of the kernel grew."""
         series = self.store.window(metric, PODS[pod].uid, 0.0, 1e11)
         spans = np.diff(series.times)
         between = (float(series.times[0]), float(series.times[-1]))
@@ -57,12 +50,7 @@ class Measured:
         return float(np.sum(series.values[1:] * spans) / np.sum(spans)), self._growth(pod, counter, between) / base
 
     def recorded(self, pod: str, interval: str) -> tuple[float, float]:
-        """CPU of a pod by `headroom-agent replay` of the recording, and by the kernel's counter. [milli-cores]
-
-        Args:
-            pod: Its name.
-            interval: Two consecutive instants, as in t010-t020.
-        """
+        """CPU of a pod by `headroom-agent replay` of the recording, and by the kernel's counter. [milli-cores]"""
         measured = as_json(replay(self.recording))["intervals"][interval]["pods"][PODS[pod].uid]["cpuMilli"]
         start, end = (self._read_at(pod, self.recording / name) for name in interval.split("-"))
         return measured, self._growth(pod, "usage_usec", (start, end)) / (end - start) / 1000

@@ -90,11 +90,7 @@ def _default(value: Value) -> str:
 
 
 def with_table(page: str, text: str) -> str:
-    """A README in which the table between the marks is that of a values file.
-
-    Raises:
-        ValueError: when the marks are not in the README, once each.
-    """
+    """A README in which the table between the marks is that of a values file."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -1,5 +1,3 @@
-"""The chart as helm renders it."""
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,14 +45,7 @@ class Rendered:
 
 
 def render(helm: Helm, *settings: str, kube_version: str = "v1.36.2", values: Path | None = None) -> Rendered:
-    """Render the chart with `--set` settings.
-
-    Args:
-        helm: runs helm.
-        settings: values such as "manager.replicas=1".
-        kube_version: the cluster's version.
-        values: a file of values.
-    """
+    """Render the chart with `--set` settings."""
     flags = [flag for setting in settings for flag in ("--set", setting)] + (["-f", str(values)] if values else [])
     text = helm(*("template", "headroom", str(CHART), "--namespace", NAMESPACE, "--kube-version", kube_version), *flags)
     return Rendered(tuple(obj for obj in yaml.safe_load_all(text) if obj))

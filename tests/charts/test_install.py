@@ -65,7 +65,6 @@ def test_edits_survive(installed: Cluster) -> None:
 
 @pytest.mark.long
 def test_classes_that_preempt_are_told(installed: Cluster) -> None:
-    """The notes warn of a class whose pods preempt others, such as one of an older release."""
     old = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -220,7 +219,6 @@ def test_second_apply_changes_nothing(applied: Cluster) -> None:
 
 
 def test_apply_keeps_an_edited_config(applied: Cluster) -> None:
-    """A ConfigMap that somebody has edited stays as it is."""
     data = {"colocation-config": '{"enable": true}'}
     made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "slo-controller-config"}, "data": data}
     applied.api.request("POST", MAPS, made)

@@ -42,7 +42,6 @@ def _files(package: bytes, folder: str) -> dict[str, Any]:
 
 
 def test_previous_chart_is_historys() -> None:
-    """The packaged chart is, file for file, the one of the commit that it names."""
     history = _history()
     if history is None:
         pytest.skip("this checkout has no history: the packaged chart cannot be compared with it")

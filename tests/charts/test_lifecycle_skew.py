@@ -90,7 +90,6 @@ def test_definitions_only_grow(name: str) -> None:
     ],
 )
 def test_tightening_is_found(change: Json, reported: str) -> None:
-    """Each kind of change that an older service or object would stumble over is found."""
     old = {"type": "object", "properties": {"a": {"type": "integer", "maximum": 9}}}
     assert reported in list(tightened(old, {**old, **change}))
     assert list(tightened(old, old)) == []

@@ -1,5 +1,3 @@
-"""Parts that can be left out, and where images and pods come to be."""
-
 import json
 from collections.abc import Callable
 from typing import Any, Final

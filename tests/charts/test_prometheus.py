@@ -1,5 +1,3 @@
-"""What the chart has for a Prometheus and a Grafana."""
-
 import json
 from pathlib import Path
 from typing import Final

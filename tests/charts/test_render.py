@@ -1,5 +1,3 @@
-"""What must hold for everything that the chart renders."""
-
 import json
 import re
 import subprocess
@@ -115,21 +113,6 @@ def test_rbac_has_no_wildcard(chart: Rendered) -> None:
             assert resource != "secrets" or names == "headroom-manager-webhook-tls" or hook, role["metadata"]["name"]
             assert "*" not in (group, resource, verb), role["metadata"]["name"]
             assert resource not in {"nodes/proxy", "pods/exec"}, role["metadata"]["name"]
-
-
-def test_agent_may_do_this(chart: Rendered) -> None:
-    """It reads pods and nodes, and writes the status of NodeMetrics and events about them."""
-    role = rules(chart.one("ClusterRole", "headroom-agent"))
-    pods = {("", "pods", verb, "") for verb in ("list", "watch")}
-    nodes = {("", "nodes", verb, "") for verb in ("list", "watch")}
-    metrics = {
-        ("slo.koordinator.sh", "nodemetrics", "get", ""),
-        ("slo.koordinator.sh", "nodemetrics/status", "patch", ""),
-    }
-    assert role == pods | nodes | metrics
-    events = chart.one("Role", "headroom-agent-events")
-    assert rules(events) == {("events.k8s.io", "events", verb, "") for verb in ("create", "patch")}
-    assert events["metadata"]["namespace"] == "default"
 
 
 def test_agent_has_a_policy(helm: Helm) -> None:

@@ -1,5 +1,3 @@
-"""The admission webhook in the chart."""
-
 from typing import Any
 
 import pytest
@@ -47,7 +45,6 @@ def test_only_our_config_is_asked_about(helm: Helm) -> None:
 
 
 def test_call_arrives(helm: Helm) -> None:
-    """Service, port, path and certificate of the webhook are those of the manager."""
     chart = render(helm)
     service = hook(chart)["clientConfig"]["service"]
     assert service == {"name": SETTINGS.service_name, "namespace": NAMESPACE, "path": f"/{HANDLER}", "port": 443}

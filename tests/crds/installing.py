@@ -1,5 +1,3 @@
-"""Puts a kind into a real API server, for tests."""
-
 import asyncio
 from typing import Any
 

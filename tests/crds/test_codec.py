@@ -1,5 +1,3 @@
-"""JSON to dataclasses and back."""
-
 from typing import Any
 
 import pytest
@@ -56,7 +54,6 @@ def test_koordinator_object_survives() -> None:
 
 
 def test_unknown_fields_survive() -> None:
-    """Fields of a later version come back, at every depth."""
     future = {
         **KOORDINATOR,
         "status": {"prediction": {"time": "t", "certainty": {"level": 3}}, "weather": "fine", "podsMetric": [{"x": 1}]},

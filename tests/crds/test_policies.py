@@ -1,5 +1,3 @@
-"""Defaults and ranges of the prediction policy and of the colocation strategy."""
-
 import dataclasses
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Priority band, QoS class and tier of a pod."""
-
 from typing import Any
 
 import pytest
@@ -130,5 +128,4 @@ def test_default_value_in_band(band: PriorityBand) -> None:
 
 @given(st.integers(-(2**31), 2**31 - 1))
 def test_stated_value_stays(value: int) -> None:
-    """A stated priority is the pod's priority."""
     assert priority.priority_value(_pod(value)) == value

@@ -1,11 +1,10 @@
-"""Quantities: exact values, rounding, canonical texts, errors."""
-
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crds.duration import DurationError, canonical, format_duration, parse_duration
 from crds.quantity import QuantityError, format_bytes, format_milli_cores, milli_value, parse_quantity, value
 
 BIG = 2**63 - 1
@@ -78,7 +77,6 @@ def test_garbage_is_refused(text: str | float) -> None:
     ],
 )
 def test_integers_round_up(text: str, milli: int, whole: int) -> None:
-    """Integers are rounded away from zero, as in Kubernetes."""
     assert (milli_value(text), value(text)) == (milli, whole)
 
 
@@ -118,3 +116,62 @@ def test_texts_come_back(amount: int) -> None:
 def test_huge_exponents_are_quick(pattern: str, exponent: int) -> None:
     """An exponent of any size is an answer at once, never a computation that does not end."""
     assert isinstance(parse_quantity(pattern.format(exponent)), Fraction)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("5m0s", 300),
+        ("1h30m", 5400),
+        ("90s", 90),
+        ("1.5h", 5400),
+        (".5s", 0.5),
+        ("5.m", 300),
+        ("0", 0),
+        ("-2m", -120),
+        ("250ms", 0.25),
+        ("3us", 3e-6),
+        ("3µs", 3e-6),
+        ("1h1h", 7200),  # Go adds up whatever it finds
+    ],
+)
+def test_known_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "5 m", "m", "5m ", "5d", "1e3s", "+", "--1s", "3000000h", "٣s"])
+def test_wrong_durations(text: str) -> None:
+    with pytest.raises(DurationError, match="duration"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(300, "5m0s"), (600, "10m0s"), (5400, "1h30m0s"), (0, "0s"), (0.25, "250ms"), (1.5, "1.5s"), (-90, "-1m30s")],
+)
+def test_written_as_go_does(seconds: float, text: str) -> None:
+    """Durations are written as Go writes them, so that the same window has the same key everywhere."""
+    assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("1m", "1m0s"),
+        ("90s", "1m30s"),
+        ("1.5h", "1h30m0s"),
+        ("0", "0s"),
+        ("-0s", "0s"),
+        ("-2m", "-2m0s"),
+        ("5m0s", "5m0s"),
+        ("1.25s", "1.25s"),
+        ("1500us", "1.5ms"),
+        ("1.5us", "1.5µs"),
+        ("3ns", "3ns"),
+        ("0.1ns", "0s"),  # Go counts whole nanoseconds
+        ("2000000h0.000000001s", "2000000h0m0.000000001s"),
+    ],
+)
+def test_one_text_for_a_duration(text: str, written: str) -> None:
+    assert canonical(text) == written
+    assert canonical(written) == written

@@ -24,11 +24,7 @@ _PROMPTS: Final = (
 
 
 def commands(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The commands of a page's blocks, with the line where their block begins; what here-documents hold is none.
-
-    Args:
-        text: of the page.
-    """
+    """The commands of a page's blocks, with the line where their block begins; what here-documents hold is none."""
     fences, _ = parts(text)
     for fence in fences:
         if fence.info in COMMANDS:

@@ -18,11 +18,7 @@ _OF_RESOURCES: Final = (f"{_PREDICT}.cpu", f"{_PREDICT}.memory")
 
 
 def rewritten(text: str) -> str:
-    """The page with the tables as they should be.
-
-    Args:
-        text: the page as it is.
-    """
+    """The page with the tables as they should be."""
     return _PLACE.sub(lambda place: f"{place['begin']}{_part(place['group'])}{place['end']}", text)
 
 

@@ -24,7 +24,7 @@ def runnable() -> tuple[str, ...]:
 def _is_run(page: str) -> bool:
     try:
         return any(True for _ in blocks(text_of(page)))
-    except PageError:  # tests/docs/test_form.py reports it
+    except PageError:  # tests/docs/test_runner.py reports it
         return False
 
 

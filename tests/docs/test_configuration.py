@@ -1,5 +1,3 @@
-"""The tables of docs/configuration.md are those that its maker makes from the types."""
-
 from tests.docs.configuration import PAGE, groups, rewritten
 from tests.support.config_fields import every_field
 

@@ -1,5 +1,3 @@
-"""The pages' commands that need no cluster, followed on this machine."""
-
 import os
 import sys
 from pathlib import Path

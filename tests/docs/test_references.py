@@ -90,12 +90,7 @@ def test_wrong_names_are_found() -> None:
 
 
 def fault(words: list[str], *, whole: bool = True) -> str:
-    """What is wrong with a command; empty when nothing is, or when it is not ours to judge.
-
-    Args:
-        words: the command.
-        whole: whether it is to be typed as it is; else arguments may be missing.
-    """
+    """What is wrong with a command; empty when nothing is, or when it is not ours to judge."""
     program, *rest = words
     if program == "kubectl" and rest[:1] == ["headroom"]:
         complaint = _refused(_plugin(), rest[1:], " ".join(words))

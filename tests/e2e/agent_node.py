@@ -120,11 +120,7 @@ class AgentNode:
             return False
 
     def account(self, load: loads.Load) -> list[tuple[float, float]]:
-        """What a load says of itself: time [seconds since 1970], and the CPU used until then [core-seconds].
-
-        Raises:
-            CommandError: It does not run yet.
-        """
+        """What a load says of itself: time [seconds since 1970], and the CPU used until then [core-seconds]."""
         namespace, _, name = self.key(load).partition("/")
         lines = [line.split() for line in self.cluster.kubectl("-n", namespace, "logs", name).splitlines()]
         return [(float(words[0]), float(words[1])) for words in lines if len(words) == 2]

@@ -1,10 +1,6 @@
 """The whole loop on a real node: the demo's steps as assertions, then what a demo does not show."""
 
 import json
-import subprocess
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -14,7 +10,6 @@ from tests.e2e.agent_node import unix, wait
 from tests.e2e.conftest import Telling
 from tools.demo.steps import STEPS, Step
 from tools.demo.story import MID_CPU, NAMESPACE, Story
-from tools.devcluster.commands import CommandError
 
 pytestmark = [pytest.mark.node, pytest.mark.quiet, pytest.mark.timeout(600)]
 
@@ -32,40 +27,6 @@ def story(on_real_node: Telling) -> Story:
 def _status(story: Story) -> dict[str, Any]:
     status: dict[str, Any] = (story.node_metric(story.node) or {}).get("status", {})
     return status
-
-
-@contextmanager
-def _forwarded(story: Story, port: int) -> Iterator[int]:
-    """A port of this machine that kubectl carries into the manager's pod."""
-    what = ["deployment/headroom-manager", f":{port}"]
-    command = [
-        str(story.cluster.binaries.path("kubectl")),
-        "-n",
-        NAMESPACE,
-        "port-forward",
-        "--address=127.0.0.1",
-        *what,
-    ]
-    with subprocess.Popen(command, env=story.cluster.environment, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()  # Forwarding from 127.0.0.1:41234 -> 8081
-            yield int(line.partition("127.0.0.1:")[2].split()[0])
-        finally:
-            process.terminate()
-
-
-def test_page_needs_forwarding(story: Story) -> None:
-    """The manager's page knows the node, and is reached by port-forward alone, not over the pods' network."""
-    with _forwarded(story, 8081) as port:
-        address = f"http://127.0.0.1:{port}/ui/api/nodes/{story.node}"
-        with urllib.request.urlopen(address, timeout=60) as answer:
-            assert json.loads(answer.read())["node"] == story.node
-    manager = story.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=headroom-manager")["items"][0]
-    proxied = f"/api/v1/namespaces/{NAMESPACE}/pods/{manager['metadata']['name']}"
-    assert story.ask("get", "--raw", f"{proxied}:8080/proxy/healthz") == "ok\n"  # where it listens for everybody
-    with pytest.raises(CommandError, match="connection refused"):
-        story.ask("get", "--raw", f"{proxied}:8081/proxy/ui")
 
 
 def test_survives_apiserver_restart(story: Story) -> None:

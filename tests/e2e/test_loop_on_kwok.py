@@ -1,16 +1,103 @@
 """The whole loop on kwok nodes whose load is replayed, without root: the demo's steps, and Grafana's view of them."""
 
 import json
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
+import psutil
 import pytest
+import yaml
 
 from tests.e2e.conftest import Telling
 from tests.e2e.panels import must_show, queries
-from tests.e2e.scraping import scraping, until
 from tools.demo.steps import STEPS, Step
-from tools.demo.story import Story
+from tools.demo.story import CHART, Story
+from tools.devcluster.component import free_port
 from tools.devcluster.packages import Prometheus as Programs
+
+SERVICES: Final = ("agent", "manager", "scheduler_plugins")  # the modules that run as services
+WAIT_SECONDS: Final = 120.0
+_SCRAPE: Final = "1s"
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    url: str
+
+    def get(self, path: str, **parameters: str) -> Any:  # noqa: ANN401 - JSON
+        url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - one that the test runs
+            return json.load(answer)["data"]
+
+    def ask(self, query: str) -> list[Any]:
+        """The series that answer an instant query with a number."""
+        return [each for each in self.get("query", query=query)["result"] if each["value"][1] != "NaN"]
+
+
+def until(condition: Callable[[], Any], what: Callable[[], str]) -> None:
+    """Wait for a condition; a Prometheus that does not answer yet counts as not yet."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            if condition():
+                return
+        except OSError:
+            pass
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.5)
+
+
+def targets(story: Story) -> list[dict[str, Any]]:
+    """What there is to scrape, as Prometheus' configuration names it: each service by its process' open port."""
+    found = []
+    for process in psutil.Process(story.cluster.supervisor.pid).children(recursive=True):
+        words = process.cmdline()
+        module = next((name for name in SERVICES if ["-m", name] == words[1:3]), None)
+        if module is None:
+            continue
+        names = [word.partition("=")[2] for word in words if word.startswith("--node-name=")]
+        ports = [each.laddr.port for each in process.net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+        labels = {"pod": f"{module}-{process.pid}", **({"node": names[0]} if names else {})}
+        found += [{"targets": [f"127.0.0.1:{port}"], "labels": labels} for port in ports]
+    return found
+
+
+@contextmanager
+def scraping(story: Story, programs: Programs, folder: Path) -> Iterator[Prometheus]:
+    """Run it until the block ends; it answers, and has scraped every service."""
+    port, scraped = free_port(), targets(story)
+    job = {"job_name": "headroom", "honor_labels": True, "static_configs": scraped}
+    configuration = {
+        "global": {"scrape_interval": _SCRAPE, "evaluation_interval": _SCRAPE},
+        "rule_files": [str(path) for path in sorted((CHART / "files").glob("prometheus-*.yaml"))],
+        "scrape_configs": [job],
+    }
+    (folder / "prometheus.yaml").write_text(yaml.safe_dump(configuration))
+    flags = [
+        f"--config.file={folder}/prometheus.yaml",
+        f"--storage.tsdb.path={folder}/tsdb",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    log = folder / "log"
+    with log.open("wb") as output, subprocess.Popen([programs.server, *flags], stdout=output, stderr=output) as server:
+        try:
+            made = Prometheus(f"http://127.0.0.1:{port}")
+            until(
+                lambda: len(made.ask("up == 1")) == len(scraped),
+                lambda: f"not all of {scraped} are scraped: {log.read_text()[-2000:]}",
+            )
+            yield made
+        finally:
+            server.terminate()
+            server.wait(30)
+
 
 pytestmark = [pytest.mark.long, pytest.mark.cluster, pytest.mark.timeout(600)]
 

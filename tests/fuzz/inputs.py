@@ -102,14 +102,7 @@ def _of_its_kind(value: Json) -> SearchStrategy[Json]:
 def altered(
     draw: DrawFn, *originals: Json, kept: frozenset[tuple[Any, ...]] = frozenset(), admitted: bool = False
 ) -> Json:
-    """A sound object in which a few values are of another kind or absent.
-
-    Args:
-        draw: of hypothesis.
-        originals: what is altered.
-        kept: places that stay as they are.
-        admitted: whether it keeps a shape that an API server admits.
-    """
+    """A sound object in which a few values are of another kind or absent."""
     original = draw(st.sampled_from(originals))
     places = st.sampled_from([place for place in _places(original) if place not in kept])
     root = {"": json.loads(json.dumps(original))}

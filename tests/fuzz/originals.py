@@ -1,5 +1,3 @@
-"""Sound inputs, which the tests then damage."""
-
 from pathlib import Path
 from typing import Any, Final
 

@@ -32,13 +32,7 @@ def are_lines(*texts: str) -> None:
 
 
 def answer_or_refusal(parse: Callable[[], T], refusal: type[Exception], *named: str) -> T | None:
-    """What a parser answers; None for a sound refusal.
-
-    Args:
-        parse: Calls the parser.
-        refusal: The error that it is documented to raise; no other is fine.
-        named: Of these words one must be in the message, so that a person knows where to look.
-    """
+    """What a parser answers; None for a refusal, the message of which has one of the words `named`."""
     try:
         return parse()
     except refusal as error:

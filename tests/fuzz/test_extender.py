@@ -1,5 +1,3 @@
-"""What comes to the extender in place of kube-scheduler's requests."""
-
 import json
 from typing import Final
 

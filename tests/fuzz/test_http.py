@@ -1,5 +1,3 @@
-"""Bytes in place of HTTP."""
-
 import asyncio
 from typing import Final
 from unittest.mock import Mock

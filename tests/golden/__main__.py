@@ -11,11 +11,7 @@ VECTORS = Path(__file__).parent / "vectors"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the vectors of a folder and print a line for each file.
-
-    Returns:
-        0 when nothing failed, 1 when a vector failed, 2 when the call itself is wrong.
-    """
+    """Run the vectors of a folder and print a line for each file."""
     parser = argparse.ArgumentParser(prog="python -m tests.golden", description=__doc__)
     parser.add_argument(
         "directory", nargs="?", type=Path, default=VECTORS, metavar="DIR", help="folder of vector files"

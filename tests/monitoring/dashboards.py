@@ -1,5 +1,3 @@
-"""The chart's Grafana dashboards as data: their files, panels and queries."""
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

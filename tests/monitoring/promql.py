@@ -25,9 +25,6 @@ def needs(expression: str) -> list[Need]:
     """Every metric of a query, in the order of the text.
 
     A label of `by (…)` must be one of every metric inside of what is aggregated, and one of `on (…)` of every metric.
-
-    Args:
-        expression: PromQL that Prometheus can parse.
     """
     plain = _RANGE.sub("", _STRING.sub('""', expression))
     return [

@@ -11,6 +11,7 @@ import yaml
 from tests.architecture.sources import ROOT
 from tests.monitoring.alert_cases import CASES, Case
 from tests.monitoring.exported import exported, missing
+from tests.monitoring.promql import Need, needs
 from tools.devcluster.packages import Prometheus
 
 FILE: Final = ROOT / "charts/headroom/files/prometheus-alerts.yaml"
@@ -105,3 +106,31 @@ def test_wrong_case_is_noticed(prometheus_programs: Prometheus, tmp_path: Path) 
         done = _run_promtool(prometheus_programs, tmp_path, name, _test(name, wrong, bad=bad))
         assert done.returncode == 1
         assert name in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("a", [("a", "")]),
+        ('a{x="1", y=~"by (z)"} > 0', [("a", "x y")]),
+        ("sum by (n) (rate(a_total{x!=''}[5m])) / 2", [("a_total", "n x")]),
+        ('max(a{x="$x"}) - b', [("a", "x"), ("b", "")]),
+        ("a and on (i, j) b", [("a", "i j"), ("b", "i j")]),
+        ("sum by (n) (a) + max by (m) (b)", [("a", "n"), ("b", "m")]),
+        ("count(count by (n) (max by (n, r) (a) > max by (n, r) (b))) or vector(0)", [("a", "n r"), ("b", "n r")]),
+        ("avg by (r) (avg_over_time((a > bool b)[1d:5m]))", [("a", "r"), ("b", "r")]),
+        ("a / on () group_left () (max(b) > 0)", [("a", ""), ("b", "")]),
+        ("histogram_quantile(0.99, sum by (v, le) (rate(a_bucket[$__rate_interval])))", [("a_bucket", "le v")]),
+        ("time() - max by (p) (a > 0) > 7 * 86400", [("a", "p")]),
+    ],
+)
+def test_metrics_and_labels_are_read(expression: str, expected: list[tuple[str, str]]) -> None:
+    """Functions, operators, strings and durations are no metrics; labels come from matchers and groupings."""
+    assert needs(expression) == [Need(name, frozenset(labels.split())) for name, labels in expected]
+
+
+def test_what_is_missing_is_told() -> None:
+    known = {"a": frozenset({"node"}), "b": frozenset[str]()}
+    assert missing("max by (node) (a) - sum(b)", known) == []
+    assert missing('sum by (node) (a{pod="x"})', known) == ["a has no label pod"]
+    assert missing("a + c", known) == ["no service exports c"]

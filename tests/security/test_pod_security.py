@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.charts.rendered import Rendered, render
+from tests.charts.rendered import render
 from tests.manager.stage import refuses_privileges
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
@@ -34,18 +34,9 @@ EXCEPTIONS = {
 """What the agent's pod is refused for, by level. docs/security.md lists the same."""
 
 
-def _pods(chart: Rendered) -> dict[str, Json]:
-    """The spec of every pod that the chart makes, hooks and tests too, by the name of its owner."""
-    found = {}
-    for owner in chart.of_kind("DaemonSet", "Deployment", "Job", "Pod"):
-        spec = owner["spec"] if owner["kind"] == "Pod" else owner["spec"]["template"]["spec"]
-        found[owner["metadata"]["name"]] = spec
-    return found
-
-
 @pytest.fixture(scope="module", params=[(), EVERYTHING], ids=["default values", "everything on"])
 def pods(request: pytest.FixtureRequest, cluster: Cluster) -> dict[str, Json]:
-    return _pods(render(cluster.helm, *request.param))
+    return dict(render(cluster.helm, *request.param).pods())
 
 
 @pytest.fixture(scope="module")
@@ -102,28 +93,3 @@ def test_admission_is_at_work(pods: dict[str, Json], admit: Admit) -> None:
     spec = dict(pods["headroom-manager"], hostNetwork=True)
     assert "host namespaces" in admit("restricted", spec)
     assert "host namespaces" in admit("baseline", spec)
-
-
-def test_tokens_are_bound(pods: dict[str, Json]) -> None:
-    """No pod gets a token that does not end; containers that do not use the API get none."""
-    for name, spec in pods.items():
-        assert spec["automountServiceAccountToken"] is False, name
-        sources = [one for volume in spec["volumes"] for one in volume.get("projected", {}).get("sources", ())]
-        (token,) = [one["serviceAccountToken"] for one in sources if "serviceAccountToken" in one]
-        assert token["expirationSeconds"] <= 3600, name
-        assert "audience" not in token, name  # the API server's own, whatever a cluster calls it
-    holders = {
-        f"{name}/{container['name']}"
-        for name, spec in pods.items()
-        for container in [*spec.get("initContainers", ()), *spec["containers"]]
-        for mount in container.get("volumeMounts", ())
-        if mount["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
-    }
-    assert holders == {
-        "headroom-agent/agent",
-        "headroom-doctor/doctor",
-        "headroom-manager/manager",
-        "headroom-scheduler/extender",
-        "headroom-scheduler/kube-scheduler",
-        "headroom-uninstall/uninstall",
-    }

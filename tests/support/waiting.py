@@ -1,5 +1,3 @@
-"""Waiting for what takes a slow machine a while."""
-
 import asyncio
 import time
 from collections.abc import Callable

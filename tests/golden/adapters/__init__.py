@@ -6,21 +6,15 @@ The adapter of an operation is the function of that name in the module of its fa
 import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 Adapter = Callable[[dict[str, Any]], dict[str, Any]]  # turns the `input` of a vector into the result of our function
-
-_MODULES: Final = {
-    "loadaware_cache": "load_aware_cache",
-    **dict.fromkeys(("loadaware_args", "loadaware_estimator", "loadaware_filter", "loadaware_score"), "load_aware"),
-}
-"""Module of a family that has not the name of its file."""
 
 
 def adapter(family: str, operation: str) -> Adapter | None:
     """The adapter of an operation; None where there is none."""
     try:
-        module = import_module(f"{__name__}.{_MODULES.get(family, family)}")
+        module = import_module(f"{__name__}.{'load_aware' if family.startswith('loadaware_') else family}")
     except ModuleNotFoundError:
         return None
     listed: dict[str, Adapter] = getattr(module, "OPERATIONS", {})

@@ -1,5 +1,3 @@
-"""elasticquota: quotas, their ledger, and CapacityScheduling's admission."""
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 

@@ -1,5 +1,3 @@
-"""histogram: bucket options and sequences of operations on one histogram."""
-
 import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime

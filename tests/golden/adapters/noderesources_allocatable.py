@@ -1,5 +1,3 @@
-"""noderesources_allocatable: the NodeResourcesAllocatable plugin."""
-
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any

@@ -1,5 +1,3 @@
-"""Priority band and QoS class of a pod (part of nodemetric_report)."""
-
 from collections.abc import Mapping
 from typing import Any, Final
 

@@ -1,5 +1,3 @@
-"""trimaran_args: the arguments of LowRiskOverCommitment and NodeResourcesAllocatable."""
-
 import pkgutil
 from collections.abc import Mapping
 from typing import Any, Final

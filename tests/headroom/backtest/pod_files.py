@@ -1,5 +1,3 @@
-"""Made-up pods as kubectl prints them."""
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,13 +5,7 @@ from typing import Any
 
 
 def pod(name: str, requests: Mapping[str, str] | None = None, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    """A pod of a Deployment.
-
-    Args:
-        name: namespace/name; its uid is the name.
-        requests: what its container requests; None for a core and a GiB.
-        more: limits, priority (a class's label), node.
-    """
+    """A pod of a Deployment."""
     namespace, short = name.split("/")
     asked = {"cpu": "1", "memory": "1Gi"} if requests is None else requests
     resources = {"requests": dict(asked), "limits": dict(more.get("limits", {}))}

@@ -178,7 +178,6 @@ def test_learning_is_told() -> None:
     ],
 )
 def test_what_cannot_be_judged(plan: Plan, message: str) -> None:
-    """A plan that leaves nothing to judge is refused with what would do."""
     with pytest.raises(TraceError, match=message):
         run(trace(bursts(STEPS, 4)), [], plan)
 
@@ -241,7 +240,6 @@ def test_model_of_one_moment_is_asked_step_by_step() -> None:
     ],
 )
 def test_failing_model_is_named(answer: float, message: str) -> None:
-    """A model that fails is no policy with nothing saved: the failure is told."""
     with pytest.raises(ModelError, match=message):
         predictions(one_machine(), [asked(Failing(answer))], 12, 60)
 

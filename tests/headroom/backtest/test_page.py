@@ -20,7 +20,6 @@ exit 1
 @pytest.mark.alone
 @pytest.mark.timeout(900)
 def test_page_is_true(tmp_path: Path) -> None:
-    """Whoever pastes the page's commands in a clone sees what the page shows."""
     (tmp_path / "tools").symlink_to(ROOT / "tools")
     kubectl = tmp_path / "bin" / "kubectl"
     kubectl.parent.mkdir()

@@ -73,7 +73,6 @@ def test_pods_come_back(percent: float, share: float) -> None:
 
 
 def test_same_seed_same_placement() -> None:
-    """A seed says everything."""
     given, churn = trace(bursts(300, 5)), Churn(6000.0)
     assert churned(given, 2, churn, 3) == churned(given, 2, churn, 3)
     assert churned(given, 2, churn, 3) != churned(given, 2, churn, 4)

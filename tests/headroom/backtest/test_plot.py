@@ -1,5 +1,3 @@
-"""Pictures of a backtest."""
-
 import struct
 from pathlib import Path
 
@@ -62,7 +60,6 @@ def test_wrong_files_are_refused(name: str, said: str, tmp_path: Path) -> None:
 
 
 def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without matplotlib a sentence says how to get it."""
     monkeypatch.setattr(plot, "find_spec", lambda _: None)
     with pytest.raises(plot.PlotError, match=r"pip install 'headroom\[plot\]'"):
         plot.check(tmp_path / "plot.svg")

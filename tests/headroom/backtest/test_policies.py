@@ -1,5 +1,3 @@
-"""Policies as they are written on a command line and in files."""
-
 import json
 from collections.abc import Mapping
 
@@ -98,7 +96,6 @@ def test_all_are_those_that_stand_alone() -> None:
     ],
 )
 def test_wrong_policies_are_explained(text: str, said: str) -> None:
-    """Whoever mistypes reads what is wrong, where, and what there is."""
     with pytest.raises(NamedPolicyError) as caught:
         policies.parse([text])
     assert said in str(caught.value)
@@ -163,13 +160,11 @@ def test_file_is_not_taken_for_another_policy(name: str) -> None:
     [("24h", 86_400.0), ("7d", 604_800.0), ("1d12h", 129_600.0), ("1.5d", 129_600.0), ("300", 300.0), ("90m", 5400.0)],
 )
 def test_times_have_days(text: str, seconds: float) -> None:
-    """A time is written as Go does, with days, or is a number of seconds."""
     assert parse_span(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "d", "-1h", "1w", "1e9d", "99999d", "inf", "nan", "7d7d"])
 def test_no_times(text: str) -> None:
-    """What is none is quoted."""
     with pytest.raises(ValueError, match="is not a time such as"):
         parse_span(text)
 
@@ -195,12 +190,10 @@ def test_times_are_short(seconds: float, text: str) -> None:
     ],
 )
 def test_moments(text: str, moment: float) -> None:
-    """A moment is a date, a time, seconds since 1970, or how long ago it was."""
     assert parse_timestamp(text, 2e9) == moment
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2013-13-01", "300", "14"])
 def test_no_moments(text: str) -> None:
-    """What is none is quoted, with the forms that there are."""
     with pytest.raises(ValueError, match=r"is no moment: write 2026-01-31"):
         parse_timestamp(text, 2e9)

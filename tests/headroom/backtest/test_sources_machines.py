@@ -1,5 +1,3 @@
-"""Traces of machines: tables, and the size of each machine."""
-
 import gzip
 from pathlib import Path
 
@@ -146,7 +144,6 @@ def test_window_is_cut(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_tables_are_refused(tmp_path: Path, rows: list[str], says: str) -> None:
-    """A table that cannot be used is refused with its name, and where in it."""
     folder = machines(tmp_path, rows, WHOLE)
     if not rows:
         write(folder / "cpu_millicores.csv", "")
@@ -208,7 +205,6 @@ SIZE = f"{SIZES}1,2,1024,1.0\n".encode()
     ],
 )
 def test_wrong_folders_are_refused(tmp_path: Path, files: dict[str, bytes] | None, says: str) -> None:
-    """A folder without a trace, or with a damaged one, is refused with the way out."""
     for name, content in (files or {}).items():
         (tmp_path / name).write_bytes(content)
     with pytest.raises(TraceError) as caught:

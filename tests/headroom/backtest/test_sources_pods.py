@@ -1,5 +1,3 @@
-"""Traces of pods: exports of agents' databases."""
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -158,7 +156,6 @@ HEADER = "uid,node,pod,workload,class,cpu_request_millicores,cpu_limit_millicore
     ],
 )
 def test_wrong_exports_are_refused(tmp_path: Path, pods: str, says: str) -> None:
-    """A wrong list of pods is refused with line and column."""
     write(tmp_path / "cpu_millicores.csv", f"ts,a\n{START:.0f},100\n")
     write(tmp_path / "pods.csv", pods)
     with pytest.raises(TraceError) as caught:
@@ -204,7 +201,6 @@ def test_gaps_of_pods(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_pods_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: str) -> None:
-    """A file of pods that is none is refused by its name, with the pod."""
     if not text.strip():
         monkeypatch.setattr(files, "LARGEST", 1000)
     (tmp_path / "pods.json").write_text(text)

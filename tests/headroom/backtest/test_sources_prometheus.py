@@ -263,7 +263,6 @@ def test_logins_are_shown(server: Server, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_answers_are_told(server: Server, answer: Answer, says: str) -> None:
-    """What goes wrong is told with the address, the query where it is about one, and the way out."""
     server.override = lambda _path, _parameters: answer
     with pytest.raises(TraceError) as caught:
         trace("prometheus", server.url, options=window())
@@ -335,7 +334,6 @@ def test_wrong_addresses_are_refused(url: str, says: str) -> None:
     ],
 )
 def test_wrong_files_are_refused(tmp_path: Path, options: dict[str, Any], content: str | None, says: str) -> None:
-    """A file of a login that cannot be used is named with its flag, before anything is asked."""
     path = tmp_path / "file"
     if content is not None:
         path.write_text(content)

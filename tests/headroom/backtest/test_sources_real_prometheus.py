@@ -14,7 +14,7 @@ from agent.numerics.arrays import FloatArray
 from headroom.backtest.sources import Options, SourceUnavailableError
 from headroom.backtest.sources.prometheus_api import AnswerTooLarge, Api
 from headroom.backtest.trace import TraceError
-from tests.headroom.backtest.trace_files import trace, traces
+from tests.headroom.backtest.trace_files import trace
 from tools.devcluster.certs import Pki
 from tools.devcluster.component import free_port
 from tools.devcluster.packages import Prometheus as Programs
@@ -153,17 +153,6 @@ def test_cluster_comes_back(site: Site) -> None:
         np.testing.assert_allclose(
             found.usage[first + 1 : last - 1, place], site.usage[pod][first + 1 : last - 1], atol=1e-4
         )
-
-
-def test_memory_needs_its_requests(site: Site) -> None:
-    """Where no pod requests memory, that is said; with a query of one's own there is a trace."""
-    with pytest.raises(TraceError, match="3 of 4 pods left out, without a request or limit for memory"):
-        traces("prometheus", site.url, options=site.options(resources=("memory",)))
-    query = 'sum by (namespace, pod) (kube_pod_container_resource_requests{resource="cpu"}) * 2^30'
-    options = site.options(resources=("memory",), queries={"memory-requests": query})
-    (found,) = traces("prometheus", site.url, options=options)
-    assert found.limits.tolist() == [1024.0 * MIB, 2048.0 * MIB, 4096.0 * MIB]
-    assert np.nanmin(found.usage) == np.nanmax(found.usage) == 64.0 * MIB
 
 
 def test_server_limits_are_met(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

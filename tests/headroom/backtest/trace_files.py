@@ -1,5 +1,3 @@
-"""Made-up traces on disk, in each layout that there is."""
-
 import gzip
 import lzma
 from collections.abc import Mapping, Sequence
@@ -26,14 +24,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def machines(folder: Path, rows: Sequence[str], sizes: Mapping[str, str], name: str = "cpu_millicores.csv") -> Path:
-    """A folder of machines.
-
-    Args:
-        folder: where.
-        rows: lines of the table, its header first.
-        sizes: cells after the machine's name in vms.csv.
-        name: of the table.
-    """
+    """A folder of machines."""
     write(folder / name, "\n".join(rows) + "\n")
     write(folder / "vms.csv", SIZES + "".join(f"{one},{cells}\n" for one, cells in sizes.items()))
     return folder

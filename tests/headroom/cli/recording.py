@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from crds.node_metric import ShadowAccount
+from headroom.cli import live
 from headroom.cli.config.file import ConfigFile
 from headroom.cli.explain.what_if import what_if
+from headroom.kube import paths
 from manager.mid.explanation.explanation import Explanation, Seen, config_state, explain
 from manager.mid.explanation.lease import Lease
 from manager.mid.node_filter import NodeFilter
+from tests.headroom.cli.quota_site import put
+from tests.support.api import FakeApi
 
 NOW: Final = datetime(2026, 11, 21, 12, 1, 0, tzinfo=UTC).timestamp()  # one minute after web-1 reported [unix s]
 HERE: Final = Path(__file__).parent
@@ -24,6 +28,18 @@ _CLUSTER: Final = json.loads((HERE / "recorded" / "cluster.json").read_text())
 def recorded(part: str) -> Any:  # noqa: ANN401 - lists and objects of the API
     """A fresh copy of "nodes", "nodeMetrics", "pods" or "configMap"."""
     return copy.deepcopy(_CLUSTER[part])
+
+
+def put_recorded(api: FakeApi) -> None:
+    """Store the recorded objects where commands look for them."""
+    for node in recorded("nodes"):
+        api.put(paths.node(node["metadata"]["name"]), node)
+    for metric in recorded("nodeMetrics"):
+        api.put(f"{live.NODE_METRICS}/{metric['metadata']['name']}", metric)
+    for pod in recorded("pods"):
+        pod["metadata"].setdefault("uid", f"uid-{pod['metadata']['name']}")
+        put(api, pod)
+    api.put(paths.config_map("headroom-system", "slo-controller-config"), recorded("configMap"))
 
 
 def named(part: str, name: str) -> Json:
@@ -49,22 +65,7 @@ def explained(
     shadow: ShadowAccount | None = None,
     now: float = NOW,
 ) -> Explanation:
-    """The explanation of a recorded node, with the recorded objects unless others are given.
-
-    Args:
-        name: the node.
-        settings: what to try: "midUnallocatedPercent=20".
-        config: text of the ConfigMap.
-        last_good: text that the manager keeps.
-        tried_config: text to try in place of the ConfigMap's.
-        node_metric: its NodeMetric, or None for none.
-        node: the Node.
-        lease: the manager's Lease.
-        exclude_nodes: which nodes the manager leaves alone.
-        pods: further pods on it.
-        shadow: its account of shadow mode.
-        now: the clock. [unix s]
-    """
+    """The explanation of a recorded node, with the recorded objects unless others are given."""
     config_map = recorded("configMap")
     if config is not None:
         config_map["data"]["colocation-config"] = config

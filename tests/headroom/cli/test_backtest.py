@@ -1,5 +1,3 @@
-"""`kubectl headroom backtest` on a small trace, without a cluster."""
-
 import io
 import json
 from dataclasses import replace

@@ -22,14 +22,7 @@ CONFIG = "/api/v1/namespaces/headroom-system/configmaps/slo-controller-config"
 def _recorded() -> FakeApi:
     """The recorded nodes, their reports, pods and config."""
     api = cluster()
-    for node in recording.recorded("nodes"):
-        put(api, node)
-    for metric in recording.recorded("nodeMetrics"):
-        api.put(f"{live.NODE_METRICS}/{metric['metadata']['name']}", metric)
-    for each in recording.recorded("pods"):
-        each["metadata"].setdefault("uid", f"uid-{each['metadata']['name']}")
-        put(api, each)
-    api.put(CONFIG, recording.recorded("configMap"))
+    recording.put_recorded(api)
     return api
 
 

@@ -40,7 +40,6 @@ def test_other_text_is_refused(formula: str) -> None:
 
 
 def test_operands_of_min() -> None:
-    """The operands of the outermost min or max, each with what it comes to."""
     found = operands(term("min(a + max(b, 0), b)", 3, a=10, b=3))
     assert found == [Operand("a + max(b, 0)", 13), Operand("b", 3)]
     assert decisive(term("min(a + max(b, 0), b)", 3, a=10, b=3)) == "b"

@@ -1,5 +1,3 @@
-"""The commands against a real API server, each as a process of its own."""
-
 import json
 import os
 import signal
@@ -81,40 +79,11 @@ def live(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def test_top_nodes(live: Cluster) -> None:
-    """`top` shows what a node uses and what of the rest is published, from live objects."""
     done = run(live, "top")
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith(NODE)]
     shown = " ".join(line.split()[1:11])
     assert shown == "6000m 40% 20Gi 33% 5900m/19Gi 4000m/3Gi 6500m/20Gi 3000m/4Gi 0m/0 ready"
-
-
-@pytest.mark.parametrize(
-    ("about", "parts"),
-    [
-        (
-            ["node", NODE],
-            [
-                "min(Reclaimable 4000m + unallocated 6000m * midUnallocatedPercent 50%",
-                f"by {NAMESPACE}/nightly-report",
-                "nodeConfigs[0] web",
-            ],
-        ),
-        (
-            ["pod", "search"],
-            [
-                f"Pod {NAMESPACE}/search runs on node {NODE}",
-                "If headroom-scheduler placed it, its plugins would let it go to ",
-            ],
-        ),
-    ],
-    ids=["node", "pod"],
-)
-def test_explain(live: Cluster, about: list[str], parts: list[str]) -> None:
-    """`explain` joins live objects: the strategy's sources; the pod, its node's report, quotas and plugins."""
-    done = run(live, "explain", *about, "-n", NAMESPACE)
-    assert done.returncode == 0, done.stderr
-    assert [part for part in parts if part not in done.stdout] == []
 
 
 def test_what_if(live: Cluster, tmp_path: Path) -> None:

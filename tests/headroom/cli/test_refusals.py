@@ -1,5 +1,3 @@
-"""What the commands say when the API server refuses, as sentences."""
-
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -37,7 +35,6 @@ def test_namespace_of_the_context(given: str | None, context: str, namespace: st
 
 
 async def test_missing_object_is_none() -> None:
-    """A node without a NodeMetric, or a cluster without the ConfigMap, is no error."""
     api = Refusing(404, "NotFound", 'nodemetrics.slo.koordinator.sh "any" not found')
     assert await live.node_metric(api, "any") is None
     assert await live.config_map(api, "any", "any") is None
@@ -66,5 +63,4 @@ def test_rejected_login_says_so() -> None:
     ],
 )
 def test_suggestions(name: str, known: list[str], says: str) -> None:
-    """An unknown node is answered with names that are close, else with some that there are."""
     assert live.suggestion(name, known, "nodes") == says

@@ -45,15 +45,7 @@ class Dated(FakeApi):
 
 def _recorded() -> Dated:
     api = Dated(recording.NOW)
-    for node in recording.recorded("nodes"):
-        put(api, node)
-        api.put(paths.node(node["metadata"]["name"]), node)
-    for metric in recording.recorded("nodeMetrics"):
-        api.put(f"{live.NODE_METRICS}/{metric['metadata']['name']}", metric)
-    for pod in recording.recorded("pods"):
-        pod["metadata"].setdefault("uid", f"uid-{pod['metadata']['name']}")
-        put(api, pod)
-    api.put(paths.config_map(NS, CONFIG), recording.recorded("configMap"))
+    recording.put_recorded(api)
     spec = {"holderIdentity": "m-1", "renewTime": "2026-11-21T12:00:55.000000Z", "leaseDurationSeconds": 15}
     api.put(paths.lease(NS, "headroom-manager"), {"metadata": {"name": "headroom-manager", "uid": "l"}, "spec": spec})
     return api

@@ -1,5 +1,3 @@
-"""`kubectl headroom shadow`: the accounts of nodes in shadow mode."""
-
 import json
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""`kubectl headroom simulate pod`: the plugins' verdicts, scores and numbers, over objects made by hand."""
-
 import json
 from pathlib import Path
 from typing import Any, cast
@@ -150,7 +148,6 @@ async def test_shipped_profile_stands_in(written: str, capsys: pytest.CaptureFix
 
 
 async def test_mode_follows_cluster(written: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The mode is the one that the cluster's kube-scheduler is configured for."""
     api = _cluster(None)
     config = "extenders: [{filterVerb: filter, prioritizeVerb: prioritize}]"
     api.put(CONFIG_MAP, {"metadata": {"name": "headroom-scheduler"}, "data": {"kube-scheduler.yaml": config}})
@@ -173,7 +170,6 @@ async def test_profile_of_file(written: str, tmp_path: Path, capsys: pytest.Capt
 
 
 async def test_provider_is_told(written: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A plugin whose metrics come from elsewhere is told to judge without them."""
     path = tmp_path / "profile.yaml"
     arguments_ = "{metricProvider: {type: Prometheus, address: 'http://p:9090'}}"
     path.write_text(f"{HEAD}plugins: [{{name: LowRiskOverCommitment, args: {arguments_}}}]\n")
@@ -245,7 +241,6 @@ async def test_bad_amount_is_told(tmp_path: Path) -> None:
 
 
 def test_names_and_files_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What exists or looks like a file is one; everything else is the name of a pod."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plain").write_text("")
     assert [pod_file.is_file(each) for each in ("-", "plain", "./x", "x.yaml", "x.json")] == [True] * 5

@@ -37,7 +37,6 @@ def test_terminal_gets_same_words() -> None:
 
 
 def test_cells_are_not_markup() -> None:
-    """Square brackets in a cell are printed, not taken for styles."""
     out = Terminal()
     write(COLUMNS, [(Cell("nodeConfigs[0] [red]web"), Cell(""))], out)
     assert "nodeConfigs[0] [red]web" in out.getvalue()
@@ -78,7 +77,6 @@ def test_colours_on_terminals_alone(
 
 
 def test_wide_columns_are_for_wide_tables() -> None:
-    """A column for wide screens is left out of other tables, with its cells."""
     columns, rows = (Column("A"), Column("B", wide=True), Column("C")), [[Cell("1"), Cell("2"), Cell("3")]]
     narrow, wide = io.StringIO(), io.StringIO()
     write(columns, rows, narrow)

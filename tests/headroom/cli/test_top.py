@@ -76,7 +76,6 @@ def test_report_that_no_longer_counts(reason: str | None, status: str, late: flo
 
 @pytest.mark.parametrize("status", [{"conditions": "none"}, {"conditions": ["odd"]}, ["odd"], None])
 def test_odd_conditions(status: Any) -> None:  # noqa: ANN401 - whatever somebody wrote
-    """What is no condition says nothing about a report."""
     metric = {"metadata": {"name": "web-1"}, "spec": {}, "status": status}
     (row,) = top_nodes.node_rows([named("nodes", "web-1")], [metric], [], NOW)
     assert row.report.prediction in {"unreadable", "no report"}

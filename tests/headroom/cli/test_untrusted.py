@@ -47,19 +47,14 @@ _CHECKED = {
 def _cluster() -> FakeApi:
     api = FakeApi()
     api.connection = Connection("http://nowhere", None, lambda: None)
-    for node in recording.recorded("nodes"):
-        api.put(paths.node(node["metadata"]["name"]), node)
-    for metric in recording.recorded("nodeMetrics"):
-        api.put(f"{live.NODE_METRICS}/{metric['metadata']['name']}", metric)
-    for item in (*recording.recorded("pods"), *story()):
-        item["metadata"].setdefault("uid", f"uid-{item['metadata']['name']}")
+    recording.put_recorded(api)
+    for item in story():
         if "allocatable" in item.get("status", {}):
             api.put(paths.node(item["metadata"]["name"]), item)
         else:
             put(api, item)
         if item["metadata"]["name"] == "qb":
             api.put("/apis/scheduling.x-k8s.io/v1alpha1/namespaces/b/elasticquotas/qb", item)
-    api.put(paths.config_map(NAMESPACE, "slo-controller-config"), recording.recorded("configMap"))
     uid = api.objects[paths.node("web-1")]["metadata"].get("uid", "")
     account = {"nodeUID": uid, "since": f"2026-11-20T12:01:00Z{HOSTILE}", "mean": {"cpu": "1", "memory": "1"}}
     kept = {"metadata": {"name": name_of("web-1")}, "data": {"web-1": json.dumps(account)}}

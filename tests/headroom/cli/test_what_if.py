@@ -109,7 +109,6 @@ def test_other_case_is_said() -> None:
 
 
 def test_config_in_place_of_the_live_one() -> None:
-    """A whole config is tried in place of the ConfigMap's, and its entries are the layers."""
     tried = '{"enable": true, "nodeConfigs": [{"name": "new", "nodeSelector": {}, "midUnallocatedPercent": 10}]}'
     found = explained("web-1", tried_config=tried)
     assert found.strategy.sources["midUnallocatedPercent"] == "nodeConfigs[0] new"
@@ -165,7 +164,6 @@ def test_agent_must_follow() -> None:
 
 
 def test_json_of_what_if() -> None:
-    """For programs a trial is marked, with what was typed and the numbers of now."""
     data = json.loads(outputs.document(explain_json.as_json(explained("web-1", "midUnallocatedPercent=20")), "json"))
     assert data["whatIf"]["settings"] == ["midUnallocatedPercent=20"]
     assert data["whatIf"]["now"]["calculated"]["cpuMilli"] == 7000

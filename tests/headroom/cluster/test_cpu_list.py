@@ -1,8 +1,8 @@
-"""Lists of CPUs: each CPU counts once, whatever is written is read in one pass or refused."""
-
 import pytest
 
+from crds.codec import CodecError
 from headroom.cluster.cpu_list import count_cpus
+from headroom.cluster.shape import check_node
 
 EVERY_CPU_A_MILLION_TIMES = "0-65535," * 1_000_000 + "1"
 
@@ -22,3 +22,16 @@ def test_cpu_lists(text: str, count: int) -> None:
 def test_bad_cpu_lists(text: str) -> None:
     with pytest.raises(ValueError, match="is not a list of CPUs: write it like 0-3,8"):
         count_cpus(text)
+
+
+def test_absent_fields_are_fine() -> None:
+    """What is absent, null, or read by nobody is not judged."""
+    check_node({})
+    check_node({"metadata": None, "spec": {"podCIDR": 5}})
+
+
+def test_wrong_node_is_named() -> None:
+    """A Node's amounts must be a map; what is in it is for the reader to judge."""
+    check_node({"status": {"capacity": {"cpu": []}}})
+    with pytest.raises(CodecError, match=r"status\.allocatable: must be an object"):
+        check_node({"status": {"allocatable": [1]}})

@@ -1,5 +1,3 @@
-"""Requests, limits, cgroup uid and workload of a pod."""
-
 import sys
 from fractions import Fraction
 from typing import Any

@@ -1,5 +1,3 @@
-"""Kubeconfigs, and a server that speaks TLS."""
-
 import ssl
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager

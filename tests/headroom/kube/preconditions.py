@@ -9,15 +9,7 @@ Json = Mapping[str, Any]
 
 
 def check_options(stored: Json, options: Json | None) -> None:
-    """Refuse a deletion or eviction that means another object, or another version of it.
-
-    Args:
-        stored: the object.
-        options: DeleteOptions; what they do not say is not looked at.
-
-    Raises:
-        ApiError: 409, as the API server has it.
-    """
+    """Refuse a deletion or eviction that means another object, or another version of it."""
     given = (options or {}).get("preconditions") or {}
     for part in ("uid", "resourceVersion"):
         wanted, found = given.get(part), (stored.get("metadata") or {}).get(part)
@@ -28,15 +20,7 @@ def check_options(stored: Json, options: Json | None) -> None:
 
 
 def check_patch(stored: Json, body: Json) -> None:
-    """Refuse a patch that means another object, or another version of it; a uid is given by `metadata.uid`.
-
-    Args:
-        stored: the object.
-        body: of the patch; what it does not say is not looked at.
-
-    Raises:
-        ApiError: 409 for another version, 422 for another uid, as the API server has it.
-    """
+    """Refuse a patch that means another object, or another version of it; a uid is given by `metadata.uid`."""
     given, found = body.get("metadata") or {}, stored.get("metadata") or {}
     if given.get("resourceVersion") not in (None, found.get("resourceVersion")):
         raise ApiError(409, "Conflict", "the object has been modified; please apply your changes to the latest version")

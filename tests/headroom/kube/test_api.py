@@ -1,5 +1,3 @@
-"""Requests and their failures."""
-
 import ssl
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -198,7 +196,6 @@ async def test_silent_server_times_out() -> None:
 
 
 async def test_cut_answer_is_unavailable(fake: Fake) -> None:
-    """An answer that breaks off is no answer."""
     server, api = fake
 
     async def cut(request: web.Request) -> web.StreamResponse:

@@ -1,5 +1,3 @@
-"""Events: written once, counted after."""
-
 import logging
 import re
 
@@ -189,7 +187,6 @@ async def test_long_notes_are_cut(fake: Fake) -> None:
 
 
 async def test_memory_is_bounded(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only so many events are remembered; the oldest are forgotten first."""
     server, api = fake
     monkeypatch.setattr("headroom.kube.events._REMEMBERED", 2)
     recorder = EventRecorder(api, "headroom-manager", Clock(START))

@@ -1,5 +1,3 @@
-"""Leader election on a Lease."""
-
 import asyncio
 from typing import cast
 

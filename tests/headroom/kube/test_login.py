@@ -1,5 +1,3 @@
-"""Logging in: pods, kubeconfigs, certificates, login programs, and everything that is wrong with them."""
-
 import base64
 import json
 import ssl

@@ -1,5 +1,3 @@
-"""The client against a real API server."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -94,7 +92,6 @@ async def _write_slowly(api: ApiServer, count: int) -> None:
 
 
 async def test_refusals_of_a_real_server(api: ApiServer) -> None:
-    """Missing objects, conflicts and invalid objects are told apart."""
     with pytest.raises(kube.ApiError) as missing:
         await api.get(f"{MAPS}/kubeapi-none")
     created = await api.create(MAPS, _map("kubeapi-twice"))

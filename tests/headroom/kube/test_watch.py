@@ -14,6 +14,7 @@ from headroom import kube
 from headroom.kube import Changed, Relisted, WatchHealth, WatchTiming, list_and_watch
 from tests.headroom.kube.fake import (
     Fake,
+    answer,
     connection,
     error_event,
     event,
@@ -25,6 +26,7 @@ from tests.headroom.kube.fake import (
 
 QUICK = WatchTiming(first_delay_seconds=0.001, longest_delay_seconds=0.002)
 PATH = "/api/v1/pods"
+MISSING = answer("404 page not found", 404)
 
 
 async def _take(count: int, watch: AsyncGenerator[Relisted | Changed, None]) -> list[Any]:
@@ -108,7 +110,6 @@ async def test_lasting_silence_relists(fake: Fake) -> None:
 
 
 async def test_busy_server_keeps_version(fake: Fake) -> None:
-    """A server that is only busy is asked again for the same version, without another list."""
     server, api = fake
     server.add("list", listed("5"))
     server.add("watch", refused(429, "TooManyRequests"), refused(503), streamed(event("ADDED", "a", "6")))
@@ -132,7 +133,6 @@ async def test_garbage_is_survived(fake: Fake, garbage: bytes, caplog: pytest.Lo
 
 
 async def test_large_objects_arrive(fake: Fake) -> None:
-    """An object far larger than a read buffer, split anywhere, arrives whole."""
     server, api = fake
     server.add("list", listed("1"))
     large = event("ADDED", "large", "2", data="x" * 700_000)
@@ -296,11 +296,7 @@ async def test_absent_kind_may_be_an_empty_one(fake: Fake) -> None:
     """
     server, api = fake
     health = WatchHealth()
-
-    async def missing(_: web.Request) -> web.StreamResponse:
-        return web.Response(status=404, text="404 page not found")
-
-    server.add("list", missing, missing, listed("7", "a"), missing, listed("8", "b"))
+    server.add("list", MISSING, MISSING, listed("7", "a"), MISSING, listed("8", "b"))
     server.add("watch", refused(410, "Expired"))
     watch = list_and_watch(api, PATH, health=health, timing=replace(QUICK, absent_is_empty=True))
     async with aclosing(watch):
@@ -315,10 +311,6 @@ async def test_absent_kind_may_be_an_empty_one(fake: Fake) -> None:
 async def test_kind_that_goes_away_is_an_empty_one(fake: Fake) -> None:
     """A definition that is removed takes its objects with it, also those whose deletion nobody saw."""
     server, api = fake
-
-    async def missing(_: web.Request) -> web.StreamResponse:
-        return web.Response(status=404, text="404 page not found")
-
-    server.add("list", listed("7", "a"), missing, missing)
-    server.add("watch", missing, missing)
+    server.add("list", listed("7", "a"), MISSING, MISSING)
+    server.add("watch", MISSING, MISSING)
     assert await _take(2, list_and_watch(api, PATH, timing=replace(QUICK, absent_is_empty=True))) == [["a"], []]

@@ -74,14 +74,3 @@ async def test_garbage_that_was_set_aside_goes(monkeypatch: pytest.MonkeyPatch) 
     tending.cancel()
     with pytest.raises(asyncio.CancelledError):
         await tending
-
-
-@pytest.mark.usefixtures("clean")
-def test_all_is_as_before_at_the_end() -> None:
-    """What is set aside is looked at again, as Python's own rule has it, once nobody tends."""
-    before = gc.get_threshold(), list(gc.callbacks)
-    with garbage_collection.setting_aside():
-        gc.collect()
-        assert gc.get_freeze_count()
-    assert not gc.get_freeze_count()
-    assert (gc.get_threshold(), list(gc.callbacks)) == before

@@ -1,5 +1,3 @@
-"""HTTP as clients of all kinds speak it, over real sockets."""
-
 import asyncio
 import json
 import ssl
@@ -118,7 +116,6 @@ async def test_connections_are_kept(send: Send) -> None:
 
 
 async def test_slow_pages_keep_the_order(site: Site) -> None:
-    """What comes behind a request that is not answered yet waits for it."""
     async with listening(site) as served:
         answer = asyncio.create_task(
             say(served, b"GET /slow HTTP/1.1\r\n\r\nGET /echo HTTP/1.1\r\nConnection: close\r\n\r\n")
@@ -130,7 +127,6 @@ async def test_slow_pages_keep_the_order(site: Site) -> None:
 
 
 async def test_head_has_no_body(send: Send) -> None:
-    """HEAD is GET without the body, but with its length."""
     answer = await send(b"HEAD /echo HTTP/1.0\r\n\r\n")
     assert answer.endswith(b"\r\n\r\n")
     assert b"\r\nContent-Length: 25\r\n" in answer
@@ -213,7 +209,6 @@ def _let_time_run_out(served: Served) -> Connection:
 
 
 async def test_idle_connections_are_closed(site: Site) -> None:
-    """A connection that waits for its next request, or for its first, is closed in the end."""
     async with listening(site, Limits(idle_seconds=0.02, look_seconds=0.01)) as served:
         assert await say(served, b"") == b""
     async with listening(site, Limits(look_seconds=0.01)) as served:

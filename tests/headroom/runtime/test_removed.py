@@ -1,4 +1,4 @@
-"""What was removed is refused by a sentence that names what to use in its place."""
+"""Words of a command line: removed ones, and negative values."""
 
 from dataclasses import dataclass
 
@@ -9,6 +9,7 @@ from headroom.cli.errors import USAGE
 from headroom.runtime.option_types import TEXT
 from headroom.runtime.options import WrongSetting, load, misspelled, setting
 from headroom.runtime.removed import REMOVED
+from headroom.runtime.text import joined
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,24 @@ def test_removed_command_is_refused(name: str, capsys: pytest.CaptureFixture[str
 
 
 def test_values_are_no_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    """An option's value may be the name of a removed command."""
     assert main(["--context", "completion", "version"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--interval", "-1s"], ["--interval=-1s"]),
+        (["--interval", "-.5s", "--listen", ":1"], ["--interval=-.5s", "--listen", ":1"]),
+        (["--interval=1s", "-1"], ["--interval=1s", "-1"]),  # this one has its value
+        (["-o", "-1"], ["-o", "-1"]),
+        (["--once", "-o", "json"], ["--once", "-o", "json"]),
+        (["--interval", "--", "-1s"], ["--interval", "--", "-1s"]),
+        (["--", "--interval", "-1s"], ["--", "--interval", "-1s"]),
+        (["-1s"], ["-1s"]),
+        ([], []),
+    ],
+)
+def test_negative_values_are_joined(words: list[str], expected: list[str]) -> None:
+    """What begins with minus and a digit is the value of the long flag before it; nothing else changes."""
+    assert joined(words) == expected

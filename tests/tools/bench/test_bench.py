@@ -1,15 +1,22 @@
 """The benchmarks run; what they measure is for people to judge."""
 
+import json
 import os
-import pkgutil
 import subprocess
 import sys
+import tomllib
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.architecture.sources import ROOT
+from tools.bench import data
 from tools.bench.__main__ import PARTS, main
+from tools.bench.api_server import Run
+from tools.bench.large_pods_kinds import KINDS
 from tools.bench.rows import Row
 
 LOCAL = [name for name, part in PARTS.items() if not part.cluster]
@@ -69,13 +76,6 @@ def test_reclaim_is_measured() -> None:
     assert ["(n = 4)" in row[3] and "(n = 4)" in row[2] for row in rows] == [False, True]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", PARTS)
-def test_part_has_a_function(name: str) -> None:
-    """What a part runs is there, and takes `quick`."""
-    assert callable(pkgutil.resolve_name(f"tools.bench.{PARTS[name].function}"))
-
-
 def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """A benchmark that does not exist is named, with those that do."""
     with pytest.raises(SystemExit):
@@ -108,3 +108,38 @@ def test_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: py
 )
 def test_budget_is_read(budget: str, value: float | None, within: bool | None) -> None:  # noqa: FBT001 - expected
     assert Row("x", "y", budget, value=value).within is within
+
+
+def test_not_in_a_package() -> None:
+    """No pattern of packages that setuptools looks for takes bench, and no pattern of files takes a table."""
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    packages, files = setuptools["packages"]["find"]["include"], setuptools["package-data"]
+    assert not [pattern for pattern in packages if fnmatchcase("tools.bench.data", pattern)]
+    names = [path.name for path in data.FOLDER.rglob("*") if path.suffix in (".xz", ".csv", ".gz")]
+    assert len(names) == 3
+    patterns = [pattern for several in files.values() for pattern in several]
+    assert not [name for name in names for pattern in patterns if fnmatchcase(name, pattern)]
+
+
+MOST_BYTES = 1536 * 1024  # etcd takes no larger request
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_pod_is_large_and_its_own(kind: str) -> None:
+    """Pods of a kind are valid JSON of hundreds of KiB, as many items as stated, and no item of one is in another."""
+    pod = Run("extender", "watch", "bound", kind, 2).objects()
+    texts = [pod(number) for number in (1, 2)]
+    assert all(200 * 1024 < len(text) < MOST_BYTES for text in texts)
+    first, second = map(json.loads, texts)
+    assert first["metadata"]["uid"] != second["metadata"]["uid"]
+    items = [_largest(each[KINDS[kind].part]) for each in (first, second)]
+    assert [len(each) for each in items] == [KINDS[kind].count] * 2
+    assert all(one != other for one, other in zip(*items, strict=True))
+
+
+def _largest(value: Any) -> list[Any]:  # noqa: ANN401 - JSON
+    if not isinstance(value, dict | list):
+        return []
+    own = list(value.items()) if isinstance(value, Mapping) else value
+    inside = [_largest(each) for each in (value.values() if isinstance(value, Mapping) else value)]
+    return max([own, *inside], key=len)

@@ -1,5 +1,3 @@
-"""The benchmark of predictions pools packings."""
-
 from tests.headroom.backtest.results import result
 from tools.bench.quality import _pooled
 

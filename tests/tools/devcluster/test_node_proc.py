@@ -33,7 +33,6 @@ def test_meminfo_has_tree_usage() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_tree_is_read(version: int, tmp_path: Path) -> None:
-    """CPU time and memory are those at the top of the hierarchies, of either version."""
     files = {"cpuacct.usage": "5000000000\n", "memory.usage_in_bytes": "90\n"}
     files["memory.stat"] = "active_file 1\ninactive_file 1\ntotal_active_file 30\ntotal_inactive_file 10\n"
     if version == 2:
@@ -47,7 +46,6 @@ def test_tree_is_read(version: int, tmp_path: Path) -> None:
 
 
 def test_memory_may_be_absent(tmp_path: Path) -> None:
-    """Without a memory controller the CPU time alone is read."""
     (tmp_path / "cpu.stat").write_text("usage_usec 1000000\n")
     tree = find([Hierarchy(tmp_path, "cgroup2", "")])
     assert tree == Tree(Hierarchy(tmp_path, "cgroup2", ""), None)

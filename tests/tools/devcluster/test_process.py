@@ -36,7 +36,6 @@ def test_missing_program_is_named(supervisor: Supervisor) -> None:
 
 
 def test_ended_program_shows_log(supervisor: Supervisor) -> None:
-    """Waiting for a program that has ended raises at once, with the end of its log."""
     process = supervisor.start("broken", ["sh", "-c", "echo port 1 is taken; exit 3"])
     with pytest.raises(DevClusterError, match=r"broken ended with 3(?s:.)*port 1 is taken"):
         wait_until(lambda: False, "serving", SECONDS, [process])

@@ -73,12 +73,17 @@ def test_label_makes_nobody_lighter(label: str, value: str, asked: Json) -> None
         ('{"cpu": 50.5}', 3400),  # no integer
         ('{"cpu": 50, "memory": "x"}', 3400),  # one bad value spoils the annotation
         ('{"cpu": true}', 3400),
+        ('{"cpu": null}', 0),  # Go reads null as zero
+        ('{"cpu": 9223372036854775808}', 3400),  # no integer of 64 bits: as if not there
+        ('{"cpu": 9223372036854775807}', 2**53),  # the largest amount that can be added up
         ("[1]", 3400),
         ("{", 3400),
+        ("[" * 100_000, 3400),
     ],
 )
 def test_annotation_replaces_factors(factors: str, cpu: int) -> None:
     assert estimate_pod(_annotated(factors), CUSTOM)["cpu"] == cpu
+    assert estimate_pod(_annotated(factors), DEFAULTS)["cpu"] == 3400  # without allowCustomizeEstimation
 
 
 def test_annotation_may_name_further_resources() -> None:
@@ -86,10 +91,6 @@ def test_annotation_may_name_further_resources() -> None:
     item["spec"]["containers"][0]["resources"]["requests"]["x.io/gpu"] = "4"
     assert estimate_pod(item, CUSTOM) == {"cpu": 3400, "memory": 6012954214, "x.io/gpu": 2}
     assert estimate_vector(item, replace(CUSTOM, resources=("cpu", "x.io/gpu"))) == (3400, 2)
-
-
-def test_annotation_needs_permission() -> None:
-    assert estimate_pod(_annotated('{"cpu": 50}'), DEFAULTS)["cpu"] == 3400
 
 
 SCHEDULED = NOW - 60
@@ -131,6 +132,8 @@ def test_window_ends_as_ruled(rules: dict[str, int], conditions: list[Json], exp
         ("-5", SCHEDULED + 180),  # no answer: the rule's
         ("1m", SCHEDULED + 180),
         ("1_0", SCHEDULED + 180),
+        ("9" * 19, SCHEDULED + 180),  # more than 64 bits
+        ("9" * 5000, SCHEDULED + 180),
     ],
 )
 def test_window_follows_annotation(text: str, expected: float | None) -> None:
@@ -170,27 +173,3 @@ def test_bad_raw_allocatable_is_named(text: str, says: str) -> None:
     allocatable, problem = estimate_node(node(annotations={names.ANNOTATION_RAW_ALLOCATABLE: text}))
     assert allocatable == {"cpu": "100", "memory": "100Gi"}
     assert problem.startswith(f"annotation {names.ANNOTATION_RAW_ALLOCATABLE} is ignored: {says}")
-
-
-@pytest.mark.parametrize(
-    ("text", "cpu"),
-    [
-        ('{"cpu": null}', 0),  # Go reads null as zero
-        ('{"cpu": 9223372036854775808}', 850),  # no integer of 64 bits: as if not there
-        ('{"cpu": 9223372036854775807}', 2**53),  # the largest amount
-        ("[" * 100_000, 850),
-    ],
-)
-def test_factors_have_64_bits(text: str, cpu: int) -> None:
-    """Factors are read as Go reads them, and no estimate is larger than what can be added up."""
-    item = pod(requests={"cpu": "1", "memory": "1Gi"})
-    item["metadata"]["annotations"] = {names.ANNOTATION_ESTIMATED_SCALING_FACTORS: text}
-    assert estimate_pod(item, CUSTOM)["cpu"] == cpu
-
-
-@pytest.mark.parametrize("text", ["9" * 19, "9" * 5000])
-def test_seconds_have_64_bits(text: str) -> None:
-    item = pod()
-    item["metadata"]["annotations"] = {names.ANNOTATION_ESTIMATED_SECONDS_AFTER_SCHEDULED: text}
-    rules = LoadRules(seconds_after_scheduled=180, allow_customize=True)
-    assert estimation_window(item, rules).end(0.0) == 180.0

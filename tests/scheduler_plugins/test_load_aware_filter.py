@@ -21,21 +21,11 @@ TINY = pod("incoming", {"cpu": "1m", "memory": "1"})
 
 
 @pytest.mark.parametrize(
-    ("used", "reason"),
-    [
-        ("65.489", None),  # 65.49 with the pod's 1m: 65 passes at 65
-        ("65.499", CPU),  # 65.5: 66
-        ("65.498", None),
-    ],
-)
-def test_percent_is_rounded(used: str, reason: str | None) -> None:
-    world = World().put(node(), node_metric(cpu=used))
-    assert world.reasons(TINY) == [reason]
-
-
-@pytest.mark.parametrize(
     ("used", "threshold", "passes"),
     [
+        ("65.489", 65, True),  # 65.49 with the pod's 1m: 65 passes at 65
+        ("65.499", 65, False),  # 65.5: 66
+        ("65.498", 65, True),
         ("64.499", 64, False),  # 64.5 -> 65; half to even would give 64
         ("28.499", 28, True),  # 28500/100000*100 is 28.499999999999996 in doubles
         ("100.499", 100, True),  # 100.49999999999999
@@ -62,18 +52,14 @@ def test_missing_memory_is_not_judged() -> None:
     ]
 
 
-def test_pod_estimate_is_added() -> None:
-    """What the incoming pod is expected to use counts: 60 + 5 pass at 65, 60 + 6 do not."""
+def test_estimates_are_added() -> None:
+    """Of pods on the node, beyond their measured usage, and of the incoming pod: 60 + 6, and 50 + (10 - 2) + 8."""
     world = World().put(node(), node_metric(cpu="60"))
     assert world.reasons(pod(requests={"cpu": "5"})) == [None]
     assert world.reasons(pod(requests={"cpu": "6"})) == [CPU]
-
-
-def test_existing_pods_are_added() -> None:
-    """What pods on the node are expected to use beyond their measured usage counts: 50 + (10 - 2) + 8 is too much."""
-    world = World().put(node(), node_metric(pods=[pod_metric()]), pod("p", {"cpu": "10"}, node="n", scheduled=-30))
-    assert world.reasons(pod("incoming", {"cpu": "8"})) == [CPU]
+    world.put(node_metric(pods=[pod_metric()]), pod("p", {"cpu": "10"}, node="n", scheduled=-30))
     assert world.reasons(pod("incoming", {"cpu": "7"})) == [None]
+    assert world.reasons(pod("incoming", {"cpu": "8"})) == [CPU]
 
 
 def test_first_resource_is_named() -> None:

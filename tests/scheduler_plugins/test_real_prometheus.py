@@ -140,11 +140,6 @@ def test_expressions_are_answered(site: Site) -> None:
     assert site.provider(**names).nodes["1"].measured_at == pytest.approx(time.time(), abs=30)
 
 
-def test_certificate_is_checked(site: Site) -> None:
-    with pytest.raises(ProviderError, match="its certificate is refused"):
-        site.provider(ca_file="")
-
-
 def test_wrong_query_is_told(site: Site) -> None:
     with pytest.raises(ProviderError, match=r"answers 400: .*parse error"):
         site.provider(cpu_metric="rate(")

@@ -141,14 +141,6 @@ def test_refusals_are_told() -> None:
     assert told == [("default/p", "p", ["a"], [HOT])]
 
 
-def test_charges_reach_nodes_that_come_later() -> None:
-    world = World().put(node_metric("n", cpu="10"))
-    extender = _extender(world, Mode.SHORTLIST)
-    assert list(extender.filter(_ask(pod("p", {"cpu": "50"}), "n")).names) == ["n"]
-    world.put(node("n"))
-    assert extender.filter(_ask(pod("q", {"cpu": "50"}), "n")).unresolvable == {"n": HOT}
-
-
 # Preemption
 
 

@@ -1,6 +1,5 @@
 """Feeding the cache from watches. The API server's side is tested in kubeapi, and here on a cluster."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -192,30 +191,3 @@ async def test_complaints_name_the_kind(monkeypatch: pytest.MonkeyPatch) -> None
     for source in following.sources:
         source.health.last_contact = (source.health.last_contact or 0.0) - 200
     assert following.complaints(180)[0] == "Nodes: the API server has not been heard for 200 s"
-
-
-class _Pages(ApiServer):
-    """An API server whose list of pods comes in two pages; `between` looks at the world when the first is there."""
-
-    def __init__(self, between: Callable[[], None]) -> None:
-        super().__init__(Connection("http://127.0.0.1:1", None, lambda: None), "test")
-        self._between = between
-
-    async def _text(self, method: str, path: str, **given: Any) -> bytes:  # noqa: ANN401, ARG002 - as there
-        items, more = list[Json](), {}
-        if path == paths.PODS and "continue" in given["params"]:
-            self._between()
-            items = [pod("q", node="b")]
-        elif path == paths.PODS:
-            items, more = [pod("p", node="a")], {"continue": "more"}
-        return json.dumps({"items": items, "metadata": {"resourceVersion": "1", **more}}).encode()
-
-
-async def test_lists_are_taken_page_by_page() -> None:
-    world, seen = World(), []
-    api = _Pages(lambda: seen.append([world.cache.ledger(name) is not None for name in "ab"]))
-    following = asyncio.create_task(ClusterWatch(api, world.cache, lambda: NOW).run())
-    while world.cache.ledger("b") is None:  # noqa: ASYNC110 - the cache tells nobody
-        await asyncio.sleep(0.001)
-    following.cancel()
-    assert seen == [[True, False]]

@@ -48,12 +48,7 @@ async def test_answer_is_lost(rule: BudgetsRule, verb: str, error: ApiUnavailabl
 async def test_request_is_lost(rule: BudgetsRule, error: ApiUnavailable) -> None:
     """A pod that stays was not evicted: that nobody answers is raised."""
     play = Play()
-
-    def away(request: str) -> None:
-        if not request.startswith("GET"):
-            raise error
-
-    play.server.before = away
+    play.server.fail("EVICT" if rule is BudgetsRule.RESPECT else "PATCH", error)
     with pytest.raises(type(error)):
         await ask(play, rule)
     assert play.server.evicted == []
@@ -64,12 +59,7 @@ async def test_eviction_is_told_though_it_cannot_be_marked(
     error: ApiUnavailable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play, told = Play(), list[tuple[str, str]]()
-
-    def ends(request: str) -> None:
-        if request == "PATCH a2":
-            raise error
-
-    play.server.before = ends
+    play.server.fail("PATCH a2", error)
     monkeypatch.setattr(play.controller._recorder, "did", lambda pod, _type, reason, _: told.append((pod.name, reason)))
     await play.live(3)
     assert play.server.evicted == ["a2"]

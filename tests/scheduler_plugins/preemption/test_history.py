@@ -8,7 +8,7 @@ import pytest
 
 from headroom.kube import ApiUnavailable
 from headroom.kube.lease import NotLeading
-from tests.scheduler_plugins.preemption.plays import OURS, Play
+from tests.scheduler_plugins.preemption.plays import Play
 from tools.soak.quota_history import Bound, Ended, Evicted, LeaseTaken, QuotaWritten, faults
 
 ROUNDS = 60
@@ -28,8 +28,7 @@ class Run:
         self.leaders = 0
         self.server.history += [QuotaWritten(0, "a", {"gpu": 3}), QuotaWritten(0, "b", {"gpu": 3})]
         for name in ("b2", "b3"):
-            refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
-            self.play.add("b", name, 1, {"schedulerName": OURS}, {"conditions": [refused]})
+            self.play.wait("b", name, 1)
         self.server.before = self.trouble
         self.lead()
 

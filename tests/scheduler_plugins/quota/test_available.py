@@ -9,41 +9,26 @@ from tests.scheduler_plugins.preemption.worlds import NOW, World
 HOLD = Hold("gpu", NOW + 60, ("a/gone",))
 
 
-def kept_away(key: str, priority: int, lender: tuple[int, int] = (10, 10)) -> bool:
-    """Whether a pod is kept off a node with two free GPUs that are held for one of priority 0.
-
-    Args:
-        key: of the pod, which asks for both.
-        priority: of the pod.
-        lender: min and max of the namespace for which they are held, which uses two.
-    """
+@pytest.mark.parametrize(
+    ("namespace", "priority", "lender", "kept_away"),
+    [
+        *((namespace, 0, (10, 10), True) for namespace in ("a", "b", "c", "free")),  # of no higher priority
+        # Who comes in the place of a borrower that was evicted does not take the room back, whatever its priority.
+        ("a", 100, (10, 10), True),
+        # Pods of higher priority go first of whoever borrows nothing: as kube-scheduler's own nominations have it.
+        *((namespace, 100, (10, 10), False) for namespace in ("b", "c", "free")),
+        ("a", 100, (2, 10), False),  # room beyond the holder's own min is not guaranteed
+    ],
+)
+def test_from_whom_room_is_kept(namespace: str, priority: int, lender: tuple[int, int], *, kept_away: bool) -> None:
+    """Two free GPUs are held for a pod of priority 0 of a namespace that uses two; another pod asks for both."""
     world = World({"gpu": 10}, {"a": (4, 8), "b": lender, "c": (4, 8)})
     for number in range(3):
         world.run(f"a/a{number}", "gpu", 2)
     world.run("b/b1", "gpu", 2)
     world.wait("b/holder", 2, hold=HOLD)
-    pod = world.wait(key, 2, priority)
-    return bool(crowded(pod, world.cluster, holders_before(pod, world.cluster, NOW)))
-
-
-@pytest.mark.parametrize("namespace", ["a", "b", "c", "free"])
-def test_equals_are_kept_away(namespace: str) -> None:
-    assert kept_away(f"{namespace}/new", 0)
-
-
-def test_important_borrower_is_kept_away() -> None:
-    """Who comes in the place of a borrower that was evicted does not take the room back, whatever its priority."""
-    assert kept_away("a/new", 100)
-
-
-@pytest.mark.parametrize("namespace", ["b", "c", "free"])
-def test_important_others_go_first(namespace: str) -> None:
-    """Pods of higher priority go first of whoever borrows nothing: as kube-scheduler's own nominations have it."""
-    assert not kept_away(f"{namespace}/new", 100)
-
-
-def test_room_beyond_min_is_not_guaranteed() -> None:
-    assert not kept_away("a/new", 100, lender=(2, 10))
+    pod = world.wait(f"{namespace}/new", 2, priority)
+    assert bool(crowded(pod, world.cluster, holders_before(pod, world.cluster, NOW))) is kept_away
 
 
 def test_holder_on_its_way() -> None:

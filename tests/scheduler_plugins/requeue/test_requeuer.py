@@ -131,15 +131,6 @@ async def test_unanswered_pod_is_forgotten() -> None:
     assert set(site.unschedulable.pods) == {"uid-q"}
 
 
-async def test_rate_is_limited() -> None:
-    site = Site(RequeueSettings(patches_per_second=2, patch_burst=5))
-    site.room(a=0)
-    for number in range(12):
-        site.refuse(f"p{number:02d}", nodeSelector={"n": str(number)})
-    site.room(a=100_000)
-    assert [len(await site.reconcile()) for _ in range(6)] == [5, 2, 2, 2, 1, 0]
-
-
 async def test_time_alone_is_enough() -> None:
     site = Site(plugin=Room(by_time=True))
     site.room(a=site.now + 7)

@@ -1,5 +1,6 @@
 """Which pods are remembered, for how long, and in which groups."""
 
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -219,21 +220,28 @@ def _load_aware(**arguments: Any) -> Site:  # noqa: ANN401 - any argument of the
     return site
 
 
-async def test_cooled_node() -> None:
-    site = _load_aware()
-    site.cache.put_node_metric(node_metric("a", cpu="90"))
-    site.refuse("p")
-    assert await site.reconcile() == []
-    site.cache.put_node_metric(node_metric("a", cpu="20", updated=2))
-    assert await site.reconcile() == ["p"]
+def _deficit(status: str) -> Json:
+    metric = node_metric("a")
+    metric["status"]["conditions"] = [{"type": "MidDeficit", "status": status}]
+    return metric
 
 
-async def test_metrics_come_back() -> None:
-    site = _load_aware()
-    site.cache.put_node_metric(node_metric("a", cpu="20", updated=-600))
-    site.refuse("p")
+@pytest.mark.parametrize(
+    ("plugin", "before", "after"),
+    [
+        (load_aware_plugin, node_metric("a", cpu="90"), node_metric("a", cpu="20", updated=2)),
+        (load_aware_plugin, node_metric("a", cpu="20", updated=-600), node_metric("a", cpu="20", updated=1)),
+        (mid_resources, _deficit("True"), _deficit("False")),
+    ],
+    ids=["cooled", "reports again", "no deficit"],
+)
+async def test_report_ends_refusal(plugin: ModuleType, before: Json, after: Json) -> None:
+    site = Site(plugin=load_aware() if plugin is load_aware_plugin else MidResources(), name=plugin.NAME)
+    site.cache.put_node(node("a"))
+    site.cache.put_node_metric(before)
+    site.refuse("p", priority=7500 if plugin is mid_resources else 9500)
     assert await site.reconcile() == []
-    site.cache.put_node_metric(node_metric("a", cpu="20", updated=1))
+    site.cache.put_node_metric(after)
     assert await site.reconcile() == ["p"]
 
 
@@ -253,20 +261,4 @@ async def test_pod_leaves_node() -> None:
     site.refuse("p", cpu="5")
     assert await site.reconcile() == []
     site.cache.delete_pod("uid-large")
-    assert await site.reconcile() == ["p"]
-
-
-def _deficit(status: str) -> Json:
-    metric = node_metric("a")
-    metric["status"]["conditions"] = [{"type": "MidDeficit", "status": status}]
-    return metric
-
-
-async def test_deficit_ends() -> None:
-    site = Site(plugin=MidResources(), name=mid_resources.NAME)
-    site.cache.put_node(node("a"))
-    site.cache.put_node_metric(_deficit("True"))
-    site.refuse("p", priority=7500)
-    assert await site.reconcile() == []
-    site.cache.put_node_metric(_deficit("False"))
     assert await site.reconcile() == ["p"]

@@ -139,7 +139,6 @@ def _answered(after: float = 0) -> World:
 
 
 def test_binding_moves_the_charge() -> None:
-    """A pod is charged to all nodes of the answer, in equal shares, until it is bound, then to its node alone."""
     world = _answered()
     assert _charged(world) == {"a": 1000, "b": 1000}
     world.put(pod("p", {"cpu": "2"}, node="b"))
@@ -249,10 +248,6 @@ def test_deleted_pods_are_remembered_for_a_while() -> None:
 
 
 def test_late_node_is_charged() -> None:
-    """A node that was answered with before the watch brought it carries its share as soon as it is known.
-
-    Shares are whole numbers; what is left over goes to the first nodes of the answer.
-    """
     world = World().put(node("a"))
     world.cache.charge(world.request(pod("p", {"cpu": "1999m"})), ["a", "new"], NOW)
     assert _charged(world) == {"a": 1000}

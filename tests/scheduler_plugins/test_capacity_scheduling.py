@@ -20,8 +20,6 @@ HOLD = Hold("n1", NOW + 60)
 
 
 class World:
-    """A cache with the plugin and the nodes n1 and n2, of 4 cores and 4 GPUs each."""
-
     def __init__(self, *items: Json) -> None:
         self.cache = ClusterCache(LoadRules(), {NAME: PLUGIN})
         self.cluster = quota_cluster(self.cache.freeze(NOW))

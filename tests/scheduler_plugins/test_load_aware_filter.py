@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from crds import names
 from crds.quantity import QuantityError
-from scheduler_plugins.plugins.load_aware import EXPIRED, NAME, LoadAware, ceiling, usage_percent
+from scheduler_plugins.plugins.load_aware import EXPIRED, LoadAware, ceiling, usage_percent
 from scheduler_plugins.plugins.load_aware_arguments import Aggregated
 from tests.scheduler_plugins.objects import NOW, Json, World, load_aware, node, node_metric, pod, pod_metric
 
@@ -39,7 +39,6 @@ def test_rounding_is_upstreams(used: str, threshold: int, *, passes: bool) -> No
 
 
 def test_missing_memory_is_not_judged() -> None:
-    """Of a report with CPU alone the CPU is judged; memory is not, by what pods are expected to use either."""
     metric = node_metric(cpu="60")
     del metric["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"]
     full = pod("there", {"memory": "99Gi"}, limits={"memory": "99Gi"}, node="n", priority=9500)
@@ -151,7 +150,6 @@ def test_zero_aggregated_disables() -> None:
 
 
 def test_unreported_window_counts_estimates() -> None:
-    """A window that the node does not report counts the estimates of its pods in place of the measured load."""
     world = World(load_aware(aggregated=AGGREGATED)).put(node(), node_metric(cpu="90"))
     assert world.reasons(TINY) == [None]
     assert world.put(pod("p", {"cpu": "66"}, node="n")).reasons(TINY) == [AGGREGATED_CPU]
@@ -222,12 +220,6 @@ def test_each_node_is_judged_by_itself() -> None:
     world.put(node_metric("a", cpu="10"), node_metric("c", memory="99Gi"))
     assert world.reasons(TINY, "a", "b", "c") == [None, CPU, MEMORY]
     assert world.reasons(TINY, "b", "a") == [CPU, None]
-
-
-def test_no_nodes_no_verdict() -> None:
-    world = World()
-    assert len(world.plugin.filter(world.request(TINY), world.cache.freeze(NOW).select([])[0]).refused) == 0
-    assert NAME in world.cache.freeze(NOW).tables
 
 
 @pytest.mark.timeout(30)

@@ -10,7 +10,6 @@ from tests.scheduler_plugins.objects import NOW, Json, World, load_aware, node, 
 
 
 def _scores(world: World, *names: str) -> list[int]:
-    """The score of each node for a Batch pod that is expected to use nothing."""
     request = world.request(pod("incoming", priority=5500))
     nothing = replace(request, estimate=(0,) * len(request.estimate))
     scores: list[int] = world.plugin.score(nothing, world.nodes(*names)).tolist()

@@ -23,20 +23,16 @@ def percents(
     measured: float = 0,
     smoothed: bool = False,
 ) -> Utilisation:
-    """A provider's reading: (average, deviation) of cpu and memory; `measured` in seconds after NOW."""
     parts = [None if part is None else Statistic(*part) for part in (cpu, memory)]
     return Utilisation(parts[0], parts[1], NOW + measured, smoothed)
 
 
 def reported(name: str = "n", updated: float | None = 0, **windows: Any) -> Json:  # noqa: ANN401 - type -> amounts
-    """A NodeMetric with statistics by window, written m5=... for 5 minutes."""
     aggregated = {f"{window.removeprefix('m')}m0s": usage for window, usage in windows.items()}
     return node_metric(name, "1", "1Gi", updated=updated, aggregated=aggregated)
 
 
 class Overcommitted:
-    """A cache with the plugin and one node `n` of 4 cores and 8 GiB, as far as nothing else is said."""
-
     def __init__(self, **arguments: Any) -> None:  # noqa: ANN401 - any argument of the plugin
         self.plugin = LowRiskOverCommitment(**arguments).defaulted()
         self.cache = ClusterCache(LoadRules(), {NAME: self.plugin})
@@ -55,7 +51,6 @@ class Overcommitted:
         return self.cache.freeze(NOW + now).select(names or ("n",))[0]
 
     def score(self, item: Json | None = None, *names: str, now: float = 0) -> int | list[int]:
-        """The score of the node, or of each node, for a pod; by default one that asks for 1 core and 1 GiB."""
         asked = self.cache.read(item or guaranteed("new", "1", "1Gi"))
         scores: list[int] = self.plugin.score(asked, self.nodes(*names, now=now)).tolist()
         return scores if names else scores[0]
@@ -113,7 +108,6 @@ def test_load_beyond_requests_is_a_risk() -> None:
 
 
 def test_deviation_makes_it_gradual() -> None:
-    """Half of the load is beyond a request at its mean; a quarter of that is the weight's."""
     world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("2", "9")))
     assert world.read(n=percents((50, 10))).score(burstable("new", ("2", "2"))) == 25
 
@@ -136,7 +130,6 @@ def test_reports_are_not_smoothed() -> None:
 
 
 def test_load_of_a_request_is_the_pods_own() -> None:
-    """The pod in question does not change the load's risk: its usage is not measured yet."""
     world = Overcommitted(watcher_address=WATCHED, risk_limit_weight=0.0).put(burstable("a", ("2", "9")))
     world.read(n=percents((50, 10)))
     assert world.score(guaranteed("new", "1m", "1Mi")) == world.score(guaranteed("new", "4", "8Gi")) == 50
@@ -244,7 +237,6 @@ def test_best_effort_pods_count_as_nothing() -> None:
 
 
 def test_best_effort_pods_may_fill_the_node() -> None:
-    """With the rule of the design text, they make the load that nobody requested a risk, and are scored."""
     world = Overcommitted(watcher_address=WATCHED, best_effort_may_fill_node=True)
     world.read(n=percents((90, 10), (20, 5)))
     assert world.score(pod("new")) == 100

@@ -79,7 +79,6 @@ def test_unusable_certificate_is_told(capsys: pytest.CaptureFixture[str], kubeco
 
 @pytest.fixture
 def running(tmp_path: Path, kubeconfig: str) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
-    """The extender as a process whose API server is away: process, URL, log."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

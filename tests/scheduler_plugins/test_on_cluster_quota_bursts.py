@@ -74,7 +74,6 @@ def scheduled(stage: Stage, *, slow: bool = False) -> Iterator[tuple[Extender, l
 
 
 def burst(processes: list[Process], namespaces: list[Team], pods: int = PODS) -> None:
-    """Have all pods wait in the same moment, half of each namespace's for each kube-scheduler."""
     for process in processes:
         process.signal(signal.SIGSTOP)
     try:
@@ -109,7 +108,6 @@ def test_burst_stays_within_quotas(stage: Stage, pair: list[Team]) -> None:
 
 
 def refused(namespaces: list[Team]) -> bool:
-    """Whether every pod that is not bound was refused: none is on its way."""
     waiting = [pod for team in namespaces for pod in team.read().values() if not pod["spec"].get("nodeName")]
     return all(any(each["status"] == "False" for each in pod["status"].get("conditions", ())) for pod in waiting)
 

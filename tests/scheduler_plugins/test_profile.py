@@ -1,4 +1,4 @@
-"""The profile's own format: what is read from it, and what refuses to start."""
+"""The profile's own format, the bounds of its text, and what refuses to start."""
 
 import dataclasses
 import re
@@ -87,7 +87,6 @@ def test_absent_plugins_are_the_built_in_ones(tmp_path: Path) -> None:
 
 
 def test_arguments_go_over_the_built_in_ones(tmp_path: Path) -> None:
-    """One argument of a plugin can be changed without listing all plugins: objects are joined, all else replaced."""
     arguments = {
         "CapacityScheduling": {"reclaim": {"dryRun": True}},
         "LoadAwareScheduling": {"usageThresholds": {"cpu": 70}},
@@ -196,7 +195,6 @@ def test_mistake_refuses_to_start(tmp_path: Path, text: str, says: str) -> None:
 
 
 def test_mistakes_of_type_hide_no_others(tmp_path: Path) -> None:
-    """What is out of range is told beside what has the wrong type; nothing is said of what could not be read."""
     arguments = {
         "filterExpiredNodeMetrics": "false",
         "usageThresholds": {"cpu": 165},

@@ -1,6 +1,5 @@
 """The extender in trouble, to be run with `python -m`. Its own flags, beside those of the extender:
 
-`--forget`: news of bound pods comes late, and there is no in-flight ledger: it shows what the ledger is good for.
 `--dies-when=held`: it kills itself as soon as it has written the first hold, before anybody is evicted.
 `--dies-when=evicted`: it kills itself as soon as the first pod is evicted.
 """

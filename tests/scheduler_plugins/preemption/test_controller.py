@@ -292,7 +292,6 @@ async def test_room_that_another_took() -> None:
 
 
 async def test_lost_node_costs_no_attempt() -> None:
-    """Room on a node that is gone is none: the pod is decided for anew at once, and not made to wait."""
     play = Play()
     await play.live(3)
     assert play.server.evicted == ["a2"]
@@ -321,7 +320,6 @@ async def test_rate_is_kept() -> None:
 
 
 async def test_nothing_is_decided_in_vain() -> None:
-    """While the rate allows nobody to be evicted, nothing is decided either: that would cost much, for many pods."""
     play = Play(eviction_burst=1, evictions_per_second=0.01)
     await play.live(4)
     assert play.server.evicted == ["a2"]

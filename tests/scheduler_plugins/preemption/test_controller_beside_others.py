@@ -19,7 +19,6 @@ ONE_BY_ONE: Final = pytest.mark.parametrize("error", [TOO_LONG, WEBHOOK], ids=["
 
 @ONE_BY_ONE
 async def test_pod_that_takes_no_hold(error: Exception) -> None:
-    """A pod whose annotations leave no room for a hold, which anybody may create, keeps nobody else waiting."""
     play = Play()
     play.wait("b", "b2", 2)
     play.watch()
@@ -52,7 +51,6 @@ async def test_holder_that_cannot_be_woken(error: Exception) -> None:
     "error", [ApiError(403, "Forbidden", "cannot patch pods/status"), ApiUnavailable("away"), ApiUnavailable("", 503)]
 )
 async def test_trouble_of_all(error: Exception) -> None:
-    """A right that is missing is missing for all pods, as is a server that is away: that ends the look, and is told."""
     play = Play()
     play.server.fail("PATCH b1", error)
     with pytest.raises(type(error)):

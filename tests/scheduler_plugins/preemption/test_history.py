@@ -19,8 +19,6 @@ class Died(BaseException):
 
 
 class Run:
-    """A play with trouble: three pods of b want back what pods of a use."""
-
     def __init__(self, seed: int) -> None:
         self.lot = random.Random(seed)  # noqa: S311 - a repeatable test
         self.play = Play()
@@ -43,7 +41,6 @@ class Run:
         self.play.start()
 
     def trouble(self, _request: str) -> None:
-        """A request may fail, before it takes effect, and the process may end."""
         what = self.lot.random()
         if what < 0.05:
             raise Died
@@ -69,7 +66,6 @@ class Run:
         self.server.history.append(Ended(self.at, pod["metadata"]["uid"]))
 
     def bind(self) -> None:
-        """kube-scheduler binds a pod that is nominated, where there is room by now."""
         there = [pod for pod in self.server.pods.values() if pod["spec"].get("nodeName")]
         free = 3 - sum(map(_gpus, there))
         for pod in self.server.pods.values():
@@ -100,7 +96,6 @@ def _gpus(pod: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_history_has_no_faults(seed: int) -> None:
-    """Whatever fails and whoever leads, nobody is evicted twice, or for a pod whose hold does not name him."""
     run = Run(seed)
     await run.live()
     assert faults(run.server.history) == []

@@ -175,7 +175,6 @@ def test_held_room_is_enough() -> None:
 
 
 def test_hold_that_kube_scheduler_has_not_seen() -> None:
-    """kube-scheduler asks with the pod as it was before room was held for it: nobody else leaves."""
     world = over_min()
     pod = world.wait("b/b2", 1)
     world.wait("b/b2", 1, hold=Hold("gpu", NOW + 60, ("a/high",)))
@@ -213,7 +212,6 @@ def test_unknown_nodes() -> None:
 
 
 def test_unknown_demands_are_not_rewritten() -> None:
-    """What the model of the filters cannot judge stays as proposed, or is left out; it is never rewritten."""
     world = over_min()
     pod = world.wait("b/b2", 1)
     nominations = [{"name": "claim", "resourceClaimName": "gpu-claim"}]

@@ -25,8 +25,6 @@ def _wait(play: Play, count: int, gpus: int = 5, namespace: str = "b", **spec: A
 
 
 class Judged:
-    """Counts what is decided."""
-
     def __init__(self, play: Play, seconds: float = 0.0) -> None:
         self.pods: list[str] = []
         evaluator = play.controller._evaluator
@@ -81,7 +79,6 @@ async def test_what_decides_is_a_difference() -> None:
 
 
 async def test_share_of_a_core() -> None:
-    """Whatever there is to decide, decisions take no more than their share of the time, and everybody's turn comes."""
     play = Play()
     play.end("b1")
     _wait(play, 40)
@@ -100,7 +97,6 @@ async def test_share_of_a_core() -> None:
 
 
 async def test_own_max_is_no_question_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where only the own max refuses a pod and nobody less important runs in its namespace, no node is looked at."""
     play = Play()
     play.end("b1")
     _wait(play, 3, gpus=3, namespace="a")

@@ -34,7 +34,6 @@ def _used(pods: Iterable[Json]) -> dict[str, Amounts]:
 
 
 def _within(world: World) -> None:
-    """What the API server has is within all bounds, and the ledger is what it comes to."""
     used = _used(world.bound())
     total: Amounts = NOTHING
     for namespace, each in QUOTAS.items():
@@ -47,7 +46,6 @@ def _within(world: World) -> None:
 
 
 def _sound(world: World) -> None:
-    """Every pod is charged once: as bound where the watch showed it so, else while it may be on its way."""
     cluster = world.run.cluster
     ledger = cluster.ledger
     assert not miscounted(ledger, cluster.pods.values())
@@ -147,7 +145,6 @@ def test_nothing_stays_charged(seed: int) -> None:
 
 
 def _fits(world: World, uid: str) -> bool:
-    """Whether a pod is within max and the sum of min, with all that is bound and nominated, counted anew."""
     asked = QuotaPod.from_json(world.pods[uid])
     if asked.namespace not in QUOTAS:
         return True

@@ -1,4 +1,4 @@
-"""Which pods are remembered, for how long, and in which groups."""
+"""Which pods are remembered, for how long, in which groups, and how the reasons of the shipped plugins go away."""
 
 from types import ModuleType
 from typing import Any
@@ -31,19 +31,12 @@ def _watched(name: str, retry: str = "", **spec: Any) -> Json:  # noqa: ANN401 -
     return item
 
 
-def _refused(*names_: str) -> Site:
-    site = Site()
-    site.room(a=0)
-    site.refuse(*names_)
-    return site
-
-
 def _names(site: Site) -> set[str]:
     return {pod.key.partition("/")[2] for pod in site.unschedulable.pods.values()}
 
 
 def test_bound_and_deleted_pods_are_forgotten() -> None:
-    site = _refused("p", "q")
+    site = Site.refusing("p", "q")
     site.unschedulable.put_pod(_watched("p", nodeName="a"))
     site.unschedulable.put_pod(_watched("stranger", nodeName="a"))
     assert _names(site) == {"q"}
@@ -54,7 +47,7 @@ def test_bound_and_deleted_pods_are_forgotten() -> None:
 
 def test_refusal_of_deleted_pod_is_not_remembered() -> None:
     """kube-scheduler may be asking about a pod while the watch says that it is gone."""
-    site = _refused("p")
+    site = Site.refusing("p")
     for name in "pq":
         site.unschedulable.delete_pod(f"uid-{name}")
         site.refuse(name)
@@ -64,14 +57,14 @@ def test_refusal_of_deleted_pod_is_not_remembered() -> None:
 @pytest.mark.parametrize(("after", "left"), [(1700, 1), (1801, 0)])
 async def test_pod_that_nobody_asks_about_is_forgotten(after: float, left: int) -> None:
     """kube-scheduler tries unschedulable pods every five minutes: one that it never mentions again is not pending."""
-    site = _refused("p")
+    site = Site.refusing("p")
     await site.reconcile(after=after)
     assert len(site.unschedulable.pods) == left
 
 
 async def test_other_replica_takes_over() -> None:
     """A pod that another replica patches is its own; our own patches come back through the watch as well."""
-    site = _refused("p")
+    site = Site.refusing("p")
     site.refuse("q", cpu="2")
     site.room(a=9000)
     assert await site.reconcile() == ["p", "q"]
@@ -82,9 +75,7 @@ async def test_other_replica_takes_over() -> None:
 
 
 async def test_failed_patch_is_no_take_over() -> None:
-    """Where a patch of ours fails the pod keeps its earlier annotation, which is no patch of another replica."""
-    site = Site()
-    site.room(a=0)
+    site = Site.refusing()
     item = _watched("p", retry="2020-01-01T00:00:00.000000Z")
     assert not site.ask(item)
     site.room(a=9000)
@@ -95,8 +86,7 @@ async def test_failed_patch_is_no_take_over() -> None:
 
 
 def test_earlier_annotation_is_no_news() -> None:
-    site = Site()
-    site.room(a=0)
+    site = Site.refusing()
     item = _watched("p", retry="2020-01-01T00:00:00Z")
     assert not site.ask(item)
     site.unschedulable.put_pod(item)
@@ -143,7 +133,7 @@ def test_nodes_that_come_and_go_stay_apart() -> None:
     ids=lambda other: str(next(iter(other))),
 )
 def test_groups(other: dict[str, Any]) -> None:
-    site = _refused("p", "q")
+    site = Site.refusing("p", "q")
     site.refuse("r", volumes=[{"name": "kube-api-access-x1", "projected": {}}])
     assert len(site.unschedulable.groups) == 1
     site.refuse("s", **other)

@@ -20,8 +20,6 @@ HOLD = Hold("n1", NOW + 60)
 
 
 class World:
-    """A cache with the plugin and the nodes n1 and n2, of 4 cores and 4 GPUs each."""
-
     def __init__(self, *items: Json) -> None:
         self.cache = ClusterCache(LoadRules(), {NAME: PLUGIN})
         self.cluster = quota_cluster(self.cache.freeze(NOW))
@@ -62,40 +60,34 @@ def test_refused_whatever_the_node() -> None:
     assert not PLUGIN.recognises("0/2 nodes are available: 2 Insufficient cpu.")
 
 
-def test_room_is_held() -> None:
-    world = World(pod("h", "a", {"cpu": "2"}, hold=HOLD))
-    assert world.reasons(pod("p", "b", {"cpu": "3"})) == [ROOM_HELD, None]
-    assert world.reasons(pod("p", "b", {"cpu": "2"})) == [None, None]
-    assert world.reasons(pod("p", "b", {GPU: "4"})) == [None, None]
+def _holder(name: str = "h", cpu: str = "2", priority: int = 0, victims: tuple[str, ...] = ()) -> Json:
+    return pod(name, "a", {"cpu": cpu}, priority=priority, hold=Hold("n1", NOW + 60, victims))
 
 
-def test_holds_of_a_node_are_summed_up() -> None:
-    holds = [pod(name, "a", {"cpu": "1500m"}, hold=HOLD) for name in ("h1", "h2")]
-    assert World(holds[0]).reasons(pod("p", "b", {"cpu": "2"})) == [None, None]
-    assert World(*holds).reasons(pod("p", "b", {"cpu": "2"})) == [ROOM_HELD, None]
-    assert World(*holds).reasons(pod("p", "b", {"cpu": "1"})) == [None, None]
+TWO = [_holder("h1", "1500m"), _holder("h2", "1500m")]
+# The room of pods that leave is the holder's; what is free beside is for others.
+LEAVING = [pod("v", "b", {"cpu": "2"}, node="n1"), _holder(victims=("uid-b-v", "uid-b-gone"))]
 
 
 @pytest.mark.parametrize(
-    ("asked", "held"),
+    ("there", "asked", "held"),
     [
-        pytest.param(pod("p", "b", {"cpu": "4"}, priority=5), True, id="as important"),
-        pytest.param(pod("p", "b", {"cpu": "4"}, priority=6), False, id="more important"),
-        pytest.param(pod("h", "a", {"cpu": "4"}, priority=5, hold=HOLD), False, id="the holder itself"),
-        pytest.param(pod("p", "b", {"cpu": "0"}), False, id="asks for nothing"),
+        pytest.param([_holder()], pod("p", "b", {"cpu": "3"}), True, id="does not fit beside"),
+        pytest.param([_holder()], pod("p", "b", {"cpu": "2"}), False, id="fits beside"),
+        pytest.param([_holder()], pod("p", "b", {GPU: "4"}), False, id="asks for something else"),
+        pytest.param(TWO[:1], pod("p", "b", {"cpu": "2"}), False, id="one holder"),
+        pytest.param(TWO, pod("p", "b", {"cpu": "2"}), True, id="two holders"),
+        pytest.param(TWO, pod("p", "b", {"cpu": "1"}), False, id="fits beside two"),
+        pytest.param([_holder("h", "1", 5)], pod("p", "b", {"cpu": "4"}, priority=5), True, id="as important"),
+        pytest.param([_holder("h", "1", 5)], pod("p", "b", {"cpu": "4"}, priority=6), False, id="more important"),
+        pytest.param([_holder("h", "1", 5)], _holder("h", "4", 5), False, id="the holder itself"),
+        pytest.param([_holder("h", "1", 5)], pod("p", "b", {"cpu": "0"}), False, id="asks for nothing"),
+        pytest.param(LEAVING, pod("p", "b", {"cpu": "2"}), False, id="fits beside who leaves"),
+        pytest.param(LEAVING, pod("p", "b", {"cpu": "2500m"}), True, id="in the room of who leaves"),
     ],
 )
-def test_whom_room_is_held_from(asked: Json, held: bool) -> None:  # noqa: FBT001 - what is expected
-    world = World(pod("h", "a", {"cpu": "1"}, priority=5, hold=HOLD))
-    assert world.reasons(asked) == [ROOM_HELD if held else None, None]
-
-
-def test_victims_count_as_gone() -> None:
-    """The room of pods that leave is the holder's; what is free beside is for others."""
-    victim = pod("v", "b", {"cpu": "2"}, node="n1")
-    world = World(victim, pod("h", "a", {"cpu": "2"}, hold=Hold("n1", NOW + 60, ("uid-b-v", "uid-b-gone"))))
-    assert world.reasons(pod("p", "b", {"cpu": "2"})) == [None, None]
-    assert world.reasons(pod("p", "b", {"cpu": "2500m"})) == [ROOM_HELD, None]
+def test_room_is_held(there: list[Json], asked: Json, held: bool) -> None:  # noqa: FBT001 - what is expected
+    assert World(*there).reasons(asked) == [ROOM_HELD if held else None, None]
 
 
 def test_pods_on_their_way_take_room() -> None:

@@ -1,6 +1,8 @@
-"""Running the plugins of a profile and joining what they say."""
+"""Running the plugins of a profile: their verdicts, the shortlist, and the sums that they want kept."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,10 +10,13 @@ import pytest
 from scheduler_plugins.framework.cycle import Cycle, Enabled, PluginError, best, rounded
 from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
+from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import FloatArray, Nodes
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.preferences import Groups
-from tests.scheduler_plugins.objects import World, node, pod
+from tests.scheduler_plugins.objects import NOW, World, node, pod
 
 
 @dataclass(frozen=True)
@@ -100,9 +105,12 @@ def test_rounding_happens_once() -> None:
     assert rounded(np.array([87.5, 0.4, 99.5])).tolist() == [88, 0, 100]
 
 
-@pytest.mark.parametrize(("count", "expected"), [(1, [2]), (2, [2, 0]), (9, [2, 0, 1])])
-def test_best_come_first(count: int, expected: list[int]) -> None:
-    assert best(np.array([50.0, 10.0, 90.0]), count, np.random.default_rng(1)).tolist() == expected
+@pytest.mark.parametrize(
+    ("scores", "count", "expected"),
+    [([50, 10, 90], 1, [2]), ([50, 10, 90], 2, [2, 0]), ([50, 10, 90], 9, [2, 0, 1]), ([], 8, [])],
+)
+def test_best_come_first(scores: list[float], count: int, expected: list[int]) -> None:
+    assert best(np.array(scores), count, np.random.default_rng(1)).tolist() == expected
 
 
 def test_equal_scores_are_drawn() -> None:
@@ -111,10 +119,6 @@ def test_equal_scores_are_drawn() -> None:
     drawn = [best(scores, 3, generator).tolist() for _ in range(60)]
     assert all(rows[0] == 0 and len(set(rows)) == 3 for rows in drawn)
     assert {row for rows in drawn for row in rows} == set(range(10))
-
-
-def test_best_of_nothing() -> None:
-    assert best(np.zeros(0), 8, np.random.default_rng(1)).tolist() == []
 
 
 SCORES = np.array([50.0, 90.0, 10.0, 70.0, 30.0, 80.0])
@@ -161,3 +165,57 @@ def test_equal_nodes_are_drawn() -> None:
 def test_no_node() -> None:
     groups = Groups(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.bool_))
     assert Shortlist().choose(np.zeros(0), groups, np.random.default_rng(1)).tolist() == []
+
+
+@dataclass(frozen=True)
+class Two:
+    given: tuple[int, ...]
+
+    def width(self) -> int:
+        return 2
+
+    def amounts(self, _pod: Mapping[str, Any]) -> tuple[int, ...]:
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ((1,), "gives 1 numbers of a pod, not 2"),
+        ((0, 2**53 + 1), "gives 9007199254740993 of a pod"),
+        ((-(2**53) - 1, 0), "gives -9007199254740993 of a pod"),
+    ],
+)
+def test_what_cannot_be_summed_is_refused(given: tuple[int, ...], told: str) -> None:
+    with pytest.raises(ValueError, match=f"greedy {told}"):
+        Accounts({"greedy": Two(given)}).read(pod("p"))
+
+
+class _Broken(Two):
+    def amounts(self, _pod: Mapping[str, Any]) -> tuple[int, ...]:
+        return self.given[9:][0], 0
+
+
+def test_plugin_that_fails_makes_the_pod_unreadable() -> None:
+    with pytest.raises(ValueError, match="broken cannot read it: IndexError: tuple index out of range"):
+        Accounts({"broken": _Broken((1, 2))}).read(pod("p"))
+
+
+def test_largest_amounts_of_many_pods_are_summed() -> None:
+    cache = ClusterCache(LoadRules(), {"large": Two((2**53, -(2**53)))})
+    cache.put_node(node("a"))
+    for number in range(250):
+        cache.put_pod(pod(f"p{number}", node="a"), NOW)
+    assert cache.freeze(NOW).bound("large").tolist() == [[250 * 2**53, -250 * 2**53]]
+
+
+def test_amounts_beyond_all_sums_stop_nobody() -> None:
+    cache = ClusterCache(LoadRules(), {"large": Two((2**53, -(2**53)))})
+    for name in ("a", "b"):
+        cache.put_node(node(name))
+    for number in range(1100):
+        cache.put_pod(pod(f"p{number}", node="a"), NOW)
+    found, _ = cache.select(["a", "b"], NOW)
+    assert found.sums[1].tolist() == [0, 0]
+    assert found.sums[0][0] > 2**60
+    assert found.sums[0][1] < -(2**60)

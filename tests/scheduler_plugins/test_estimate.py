@@ -1,12 +1,17 @@
-"""What a pod is expected to use."""
+"""What a pod is expected to use, and amounts as integers."""
 
 import json
 from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crds import names
+from crds.quantity import QuantityError, milli_value, value
 from scheduler_plugins.snapshot.estimate import (
     LoadRules,
     estimate_node,
@@ -14,6 +19,8 @@ from scheduler_plugins.snapshot.estimate import (
     estimate_vector,
     estimation_window,
 )
+from scheduler_plugins.snapshot.units import LARGEST, round_half_away, units
+from tests.fuzz.strength import fuzz
 from tests.scheduler_plugins.objects import NOW, Json, condition, node, pod
 
 DEFAULTS = LoadRules()
@@ -57,7 +64,6 @@ def _annotated(factors: str) -> Json:
 @pytest.mark.parametrize("value", ["koord-prod", "koord-mid", "koord-batch", "koord-free", "BE", "SYSTEM", "", "odd"])
 @pytest.mark.parametrize("asked", [{}, {"cpu": "4", "memory": "8Gi"}])
 def test_label_makes_nobody_lighter(label: str, value: str, asked: Json) -> None:
-    """Whatever class a pod says that it has, it is expected to use what it requests natively, or the default."""
     labelled = pod(requests=asked)
     labelled["metadata"]["labels"] = {label: value}
     assert estimate_pod(labelled, DEFAULTS) == estimate_pod(pod(requests=asked), DEFAULTS)
@@ -73,12 +79,17 @@ def test_label_makes_nobody_lighter(label: str, value: str, asked: Json) -> None
         ('{"cpu": 50.5}', 3400),  # no integer
         ('{"cpu": 50, "memory": "x"}', 3400),  # one bad value spoils the annotation
         ('{"cpu": true}', 3400),
+        ('{"cpu": null}', 0),  # Go reads null as zero
+        ('{"cpu": 9223372036854775808}', 3400),  # no integer of 64 bits: as if not there
+        ('{"cpu": 9223372036854775807}', 2**53),  # the largest amount that can be added up
         ("[1]", 3400),
         ("{", 3400),
+        ("[" * 100_000, 3400),
     ],
 )
 def test_annotation_replaces_factors(factors: str, cpu: int) -> None:
     assert estimate_pod(_annotated(factors), CUSTOM)["cpu"] == cpu
+    assert estimate_pod(_annotated(factors), DEFAULTS)["cpu"] == 3400  # without allowCustomizeEstimation
 
 
 def test_annotation_may_name_further_resources() -> None:
@@ -86,10 +97,6 @@ def test_annotation_may_name_further_resources() -> None:
     item["spec"]["containers"][0]["resources"]["requests"]["x.io/gpu"] = "4"
     assert estimate_pod(item, CUSTOM) == {"cpu": 3400, "memory": 6012954214, "x.io/gpu": 2}
     assert estimate_vector(item, replace(CUSTOM, resources=("cpu", "x.io/gpu"))) == (3400, 2)
-
-
-def test_annotation_needs_permission() -> None:
-    assert estimate_pod(_annotated('{"cpu": 50}'), DEFAULTS)["cpu"] == 3400
 
 
 SCHEDULED = NOW - 60
@@ -131,6 +138,8 @@ def test_window_ends_as_ruled(rules: dict[str, int], conditions: list[Json], exp
         ("-5", SCHEDULED + 180),  # no answer: the rule's
         ("1m", SCHEDULED + 180),
         ("1_0", SCHEDULED + 180),
+        ("9" * 19, SCHEDULED + 180),  # more than 64 bits
+        ("9" * 5000, SCHEDULED + 180),
     ],
 )
 def test_window_follows_annotation(text: str, expected: float | None) -> None:
@@ -172,25 +181,60 @@ def test_bad_raw_allocatable_is_named(text: str, says: str) -> None:
     assert problem.startswith(f"annotation {names.ANNOTATION_RAW_ALLOCATABLE} is ignored: {says}")
 
 
+SUFFIXES = ("", "m", "u", "n", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", ".5", ".5Gi")
+
+
+@fuzz(number=st.integers(0, 10**17), suffix=st.sampled_from(SUFFIXES), sign=st.sampled_from(["", "-", "+"]))
+def test_quick_is_exact(number: int, suffix: str, sign: str) -> None:
+    text = f"{sign}{number}{suffix}"
+    for resource, exact in (("cpu", milli_value(text)), ("memory", value(text))):
+        if exact < 0:
+            with pytest.raises(QuantityError, match=f"{resource}: .* is negative"):
+                units(resource, text)
+        else:
+            assert units(resource, text) == min(exact, LARGEST)
+
+
 @pytest.mark.parametrize(
-    ("text", "cpu"),
+    ("resource", "text", "amount"),
     [
-        ('{"cpu": null}', 0),  # Go reads null as zero
-        ('{"cpu": 9223372036854775808}', 850),  # no integer of 64 bits: as if not there
-        ('{"cpu": 9223372036854775807}', 2**53),  # the largest amount
-        ("[" * 100_000, 850),
+        ("cpu", "250m", 250),
+        ("cpu", "1500u", 2),  # rounded up
+        ("cpu", "1n", 1),
+        ("cpu", "3", 3000),
+        ("cpu", "1Ki", 1_024_000),
+        ("memory", "1500m", 2),
+        ("memory", "3Gi", 3 * 2**30),
+        ("memory", "1u", 1),
+        ("memory", "9Ei", LARGEST),
     ],
 )
-def test_factors_have_64_bits(text: str, cpu: int) -> None:
-    """Factors are read as Go reads them, and no estimate is larger than what can be added up."""
-    item = pod(requests={"cpu": "1", "memory": "1Gi"})
-    item["metadata"]["annotations"] = {names.ANNOTATION_ESTIMATED_SCALING_FACTORS: text}
-    assert estimate_pod(item, CUSTOM)["cpu"] == cpu
+def test_usual_forms(resource: str, text: str, amount: int) -> None:
+    assert units(resource, text) == amount
 
 
-@pytest.mark.parametrize("text", ["9" * 19, "9" * 5000])
-def test_seconds_have_64_bits(text: str) -> None:
-    item = pod()
-    item["metadata"]["annotations"] = {names.ANNOTATION_ESTIMATED_SECONDS_AFTER_SCHEDULED: text}
-    rules = LoadRules(seconds_after_scheduled=180, allow_customize=True)
-    assert estimation_window(item, rules).end(0.0) == 180.0
+@pytest.mark.parametrize("text", ["", "m", "Gi", "\u0663", "1_000", " 1"])
+def test_what_is_no_quantity(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a quantity"):
+        units("cpu", text)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (64.5, 65),  # half to even would give 64
+        (65.49, 65),
+        (65.5, 66),
+        (-64.5, -65),  # away from zero, not up
+        (0.49999999999999994, 0),  # adding 0.5 would reach 1
+        (28500 / 100000 * 100, 28),  # 28.499999999999996 in doubles
+        (4503599627370497.0, 4503599627370497),  # beyond 2^52 every double is an integer
+    ],
+)
+def test_halves_leave_zero(number: float, expected: int) -> None:
+    assert round_half_away(number) == expected
+
+
+@given(st.floats(-1e15, 1e15))
+def test_rounding_matches_decimal(number: float) -> None:
+    assert round_half_away(np.array([number]))[0] == int(Decimal(number).quantize(Decimal(1), ROUND_HALF_UP))

@@ -54,7 +54,6 @@ def replica(kubernetes: Kubernetes, identity: str) -> LeaseFollower:
 
 
 async def live(kubernetes: Kubernetes, seconds: int, *leaders: LeaseFollower, renew: bool = True) -> None:
-    """Time passes, in which everybody reads the Lease every 2 s, and its holder renews it if it does."""
     for _ in range(0, seconds, 2):
         kubernetes.now += 2
         if renew:

@@ -64,7 +64,6 @@ def test_empty_usage_is_unreported(usage: dict[str, str], delta: int) -> None:
 
 
 def test_missing_memory_is_estimated() -> None:
-    """What a report does not say of a pod or of the node counts with the estimates, not as nothing."""
     entry = pod_metric() | {"podUsage": {"resources": {"cpu": "2"}}}
     ledger = _ledger(_report(pods=[entry]), _pod(scheduled=-3600))
     assert ledger.sums.node_delta == ledger.sums.prod_delta == ledger.sums.unreported == (0, 10 * GI)
@@ -81,7 +80,6 @@ def test_measured_above_estimate_adds_nothing() -> None:
 
 @pytest.mark.parametrize(("seconds", "delta"), [(3600, 0), (3601, 8000)])
 def test_forced_window_extends_estimate(seconds: int, delta: int) -> None:
-    """Within its forced window the estimate counts although the pod is reported; at its end it no longer does."""
     rules = LoadRules(factors=RULES.factors, seconds_after_scheduled=seconds)
     item = pod(requests={"cpu": "10", "memory": "10Gi"}, node="n", scheduled=-3600)
     ledger = _ledger(_report(pods=[pod_metric()]), PodRequest.from_json(item, rules), rules=rules)

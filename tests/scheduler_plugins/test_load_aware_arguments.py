@@ -45,7 +45,6 @@ def test_defaults_are_upstreams() -> None:
     ],
 )
 def test_defaults_fill_gaps(given: dict[str, object], name: str, effective: object) -> None:
-    """Defaults stand in for what was not given; only the scaling factors are merged key by key."""
     assert encode(decode(LoadAware, given, "args").defaulted())[name] == effective
 
 
@@ -61,67 +60,37 @@ def test_every_map_names_resources() -> None:
     assert plugin.resources == ("Z", "a", "b", "c", "cpu", "d", "e", "f", "memory")
 
 
+INVALID, UNSUPPORTED, NOT_FOUND = ProblemKind.INVALID, ProblemKind.NOT_SUPPORTED, ProblemKind.NOT_FOUND
 FACTORS = {"cpu": 85, "memory": 70}
 
 
 @pytest.mark.parametrize(
-    ("plugin", "field", "kind"),
+    ("field", "kind", "plugin"),
     [
-        (LoadAware(node_metric_expiration_seconds=0), "nodeMetricExpirationSeconds", ProblemKind.INVALID),
-        (
-            LoadAware(resource_weights={"cpu": 0}, estimated_scaling_factors=FACTORS),
-            "resourceWeights",
-            "FieldValueInvalid",
-        ),
-        (
-            LoadAware(resource_weights={"cpu": 101}, estimated_scaling_factors=FACTORS),
-            "resourceWeights",
-            "FieldValueInvalid",
-        ),
-        (LoadAware(dominant_resource_weight=-1), "dominantResourceWeight", "FieldValueInvalid"),
-        (LoadAware(dominant_resource_weight=101), "dominantResourceWeight", "FieldValueInvalid"),
-        (LoadAware(usage_thresholds={"cpu": 101}), "usageThresholds", "FieldValueInvalid"),
-        (LoadAware(prod_usage_thresholds={"cpu": -1}), "prodUsageThresholds", "FieldValueInvalid"),
-        (LoadAware(estimated_scaling_factors={"cpu": 0}), "estimatedScalingFactors", "FieldValueInvalid"),
-        (LoadAware(resource_weights={"cpu": 1}), "estimatedScalingFactors", ProblemKind.NOT_FOUND),
-        (LoadAware(estimated_seconds_after_pod_scheduled=-1), "estimatedSecondsAfterPodScheduled", "FieldValueInvalid"),
-        (LoadAware(estimated_seconds_after_initialized=-1), "estimatedSecondsAfterInitialized", "FieldValueInvalid"),
-        (LoadAware(aggregated=Aggregated({"cpu": 101})), "aggregated.usageThresholds", "FieldValueInvalid"),
-        (
-            LoadAware(aggregated=Aggregated(usage_aggregation_type="P95")),  # case matters
-            "aggregated.usageAggregationType",
-            ProblemKind.NOT_SUPPORTED,
-        ),
-        (
-            LoadAware(aggregated=Aggregated(score_aggregation_type="max")),
-            "aggregated.scoreAggregationType",
-            ProblemKind.NOT_SUPPORTED,
-        ),
-        (
-            LoadAware(aggregated=Aggregated(usage_aggregated_duration=-1.0)),
-            "aggregated.usageAggregatedDuration",
-            ProblemKind.INVALID,
-        ),
-        (
-            LoadAware(aggregated=Aggregated(score_aggregated_duration=-1.0)),
-            "aggregated.scoreAggregatedDuration",
-            ProblemKind.INVALID,
-        ),
-        (LoadAware(prediction_expiration_seconds=0), "predictionExpirationSeconds", ProblemKind.INVALID),
-        (
-            LoadAware(use_prediction=True, aggregated=Aggregated({"cpu": 50}, "p95")),
-            "usePrediction",
-            ProblemKind.INVALID,
-        ),
-        (
-            LoadAware(use_prediction=True, aggregated=Aggregated(score_aggregation_type="p95")),
-            "usePrediction",
-            ProblemKind.INVALID,
-        ),
+        ("nodeMetricExpirationSeconds", INVALID, LoadAware(node_metric_expiration_seconds=0)),
+        ("resourceWeights", INVALID, LoadAware(resource_weights={"cpu": 0}, estimated_scaling_factors=FACTORS)),
+        ("resourceWeights", INVALID, LoadAware(resource_weights={"cpu": 101}, estimated_scaling_factors=FACTORS)),
+        ("dominantResourceWeight", INVALID, LoadAware(dominant_resource_weight=-1)),
+        ("dominantResourceWeight", INVALID, LoadAware(dominant_resource_weight=101)),
+        ("usageThresholds", INVALID, LoadAware(usage_thresholds={"cpu": 101})),
+        ("prodUsageThresholds", INVALID, LoadAware(prod_usage_thresholds={"cpu": -1})),
+        ("estimatedScalingFactors", INVALID, LoadAware(estimated_scaling_factors={"cpu": 0})),
+        ("estimatedScalingFactors", NOT_FOUND, LoadAware(resource_weights={"cpu": 1})),
+        ("estimatedSecondsAfterPodScheduled", INVALID, LoadAware(estimated_seconds_after_pod_scheduled=-1)),
+        ("estimatedSecondsAfterInitialized", INVALID, LoadAware(estimated_seconds_after_initialized=-1)),
+        ("aggregated.usageThresholds", INVALID, Aggregated({"cpu": 101})),
+        ("aggregated.usageAggregationType", UNSUPPORTED, Aggregated(usage_aggregation_type="P95")),  # case matters
+        ("aggregated.scoreAggregationType", UNSUPPORTED, Aggregated(score_aggregation_type="max")),
+        ("aggregated.usageAggregatedDuration", INVALID, Aggregated(usage_aggregated_duration=-1.0)),
+        ("aggregated.scoreAggregatedDuration", INVALID, Aggregated(score_aggregated_duration=-1.0)),
+        ("predictionExpirationSeconds", INVALID, LoadAware(prediction_expiration_seconds=0)),
+        ("usePrediction", INVALID, LoadAware(use_prediction=True, aggregated=Aggregated({"cpu": 50}, "p95"))),
+        ("usePrediction", INVALID, LoadAware(use_prediction=True, aggregated=Aggregated(score_aggregation_type="p95"))),
     ],
 )
-def test_bad_argument_is_named(plugin: LoadAware, field: str, kind: str) -> None:
-    assert [(problem.field, problem.kind) for problem in plugin.problems()] == [(field, kind)]
+def test_bad_argument_is_named(field: str, kind: str, plugin: LoadAware | Aggregated) -> None:
+    made = LoadAware(aggregated=plugin) if isinstance(plugin, Aggregated) else plugin
+    assert [(problem.field, problem.kind) for problem in made.problems()] == [(field, kind)]
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,6 @@ def test_prod_thresholds_go_by_usage() -> None:
 
 
 def test_annotated_aggregate_wins() -> None:
-    """Where a node's annotation asks for an aggregated usage, that is compared; the score goes by the peak."""
     group = {"usageThresholds": {"cpu": 50}, "usageAggregationType": "p95"}
     item = node(annotations={names.ANNOTATION_USAGE_THRESHOLDS: json.dumps({"aggregatedUsage": group})})
     world = World(PLUGIN).put(item, predicting(node_metric(aggregated={"5m0s": {"p95": {"cpu": "40"}}}), PEAKS))

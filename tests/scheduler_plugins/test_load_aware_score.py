@@ -5,13 +5,11 @@ from dataclasses import replace
 import pytest
 
 from crds import names
-from scheduler_plugins.plugins.load_aware import LoadAware
 from scheduler_plugins.plugins.load_aware_arguments import Aggregated
-from tests.scheduler_plugins.objects import NOW, World, load_aware, node, node_metric, pod, pod_metric
+from tests.scheduler_plugins.objects import NOW, Json, World, load_aware, node, node_metric, pod, pod_metric
 
 
 def _scores(world: World, *names: str) -> list[int]:
-    """The score of each node for a Batch pod that is expected to use nothing."""
     request = world.request(pod("incoming", priority=5500))
     nothing = replace(request, estimate=(0,) * len(request.estimate))
     scores: list[int] = world.plugin.score(nothing, world.nodes(*names)).tolist()
@@ -36,10 +34,36 @@ def test_free_share_is_weighed(arguments: dict[str, object], cpu: str, memory: s
     assert _scores(world) == [score]
 
 
-def test_lacking_resource_scores_zero() -> None:
-    plugin = load_aware(usage_thresholds={"x.io/y": 50}, dominant_resource_weight=1, resource_weights={"cpu": 1})
-    world = World(plugin).put(node(), node_metric(cpu="20"))
-    assert _scores(world) == [40]  # (80 + 0) / 2
+def _using(**amounts: str) -> Json:
+    """A report whose usage holds these amounts and no others, as koordlet's without its page-cache collector."""
+    metric = node_metric()
+    metric["status"]["nodeMetric"]["nodeUsage"]["resources"] = amounts
+    return metric
+
+
+BY_CPU: Json = {"resource_weights": {"cpu": 1}}
+P95 = {"5m0s": {"p95": {"cpu": "70"}}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "metric", "score"),
+    [
+        # A resource that the node lacks scores 0, and is the worst one for the dominant part: (80 + 0) / 2.
+        ({"usage_thresholds": {"x.io/y": 50}, "dominant_resource_weight": 1, **BY_CPU}, node_metric(cpu="20"), 40),
+        ({}, _using(cpu="10"), 0),  # a report that says nothing of memory does not say that none is used
+        (BY_CPU, _using(cpu="10"), 90),
+        ({}, _using(), 0),
+        ({"resource_weights": {"cpu": 0}}, _using(cpu="1"), 0),
+        ({"aggregated": Aggregated(score_aggregation_type="p95"), **BY_CPU}, node_metric(aggregated=P95), 30),
+    ],
+)
+def test_what_is_scored(arguments: Json, metric: Json, score: int) -> None:
+    assert _scores(World(load_aware(**arguments)).put(node(), metric)) == [score]
+
+
+def test_thresholds_do_not_score() -> None:
+    annotated = node(annotations={names.ANNOTATION_USAGE_THRESHOLDS: '{"usageThresholds": {"cpu": 1}}'})
+    assert _scores(World().put(annotated, node_metric(cpu="60"))) == [65]
 
 
 @pytest.mark.parametrize(
@@ -56,26 +80,6 @@ def test_unknown_load_scores_zero(updated: float | None, cpu: str | None) -> Non
     assert _scores(world, "n", "bare") == [0, 0]
 
 
-def test_usage_without_amounts_is_not_idle() -> None:
-    """A report whose usage holds no amounts (koordlet without its page-cache collector) makes no node look idle."""
-    empty = node_metric(cpu="1", updated=0)
-    empty["status"]["nodeMetric"] = {"nodeUsage": {"resources": {}}, "systemUsage": {}}
-    assert _scores(World(load_aware()).put(node(), empty), "n") == [0]
-
-
-def test_missing_memory_is_not_idle() -> None:
-    partly = node_metric(cpu="10")
-    del partly["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"]
-    assert _scores(World(load_aware()).put(node(), partly), "n") == [0]
-    cpu_alone = World(load_aware(resource_weights={"cpu": 1})).put(node(), partly)
-    assert _scores(cpu_alone, "n") == [90]
-
-
-def test_zero_weights_switch_off() -> None:
-    plugin = LoadAware(resource_weights={"cpu": 0}, estimated_scaling_factors={"cpu": 100})
-    assert _scores(World(plugin).put(node(), node_metric(cpu="1"))) == [0]
-
-
 def test_prod_scored_by_prod() -> None:
     placed = pod("p", {"cpu": "1"}, node="n", scheduled=-3600, priority=9500)
     metric = node_metric(cpu="60", memory="0", pods=[pod_metric("p", "10", "0")])
@@ -88,17 +92,6 @@ def test_prod_scored_by_prod() -> None:
     assert _scores(by_prod) == [40]
     by_prod.cache.charge(by_prod.request(pod("first", {"cpu": "10"}, priority=9500)), ["n"], NOW)
     assert by_prod.scores(arriving) == [70]
-
-
-def test_statistic_can_be_scored() -> None:
-    plugin = load_aware(aggregated=Aggregated(score_aggregation_type="p95"), resource_weights={"cpu": 1})
-    metric = node_metric(cpu="10", aggregated={"5m0s": {"p95": {"cpu": "70"}}})
-    assert _scores(World(plugin).put(node(), metric)) == [30]
-
-
-def test_thresholds_do_not_score() -> None:
-    annotated = node(annotations={names.ANNOTATION_USAGE_THRESHOLDS: '{"usageThresholds": {"cpu": 1}}'})
-    assert _scores(World().put(annotated, node_metric(cpu="60"))) == [65]
 
 
 def test_in_flight_lowers_score() -> None:

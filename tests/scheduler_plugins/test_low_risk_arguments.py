@@ -109,7 +109,6 @@ def test_who_checks_certificates(provider: Any, parity: bool, unchecked: bool) -
     ],
 )
 def test_bad_values_are_errors(arguments: Any, field: str) -> None:  # noqa: ANN401
-    """What upstream would repair or ignore in silence is told, with its field."""
     assert [name for name, _ in _problems(arguments)] == [field]
 
 

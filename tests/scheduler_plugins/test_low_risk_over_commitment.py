@@ -23,20 +23,16 @@ def percents(
     measured: float = 0,
     smoothed: bool = False,
 ) -> Utilisation:
-    """A provider's reading: (average, deviation) of cpu and memory; `measured` in seconds after NOW."""
     parts = [None if part is None else Statistic(*part) for part in (cpu, memory)]
     return Utilisation(parts[0], parts[1], NOW + measured, smoothed)
 
 
 def reported(name: str = "n", updated: float | None = 0, **windows: Any) -> Json:  # noqa: ANN401 - type -> amounts
-    """A NodeMetric with statistics by window, written m5=... for 5 minutes."""
     aggregated = {f"{window.removeprefix('m')}m0s": usage for window, usage in windows.items()}
     return node_metric(name, "1", "1Gi", updated=updated, aggregated=aggregated)
 
 
 class Overcommitted:
-    """A cache with the plugin and one node `n` of 4 cores and 8 GiB, as far as nothing else is said."""
-
     def __init__(self, **arguments: Any) -> None:  # noqa: ANN401 - any argument of the plugin
         self.plugin = LowRiskOverCommitment(**arguments).defaulted()
         self.cache = ClusterCache(LoadRules(), {NAME: self.plugin})
@@ -55,7 +51,6 @@ class Overcommitted:
         return self.cache.freeze(NOW + now).select(names or ("n",))[0]
 
     def score(self, item: Json | None = None, *names: str, now: float = 0) -> int | list[int]:
-        """The score of the node, or of each node, for a pod; by default one that asks for 1 core and 1 GiB."""
         asked = self.cache.read(item or guaranteed("new", "1", "1Gi"))
         scores: list[int] = self.plugin.score(asked, self.nodes(*names, now=now)).tolist()
         return scores if names else scores[0]
@@ -78,24 +73,20 @@ BEST_EFFORT = pod("best-effort")
 # Limits
 
 
-def test_limits_that_fit_are_no_risk() -> None:
-    assert Overcommitted().put(guaranteed("a", "2", "2Gi")).score() == 100
-
-
-def test_limits_beyond_the_node_are_a_risk() -> None:
-    """With limits of 7 cores and requests of 2 on 4 cores, 3 of 5 cores beyond are not there: 100 (1 - 0.5 * 0.6)."""
-    world = Overcommitted().put(burstable("a", ("1", "6")))
-    assert world.score() == 70
-
-
-def test_larger_risk_counts() -> None:
-    """The worse resource decides: memory here, of which 6 of 7 GiB that may be used beyond requests are missing."""
-    world = Overcommitted(risk_limit_weight=1.0).put(burstable("a", ("1", "4"), ("1Gi", "7Gi")))
-    assert world.score(burstable("new", ("1", "1"), ("6Gi", "7Gi"))) == 14
-
-
-def test_limit_below_request_is_raised() -> None:
-    assert Overcommitted().score(pod("new", {"cpu": "4", "memory": "8Gi"})) == 100
+@pytest.mark.parametrize(
+    ("weight", "bound", "asked", "score"),
+    [
+        (0.5, guaranteed("a", "2", "2Gi"), guaranteed("new", "1", "1Gi"), 100),  # nothing is known of its load
+        # With limits of 7 cores and requests of 2 on 4 cores, 3 of 5 cores beyond are not there: 100 (1 - 0.5 * 0.6).
+        (0.5, burstable("a", ("1", "6")), guaranteed("new", "1", "1Gi"), 70),
+        # The worse resource decides: memory, of which 6 of 7 GiB that may be used beyond requests are missing.
+        (1.0, burstable("a", ("1", "4"), ("1Gi", "7Gi")), burstable("new", ("1", "1"), ("6Gi", "7Gi")), 14),
+        (0.5, BEST_EFFORT, pod("new", {"cpu": "4", "memory": "8Gi"}), 100),  # a limit is no less than the request
+        (1.0, burstable("a", ("3", "4")), burstable("new", ("500m", "3500m")), 13),  # 12.5: halves round up, as in Go
+    ],
+)
+def test_limits_beyond_the_node_are_a_risk(weight: float, bound: Json, asked: Json, score: int) -> None:
+    assert Overcommitted(risk_limit_weight=weight).put(bound).score(asked) == score
 
 
 def test_nodes_are_ranked_by_their_limits() -> None:
@@ -104,11 +95,6 @@ def test_nodes_are_ranked_by_their_limits() -> None:
     world.cache.put_node(node("m", "4", "8Gi"))
     world.put(burstable("a", ("1", "4"))).put(burstable("b", ("1", "6")), on="m")
     assert world.score(burstable("new", ("1", "2")), "n", "m") == [75, 67]
-
-
-def test_halves_round_up() -> None:
-    world = Overcommitted(risk_limit_weight=1.0).put(burstable("a", ("3", "4")))
-    assert world.score(burstable("new", ("500m", "3500m"))) == 13
 
 
 # Load
@@ -122,7 +108,6 @@ def test_load_beyond_requests_is_a_risk() -> None:
 
 
 def test_deviation_makes_it_gradual() -> None:
-    """Half of the load is beyond a request at its mean; a quarter of that is the weight's."""
     world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("2", "9")))
     assert world.read(n=percents((50, 10))).score(burstable("new", ("2", "2"))) == 25
 
@@ -145,7 +130,6 @@ def test_reports_are_not_smoothed() -> None:
 
 
 def test_load_of_a_request_is_the_pods_own() -> None:
-    """The pod in question does not change the load's risk: its usage is not measured yet."""
     world = Overcommitted(watcher_address=WATCHED, risk_limit_weight=0.0).put(burstable("a", ("2", "9")))
     world.read(n=percents((50, 10)))
     assert world.score(guaranteed("new", "1m", "1Mi")) == world.score(guaranteed("new", "4", "8Gi")) == 50
@@ -160,28 +144,27 @@ def test_node_without_anything_scores_nothing_odd() -> None:
 # Metrics that are missing or old
 
 
-def test_without_metrics_limits_decide() -> None:
-    world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "6")))
-    assert world.score() == 70
-    assert world.read(n=percents()).score() == 70
-
-
-def test_stale_metrics_leave_the_limits() -> None:
-    world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "4"))).read(n=percents((90, 0)))
-    assert [world.score(now=age) for age in (0, 299, 300)] == [33, 33, 83]
-
-
-def test_metrics_can_last_for_ever() -> None:
-    world = Overcommitted(watcher_address=WATCHED, metric_expiration_seconds=0)
-    world.put(burstable("a", ("1", "4"))).read(n=percents((90, 0)))
-    assert world.score(now=10**6) == 33
-
-
-def test_parity_is_upstream() -> None:
-    world = Overcommitted(watcher_address=WATCHED, parity=True).put(burstable("a", ("1", "4")))
-    assert world.score() == 0
-    assert world.read(n=percents()).score() == 83
-    assert world.read(n=percents((90, 0))).score(now=10**6) == 33
+@pytest.mark.parametrize(
+    ("arguments", "reading", "age", "score"),
+    [
+        ({}, None, 0, 83),  # the limits' part alone
+        ({}, percents(), 0, 83),
+        ({}, percents((90, 0)), 0, 33),
+        ({}, percents((90, 0)), 299, 33),
+        ({}, percents((90, 0)), 300, 83),  # stale
+        ({"metric_expiration_seconds": 0}, percents((90, 0)), 10**6, 33),  # they last for ever
+        ({"parity": True}, None, 0, 0),  # as upstream
+        ({"parity": True}, percents(), 0, 83),
+        ({"parity": True}, percents((90, 0)), 10**6, 33),
+    ],
+)
+def test_metrics_that_are_missing_or_old(
+    arguments: dict[str, Any], reading: Utilisation | None, age: float, score: int
+) -> None:
+    world = Overcommitted(watcher_address=WATCHED, **arguments).put(burstable("a", ("1", "4")))
+    if reading is not None:
+        world.read(n=reading)
+    assert world.score(now=age) == score
 
 
 def test_reports_of_a_provider_do_not_mix() -> None:
@@ -254,7 +237,6 @@ def test_best_effort_pods_count_as_nothing() -> None:
 
 
 def test_best_effort_pods_may_fill_the_node() -> None:
-    """With the rule of the design text, they make the load that nobody requested a risk, and are scored."""
     world = Overcommitted(watcher_address=WATCHED, best_effort_may_fill_node=True)
     world.read(n=percents((90, 10), (20, 5)))
     assert world.score(pod("new")) == 100
@@ -328,12 +310,9 @@ def test_numbers_are_explained() -> None:
 
 
 def test_what_is_not_known_is_not_told() -> None:
-    told = Overcommitted().explain()
+    told = Overcommitted().explain(BEST_EFFORT)
     assert (told["metrics"], told["ageSeconds"], told["cpu"]["averagePercent"]) == ("missing", None, None)
-
-
-def test_explains_best_effort_pods() -> None:
-    assert Overcommitted().explain(BEST_EFFORT)["cpu"]["requestMilli"] == 0
+    assert told["cpu"]["requestMilli"] == 0
 
 
 @pytest.mark.parametrize("empty", [{}, {"spec": {}}, {"spec": {"containers": [{"resources": {"requests": None}}]}}])

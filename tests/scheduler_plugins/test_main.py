@@ -51,14 +51,19 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], arguments: li
     assert told.count("\n") == 1
 
 
-def test_port_in_use_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str) -> None:
+@pytest.mark.parametrize("flag", ["--listen", "--metrics-listen"])
+def test_port_in_use_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str, flag: str) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         address = f"127.0.0.1:{other.getsockname()[1]}"
-        assert main(["--kubeconfig", kubeconfig, "--listen", address]) == 1
+        assert main(["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", flag, address]) == 1
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("headroom-scheduler: ")]
-    assert told == [f"headroom-scheduler: {address} is in use by another program: choose another with --listen"]
+    if flag == "--listen":
+        assert told == [f"headroom-scheduler: {address} is in use by another program: choose another with --listen"]
+    else:
+        assert len(told) == 1
+        assert told[0].startswith(f"headroom-scheduler: Cannot listen on --metrics-listen {address}: ")
 
 
 def test_unusable_certificate_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str, tmp_path: Path) -> None:
@@ -74,7 +79,6 @@ def test_unusable_certificate_is_told(capsys: pytest.CaptureFixture[str], kubeco
 
 @pytest.fixture
 def running(tmp_path: Path, kubeconfig: str) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
-    """The extender as a process whose API server is away: process, URL, log."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -129,12 +133,3 @@ def test_metrics_have_a_port_of_their_own(running: tuple[subprocess.Popen[bytes]
     assert (status, "\nheadroom_scheduler_nodes 0.0\n" in text) == (200, True)
     assert [_get(f"{own}/{page}")[0] for page in ("livez", "readyz", "watcher/health")] == [200, 503, 503]
     assert [_get(f"{own}/{page}")[0] for page in ("filter", "preempt", "debug/nodes/a", "debug/plugins/")] == [404] * 4
-
-
-def test_metrics_port_in_use_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        taken = f"127.0.0.1:{other.getsockname()[1]}"
-        assert main(["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--metrics-listen", taken]) == 1
-    assert f"Cannot listen on --metrics-listen {taken}: " in capsys.readouterr().err

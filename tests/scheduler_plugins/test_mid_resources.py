@@ -30,7 +30,6 @@ def reporting(
 
 
 def _verdict(plugin: MidResources, item: Json, *metrics: Json | None) -> tuple[Verdict, list[Mapping[str, Any]]]:
-    """What the plugin says of nodes with these NodeMetrics, and how it explains that."""
     cache = ClusterCache(LoadRules(), {NAME: plugin})
     for index, metric in enumerate(metrics):
         cache.put_node(node(f"n{index}"))

@@ -62,7 +62,6 @@ def test_worked_examples(mode: str, scores: list[int]) -> None:
 
 
 def test_default_weighs_cores_and_memory() -> None:
-    """Least by default, a milli-core as much as a mebibyte."""
     small, large = {"cpu": "8", "memory": "16Gi"}, {"cpu": "16", "memory": "32Gi"}
     found = _scores({}, _node("small", small), _node("large", large))
     assert found == [
@@ -72,7 +71,6 @@ def test_default_weighs_cores_and_memory() -> None:
 
 
 def test_means_truncate_toward_zero() -> None:
-    """For Least, -75.5 is -75 and not -76, and with it the score in the middle is 50 and not 75."""
     arguments = {
         "mode": "Least",
         "resources": [{"name": "memory", "weight": 1}, {"name": "example.com/a", "weight": 1}],

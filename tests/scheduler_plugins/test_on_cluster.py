@@ -26,7 +26,6 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 def _configuration(name: str, url: str, pki: Pki, *removed: str) -> Json:
-    """What is shipped, over TLS with a client certificate, without scores of kube-scheduler's own."""
     found = configuration("weighted", name, url)
     found["profiles"][0]["plugins"] = NO_SCORES
     client = pki.client(name, name)
@@ -63,7 +62,6 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 @pytest.mark.parametrize("scheduler", [SHORTLIST, OVER_TLS])
 def test_hot_node_is_refused(stage: Stage, scheduler: str) -> None:
-    """A pod that fits only a hot node stays pending with the reason in its event, and goes there once it is cool."""
     hot, name = stage.nodes[0], f"hot-{scheduler}"
     stage.settle({hot: 30})
     stage.create(stage.pod(name, scheduler, selector={HOSTNAME: hot}))
@@ -83,7 +81,6 @@ def test_coolest_node_wins(stage: Stage, scheduler: str) -> None:
 
 
 def _prefer(nodes: dict[str, int]) -> Json:
-    """An affinity to some nodes, softly by weight, among them."""
     hosts = {node: [{"key": HOSTNAME, "operator": "In", "values": [node]}] for node in nodes}
     soft = [{"weight": nodes[node], "preference": {"matchExpressions": match}} for node, match in hosts.items()]
     required = among(*nodes)["nodeAffinity"]
@@ -137,7 +134,6 @@ def test_no_victims_on_hot_nodes(stage: Stage, scheduler: str) -> None:
 
 
 def test_killed_extender_is_ignored(stage: Stage) -> None:
-    """While the extender is away pods are placed without it; when it is back it refuses again."""
     stage.clear()
     hot = stage.nodes[1]
     stage.settle({hot: 30})

@@ -12,7 +12,6 @@ from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, SETTLED_SECOND
 from tests.scheduler_plugins.extenders import Extender, configuration, profile, until
 from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, GPU, Observed, Team, give_gpus, teams
 from tests.scheduler_plugins.stage import Stage
-from tests.scheduler_plugins.troubled import FORGET
 from tools.devcluster import Cluster
 from tools.devcluster.process import Process
 
@@ -25,7 +24,6 @@ MIN, MAX = {"burst-a": 12, "burst-b": 23}, {"burst-a": 17, "burst-b": 30}
 """Both max together are more than both min: either bound is reached. [GPUs]"""
 TOTAL = sum(MIN.values())
 SLOW = 2  # how many requests a kube-scheduler may make a second whose bindings are to wait
-TROUBLED = "tests.scheduler_plugins.troubled"
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +47,8 @@ def pair(quotas: list[Team]) -> list[Team]:
 
 
 @contextmanager
-def scheduled(stage: Stage, *flags: str, slow: bool = False) -> Iterator[tuple[Extender, list[Process]]]:
-    name = "burst" + "".join(flags)
-    module = TROUBLED if flags else "scheduler_plugins"
-    extender = stage.add_extender(
-        f"extender-{name}", profile(plugins=[CAPACITY_SCHEDULING]), module=module, flags=flags
-    )
+def scheduled(stage: Stage, *, slow: bool = False) -> Iterator[tuple[Extender, list[Process]]]:
+    extender = stage.add_extender("extender-burst", profile(plugins=[CAPACITY_SCHEDULING]))
     extender.wait()
     for scheduler in SCHEDULERS:
         found = configuration("shortlist", scheduler, extender.url)
@@ -80,7 +74,6 @@ def scheduled(stage: Stage, *flags: str, slow: bool = False) -> Iterator[tuple[E
 
 
 def burst(processes: list[Process], namespaces: list[Team], pods: int = PODS) -> None:
-    """Have all pods wait in the same moment, half of each namespace's for each kube-scheduler."""
     for process in processes:
         process.signal(signal.SIGSTOP)
     try:
@@ -114,16 +107,7 @@ def test_burst_stays_within_quotas(stage: Stage, pair: list[Team]) -> None:
     assert all(seen.most[name] <= MAX[name] for name in MAX), seen.most
 
 
-@pytest.mark.long
-def test_burst_needs_tentative_charges(stage: Stage, pair: list[Team]) -> None:
-    """An extender that forgets whom it answered for lets the same pods exceed the quotas: the watch would see it."""
-    with scheduled(stage, FORGET) as (_, processes), Observed.watching(stage, *pair) as seen:
-        burst(processes, pair)
-        until(lambda: seen.most_together > TOTAL, lambda: f"more GPUs in use than allowed: {seen}")
-
-
 def refused(namespaces: list[Team]) -> bool:
-    """Whether every pod that is not bound was refused: none is on its way."""
     waiting = [pod for team in namespaces for pod in team.read().values() if not pod["spec"].get("nodeName")]
     return all(any(each["status"] == "False" for each in pod["status"].get("conditions", ())) for pod in waiting)
 

@@ -28,7 +28,6 @@ LOW, HIGH = {"priorityClassName": "teams-low"}, {"priorityClassName": "teams-hig
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """A node of ten GPUs, an extender with the quota plugin, and its kube-scheduler."""
     arguments = {"maxMissing": "infinite", "reclaim": {"schedulerNames": [NAME]}}
     with Stage.open(cluster, NAME, 1) as stage:
         for each, value in PRIORITIES.items():
@@ -42,7 +41,6 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 
 def standing(used: int, runs: str = "", waits: str = "") -> tuple[int, int, set[str], set[str]]:
-    """What a team has: GPUs by its bound pods and by its quota's status, and the names of its pods."""
     return used, used, set(runs.split()), set(waits.split())
 
 
@@ -57,8 +55,6 @@ def _stands(team: Team) -> tuple[int, int, set[str], set[str]]:
 
 @dataclass
 class Scene:
-    """The teams of a story."""
-
     stage: Stage
     teams: dict[str, Team]
 
@@ -67,12 +63,10 @@ class Scene:
         found.create(found.pod(name, NAME, gpus, terminationGracePeriodSeconds=30, **spec))
 
     def next_second(self) -> None:
-        """Wait until pods start later than all that run now: the API writes whole seconds."""
         second = int(time.time())
         until(lambda: int(time.time()) > second, "the next second")
 
     def reach(self, **wanted: tuple[int, int, set[str], set[str]]) -> None:
-        """Wait until teams have this, by their pods and by the status of their quotas."""
         seen: Json = {}
 
         def there() -> bool:
@@ -88,7 +82,6 @@ class Scene:
         self.reach(**wanted)
 
     def evicted(self) -> list[str]:
-        """Names of these teams' pods that we or kube-scheduler evicted, in order, from the audit log."""
         found, mark = [], f'"namespace":"{self.teams["a"].name.removesuffix("a")}'
         for event in audited(self.stage.cluster, mark):
             about, code = event["objectRef"], event.get("responseStatus", {}).get("code", 0)
@@ -99,12 +92,9 @@ class Scene:
         return found
 
     def lost(self, *names: str) -> None:
-        """Wait until just these pods were evicted, in this order: the audit log is written after the answers."""
         until(lambda: self.evicted() == list(names), lambda: f"{names} evicted: {self.evicted()}")
 
     def told(self, team: str, name: str, *words: str) -> None:
-        """Wait until one event about a pod has all these words."""
-
         def notes() -> list[str]:
             path = f"/apis/events.k8s.io/v1/namespaces/{self.teams[team].name}/events"
             about = [

@@ -43,15 +43,12 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 @pytest.fixture(scope="module")
 def quotas(stage: Stage) -> Iterator[list[Team]]:
-    """Half of the GPUs is guaranteed to each of two namespaces; one may borrow all of them."""
     with teams(stage, {"trouble-lender": (HALF, HALF), "trouble-borrower": (HALF, 2 * HALF)}) as made:
         yield list(made.values())
 
 
 @dataclass
 class Scene:
-    """The borrower has all that the lender is guaranteed, and the lender wants some of it back."""
-
     stage: Stage
     name: str  # begins the names of all pods
     lender: Team
@@ -80,7 +77,6 @@ class Scene:
         self.lender.create(self.lender.pod(self.claimant, SCHEDULER, WANTED))
 
     def reach(self, moment: str) -> Json:
-        """Wait for a moment, and return the hold as it is then; the extender may die of it by itself."""
         if moment in DIES:
             until(lambda: not self.extender.process.running, f"the extender dying when {moment}")
             assert len(self.leaving()) == (moment == EVICTED)
@@ -127,7 +123,6 @@ class Scene:
 
 @contextmanager
 def scene(stage: Stage, quotas: list[Team], name: str, flags: Sequence[str]) -> Iterator[Scene]:
-    """All GPUs in use by the borrower, by pods that linger; an extender with its kube-scheduler."""
     lender, borrower = quotas
     filling = [borrower.pod(f"{name}-{each}", SCHEDULER, node=stage.nodes[each % NODES]) for each in range(2 * HALF)]
     for pod in filling:
@@ -152,7 +147,6 @@ def scene(stage: Stage, quotas: list[Team], name: str, flags: Sequence[str]) -> 
 
 
 def serve(stage: Stage, extender: Extender) -> None:
-    """Start the kube-scheduler beside an extender, in place of the one there is."""
     if SCHEDULER in stage.schedulers:
         stage.schedulers.pop(SCHEDULER).stop()
     asking = configuration("shortlist", SCHEDULER, extender.url)
@@ -176,7 +170,6 @@ def test_killed_extender_goes_on(stage: Stage, quotas: list[Team], moment: str) 
 
 @contextmanager
 def lease(stage: Stage) -> Iterator[dict[str, str]]:
-    """kube-scheduler's Lease, renewed in the name of whoever is said to lead."""
     leading, ended, path = {"holder": "one_x"}, threading.Event(), LEASES.format(stage.name)
     kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": SCHEDULER}}
     stage.cluster.api.create_all([(path, {**kind, "spec": {"leaseDurationSeconds": LEASE_SECONDS}})])

@@ -24,7 +24,6 @@ THRESHOLD = 65  # the shipped CPU threshold. [percent]
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """Six nodes of 32 cores and 128 GiB; the shipped profile, and some that differ in one argument."""
     with Stage.open(cluster, "stories", 6) as stage:
         stage.offer_batch()
         priorities.make(cluster, "koord-batch", 5000, preemptionPolicy="Never")
@@ -49,7 +48,6 @@ def best_effort(stage: Stage, name: str, scheduler: str) -> Json:
 
 
 def fill(stage: Stage, nodes: list[str], used: dict[str, float | Usage], otherwise: float) -> None:
-    """Put a pod that requests 10 cores and uses them on these nodes, then report what all nodes use."""
     stage.clear()
     for node in nodes:
         stage.ballast(node, cpu=10)

@@ -1,15 +1,17 @@
-"""Which pods count as the same when they are read."""
+"""What tells pods apart when they are read, and how their soft constraints group nodes."""
 
 import copy
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from crds.names import ANNOTATION_ESTIMATED_SCALING_FACTORS
 from headroom.cluster.typed_pod import typed_pod
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.snapshot.pod_template import TemplateKeys
+from scheduler_plugins.snapshot.preferences import NodeGroups, Preferences
 from tests.scheduler_plugins.objects import NOW, Json, World, at
 
 TOKEN = "kube-api-access-"  # noqa: S105 - a volume's name
@@ -74,3 +76,107 @@ def test_shared_readings_are_of_the_pod() -> None:
     world.cache.put_pod({**second, "spec": {**second["spec"], "nodeName": "n"}}, NOW)
     assert QuotaPod.from_json(copy.deepcopy(second)).charge["cpu"] == 3000
     assert QuotaPod.from_json(first).charge["cpu"] == 1000
+
+
+SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+OWNED = {"ownerReferences": [{"kind": "ReplicaSet"}]}
+LEAVING = {"key": "leaving", "value": "1", "effect": "PreferNoSchedule"}
+
+
+def _spread(key: str, when: str = "ScheduleAnyway") -> dict[str, Any]:
+    return {"topologySpreadConstraints": [{"topologyKey": key, "whenUnsatisfiable": when}]}
+
+
+def _between_pods(kind: str, key: str) -> dict[str, Any]:
+    return {"affinity": {kind: {SOFT: [{"weight": 1, "podAffinityTerm": {"topologyKey": key}}]}}}
+
+
+def _prefers(**weights: int) -> dict[str, Any]:
+    terms = [
+        {"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}}
+        for key, weight in weights.items()
+    ]
+    return {"affinity": {"nodeAffinity": {SOFT: terms}}}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "topology_keys", "per_node"),
+    [
+        ({}, {}, (), False),
+        (OWNED, {}, (ZONE,), False),  # kube-scheduler spreads it by default
+        ({}, _spread("rack"), ("rack", ZONE), False),
+        ({}, _spread("rack", "DoNotSchedule"), (), False),
+        ({}, _spread(HOST), (ZONE,), True),
+        ({}, _between_pods("podAffinity", "rack"), ("rack", ZONE), False),
+        ({}, _between_pods("podAntiAffinity", HOST), (ZONE,), True),
+        ({}, _prefers(ssd=1), (ZONE,), False),
+        (
+            {"ownerReferences": None},
+            {"affinity": None, "tolerations": None, "topologySpreadConstraints": None},
+            (),
+            False,
+        ),
+    ],
+)
+def test_reads_a_pod(metadata: Any, spec: Any, topology_keys: tuple[str, ...], per_node: bool) -> None:  # noqa: ANN401, FBT001
+    found = Preferences.of({"metadata": metadata, "spec": spec})
+    assert (found.topology_keys, found.per_node) == (topology_keys, per_node)
+
+
+def _node(name: str, taints: list[Any] | None = None, **labels: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "labels": {ZONE if key == "zone" else key: each for key, each in labels.items()}},
+        "spec": {"taints": taints},
+    }
+
+
+def _cluster(*nodes: dict[str, Any]) -> tuple[NodeGroups, np.ndarray[Any, Any]]:
+    groups = NodeGroups()
+    return groups, np.array([groups.put(node) for node in nodes])
+
+
+def test_groups_by_zone_and_term() -> None:
+    groups, ids = _cluster(
+        _node("a", zone="1"),
+        _node("b", zone="1", ssd=""),
+        _node("c", zone="2"),
+        _node("d", zone="1", gpu="", ssd=""),
+        _node("e", zone="1"),
+        _node("f"),
+    )
+    found = groups.of(Preferences.of({"spec": _prefers(ssd=10, gpu=5)}), ids)
+    assert found.numbers.tolist() == [0, 1, 2, 3, 0, 4]
+    assert found.weights.tolist() == [0, 10, 0, 15, 0, 0]
+
+
+def test_without_preferences_all_are_alike() -> None:
+    groups, ids = _cluster(_node("a", zone="1"), _node("b", zone="2"))
+    assert groups.of(Preferences(), ids).numbers.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("toleration", "avoided"),
+    [
+        (None, [True, False, False]),
+        ({"operator": "Exists"}, [False, False, False]),
+        ({"key": "leaving", "value": "1", "effect": "PreferNoSchedule"}, [False, False, False]),
+        ({"key": "leaving", "value": "2"}, [True, False, False]),
+        ({"key": "leaving", "operator": "Exists", "effect": "NoSchedule"}, [True, False, False]),
+    ],
+)
+def test_soft_taints(toleration: Any, avoided: list[bool]) -> None:  # noqa: ANN401 - JSON
+    groups, ids = _cluster(_node("a", [LEAVING]), _node("b", [{**LEAVING, "effect": "NoSchedule"}]), _node("c"))
+    pod = {"spec": {"tolerations": [toleration] if toleration else []}}
+    assert groups.of(Preferences.of(pod), ids).avoided.tolist() == avoided
+
+
+def test_follows_changes() -> None:
+    groups, ids = _cluster(_node("a", zone="1"), _node("b", zone="1"))
+    by_zone = Preferences.of({"metadata": OWNED})
+    assert groups.of(by_zone, ids).numbers.tolist() == [0, 0]
+    assert groups.put(_node("b", zone="2")) == ids[1]
+    assert groups.of(by_zone, ids).numbers.tolist() == [0, 1]
+    groups.delete("a")
+    ids = np.array([groups.put(_node("c", zone="2")), ids[1], *(groups.put(_node(f"n{each}")) for each in range(9))])
+    assert groups.of(by_zone, ids).numbers.tolist() == [1, 1, *[2] * 9]

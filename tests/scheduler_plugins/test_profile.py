@@ -1,4 +1,4 @@
-"""The profile's own format: what is read from it, and what refuses to start."""
+"""The profile's own format, the bounds of its text, and what refuses to start."""
 
 import dataclasses
 import re
@@ -87,7 +87,6 @@ def test_absent_plugins_are_the_built_in_ones(tmp_path: Path) -> None:
 
 
 def test_arguments_go_over_the_built_in_ones(tmp_path: Path) -> None:
-    """One argument of a plugin can be changed without listing all plugins: objects are joined, all else replaced."""
     arguments = {
         "CapacityScheduling": {"reclaim": {"dryRun": True}},
         "LoadAwareScheduling": {"usageThresholds": {"cpu": 70}},
@@ -196,7 +195,6 @@ def test_mistake_refuses_to_start(tmp_path: Path, text: str, says: str) -> None:
 
 
 def test_mistakes_of_type_hide_no_others(tmp_path: Path) -> None:
-    """What is out of range is told beside what has the wrong type; nothing is said of what could not be read."""
     arguments = {
         "filterExpiredNodeMetrics": "false",
         "usageThresholds": {"cpu": 165},
@@ -287,21 +285,18 @@ def test_text_is_refused(given: str, says: str) -> None:
     assert len(str(caught.value)) < 500
 
 
-def test_anchors_are_bounded() -> None:
-    lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 11)]
-    with pytest.raises(text.TextError, match="more than 20000 values"):
-        text.read("\n".join(lines))
-
-
-def test_chains_of_anchors_are_bounded() -> None:
-    lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 40)]
-    with pytest.raises(text.TextError, match="32 objects deep"):
-        text.read("\n".join(lines))
-
-
-def test_merge_bombs_are_bounded() -> None:
-    lines = ["a0: &a0 {k: v}"] + [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 9)]
-    with pytest.raises(text.TextError, match="more than 20000 values"):
+@pytest.mark.parametrize(
+    ("first", "further", "aliases", "count", "says"),
+    [
+        ("[x]", "[{}]", 10, 11, "more than 20000 values"),  # they come to ten thousand million values
+        ("[x]", "[{}]", 1, 40, "32 objects deep"),  # they nest as deep as brackets do
+        ("{k: v}", "{{<<: [{}]}}", 10, 9, "more than 20000 values"),  # merged objects count as often as they are merged
+    ],
+)
+def test_anchors_are_bounded(first: str, further: str, aliases: int, count: int, says: str) -> None:
+    lines = [f"a0: &a0 {first}"]
+    lines += [f"a{n}: &a{n} {further.format(', '.join([f'*a{n - 1}'] * aliases))}" for n in range(1, count)]
+    with pytest.raises(text.TextError, match=says):
         text.read("\n".join(lines))
 
 

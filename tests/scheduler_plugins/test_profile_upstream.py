@@ -87,7 +87,6 @@ def _refused(text: str, name: str | None = None) -> list[str]:
 
 
 def test_overcommitment_sample_is_taken() -> None:
-    """The sample of the overcommitment text, v1beta3, scores only and keeps its weight and arguments."""
     profile = _parsed(TRIMARAN)
     (part,) = profile.enabled
     assert (part.name, part.weight, part.points) == ("LowRiskOverCommitment", 10, frozenset({"score"}))
@@ -97,7 +96,6 @@ def test_overcommitment_sample_is_taken() -> None:
 
 
 def test_load_aware_sample_is_taken() -> None:
-    """A configuration as Koordinator ships it filters and scores, heads of arguments included; the rest is told."""
     profile = _parsed(KOORDINATOR)
     (part,) = profile.enabled
     assert (part.name, part.weight, part.points) == ("LoadAwareScheduling", 1, frozenset({"filter", "score"}))

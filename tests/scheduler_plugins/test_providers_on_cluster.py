@@ -50,8 +50,6 @@ def low_risk(**arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - any argument
 
 @dataclass
 class Site:
-    """Two extenders: one asks the metrics API, the other one asks the first."""
-
     stage: Stage
     from_api: Extender
     from_watcher: Extender
@@ -73,7 +71,6 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(cluster: Cluster) -> Iterator[Site]:
-    """Three nodes, the metrics API, two extenders that know the cluster."""
     path, port = cluster.dir / "metrics-api.yaml", free_port()
     path.write_text(yaml.safe_dump(DEFINITION), encoding="utf-8")
     with Stage.open(cluster, "providers", len(USED)) as stage:
@@ -92,7 +89,6 @@ def site(cluster: Cluster) -> Iterator[Site]:
 
 
 def test_readings_arrive(site: Site) -> None:
-    """Through the API server, and on through our own watcher, each node's usage is percent of what it can allocate."""
     stage = site.stage
     used = dict(zip(stage.nodes, USED, strict=True))
     stage.settle(used)

@@ -133,16 +133,10 @@ def test_provider_reads_the_rules(site: Site, names: dict[str, Any]) -> None:
 
 
 def test_expressions_are_answered(site: Site) -> None:
-    """Whoever has no rules asks an expression; a pattern takes the name out of a label."""
     cpu = 'headroom_agent_node_used_cpu_cores / on (node) headroom_agent_node_resource_allocatable{resource="cpu"}'
     names = {"cpu_metric": cpu, "node_label": "node", "node_pattern": "worker-(.*)"}
     until(lambda: "1" in site.provider(**names).nodes, "a reading")
     assert site.provider(**names).nodes["1"].measured_at == pytest.approx(time.time(), abs=30)
-
-
-def test_certificate_is_checked(site: Site) -> None:
-    with pytest.raises(ProviderError, match="its certificate is refused"):
-        site.provider(ca_file="")
 
 
 def test_wrong_query_is_told(site: Site) -> None:
@@ -151,7 +145,6 @@ def test_wrong_query_is_told(site: Site) -> None:
 
 
 def test_age_grows_without_agent(site: Site) -> None:
-    """When the agent is gone, averages go on over the window, but the time of measurement stands still."""
     os.kill(site.agent.process.pid, signal.SIGKILL)
     until(lambda: not site.ask(OURS["cpu_metric"]), "the series ending")
     first = site.provider(**OURS).nodes[NODE].measured_at

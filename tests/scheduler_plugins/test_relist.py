@@ -12,7 +12,7 @@ import pytest
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection, paths
 from scheduler_plugins.plugins.capacity_scheduling import NAME as QUOTAS
-from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling, quota_cluster
 from scheduler_plugins.plugins.load_aware import NAME, LoadAware
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.snapshot.arrays import NodeState
@@ -23,7 +23,6 @@ from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric,
 
 
 def test_relist_of_the_same_changes_nothing() -> None:
-    """Objects that a relist brings once more, as they were, cost no node's record: only what changed is made anew."""
     world = World()
     objects = [item for each in "abc" for item in (node(each), node_metric(each), pod(each, {"cpu": "1"}, node=each))]
     world.put(*objects)
@@ -47,8 +46,6 @@ def test_relist_of_the_same_changes_nothing() -> None:
 
 
 class _Listed(ApiServer):
-    """An API server with these objects, whose pages may fail, and whose watches say nothing."""
-
     def __init__(self, lot: random.Random) -> None:
         super().__init__(Connection("http://127.0.0.1:1", None, lambda: None), "test")
         self.lot, self.objects = lot, dict[str, list[Json]]()
@@ -84,9 +81,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _world() -> tuple[ClusterCache, QuotaCluster]:
     cache = ClusterCache(LoadRules(), {QUOTAS: CapacityScheduling(), NAME: LoadAware()})
-    kept = cache.plugin_states[QUOTAS]
-    assert isinstance(kept, QuotaCluster)
-    return cache, kept
+    return cache, quota_cluster(cache.freeze(NOW))
 
 
 def _state(cache: ClusterCache, quotas: QuotaCluster, names: list[str]) -> list[object]:
@@ -122,7 +117,6 @@ def _some(lot: random.Random, names: list[str], pods: list[str]) -> dict[str, li
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.usefixtures("impatient")
 async def test_any_relist_ends_in_what_there_is(seed: int) -> None:
-    """Whatever a list brings anew and leaves out, what breaks it, and whoever asks in between: the same is known."""
     lot = random.Random(seed)  # noqa: S311 - it hides nothing
     names, pods = [f"n{each}" for each in range(60)], [f"p{each}" for each in range(300)]
     api, (cache, quotas) = _Listed(lot), _world()

@@ -3,8 +3,7 @@
 import pytest
 
 from headroom.kube import ApiServer, Connection
-from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
-from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, quota_cluster
 from scheduler_plugins.settings import load
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
@@ -18,15 +17,11 @@ IN_TREE = "0/3 nodes are available: 3 Insufficient cpu."
 
 
 class Site:
-    """A namespace with a quota, and a pod of it that was refused before, then answered for at NOW."""
-
     def __init__(self, *, steady: bool = False, words: str = OURS) -> None:
         self.passed = 0.0
         clock = (lambda: self.passed) if steady else None
         self.cache = ClusterCache(LoadRules(), {NAME: CapacityScheduling()}, steady=clock)
-        kept = self.cache.plugin_states[NAME]
-        assert isinstance(kept, QuotaCluster)
-        self.cluster = kept
+        self.cluster = quota_cluster(self.cache.freeze(NOW))
         self.cluster.put_quota(quota("a", {"cpu": 5, "memory": 1}, {"cpu": 5, "memory": 1}))
         self.asked = _refused(words, -60) if words else pod("p")
         self.show(self.asked, -1)
@@ -56,7 +51,6 @@ def _refused(words: str, written: float | None, since: float = -60, nominated: s
 
 @pytest.mark.parametrize("written", [1, 30])
 def test_refused_again_by_others(written: float) -> None:
-    """A pod that in-tree filters refuse later is charged no more, though its condition keeps its first time."""
     site = Site()
     site.show(_refused(IN_TREE, written), written)
     assert not site.charged

@@ -76,7 +76,6 @@ def _requests(stage: Stage) -> list[Request]:
 
 
 def _watched(stage: Stage) -> bool:
-    """Whether the log has the watches: they are written down when they end."""
     return {each.resource for each in _requests(stage) if each.verb == "watch"} >= WATCHED
 
 
@@ -132,6 +131,5 @@ def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
 
 
 def test_unused_right_is_named(stage: Stage) -> None:
-    """A right beyond the need is found: the test above can fail."""
     extra = Right("", "", "pods", "create", ())
     assert unused([extra], _requests(stage)) == ["create pods"]

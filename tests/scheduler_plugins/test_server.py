@@ -1,4 +1,4 @@
-"""The extender over HTTP."""
+"""The extender over HTTP, its health, and requests that kube-scheduler did not wait for."""
 
 import json
 import time
@@ -92,7 +92,6 @@ def test_prioritize_answers(ask: Ask) -> None:
 
 
 def test_preempt_answers(site: Site) -> None:
-    """POST /preempt gives kube-scheduler's victims back, but none on a node that stays hot without them."""
     victims = {name: {"Pods": [{"UID": "u"}], "NumPDBViolations": 0} for name in ("a", "hot", "new")}
     body = json.dumps({"Pod": pod(), "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}).encode()
     reply = site.send("POST", "/preempt", body)
@@ -112,7 +111,6 @@ def test_bad_body_is_refused(site: Site, verb: str) -> None:
 
 @pytest.mark.parametrize(("verb", "status"), [("filter", 200), ("prioritize", 400)])
 def test_full_nodes_name_the_setting(site: Site, verb: str, status: int) -> None:
-    """A request with full Nodes is refused with the setting; by filter as an error that the pod's event quotes."""
     body = {"Pod": pod(), "Nodes": {"metadata": {}, "items": [node("a")]}, "NodeNames": None}
     reply = site.send("POST", f"/{verb}", json.dumps(body).encode())
     assert reply.status == status
@@ -121,7 +119,6 @@ def test_full_nodes_name_the_setting(site: Site, verb: str, status: int) -> None
 
 
 def test_trouble_is_told(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
-    """A pod that cannot be judged is refused with a reason that its event quotes, not ignored; the server lives on."""
     status, reply = ask("filter", ["a"], pod(requests={"cpu": "lots"}))
     assert status == 200
     assert "'lots' is not a quantity" in reply["FailedAndUnresolvableNodes"]["a"]
@@ -150,7 +147,6 @@ def test_unsynced_does_not_judge(site: Site, ask: Ask) -> None:
 
 
 def test_health_follows_watches(site: Site) -> None:
-    """/healthz is 200 while all is well and 503 with the reasons otherwise; the other two ask less."""
     assert site.get("/healthz") == (200, "ok\n")
     site.complaint = "Pods: the API server has not been heard for 200 s"
     assert site.get("/healthz") == (503, "Pods: the API server has not been heard for 200 s\n")

@@ -46,7 +46,6 @@ def test_only_asked_nodes_are_named() -> None:
 
 
 def test_preferred_nodes_are_named() -> None:
-    """A list has nodes of every kind that the pod's soft constraints distinguish, and is charged to the likely ones."""
     world = _cluster(a="1", b="2", c="3", d="4")
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["d"]}]}
     preferred = [{"weight": 1, "preference": term}]
@@ -144,7 +143,6 @@ def _odd(**metadata: object) -> Json:
     ids=["quantity", "labels", "containers", "init containers", "bytes", "amounts", "affinity"],
 )
 def test_unreadable_pod_is_refused(item: Json, reason: str) -> None:
-    """A pod that cannot be judged, or not in time, is refused on every node by name: an error might be ignored."""
     result = _extender(_cluster(a="1")).filter(_ask(item, "a", "unknown"))
     assert (list(result.names), result.error, result.failed) == ([], "", None)
     assert set(result.unresolvable or ()) == {"a", "unknown"}
@@ -154,7 +152,6 @@ def test_unreadable_pod_is_refused(item: Json, reason: str) -> None:
 
 
 def test_bound_pod_of_many_containers_is_load() -> None:
-    """Who binds a pod of thousands of containers past kube-scheduler adds load to its node, of those that are read."""
     world = _cluster(a="1")
     large = _many(4500)
     large["spec"]["nodeName"] = "a"
@@ -165,7 +162,6 @@ def test_bound_pod_of_many_containers_is_load() -> None:
 
 
 def test_weighted_draws_the_winner() -> None:
-    """Of nodes that tie, the one that is charged alone has the best score, by one point."""
     world = _cluster(a="60", b="10", c="10")
     asked = _ask(pod("p", {"cpu": "1"}), "a", "b", "c")
     scores = dict(zip(asked.names, _extender(world, Mode.WEIGHTED).prioritize(asked).tolist(), strict=True))
@@ -176,7 +172,6 @@ def test_weighted_draws_the_winner() -> None:
 
 
 def test_lists_are_short_in_a_burst() -> None:
-    """The more pods are in flight to these nodes, the fewer of a group are named, but the best of it always is."""
     world = World()
     for number, name in enumerate("abcdefg"):
         labels = {"topology.kubernetes.io/zone": "1" if number < 4 else "2"}
@@ -199,7 +194,6 @@ def test_burst_elsewhere_leaves_lists_long() -> None:
 
 
 def test_burst_stays_below_the_threshold() -> None:
-    """A burst fills nodes to the threshold by estimates, and not beyond it, wherever on the lists its pods land."""
     world = _cluster(a="40", b="40", c="40", d="40")
     extender = _extender(world, size=4)
     landed: Counter[str] = Counter()

@@ -27,7 +27,6 @@ def test_flags_have_defaults() -> None:
 
 
 def test_who_decides_and_for_whom() -> None:
-    """Without a Lease this is the only replica; kube-scheduler holds one by its host name, by default ours."""
     parsed = load([], {})
     assert (parsed.leader_lease, parsed.leader_identity) == (None, socket.gethostname())
     assert parsed.reclaim_for == ("headroom-scheduler",)

@@ -92,12 +92,10 @@ HEAD = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which pip has installed the package, without any network."""
     return install(tmp_path_factory.mktemp("third-party"), "alphabet", MODULE, ENTRY_POINTS)
 
 
 def test_installed_plugin_takes_part(installed: Path, tmp_path: Path) -> None:
-    """A profile selects the installed plugin by name, with its arguments and weight, beside ours."""
     path = tmp_path / "profile.yaml"
     path.write_text(
         f"{HEAD}- {{name: NodeResourcesAllocatable, weight: 1}}\n"

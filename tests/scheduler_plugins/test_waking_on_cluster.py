@@ -28,7 +28,6 @@ ATTEMPTS: Final = 4  # how often that is tried
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """Six nodes of 32 cores; two extenders with the shipped profile, of which one does not wake pods."""
     with Stage.open(cluster, NAME, 6) as stage:
         stage.add(AWAKE, profile())
         stage.add(ASLEEP, profile(waking={"enabled": False, "events": False}))
@@ -41,7 +40,6 @@ def _waiting(extender: Extender, count: int) -> None:
 
 
 def _patches(stage: Stage) -> list[str]:
-    """Names of the pods that an extender patched, from the audit log."""
     ours = audited(stage.cluster, '"headroom-scheduler"', '"patch"')
     asked = [event["objectRef"] for event in ours if event["verb"] == "patch"]
     return [about["name"] for about in asked if (about["resource"], about.get("namespace")) == ("pods", NAME)]
@@ -62,7 +60,6 @@ def _wake(stage: Stage, name: str, node: str) -> None:
 
 
 def test_cooled_node_wakes_pod(stage: Stage) -> None:
-    """A pod that fits a hot node alone is told why, and is bound once the node is cool, by a patch of ours."""
     node = stage.nodes[0]
     stage.settle({node: HOT})
     stage.create(stage.pod("cooled", AWAKE, selector={"kubernetes.io/hostname": node}))
@@ -80,7 +77,6 @@ def test_cooled_node_wakes_pod(stage: Stage) -> None:
 
 
 def _sleeps(stage: Stage, name: str, node: str) -> bool:
-    """Whether a pod that was refused while its node was hot stays pending though the node is cool by now."""
     stage.settle({node: HOT})
     stage.create(stage.pod(name, ASLEEP, selector={"kubernetes.io/hostname": node}))
     stage.refused(name, EXCEEDS)
@@ -110,7 +106,6 @@ def test_nobody_wakes_it_otherwise(stage: Stage) -> None:
 
 @pytest.mark.long
 def test_restart_forgets_nobody(stage: Stage) -> None:
-    """A pod that was refused before the extender was killed is woken by the next one, though nobody asks about it."""
     node, awake = stage.nodes[4], stage.extenders[0]
     stage.settle({node: HOT})
     stage.create(stage.pod("restarted", AWAKE, selector={"kubernetes.io/hostname": node}))

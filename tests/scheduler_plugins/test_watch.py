@@ -1,61 +1,31 @@
-"""Feeding the cache from watches. The API server's side is tested in kubeapi, and here on a cluster."""
+"""Feeding the cache from watches, also with objects that Kubernetes does not allow; the rest: tests/headroom/kube."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from crds import quantity
 from headroom.cluster import pod as crds_pod
-from headroom.kube import ApiServer, Changed, Connection, Decode, Relisted, WatchHealth, WatchTiming, paths
-from headroom.kube.decoding import plain
+from headroom.cluster.typed_pod import MalformedPod, typed_pod
+from headroom.kube import Changed, Relisted, paths
+from headroom.runtime.http import Request
+from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
-from scheduler_plugins.snapshot import watch
+from scheduler_plugins.preemption.controller import Controller
+from scheduler_plugins.preemption.evaluator import Evaluator
+from scheduler_plugins.preemption.hold_reconciler import HoldReconciler
 from scheduler_plugins.snapshot.cache import ClusterCache
-from scheduler_plugins.snapshot.watch import NODE_METRICS, ClusterWatch
+from scheduler_plugins.snapshot.watch import NODE_METRICS
+from tests.scheduler_plugins.following import Change, follow, watched
 from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod, pod_metric
-
-Change = Relisted | Changed
-
-
-async def _follow(world: World, monkeypatch: pytest.MonkeyPatch, changes: dict[str, list[Change]]) -> ClusterWatch:
-    """Let the watches bring these changes, and return when they have."""
-
-    async def brought(
-        _api: ApiServer,
-        path: str,
-        _selector: str,
-        *,
-        health: WatchHealth,
-        keep: Callable[[Json], str],
-        timing: WatchTiming,  # noqa: ARG001 - as there
-        decode: Decode | None,
-    ) -> AsyncIterator[Change]:
-        def sent(item: Json) -> Any:  # noqa: ANN401 - what `decode` makes
-            return (decode or plain)(msgspec.Raw(json.dumps(item).encode()))
-
-        health.synced = True
-        health.heard()
-        for change in changes.get(path, []):
-            if isinstance(change, Relisted):
-                yield Relisted([keep(sent(item)) for item in change.items])
-            else:
-                yield Changed(change.type, sent(change.object))
-
-    monkeypatch.setattr(watch, "list_and_watch", brought)
-    api = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test")
-    following = ClusterWatch(api, world.cache, lambda: NOW)
-    await following.run()
-    return following
+from tests.scheduler_plugins.preemption.plays import Play
 
 
 async def test_changes_reach_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
-    await _follow(
-        world,
+    await follow(
+        world.cache,
         monkeypatch,
         {
             paths.NODES: [
@@ -83,8 +53,8 @@ async def test_unreadable_object_is_passed_over(
 ) -> None:
     world = World()
     bad = node_metric("a", cpu="lots")
-    following = await _follow(
-        world,
+    following = await follow(
+        world.cache,
         monkeypatch,
         {
             NODE_METRICS: [
@@ -104,12 +74,11 @@ async def test_unreadable_object_is_passed_over(
 
 @pytest.mark.parametrize("end", [Changed("DELETED", pod("p")), Relisted([])])
 async def test_unreadable_object_that_is_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch, end: Change) -> None:
-    """Pods come and go for ever: one that could not be read is not kept in mind when it is gone, nor mixed up."""
     bad, other = pod("p", {"cpu": "lots"}), pod("p", {"cpu": "lots"})
     other["metadata"] |= {"namespace": "elsewhere", "uid": "other"}
     changes = [Changed("ADDED", bad), Changed("ADDED", other), Changed("DELETED", other)]
-    assert (await _follow(World(), monkeypatch, {paths.PODS: [*changes]})).unreadable == {"Pod default/p"}
-    assert (await _follow(World(), monkeypatch, {paths.PODS: [*changes, end]})).unreadable == set()
+    assert (await follow(World().cache, monkeypatch, {paths.PODS: [*changes]})).unreadable == {"Pod default/p"}
+    assert (await follow(World().cache, monkeypatch, {paths.PODS: [*changes, end]})).unreadable == set()
 
 
 @pytest.mark.parametrize(
@@ -122,12 +91,11 @@ async def test_unreadable_object_that_is_gone_is_forgotten(monkeypatch: pytest.M
     ],
 )
 async def test_odd_objects_do_no_harm(monkeypatch: pytest.MonkeyPatch, bad: Json) -> None:
-    following = await _follow(World(), monkeypatch, {NODE_METRICS: [Changed("ADDED", bad)]})
+    following = await follow(World().cache, monkeypatch, {NODE_METRICS: [Changed("ADDED", bad)]})
     assert following.unreadable == {"NodeMetric a"}
 
 
 async def test_large_pod_counts_with_what_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bound pod of thousands of amounts is not read whole, and is no less there; a pending one is named alone."""
     many = {f"a.b/{each}": "1" for each in range(5000)}
     large = pod("p", {**many, "cpu": "2", "memory": "1Gi"}, {**many, "cpu": "3"}, node="a", overhead={"cpu": "1"})
     looked_at = []
@@ -140,7 +108,7 @@ async def test_large_pod_counts_with_what_is_usual(monkeypatch: pytest.MonkeyPat
     world = World()
     world.cache = ClusterCache(world.rules, {"LoadAware": world.plugin, "CapacityScheduling": CapacityScheduling()})
     relisted = Relisted([large, pod("q", many)])
-    following = await _follow(world, monkeypatch, {paths.NODES: [Relisted([node("a")])], paths.PODS: [relisted]})
+    following = await follow(world.cache, monkeypatch, {paths.NODES: [Relisted([node("a")])], paths.PODS: [relisted]})
     found = world.cache.ledger("a")
     assert found is not None
     assert found.sums.estimated[0] == 4000  # limit and overhead
@@ -149,7 +117,6 @@ async def test_large_pod_counts_with_what_is_usual(monkeypatch: pytest.MonkeyPat
 
 
 async def test_large_report_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who writes a NodeMetric of more than can be read in time spoils that node's alone, whatever there is much of."""
     windows = [{"duration": f"{each}s", "usage": {"avg": {"resources": {"cpu": "1"}}}} for each in range(1001)]
     kinds = [{"duration": "5m", "usage": {f"p{each}": {"resources": {"cpu": "1"}} for each in range(1001)}}]
     larger = [node_metric("a", cpu="2") for _ in range(5)]
@@ -162,7 +129,7 @@ async def test_large_report_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None
         listed = Relisted([node_metric("a", cpu="1"), node_metric("b", cpu="1")])
         reports: list[Change] = [listed, Changed("MODIFIED", large)]
         world = World().put(node("a"), node("b"))
-        following = await _follow(world, monkeypatch, {NODE_METRICS: reports})
+        following = await follow(world.cache, monkeypatch, {NODE_METRICS: reports})
         found = world.cache.ledger("a")
         assert found is not None
         assert (found.load()[0], following.unreadable) == (1000, {"NodeMetric a"})
@@ -175,18 +142,17 @@ async def test_large_node_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     for large in (resources, taints):
         world = World()
         changes: list[Change] = [Relisted([node("a", cpu="1"), node("b")]), Changed("MODIFIED", large)]
-        following = await _follow(world, monkeypatch, {paths.NODES: changes})
+        following = await follow(world.cache, monkeypatch, {paths.NODES: changes})
         assert (world.cache.own_allocatable("a") or {})["cpu"] == 1000
         assert following.unreadable == {"Node a"}
 
 
 async def test_complaints_name_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test")
-    fresh = ClusterWatch(api, World().cache, lambda: NOW)
+    fresh = watched(World().cache)
     assert not fresh.synced
     assert [line.split(" ")[0] for line in fresh.complaints(180)] == ["Nodes", "NodeMetrics", "Pods"]
     assert "nodemetrics.slo.koordinator.sh" in fresh.complaints(180)[1]
-    following = await _follow(World(), monkeypatch, {})
+    following = await follow(World().cache, monkeypatch, {})
     assert following.synced
     assert following.complaints(180) == []
     for source in following.sources:
@@ -194,28 +160,52 @@ async def test_complaints_name_the_kind(monkeypatch: pytest.MonkeyPatch) -> None
     assert following.complaints(180)[0] == "Nodes: the API server has not been heard for 200 s"
 
 
-class _Pages(ApiServer):
-    """An API server whose list of pods comes in two pages; `between` looks at the world when the first is there."""
-
-    def __init__(self, between: Callable[[], None]) -> None:
-        super().__init__(Connection("http://127.0.0.1:1", None, lambda: None), "test")
-        self._between = between
-
-    async def _text(self, method: str, path: str, **given: Any) -> bytes:  # noqa: ANN401, ARG002 - as there
-        items, more = list[Json](), {}
-        if path == paths.PODS and "continue" in given["params"]:
-            self._between()
-            items = [pod("q", node="b")]
-        elif path == paths.PODS:
-            items, more = [pod("p", node="a")], {"continue": "more"}
-        return json.dumps({"items": items, "metadata": {"resourceVersion": "1", **more}}).encode()
+def test_lone_surrogates_are_shown() -> None:
+    world = World().put(node(), pod("a\ud800b", {"cpu": "1"}, node="n"))
+    reply = NodePage(world.cache, lambda: NOW).answer(Request("GET", "/debug/nodes/n"))
+    assert "default/a\\ud800b" in json.loads(reply.body)["pods"]
 
 
-async def test_lists_are_taken_page_by_page() -> None:
-    world, seen = World(), []
-    api = _Pages(lambda: seen.append([world.cache.ledger(name) is not None for name in "ab"]))
-    following = asyncio.create_task(ClusterWatch(api, world.cache, lambda: NOW).run())
-    while world.cache.ledger("b") is None:  # noqa: ASYNC110 - the cache tells nobody
-        await asyncio.sleep(0.001)
-    following.cancel()
-    assert seen == [[True, False]]
+@pytest.mark.parametrize(
+    ("metadata", "spec", "field"),
+    [
+        ({"labels": 5}, {}, "metadata.labels"),
+        ({"annotations": ["a"]}, {}, "metadata.annotations"),
+        ({}, {"containers": "none"}, "spec.containers"),
+        ({}, {"overhead": 7}, "spec.overhead"),
+    ],
+)
+def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[str, Any], field: str) -> None:
+    item = pod()
+    item = {**item, "metadata": {**item["metadata"], **metadata}, "spec": {**item["spec"], **spec}}
+    with pytest.raises(MalformedPod, match=f"^{field}: must be "):
+        typed_pod(item)
+
+
+@pytest.mark.parametrize(
+    ("part", "step"),
+    [
+        (Evaluator, "__call__"),
+        (Controller, "_barred"),
+        (Controller, "_like"),
+        (HoldReconciler, "backoff_seconds"),
+        (HoldReconciler, "hold"),
+    ],
+)
+async def test_one_pod_stops_reclaim_at_no_step(part: type, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A more important pod that waits, too, cannot be judged, whatever that raises."""
+    play, told = Play(), list[str]()
+    play.wait("b", "b0", 2, priority=100)
+    play.watch()
+    sound = getattr(part, step)
+
+    def broken(self: Any, asked: Any, *rest: Any) -> Any:  # noqa: ANN401
+        if asked.name == "b0":
+            raise TypeError("unhashable type: 'dict'")
+        return sound(self, asked, *rest)
+
+    monkeypatch.setattr(part, step, broken)
+    monkeypatch.setattr(play.controller._recorder, "explain", lambda pod, *said: told.append(f"{pod.name} {said[-1]}"))
+    await play.live(3)
+    assert play.server.evicted == ["a2"]
+    assert part is Evaluator or "b0 Nobody is evicted for it: TypeError: unhashable type: 'dict'" in told

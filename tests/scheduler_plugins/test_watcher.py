@@ -117,7 +117,6 @@ async def test_unmeasured_memory_is_left_out() -> None:
 
 
 async def test_old_reports_are_left_out() -> None:
-    """Clients know no age, only absence: a report of more than three minutes is not served."""
     objects = node("n"), node("m"), node_metric("n", updated=0), node_metric("m", updated=-100)
     assert set(json.loads((await ask(served(*objects))).body)["data"]["NodeMetricsMap"]) == {"n", "m"}
     assert set(json.loads((await ask(served(*objects, now=100))).body)["data"]["NodeMetricsMap"]) == {"n"}

@@ -135,7 +135,6 @@ def _preempting(**keys: object) -> bytes:
 
 
 def test_victims_are_read() -> None:
-    """With nodeCacheCapable victims come as uids, without as whole pods; both mean the same."""
     meta = {"a": {"Pods": [{"UID": "uid-x"}, {"UID": "uid-y"}], "NumPDBViolations": 1}, "b": {"Pods": None}, "c": None}
     full = {"a": {"Pods": [pod("x"), pod("y")], "NumPDBViolations": 1}, "b": {"Pods": []}, "c": None}
     expected = {"a": Victims(("uid-x", "uid-y"), 1), "b": Victims(()), "c": Victims(())}

@@ -14,7 +14,6 @@ from tests.scheduler_plugins.objects import Json, node, node_metric, pod
 
 
 def _reported(seconds_ago: float) -> Json:
-    """A NodeMetric that was reported so long ago, by the API server's time, which is right."""
     metric = node_metric(cpu="1")
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - seconds_ago))
     return {**metric, "status": {**metric["status"], "updateTime": stamp}}
@@ -55,7 +54,6 @@ class Site:
 
 @pytest.mark.parametrize("ahead", [600.0, 7200.0, -7200.0, 0.0])
 def test_fresh_report_is_fresh(ahead: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that reported ten seconds ago takes pods, and all is well, whatever this machine's clock says."""
     metric = _reported(10)
     site = Site(ahead, monkeypatch)
     site.put(metric)
@@ -65,7 +63,6 @@ def test_fresh_report_is_fresh(ahead: float, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("ahead", [600.0, -7200.0])
 def test_old_report_is_old(ahead: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that reported an hour ago takes none, and as it is the only one /healthz fails and says so."""
     metric = _reported(3600)
     site = Site(ahead, monkeypatch)
     assert site.health() == "ok\n"  # a node that never reported passes

@@ -1,7 +1,7 @@
 """An API server that fails when it is told to, and a small play on it: somebody borrows, somebody wants it back."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from prometheus_client import CollectorRegistry
@@ -37,7 +37,7 @@ class Server:
         self.pods: dict[str, Json] = {}
         self.quotas: dict[str, list[Json]] = {}
         self.log: list[str] = []
-        self.ended: list[str] = []
+        self.evicted: list[str] = []  # names of the pods that were told to leave, in order
         self.history: list[Event] = []
         """What it took, for the judge of histories; times are lengths of its log."""
         self.writer = ""
@@ -45,6 +45,16 @@ class Server:
         self.before: Callable[[str], None] = lambda _: None
         """Is told of each request before it is answered, and may raise."""
         self.version = 100
+
+    def fail(self, request: str, error: BaseException, times: int = 10**4) -> None:
+        """Have requests that begin so fail, before they take effect, so many times."""
+        left = [error] * times
+
+        def fails(asked: str) -> None:
+            if asked.startswith(request) and left:
+                raise left.pop()
+
+        self.before = fails
 
     def guarded(self, _may_write_for: Callable[[], float]) -> "Server":
         return self
@@ -65,7 +75,9 @@ class Server:
         pod["metadata"]["resourceVersion"] = str(self.version)
         annotations = {**pod["metadata"].get("annotations", {}), **metadata.get("annotations", {})}
         pod["metadata"]["annotations"] = {name: text for name, text in annotations.items() if text is not None}
-        conditions = {each["type"]: each for each in (*pod["status"].get("conditions", ()), *_conditions(body))}
+        conditions = {
+            each["type"]: each for each in (*pod["status"].get("conditions", ()), *body["status"].get("conditions", ()))
+        }
         pod["status"]["conditions"] = [each for each in conditions.values() if each.get("$patch") != "delete"]
         if "nominatedNodeName" in body["status"]:
             pod["status"]["nominatedNodeName"] = body["status"]["nominatedNodeName"]
@@ -94,7 +106,7 @@ class Server:
         holds = ((each["metadata"]["uid"], Hold.of_pod(each)) for each in self.pods.values())
         claimant = next((nominations for nominations, hold in holds if hold is not None and uid in hold.victims), "")
         self.history.append(Evicted(len(self.log), self.writer, uid, claimant))
-        self.ended.append(path.rpartition("/")[2])
+        self.evicted.append(path.rpartition("/")[2])
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
 
     def _found(self, verb: str, path: str) -> Json:
@@ -103,14 +115,6 @@ class Server:
         if path not in self.pods:
             raise ApiError(404, "NotFound", "not found")
         return self.pods[path]
-
-    @property
-    def evicted(self) -> Sequence[str]:
-        return self.ended
-
-
-def _conditions(body: Mapping[str, Any]) -> Sequence[Json]:
-    return list(body["status"].get("conditions", ()))
 
 
 class Play:
@@ -124,14 +128,12 @@ class Play:
         """By how much the machine's clock has been set since. [s]"""
         self.leads = True
         self.settings = PreemptionSettings(**settings)
-        for namespace, least in (("a", 1), ("b", 2)):
-            spec = {"min": {GPU: str(least)}, "max": {GPU: "3"}}
-            self.server.quotas[namespace] = [{"metadata": {"name": "q", "namespace": namespace}, "spec": spec}]
+        self.put_quota("a", 1)
+        self.put_quota("b", 2)
         for name, started in (("a1", 0), ("a2", 1)):
             status = {"phase": "Running", "startTime": f"2026-01-01T00:00:0{started}Z"}
             self.add("a", name, 1, {"nodeName": "n1"}, status)
-        refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
-        self.add("b", "b1", 2, {"schedulerName": OURS}, {"conditions": [refused]})
+        self.wait("b", "b1", 2)
         self.start()
 
     def add(self, namespace: str, name: str, gpus: int, spec: Json, status: Json) -> None:
@@ -139,6 +141,16 @@ class Play:
         containers = [{"name": "main", "resources": {"requests": {GPU: str(gpus)}}}]
         pod = {"metadata": metadata, "spec": {"containers": containers, **spec}, "status": status}
         self.server.pods[f"/api/v1/namespaces/{namespace}/pods/{name}"] = pod
+
+    def wait(self, namespace: str, name: str, gpus: int, **spec: Any) -> None:  # noqa: ANN401 - any field of a PodSpec
+        """A pod that kube-scheduler found no node for is on the server."""
+        refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+        self.add(namespace, name, gpus, {"schedulerName": OURS, **spec}, {"conditions": [refused]})
+
+    def put_quota(self, namespace: str, least: int) -> None:
+        """A quota with a max of 3 is on the server; the watch has yet to bring it."""
+        spec = {"min": {GPU: str(least)}, "max": {GPU: "3"}}
+        self.server.quotas[namespace] = [{"metadata": {"name": "q", "namespace": namespace}, "spec": spec}]
 
     def start(self) -> None:
         """A program that knows nothing but what the server says: the first one, or the next."""
@@ -167,6 +179,11 @@ class Play:
         for pod in copy.deepcopy(list(self.server.pods.values())):
             self.world.cluster.put_pod(pod)
             self.pending.put_pod(pod)
+
+    async def hold(self) -> None:
+        """The hold is written, and the watch shows it."""
+        await self.controller.reconcile()
+        self.watch()
 
     async def live(self, rounds: int = 6) -> None:
         for _ in range(rounds):

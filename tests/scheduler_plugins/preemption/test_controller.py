@@ -1,5 +1,6 @@
 """Decisions and evictions against an API server that fails, or changes, at every moment between them."""
 
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -10,7 +11,7 @@ from scheduler_plugins.preemption.eviction import Evicted, evict
 from scheduler_plugins.preemption.selection.context import BudgetsRule
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.preemption_grants import SECONDS, PreemptionGrant
-from tests.scheduler_plugins.preemption.plays import OURS, Play
+from tests.scheduler_plugins.preemption.plays import Play
 from tests.scheduler_plugins.preemption.worlds import GPU, NOW
 
 
@@ -77,15 +78,26 @@ async def test_room_is_used_and_nobody_more_leaves() -> None:
     assert play.server.evicted == ["a2"]
 
 
-async def test_preemptor_goes_in_between() -> None:
-    """The pod is deleted after the hold was seen, and only the server knows: nobody leaves."""
+@pytest.mark.parametrize(
+    ("change", "rounds"),
+    [
+        pytest.param(
+            lambda play: play.pod("b1")["metadata"].update(deletionTimestamp="2026-01-01T02:00:00Z"),
+            6,
+            id="the pod is deleted, and only the server knows",
+        ),
+        pytest.param(lambda play: play.end("a2"), 6, id="the victim ended by itself: there is room"),
+        pytest.param(
+            lambda play: play.pod("a2")["metadata"].update(uid="another"), 1, id="another pod has the victim's name"
+        ),
+    ],
+)
+async def test_pods_go_in_between(change: Callable[[Play], None], rounds: int) -> None:
+    """After the hold was seen: nobody leaves."""
     play = Play()
-    await play.controller.reconcile()
-    play.watch()
-    play.pod("b1")["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
-    await play.controller.reconcile()
-    assert play.server.evicted == []
-    await play.live()
+    await play.hold()
+    change(play)
+    await play.live(rounds)
     assert play.server.evicted == []
 
 
@@ -124,41 +136,20 @@ async def test_hold_of_another_in_between() -> None:
 async def test_quota_changes_in_between() -> None:
     """A quota that the server has otherwise than we know it: nobody leaves before the watch has brought it."""
     play = Play()
-    await play.controller.reconcile()
-    play.watch()
-    (quota,) = play.server.quotas["a"]
-    quota["spec"] = {"min": {GPU: "3"}, "max": {GPU: "3"}}
+    await play.hold()
+    play.put_quota("a", 3)
     await play.live()
     assert play.server.evicted == []
-    play.world.cluster.put_quota(quota)  # the borrower borrows nothing any more
+    play.world.cluster.put_quota(*play.server.quotas["a"])  # the borrower borrows nothing any more
     await play.live()
     assert (play.held(), play.server.evicted) == (False, [])
-
-
-async def test_victim_ends_in_between() -> None:
-    """A victim that ended by itself after the hold was written: there is room, and nobody else leaves."""
-    play = Play()
-    await play.controller.reconcile()
-    play.end("a2")
-    await play.live()
-    assert play.server.evicted == []
-
-
-async def test_another_pod_of_that_name() -> None:
-    play = Play()
-    await play.controller.reconcile()
-    play.watch()
-    play.pod("a2")["metadata"]["uid"] = "another"
-    await play.controller.reconcile()
-    assert play.server.evicted == []
 
 
 @pytest.mark.parametrize("rule", list(BudgetsRule))
 async def test_another_pod_of_that_name_at_the_last_moment(rule: BudgetsRule) -> None:
     """A victim that is replaced after it was read for the last time: the other pod stays, by the API server's word."""
     play = Play(disruption_budgets=rule)
-    await play.controller.reconcile()
-    play.watch()
+    await play.hold()
 
     def replaced(request: str) -> None:
         if request.startswith(("EVICT", "DELETE")):
@@ -173,14 +164,8 @@ async def test_another_pod_of_that_name_at_the_last_moment(rule: BudgetsRule) ->
 async def test_budget_says_no() -> None:
     """The Eviction API refuses: the hold is withdrawn, nobody left, and that node rests for a while."""
     play = Play()
-
-    def refuses(request: str) -> None:
-        if request.startswith("EVICT"):
-            raise ApiUnavailable("Cannot evict pod as it would violate the pod's disruption budget.", 429)
-
-    play.server.before = refuses
-    await play.controller.reconcile()
-    play.watch()
+    play.server.fail("EVICT", ApiUnavailable("Cannot evict pod as it would violate the pod's disruption budget.", 429))
+    await play.hold()
     assert play.held()
     await play.live()
     assert (play.held(), play.server.evicted) == (False, [])
@@ -196,25 +181,14 @@ async def test_budget_says_no() -> None:
 async def test_changed_victim_is_asked_again(rule: BudgetsRule) -> None:
     """A conflict does not say that a victim is gone: it is looked at again, and asked again while it is still there."""
     play, verb = Play(disruption_budgets=rule), "EVICT" if rule is BudgetsRule.RESPECT else "DELETE"
-    conflicts = [ApiError(409, "Conflict", "the object has been modified")] * 2
-
-    def changes(request: str) -> None:
-        if request.startswith(verb) and conflicts:
-            raise conflicts.pop()
-
-    play.server.before = changes
+    play.server.fail(verb, ApiError(409, "Conflict", "the object has been modified"), times=2)
     await play.live()
     assert (play.held(), play.server.evicted) == (True, ["a2"])
 
 
 async def test_victim_that_cannot_be_marked() -> None:
     play = Play(disruption_budgets=BudgetsRule.COUNT)
-
-    def refuses(request: str) -> None:
-        if request == "PATCH a2":
-            raise ApiError(403, "Forbidden", "pods/status must not be patched")
-
-    play.server.before = refuses
+    play.server.fail("PATCH a2", ApiError(403, "Forbidden", "pods/status must not be patched"))
     outcome = await evict(cast("ApiServer", play.server), play.world.cluster.pods["a/a2"], BudgetsRule.COUNT, "", NOW)
     assert (outcome.result, play.server.evicted) == (Evicted.REFUSED, [])
     assert "must not be patched" in outcome.why
@@ -222,20 +196,14 @@ async def test_victim_that_cannot_be_marked() -> None:
 
 async def test_victim_that_changes_for_ever() -> None:
     play = Play()
-
-    def changes(request: str) -> None:
-        if request.startswith("EVICT"):
-            raise ApiError(409, "Conflict", "the object has been modified")
-
-    play.server.before = changes
+    play.server.fail("EVICT", ApiError(409, "Conflict", "the object has been modified"))
     await play.live()
     assert (play.held(), play.server.evicted) == (False, [])
 
 
 async def test_leader_changes_in_between() -> None:
     play = Play()
-    await play.controller.reconcile()
-    play.watch()
+    await play.hold()
     play.leads = False
     await play.live()
     assert play.server.evicted == []
@@ -247,14 +215,8 @@ async def test_leader_changes_in_between() -> None:
 
 async def test_right_ends_in_a_write() -> None:
     play = Play()
-
-    def ends(request: str) -> None:
-        if request.startswith("EVICT"):
-            raise NotLeading("this replica does not lead any more")
-
-    play.server.before = ends
-    await play.controller.reconcile()
-    play.watch()
+    play.server.fail("EVICT", NotLeading("this replica does not lead any more"))
+    await play.hold()
     with pytest.raises(NotLeading):
         await play.controller.reconcile()
     assert (play.held(), play.server.evicted) == (True, [])
@@ -330,7 +292,6 @@ async def test_room_that_another_took() -> None:
 
 
 async def test_lost_node_costs_no_attempt() -> None:
-    """Room on a node that is gone is none: the pod is decided for anew at once, and not made to wait."""
     play = Play()
     await play.live(3)
     assert play.server.evicted == ["a2"]
@@ -347,10 +308,9 @@ async def test_lost_node_costs_no_attempt() -> None:
 
 async def test_rate_is_kept() -> None:
     play = Play(eviction_burst=1, evictions_per_second=0.1)
-    for namespace, least in (("a", "0"), ("b", "3")):
-        (quota,) = play.server.quotas[namespace]
-        quota["spec"] = {"min": {GPU: least}, "max": {GPU: "3"}}
-        play.world.cluster.put_quota(quota)
+    for namespace, least in (("a", 0), ("b", 3)):
+        play.put_quota(namespace, least)
+        play.world.cluster.put_quota(*play.server.quotas[namespace])
     play.pod("b1")["spec"]["containers"][0]["resources"]["requests"][GPU] = "3"
     play.watch()
     await play.live(4)
@@ -360,14 +320,12 @@ async def test_rate_is_kept() -> None:
 
 
 async def test_nothing_is_decided_in_vain() -> None:
-    """While the rate allows nobody to be evicted, nothing is decided either: that would cost much, for many pods."""
     play = Play(eviction_burst=1, evictions_per_second=0.01)
-    refused = list(play.pod("b1")["status"]["conditions"])
     await play.live(4)
     assert play.server.evicted == ["a2"]
     play.end("b1")
     for number in range(3):
-        play.add("b", f"c{number}", 2, {"schedulerName": OURS}, {"conditions": refused})
+        play.wait("b", f"c{number}", 2)
     play.watch()
     decided = "headroom_scheduler_reclaim_decision_seconds_count"
     before = play.registry.get_sample_value(decided)

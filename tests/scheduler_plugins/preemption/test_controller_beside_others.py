@@ -1,6 +1,5 @@
 """Decisions and evictions beside others: pods that take no hold, kube-scheduler's own preemption, quotas that go."""
 
-from collections.abc import Callable
 from typing import Final
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from headroom.kube import ApiError, ApiUnavailable
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.preemption_grants import PreemptionGrant
-from tests.scheduler_plugins.preemption.plays import OURS, Play
+from tests.scheduler_plugins.preemption.plays import Play
 from tests.scheduler_plugins.preemption.worlds import GPU
 
 TOO_LONG: Final = ApiError(422, "Invalid", "metadata.annotations: Too long: may not be more than 262144 bytes")
@@ -18,24 +17,12 @@ WEBHOOK = ApiUnavailable('failed calling webhook "a.b.c": connection refused', 5
 ONE_BY_ONE: Final = pytest.mark.parametrize("error", [TOO_LONG, WEBHOOK], ids=["refused", "webhook"])
 
 
-def refusing(request: str, error: Exception) -> Callable[[str], None]:
-    """A server that takes one request not, for what is in the object or for a webhook that is away."""
-
-    def refuses(asked: str) -> None:
-        if asked == request:
-            raise error
-
-    return refuses
-
-
 @ONE_BY_ONE
 async def test_pod_that_takes_no_hold(error: Exception) -> None:
-    """A pod whose annotations leave no room for a hold, which anybody may create, keeps nobody else waiting."""
     play = Play()
-    refused = play.pod("b1")["status"]["conditions"]
-    play.add("b", "b2", 2, {"schedulerName": OURS}, {"conditions": list(refused)})
+    play.wait("b", "b2", 2)
     play.watch()
-    play.server.before = refusing("PATCH b1", error)
+    play.server.fail("PATCH b1", error)
     await play.live()
     assert not play.held()
     assert Hold.of_pod(play.pod("b2")) is not None
@@ -48,16 +35,13 @@ async def test_holder_that_cannot_be_woken(error: Exception) -> None:
     play = Play()
     await play.live(3)
     play.end("a2")
-    play.server.before = refusing("PATCH b1", error)
+    play.server.fail("PATCH b1", error)
     play.add("c", "c1", 1, {"nodeName": "n2"}, {"phase": "Running", "startTime": "2026-01-01T00:00:09Z"})
-    for namespace, least in (("c", "0"), ("d", "1")):
-        spec = {"min": {GPU: least}, "max": {GPU: "3"}}
-        quota = {"metadata": {"name": "q", "namespace": namespace}, "spec": spec}
-        play.server.quotas[namespace] = [quota]
-        play.world.cluster.put_quota(quota)
+    for namespace, least in (("c", 0), ("d", 1)):
+        play.put_quota(namespace, least)
+        play.world.cluster.put_quota(*play.server.quotas[namespace])
     play.world.cluster.put_node({"metadata": {"name": "n2"}, "status": {"allocatable": {GPU: "1", "pods": "9"}}})
-    refused = play.pod("b1")["status"]["conditions"]
-    play.add("d", "d1", 1, {"schedulerName": OURS}, {"conditions": list(refused)})
+    play.wait("d", "d1", 1)
     play.watch()
     await play.live(8)
     assert play.server.evicted == ["a2", "c1"]
@@ -67,18 +51,16 @@ async def test_holder_that_cannot_be_woken(error: Exception) -> None:
     "error", [ApiError(403, "Forbidden", "cannot patch pods/status"), ApiUnavailable("away"), ApiUnavailable("", 503)]
 )
 async def test_trouble_of_all(error: Exception) -> None:
-    """A right that is missing is missing for all pods, as is a server that is away: that ends the look, and is told."""
     play = Play()
-    play.server.before = refusing("PATCH b1", error)
+    play.server.fail("PATCH b1", error)
     with pytest.raises(type(error)):
         await play.controller.reconcile()
 
 
 async def test_pod_that_preempts_nobody_speaks_for_itself() -> None:
     play = Play()
-    refused = play.pod("b1")["status"]["conditions"]
     play.pod("b1")["spec"]["preemptionPolicy"] = "Never"
-    play.add("b", "b2", 2, {"schedulerName": OURS}, {"conditions": list(refused)})
+    play.wait("b", "b2", 2)
     play.watch()
     await play.live()
     assert not play.held()

@@ -1,4 +1,4 @@
-"""One eviction whose answers are lost: what has happened is known, counted and told all the same."""
+"""One eviction whose answers are lost, pods that end early again, and pods that were bound beyond max."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -11,8 +11,10 @@ from headroom.runtime.backoff import Backoff
 from scheduler_plugins.preemption.eviction import Evicted, Outcome, evict
 from scheduler_plugins.preemption.eviction_backoff import EARLY_SECONDS, WorkloadBackoff
 from scheduler_plugins.preemption.selection.context import BudgetsRule
+from scheduler_plugins.preemption.settings import OverMaxRule
+from scheduler_plugins.quota.over_max import over_max_usage
 from tests.scheduler_plugins.preemption.plays import Play
-from tests.scheduler_plugins.preemption.worlds import NOW
+from tests.scheduler_plugins.preemption.worlds import GPU, NOW
 
 LOST = [ApiUnavailable("the answer did not come in time"), NotLeading("this replica does not lead any more")]
 Json = dict[str, Any]
@@ -23,7 +25,6 @@ async def ask(play: Play, rule: BudgetsRule) -> Outcome:
 
 
 def losing(play: Play, verb: str, error: ApiUnavailable) -> None:
-    """Have the server do what it is asked by a verb, and its answer be lost."""
     method: Callable[..., Any] = getattr(play.server, verb)
 
     async def lost(*given: Any, **named: Any) -> Json:  # noqa: ANN401 - as the server takes them
@@ -46,14 +47,8 @@ async def test_answer_is_lost(rule: BudgetsRule, verb: str, error: ApiUnavailabl
 @pytest.mark.parametrize("error", LOST)
 @pytest.mark.parametrize("rule", list(BudgetsRule))
 async def test_request_is_lost(rule: BudgetsRule, error: ApiUnavailable) -> None:
-    """A pod that stays was not evicted: that nobody answers is raised."""
     play = Play()
-
-    def away(request: str) -> None:
-        if not request.startswith("GET"):
-            raise error
-
-    play.server.before = away
+    play.server.fail("EVICT" if rule is BudgetsRule.RESPECT else "PATCH", error)
     with pytest.raises(type(error)):
         await ask(play, rule)
     assert play.server.evicted == []
@@ -64,12 +59,7 @@ async def test_eviction_is_told_though_it_cannot_be_marked(
     error: ApiUnavailable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play, told = Play(), list[tuple[str, str]]()
-
-    def ends(request: str) -> None:
-        if request == "PATCH a2":
-            raise error
-
-    play.server.before = ends
+    play.server.fail("PATCH a2", error)
     monkeypatch.setattr(play.controller._recorder, "did", lambda pod, _type, reason, _: told.append((pod.name, reason)))
     await play.live(3)
     assert play.server.evicted == ["a2"]
@@ -104,7 +94,6 @@ def test_late_end_does_not() -> None:
 
 
 def test_peace_forgives() -> None:
-    """After as long as the longest wait without trouble it begins at the first again."""
     guard = WorkloadBackoff(BACK_OFF)
     guard.freed_resources("one", "w", 0.0)
     guard.reconcile(set(), 10.0)
@@ -112,3 +101,97 @@ def test_peace_forgives() -> None:
     guard.freed_resources("two", "w", 400.0)
     guard.reconcile(set(), 410.0)
     assert guard.waits("w", 410.0) == 60
+
+
+QUOTA = {
+    "metadata": {
+        "name": "q", "namespace": "a", "uid": "q-a", "creationTimestamp": "2026-01-01T00:00:00Z",
+        "managedFields": [
+            {"manager": "kubectl", "time": "2026-01-01T00:01:00Z"},
+            {"manager": "headroom-scheduler", "subresource": "status", "time": "2026-01-01T09:00:00Z"},
+        ],
+    },
+    "spec": {"min": {GPU: "1"}, "max": {GPU: "2"}},
+}  # fmt: skip
+
+
+def _play(rule: OverMaxRule, **settings: Any) -> Play:  # noqa: ANN401 - of ReclaimSettings
+    """Team a has a quota of 2 and 2 pods of before it was last changed; b1 of the other team needs no room."""
+    play = Play(over_max=rule, **settings)
+    play.end("b1")
+    for uid in list(play.world.cluster.quota_objects):
+        play.world.cluster.delete_quota(uid)
+    play.world.cluster.put_quota(QUOTA)
+    play.watch()
+    return play
+
+
+def _late(play: Play, name: str, second: int, priority: int = 0, gpus: int = 1) -> None:
+    started = f"2026-01-01T00:02:{second:02}Z"
+    status = {"phase": "Running", "startTime": started}
+    play.add("a", name, gpus, {"nodeName": "n1", "priority": priority}, status)
+    play.watch()
+
+
+def _named(play: Play) -> list[str]:
+    found = over_max_usage(
+        play.world.cluster.ledger, play.world.cluster.pods.values(), play.world.cluster.quota_objects
+    )
+    return [pod.name for each in found for pod in each.pods]
+
+
+def test_who_is_beyond() -> None:
+    play = _play(OverMaxRule.TELL)
+    assert _named(play) == []
+    _late(play, "late1", 1)
+    assert _named(play) == ["late1"]
+    _late(play, "late2", 2)
+    assert _named(play) == ["late2", "late1"]
+    _late(play, "vip", 3, priority=100)
+    assert _named(play) == ["late2", "late1", "vip"]
+    play.end("a1")
+    assert _named(play) == ["late2", "late1"]
+
+
+def test_lowered_max_names_nobody() -> None:
+    play = _play(OverMaxRule.EVICT)
+    lowered = {**QUOTA, "spec": {"min": {GPU: "1"}, "max": {GPU: "1"}}}
+    play.world.cluster.put_quota(lowered)
+    assert _named(play) == []
+
+
+def test_other_resources_do_not_matter() -> None:
+    play = _play(OverMaxRule.TELL)
+    _late(play, "late1", 1)
+    _late(play, "none", 5, gpus=0)
+    assert _named(play) == ["late1"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "settings", "evicted"),
+    [
+        (OverMaxRule.TELL, {}, []),
+        (OverMaxRule.EVICT, {}, ["late2", "late1"]),
+        (OverMaxRule.EVICT, {"dry_run": True}, []),
+        (OverMaxRule.EVICT, {"eviction_burst": 1, "evictions_per_second": 0.01}, ["late2"]),
+    ],
+)
+async def test_what_becomes_of_them(rule: OverMaxRule, settings: dict[str, Any], evicted: list[str]) -> None:
+    play = _play(rule, **settings)
+    _late(play, "late1", 1)
+    _late(play, "late2", 2)
+    await play.live(1)
+    count = play.registry.get_sample_value(
+        "headroom_scheduler_quota_pods_beyond_max", {"quota_namespace": "a", "quota": "q"}
+    )
+    assert count == 2
+    await play.live(12)
+    assert play.server.evicted == evicted
+
+
+async def test_only_the_leader_evicts() -> None:
+    play = _play(OverMaxRule.EVICT)
+    _late(play, "late1", 1)
+    play.leads = False
+    await play.live(12)
+    assert play.server.evicted == []

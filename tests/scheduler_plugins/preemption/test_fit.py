@@ -24,7 +24,6 @@ ZONE: Final = "zone"
 
 
 def node(name: str = "n", labels: Mapping[str, str] | None = None, **spec: Any) -> Json:  # noqa: ANN401 - of a Node
-    """A node of 4 cores and 8 GiB for 10 pods, with its name as a label."""
     return {
         "metadata": {"name": name, "labels": {"host": name, **(labels or {})}},
         "spec": spec,
@@ -55,7 +54,6 @@ def pod(
 
 
 def cluster(*objects: Json) -> QuotaCluster:
-    """A cluster of Nodes, Pods and Namespaces (objects with labels alone)."""
     made = QuotaCluster("CapacityScheduling", MaxMissing.INFINITE)
     for item in objects:
         if "containers" in item.get("spec", {}):
@@ -102,7 +100,6 @@ def test_resources(requests: dict[str, str], reason: str | None) -> None:
 
 
 def test_overfull_node_takes_what_asks_for_nothing() -> None:
-    """A node that has less than is taken still takes a pod without requests, as in kube-scheduler."""
     full = cluster(node(), pod("there", "n", {"cpu": "5"}))
     assert misfit(pod(requests={"memory": "1Gi"}), full) is None
     assert misfit(pod(requests={"cpu": "1m"}), full) == CPU
@@ -123,7 +120,6 @@ def test_taking_away_frees() -> None:
 
 
 def test_claims_take_room() -> None:
-    """Pods that are nominated take room from those of no higher priority; a pod's own claim takes none from itself."""
     claimer = pod("claimer", requests={"cpu": "3"}, status={"nominatedNodeName": "n"}, priority=5)
     there = cluster(node(), node("m"), claimer)
     for priority, reason in ((4, CPU), (5, CPU), (6, None)):
@@ -133,7 +129,6 @@ def test_claims_take_room() -> None:
 
 
 def test_answered_pods_take_room() -> None:
-    """A pod on its way takes room on each node that it may come to, whatever its priority, until it is bound."""
     there = cluster(node(), node("m"), node("elsewhere"))
     asked = pod("way", requests={"cpu": "3"}, ports=[{"containerPort": 1, "hostPort": 80}])
     request = ClusterCache(LoadRules(), {NAME: CapacityScheduling()}).read(asked)

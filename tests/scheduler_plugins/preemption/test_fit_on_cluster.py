@@ -13,8 +13,16 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
 from tests.scheduler_plugins.extenders import until
-from tests.scheduler_plugins.preemption.kube_scheduler import KubeScheduler
-from tests.scheduler_plugins.preemption.random_pods import GPU, NAMESPACES, POOL, RANK, ZONE, ZONES, RandomPods
+from tests.scheduler_plugins.preemption.kube_scheduler import (
+    GPU,
+    NAMESPACES,
+    POOL,
+    RANK,
+    ZONE,
+    ZONES,
+    KubeScheduler,
+    RandomPods,
+)
 from tools.devcluster import Cluster, NodeTemplate
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
@@ -30,8 +38,6 @@ SEED: Final = 7
 
 @dataclass
 class Pool:
-    """Nodes of many kinds, a kube-scheduler of our own, and the model of the same cluster."""
-
     cluster: Cluster
     scheduler: KubeScheduler
     nodes: list[str]
@@ -71,7 +77,6 @@ class Pool:
         return bool(fit)
 
     def agrees(self, judged: Json, fit: frozenset[str], reasons: Mapping[str, int]) -> bool:
-        """Whether the model finds the same nodes fit, and where there are none the same reasons."""
         thought = self.think(judged)
         if {node for node, reason in thought.items() if reason is None} != fit:
             return False
@@ -94,7 +99,6 @@ class Pool:
         self.model.put_pod(self.cluster.api.get(path))
 
     def swell(self, pod: Json) -> None:
-        """Have a pod that runs have more than it asks for, as one that is being made smaller."""
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
         until(lambda: self.cluster.api.get(path)["status"].get("containerStatuses"), f"{path} running")
         status = self.cluster.api.get(path)["status"]
@@ -144,7 +148,6 @@ class Pool:
 
 
 def _nodes(cluster: Cluster) -> list[str]:
-    """Nodes in three zones and in none, large and small, tainted in every way and cordoned."""
     names = []
     more: list[list[Mapping[str, str]]] = [
         [{"key": "fit/only", "value": "x", "effect": "NoSchedule"}],

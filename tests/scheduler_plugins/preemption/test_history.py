@@ -8,7 +8,7 @@ import pytest
 
 from headroom.kube import ApiUnavailable
 from headroom.kube.lease import NotLeading
-from tests.scheduler_plugins.preemption.plays import OURS, Play
+from tests.scheduler_plugins.preemption.plays import Play
 from tools.soak.quota_history import Bound, Ended, Evicted, LeaseTaken, QuotaWritten, faults
 
 ROUNDS = 60
@@ -19,8 +19,6 @@ class Died(BaseException):
 
 
 class Run:
-    """A play with trouble: three pods of b want back what pods of a use."""
-
     def __init__(self, seed: int) -> None:
         self.lot = random.Random(seed)  # noqa: S311 - a repeatable test
         self.play = Play()
@@ -28,8 +26,7 @@ class Run:
         self.leaders = 0
         self.server.history += [QuotaWritten(0, "a", {"gpu": 3}), QuotaWritten(0, "b", {"gpu": 3})]
         for name in ("b2", "b3"):
-            refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
-            self.play.add("b", name, 1, {"schedulerName": OURS}, {"conditions": [refused]})
+            self.play.wait("b", name, 1)
         self.server.before = self.trouble
         self.lead()
 
@@ -44,7 +41,6 @@ class Run:
         self.play.start()
 
     def trouble(self, _request: str) -> None:
-        """A request may fail, before it takes effect, and the process may end."""
         what = self.lot.random()
         if what < 0.05:
             raise Died
@@ -70,7 +66,6 @@ class Run:
         self.server.history.append(Ended(self.at, pod["metadata"]["uid"]))
 
     def bind(self) -> None:
-        """kube-scheduler binds a pod that is nominated, where there is room by now."""
         there = [pod for pod in self.server.pods.values() if pod["spec"].get("nodeName")]
         free = 3 - sum(map(_gpus, there))
         for pod in self.server.pods.values():
@@ -101,7 +96,6 @@ def _gpus(pod: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_history_has_no_faults(seed: int) -> None:
-    """Whatever fails and whoever leads, nobody is evicted twice, or for a pod whose hold does not name him."""
     run = Run(seed)
     await run.live()
     assert faults(run.server.history) == []

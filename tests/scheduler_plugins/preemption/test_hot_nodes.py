@@ -8,14 +8,13 @@ from scheduler_plugins.extender.service import Answering, Extender
 from scheduler_plugins.extender.wire import Arguments
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.plugins.capacity_scheduling import NAME as QUOTAS
-from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling, quota_cluster
 from scheduler_plugins.plugins.load_aware import NAME as LOAD
 from scheduler_plugins.plugins.load_aware import LoadAware
 from scheduler_plugins.preemption.evaluator import Evaluator, as_asked
 from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided
 from scheduler_plugins.preemption.settings import PreemptionSettings
-from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -39,9 +38,7 @@ class Site:
         self.load = LoadAware(**arguments).defaulted()  # type: ignore[arg-type]
         quotas = CapacityScheduling(MaxMissing.INFINITE)
         self.cache = ClusterCache(self.load.load_rules(), {LOAD: self.load, QUOTAS: quotas})
-        kept = self.cache.plugin_states[QUOTAS]
-        assert isinstance(kept, QuotaCluster)
-        self.cluster = kept
+        self.cluster = quota_cluster(self.cache.freeze(NOW))
         count = CORES * len(nodes)
         self.cluster.put_quota(quota("a", {"cpu": 0, "memory": "1Ti"}, {"cpu": count}))
         self.cluster.put_quota(quota("b", {"cpu": count, "memory": "1Ti"}, {"cpu": count}))
@@ -65,7 +62,6 @@ class Site:
         self.cache.put_pod(item, NOW - 3600)
 
     def report(self, name: str, share: float, beside: float) -> None:
-        """A node reports what its pods use, long after they were scheduled."""
         there = [f"{name}-{number}" for number in range(CORES)]
         used = [
             {
@@ -84,6 +80,17 @@ class Site:
         asked = self.cluster.pods[item["metadata"]["uid"]]
         return self.evaluator(as_asked(asked), NOW, None if held is None else [held.node], held)
 
+    def decision(self, item: Json, held: Hold | None = None) -> tuple[Decision, Hold]:
+        found = self.decide(item, held)
+        assert isinstance(found, Decision), found
+        victims = tuple(victim.uid for victim in found.victims)
+        return found, Hold(found.node, NOW + 60, victims, 1, self.evaluator.relief(found))
+
+    def why_not(self, item: Json, held: Hold | None = None) -> str:
+        found = self.decide(item, held)
+        assert isinstance(found, Undecided), found
+        return found.reason
+
     def passes(self, item: Json) -> bool:
         return bool(self.extender.filter(Arguments(item, list(self.nodes))).names)
 
@@ -100,15 +107,12 @@ class Site:
     ],
 )
 def test_hot_by_borrowers(share: float, beside: float, leave: int, arguments: dict[str, object]) -> None:
-    """Who is guaranteed something gets it also where borrowers make the node too hot: so many leave as suffice."""
     site = Site(share, "n1", beside=beside, **arguments)
     asked = pod("wants", "b")
     assert not site.passes(asked)
-    found = site.decide(asked)
-    assert isinstance(found, Decision), found
+    found, hold = site.decision(asked)
     by_prod = "prod_usage_thresholds" in arguments  # of which only pods count that are there, whatever is measured
     assert by_prod or len(found.victims) == leave
-    hold = Hold(found.node, NOW + 60, tuple(victim.uid for victim in found.victims), 1, site.evaluator.relief(found))
     for victim in found.victims:
         site.cluster.delete_pod(victim.uid)
         site.cache.delete_pod(victim.uid)
@@ -129,55 +133,41 @@ def test_hot_by_others() -> None:
 def test_old_report_stays_refused() -> None:
     site = Site(0.6, "n1")
     site.cache.put_node_metric(node_metric("n1", "6", "10Gi", updated=-3600))
-    found = site.decide(pod("wants", "b"))
-    assert isinstance(found, Undecided)
-    assert "nodeMetric expired" in found.reason
+    assert "nodeMetric expired" in site.why_not(pod("wants", "b"))
 
 
 @pytest.mark.parametrize("gone", [0, 1, 2])
 def test_decided_once_more(gone: int) -> None:
     """While those leave who were chosen, the same are chosen: what they used is not missed twice, nor forgotten."""
     site = Site(0.64, "n1")
-    asked = pod("wants", "b")
-    first = site.decide(asked)
-    assert isinstance(first, Decision)
-    hold = Hold(first.node, NOW + 60, tuple(each.uid for each in first.victims), 1, site.evaluator.relief(first))
+    first, hold = site.decision(pod("wants", "b"))
     left = {each.uid for each in first.victims[:gone]}
     for uid in left:
         site.cluster.delete_pod(uid)
         site.cache.delete_pod(uid)
-    found = site.decide(pod("wants", "b", hold=hold), hold)
+    asked = pod("wants", "b", hold=hold)
     if gone == 2:
-        assert isinstance(found, Undecided)
-        assert "has room for it" in found.reason
+        assert "has room for it" in site.why_not(asked, hold)
     else:
-        assert isinstance(found, Decision)
-        assert {each.uid for each in found.victims} == set(hold.victims) - left
+        assert set(site.decision(asked, hold)[1].victims) == set(hold.victims) - left
 
 
 def test_room_of_others_is_not_taken_twice() -> None:
     """What those used who leave for another pod makes no room for a second one: that one comes, and uses something."""
     site = Site(0.6, "n1")
-    asked = pod("first", "b")
-    first = site.decide(asked)
-    assert isinstance(first, Decision)
-    hold = Hold(first.node, NOW + 60, tuple(each.uid for each in first.victims), 1, site.evaluator.relief(first))
-    site.put(pod("first", "b", hold=hold))
-    second = site.decide(pod("second", "b"))
-    assert isinstance(second, Decision)
+    _, first = site.decision(pod("first", "b"))
+    site.put(pod("first", "b", hold=first))
+    _, second = site.decision(pod("second", "b"))
     # 6.0 - 0.6 + 0.85 for the first; - n * 0.6 + 0.85 for the second: at most 6.549
     assert len(second.victims) == 1
-    assert not {each.uid for each in first.victims} & {each.uid for each in second.victims}
-    third = site.decide(pod("third", "b"))
-    assert isinstance(third, Decision)
+    assert not set(first.victims) & set(second.victims)
+    site.decision(pod("third", "b"))
 
 
 def test_pod_of_thousands_of_terms_is_not_decided_about() -> None:
     selector = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["far"]}]}
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [selector] * 200}}
-    found = Site(0.6, "n1").decide(pod("wants", "b", affinity={"nodeAffinity": terms}))
-    assert isinstance(found, Undecided)
-    assert "8192 are the most" in found.reason
+    assert "8192 are the most" in Site(0.6, "n1").why_not(pod("wants", "b", affinity={"nodeAffinity": terms}))
 
 
 def test_constraints_between_pods_evict_nobody() -> None:
@@ -185,6 +175,7 @@ def test_constraints_between_pods_evict_nobody() -> None:
     asked = pod("wants", "b", affinity=affinity)
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "2 Insufficient cpu."}
     asked["status"] = {"conditions": [refused]}
-    found = Site(0.6, "n1").decide(asked)
-    assert isinstance(found, Undecided)
-    assert found.reason == "where it fits is for kube-scheduler alone to say: it has required podAntiAffinity"
+    assert (
+        Site(0.6, "n1").why_not(asked)
+        == "where it fits is for kube-scheduler alone to say: it has required podAntiAffinity"
+    )

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import pytest
+
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.preemption.handler import answer
@@ -31,34 +33,27 @@ def over_min() -> World:
     return world
 
 
-def test_lawful_proposal_stands() -> None:
+@pytest.mark.parametrize(
+    ("key", "gpus", "priority", "proposed", "answered"),
+    [
+        ("b/b2", 1, 0, ["a/low"], ["a/low"]),  # what the rules allow and what suffices stands as proposed
+        # A pod that stays within its min takes from whoever borrows, not from its own: the victims are rewritten.
+        ("b/b2", 2, 0, ["b/b1"], ["a/high"]),
+        # Also victims of higher priority are named, which kube-scheduler would not have proposed.
+        ("b/b2", 2, 0, ["a/low", "b/b1"], ["a/high"]),
+        ("b/b2", 1, 0, ["strange"], ["a/low"]),  # of pods that are not known nothing is said
+        # Beyond its min a pod gets nothing from another namespace; a node that would have to is left out.
+        ("a/new", 1, 50, ["b/b1"], ["a/low"]),
+        ("a/humble", 1, -5, ["b/b1"], None),
+    ],
+)
+def test_proposal_is_judged(
+    key: str, gpus: int, priority: int, proposed: list[str], answered: list[str] | None
+) -> None:
     world = over_min()
-    proposed = {"gpu": Victims(("a/low",), 0)}
-
-    assert asked(world, world.wait("b/b2", 1), proposed) == proposed
-
-
-def test_own_pods_of_lender_are_spared() -> None:
-    """A pod that stays within its min takes from whoever borrows, not from its own: the victims are rewritten."""
-    world = over_min()
-
-    assert asked(world, world.wait("b/b2", 2), {"gpu": Victims(("b/b1",))}) == {"gpu": Victims(("a/high",))}
-
-
-def test_more_important_may_go() -> None:
-    """Also victims of higher priority are named, which kube-scheduler would not have proposed."""
-    world = over_min()
-
-    assert asked(world, world.wait("b/b2", 2), {"gpu": Victims(("a/low", "b/b1"))}) == {"gpu": Victims(("a/high",))}
-
-
-def test_others_are_not_robbed() -> None:
-    """Beyond its min a pod gets nothing from another namespace; a node that would have to is left out."""
-    world = over_min()
-    pod = world.wait("a/new", 1, priority=50)
-
-    assert asked(world, pod, {"gpu": Victims(("b/b1",)), "other": NOBODY}) == {"gpu": Victims(("a/low",))}
-    assert asked(world, world.wait("a/humble", 1, priority=-5), {"gpu": Victims(("b/b1",))}) == {}
+    given = {"gpu": Victims(tuple(proposed)), "other": NOBODY}
+    expected = {} if answered is None else {"gpu": Victims(tuple(answered))}
+    assert asked(world, world.wait(key, gpus, priority), given) == expected
 
 
 def test_too_little_quota_is_left_out() -> None:
@@ -180,7 +175,6 @@ def test_held_room_is_enough() -> None:
 
 
 def test_hold_that_kube_scheduler_has_not_seen() -> None:
-    """kube-scheduler asks with the pod as it was before room was held for it: nobody else leaves."""
     world = over_min()
     pod = world.wait("b/b2", 1)
     world.wait("b/b2", 1, hold=Hold("gpu", NOW + 60, ("a/high",)))
@@ -212,16 +206,12 @@ def test_cluster_without_quotas() -> None:
     assert world.cluster.preemption_grants.recent(NOW) == []
 
 
-def test_unknown_nodes_and_pods() -> None:
+def test_unknown_nodes() -> None:
     world = over_min()
-    pod = world.wait("b/b2", 1)
-
-    assert asked(world, pod, {"strange": Victims(("a/low",))}) == {}
-    assert asked(world, pod, {"gpu": Victims(("strange",))}) == {"gpu": Victims(("a/low",))}
+    assert asked(world, world.wait("b/b2", 1), {"strange": Victims(("a/low",))}) == {}
 
 
 def test_unknown_demands_are_not_rewritten() -> None:
-    """What the model of the filters cannot judge stays as proposed, or is left out; it is never rewritten."""
     world = over_min()
     pod = world.wait("b/b2", 1)
     nominations = [{"name": "claim", "resourceClaimName": "gpu-claim"}]

@@ -61,10 +61,13 @@ class World:
         fitting = FitModel(pod, self.cluster, self.cluster.nominations(NOW))
         return decide(pod, self.cluster, NOW, fitting.misfit, **options)
 
-    def victims(self, pod: QuotaPod, **options: Any) -> AbstractSet[str]:  # noqa: ANN401
+    def decision(self, pod: QuotaPod, **options: Any) -> Decision:  # noqa: ANN401
         decision = self.decide(pod, **options)
         assert isinstance(decision, Decision), decision
-        return {victim.key for victim in decision.victims}
+        return decision
+
+    def victims(self, pod: QuotaPod, **options: Any) -> AbstractSet[str]:  # noqa: ANN401
+        return {victim.key for victim in self.decision(pod, **options).victims}
 
     def why_not(self, pod: QuotaPod, **options: Any) -> str:  # noqa: ANN401
         decision = self.decide(pod, **options)

@@ -1,4 +1,4 @@
-"""The load-watcher service as a provider."""
+"""The load-watcher service as a provider, and its list of metrics as a reading."""
 
 from typing import Any, cast
 
@@ -16,7 +16,6 @@ Json = dict[str, Any]
 
 
 def document(*metrics: Json, **more: Any) -> Json:  # noqa: ANN401 - any field of the document
-    """An answer about the node n, for the window that ended ten seconds before NOW."""
     window = {"duration": "15m", "start": NOW - 910, "end": NOW - 10}
     nodes = {"n": {"metrics": list(metrics), "tags": {}, "metadata": {"dataCenter": ""}}}
     return {"timestamp": NOW - 5, "window": window, "source": "x", "data": {"NodeMetricsMap": nodes}, **more}
@@ -51,7 +50,6 @@ async def test_empty_service_is_told() -> None:
 
 
 def test_window_says_the_age() -> None:
-    """The time of measurement is the window's end; without one the timestamp, and never later than now."""
     assert decode(document(cpu()), NOW).nodes["n"].measured_at == NOW - 10
     assert decode(document(cpu(), window=None), NOW).nodes["n"].measured_at == NOW - 5
     assert decode(document(cpu(), window={"end": NOW + 99}), NOW).nodes["n"].measured_at == NOW
@@ -110,7 +108,6 @@ def _metrics(*parts: tuple[str, str, float]) -> list[dict[str, object]]:
     ],
 )
 def test_picks_as_trimaran_does(parts: list[tuple[str, str, float]], found: tuple[float, float] | None) -> None:
-    """Averages go before samples, and the last of a kind counts."""
     assert statistic(_metrics(*parts), CPU) == (None if found is None else Statistic(*found))
 
 

@@ -92,7 +92,6 @@ def provider(api: ApiServer, timeout_seconds: float = 10.0, *, parity: bool = Fa
     ],
 )
 async def test_trouble_is_told(reply: Reply, sentence: str) -> None:
-    """Whatever the API server says instead of a list is an error with its words."""
     async with serving() as (fake, api):
         fake.add("list", reply)
         with pytest.raises(ProviderError, match=sentence):

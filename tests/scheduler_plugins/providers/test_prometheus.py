@@ -21,8 +21,6 @@ def vector(**values: object) -> Json:
 
 
 async def fetch(answers: dict[str, Json], **settings: Any) -> tuple[Answer, list[str]]:  # noqa: ANN401
-    """What the provider makes of answers by the beginning of the query, and the queries."""
-
     def page(request: web.Request) -> Json:
         asked = request.query["query"]
         return next((made for start, made in answers.items() if asked.startswith(start)), vector())
@@ -108,7 +106,6 @@ def test_unnamed_series_are_left_out(labels: object) -> None:
 
 
 async def test_one_failure_spoils_the_fetch() -> None:
-    """When one of the questions fails, nothing is taken: half of the truth would look like all of it."""
     error = {"status": "error", "errorType": "execution", "error": "query timed out"}
     with pytest.raises(ProviderError, match="query timed out"):
         await fetch({"avg_over_time(instance:node_cpu": vector(a=0.5), "stddev_over_time(instance:node_mem": error})

@@ -125,7 +125,6 @@ async def test_any_exception_is_survived(caplog: pytest.LogCaptureFixture) -> No
 
 
 async def test_pauses_grow_and_end() -> None:
-    """After failures the pause doubles up to five minutes, each with jitter; after an answer it is the interval."""
     trial = Trial(*[ProviderError("no")] * 10, answer(a=1.0))
     with pytest.raises(asyncio.CancelledError):
         await trial.runner.run()

@@ -69,7 +69,6 @@ async def fetch(fake: FakeSignalFx, settings: MetricProvider = SETTINGS) -> Answ
 
 
 async def test_means_of_the_window() -> None:
-    """The mean of the points in the window, by the host's name up to the first dot; hosts without points are absent."""
     answer = await fetch(FakeSignalFx("c1", USAGE, NOW), replace(SETTINGS, window_duration=130.0))
     assert set(answer.nodes) == {"n1"}
     found = [(each["type"], each["operator"], each["value"]) for each in answer.nodes["n1"].metrics]

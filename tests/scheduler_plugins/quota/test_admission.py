@@ -115,7 +115,6 @@ def test_namespace_without_quota() -> None:
 
 
 def test_quota_lowered_below_used() -> None:
-    """Nobody is let in until usage has fallen, not even who asks for nothing."""
     cluster = _cluster(A, B, *(pod(f"x{number}", "a", {"cpu": "1"}, node="n1") for number in range(4)))
     cluster.put_quota(quota("a", {"cpu": 1}, {"cpu": 2, GPU: 6}))
     # the pod names no cpu
@@ -129,7 +128,6 @@ def test_quota_lowered_below_used() -> None:
 
 
 def test_own_charge_is_not_in_the_way() -> None:
-    """A pod that is judged again while it is charged tentatively finds its own room, and is charged once."""
     cluster = _cluster(A, B)
     asked = pod("p", "a", _gpus(6))
     cluster.ledger.admit(QuotaPod.from_json(asked))
@@ -143,7 +141,6 @@ def test_own_charge_is_not_in_the_way() -> None:
 
 
 def test_claims_count_by_namespace_and_priority() -> None:
-    """Of its own namespace claims of no less priority count, of others all those whose quota is not over min."""
     claimant = pod("c", "a", _gpus(2), priority=5, nominated="n1")
     cluster = _cluster(A, B, pod("x", "a", _gpus(4), node="n1"), claimant)
     assert _told(cluster, pod("p", "a", _gpus(1), priority=5)) == (
@@ -294,7 +291,6 @@ def _crowd(lot: random.Random) -> Sequence[Json]:
 
 @fuzz(seed=st.integers(0, 2**32))
 def test_sums_are_what_claims_come_to(seed: int) -> None:
-    """The sums that are kept ready say what adding up claim by claim says, whoever was answered for meanwhile."""
     lot = random.Random(seed)  # noqa: S311 - a repeatable test
     cluster = _cluster(*_crowd(lot))
     for _ in range(8):

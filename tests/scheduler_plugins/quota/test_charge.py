@@ -1,4 +1,4 @@
-"""What a pod is charged."""
+"""What a pod is charged, and what is kept of it."""
 
 from typing import Any, Final
 
@@ -41,7 +41,6 @@ def test_charge(spec: dict[str, Any], charge: dict[str, int]) -> None:
 
 
 def test_resize_of_a_sidecar() -> None:
-    """A sidecar that is resized counts like any container that lasts; an init container that has ended does not."""
     sidecar = {**_container("s", cpu="1"), "restartPolicy": "Always"}
     item = pod("p", requests={"cpu": "1"}, initContainers=[sidecar, _container("i", cpu="1")])
     item["status"]["initContainerStatuses"] = [
@@ -127,7 +126,6 @@ def waiting(bulk: Json, **metadata: Any) -> Json:  # noqa: ANN401 - JSON
 
 
 def test_waiting_pod_is_kept_without_bulk() -> None:
-    """Of a pod that waits all is kept that may decide where it goes, and nothing that only takes memory."""
     pod = waiting(BULK, managedFields=[{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}])
     pod["metadata"]["annotations"]["example.com/notes"] = "x" * 1000
 

@@ -63,7 +63,6 @@ def test_oldest_of_several_is_in_force() -> None:
 
 
 def test_quota_that_is_deleted_and_made_anew() -> None:
-    """The new one of the same name is another: late news of the former's end does not touch it."""
     ledger = _ledger(quota("a", {"cpu": 1}, uid="first"), pod("x", "a", node="n1"))
     ledger.put_quota(Quota.from_json(quota("a", {"cpu": 2}, uid="second", age=-5)))
     ledger.delete_quota("first")
@@ -72,7 +71,6 @@ def test_quota_that_is_deleted_and_made_anew() -> None:
 
 
 def test_quota_of_a_namespace_that_is_deleted() -> None:
-    """A quota that is being deleted holds until it is gone; what its namespace uses counts among all for as long."""
     going = quota("a", {"cpu": 4}, {"cpu": 4})
     going["metadata"]["deletionTimestamp"] = "2025-01-01T00:00:00Z"
     ledger = _ledger(going, pod("x", "a", node="n1"), quota("b", {"cpu": 4}))
@@ -95,7 +93,6 @@ def test_resize_is_followed() -> None:
 
 
 def test_ended_pods_release() -> None:
-    """A pod that has ended, or whose node is not heard of, is charged nothing; a terminating one still is."""
     for phase in ("Succeeded", "Failed", "Unknown"):
         ledger = _ledger(quota("a"), pod("x", "a", node="n1"), pod("x", "a", node="n1", phase=phase))
         assert not any(ledger.used("a").values())

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 
 import pytest
 from hypothesis import strategies as st
@@ -13,9 +12,8 @@ from scheduler_plugins.framework.cycle import Cycle, PluginError
 from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, Amounts, amounts_of, plus
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS
 from tests.fuzz.strength import fuzz
-from tests.scheduler_plugins.objects import NOW, Json, condition
+from tests.scheduler_plugins.objects import NOW, Json
 from tests.scheduler_plugins.quota.things import GPU, miscounted, pod, quota
 from tests.scheduler_plugins.quota.world import NODES, World
 
@@ -36,7 +34,6 @@ def _used(pods: Iterable[Json]) -> dict[str, Amounts]:
 
 
 def _within(world: World) -> None:
-    """What the API server has is within all bounds, and the ledger is what it comes to."""
     used = _used(world.bound())
     total: Amounts = NOTHING
     for namespace, each in QUOTAS.items():
@@ -49,7 +46,6 @@ def _within(world: World) -> None:
 
 
 def _sound(world: World) -> None:
-    """Every pod is charged once: as bound where the watch showed it so, else while it may be on its way."""
     cluster = world.run.cluster
     ledger = cluster.ledger
     assert not miscounted(ledger, cluster.pods.values())
@@ -149,7 +145,6 @@ def test_nothing_stays_charged(seed: int) -> None:
 
 
 def _fits(world: World, uid: str) -> bool:
-    """Whether a pod is within max and the sum of min, with all that is bound and nominated, counted anew."""
     asked = QuotaPod.from_json(world.pods[uid])
     if asked.namespace not in QUOTAS:
         return True
@@ -175,84 +170,6 @@ def _fits(world: World, uid: str) -> bool:
 
 def _over(used: Amounts, bounds: Amounts) -> bool:
     return any(amount > bounds.get(name, 0) for name, amount in used.items())
-
-
-def _asked_before_a_restart() -> World:
-    """A pod was let through, is not bound yet, and leaves no room for another one; then the extender starts anew."""
-    world = World(random.Random(1), QUOTAS)  # noqa: S311 - a repeatable test
-    for name in ("first", "second"):
-        world.put(pod(name, "a", {"cpu": "4"}))
-    world.deliver(2)
-    assert world.ask("uid-a-first")
-    assert not world.ask("uid-a-second")
-    world.restart()
-    return world
-
-
-def test_restart_keeps_room_for_pods_on_their_way() -> None:
-    """After a restart, what a pod would use that the run before let through is nobody else's until it is bound."""
-    world = _asked_before_a_restart()
-    assert not world.ask("uid-a-second")
-    world.bind("uid-a-first")
-    world.deliver(1)
-    world.wait(DOUBTED_SECONDS + 1)
-    assert not world.ask("uid-a-second")
-    _within(world)
-
-
-def test_doubt_ends_when_a_pod_is_asked_about() -> None:
-    """A pod that kube-scheduler asks about is not on its way; refused or not, it is in nobody's way any longer."""
-    world = _asked_before_a_restart()
-    world.give_up("uid-a-first")
-    world.deliver(1)
-    assert not world.ask("uid-a-second")
-    world.run.cluster.put_quota(quota("a", {"cpu": 4}, {"cpu": 3}))
-    assert not world.ask("uid-a-first")
-    world.run.cluster.put_quota(QUOTAS["a"])
-    assert world.ask("uid-a-second")
-
-
-def test_doubt_ends_with_time() -> None:
-    """What was on its way at a restart has been bound or given up half a minute later: who is not known then is not."""
-    world = _asked_before_a_restart()
-    del world.in_flight["uid-a-first"]
-    world.wait(DOUBTED_SECONDS - 1)
-    assert not world.ask("uid-a-second")
-    before = world.run.cluster.version
-    world.wait(2)
-    assert world.ask("uid-a-second")
-    assert world.run.cluster.version != before
-
-
-def test_late_news_of_an_earlier_refusal() -> None:
-    """That a pod was refused once, told after it was let through the next time, takes nothing back."""
-    world = World(random.Random(3), QUOTAS)  # noqa: S311 - a repeatable test
-    for name in ("first", "second"):
-        world.put(pod(name, "a", {"cpu": "4"}))
-    world.deliver(2)
-    assert world.ask("uid-a-first")
-    refused = deepcopy(world.pods["uid-a-first"])
-    refused["status"]["conditions"] = [condition("PodScheduled", 0, "False")]
-    world.put(refused)
-    del world.in_flight["uid-a-first"]
-    world.wait(0.5)
-    assert world.ask("uid-a-first")
-    world.deliver(1)
-    assert not world.ask("uid-a-second")
-
-
-def test_binding_that_the_watch_has_not_shown() -> None:
-    world = World(random.Random(1), QUOTAS)  # noqa: S311 - a repeatable test
-    for name in ("first", "second"):
-        world.put(pod(name, "a", {"cpu": "4"}))
-    world.deliver(2)
-    assert world.ask("uid-a-first")
-    world.bind("uid-a-first")
-    assert not world.ask("uid-a-second")
-    assert world.run.cluster.ledger.used("a")["cpu"] == 4000
-    assert not world.run.cluster.ledger.bound("a")
-    world.deliver(1)
-    assert world.run.cluster.ledger.used("a")["cpu"] == world.run.cluster.ledger.bound("a")["cpu"] == 4000
 
 
 def test_prioritize_that_fails_keeps_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:

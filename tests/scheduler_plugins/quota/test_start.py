@@ -1,46 +1,25 @@
 """What is in doubt after a start: whom an earlier run may have let through."""
 
-import json
-from collections.abc import AsyncIterator, Callable
-
 import pytest
 
 from crds import names
-from headroom.cluster.typed_pod import undecoded
-from headroom.kube import ApiServer, Changed, Connection, Relisted, WatchHealth, paths
+from headroom.kube import Changed, Relisted, paths
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, quota_cluster, sentence
 from scheduler_plugins.quota.admission import Over, refusal
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.snapshot import watch
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, SETTLED_SECONDS, Reservations
-from scheduler_plugins.snapshot.watch import ClusterWatch
+from tests.scheduler_plugins.following import Change, follow
 from tests.scheduler_plugins.objects import NOW, Json, at, condition
 from tests.scheduler_plugins.quota.things import pod, quota
 
 
-async def _followed(monkeypatch: pytest.MonkeyPatch, *changes: Relisted | Changed) -> QuotaCluster:
-    async def brought(
-        _api: ApiServer, path: str, _selector: str, *, health: WatchHealth, keep: Callable[[Json], str], **_: object
-    ) -> AsyncIterator[Relisted | Changed]:
-        def sent(item: Json) -> Json:
-            return undecoded(json.dumps(item).encode())
-
-        for change in changes if path == paths.PODS else ():
-            if isinstance(change, Relisted):
-                listed = [keep(sent(item)) for item in change.items]
-                health.synced = True
-                yield Relisted(listed)
-            else:
-                yield Changed(change.type, sent(change.object))
-
-    monkeypatch.setattr(watch, "list_and_watch", brought)
+async def _followed(monkeypatch: pytest.MonkeyPatch, *changes: Change) -> QuotaCluster:
     cache = ClusterCache(LoadRules(), {NAME: CapacityScheduling()})
-    api = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test")
-    await ClusterWatch(api, cache, lambda: NOW).run()
+    await follow(cache, monkeypatch, {paths.PODS: changes})
     return quota_cluster(cache.freeze(NOW))
 
 
@@ -51,7 +30,6 @@ def _going(name: str) -> Json:
 
 
 async def test_first_list_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pending pods of the first list are: no bound, gated, ended or terminating ones, nor what comes later."""
     gated = pod("gated", schedulingGates=[{"name": "x"}])
     first = [pod("pending"), pod("bound", node="n1"), gated, pod("ended", phase="Failed"), _going("going")]
     cluster = await _followed(
@@ -131,7 +109,6 @@ def _over(cluster: QuotaCluster, item: Json) -> Over | None:
 
 @pytest.mark.parametrize(("used", "most"), [(0, 100), (60, 100), (100, 100), (100, 199), (120, 100)])
 def test_backlog_counts_as_far_as_it_fits(used: int, most: int) -> None:
-    """However many wait in a namespace, no more of them is on its way than its max leaves: others get their min."""
     cluster = _restarted(500, used, most)
     assert _over(cluster, pod("first", "b", {"cpu": max(200 - max(used, most), 1)})) is None
 
@@ -148,7 +125,6 @@ def test_namespace_with_a_backlog_waits_for_itself() -> None:
 
 
 def test_sum_of_min_names_who_is_waited_for() -> None:
-    """Where the backlog of another namespace may use all that is guaranteed to anybody, the reason names that one."""
     over = _over(_restarted(500, 0, 1000), pod("first", "b"))
     assert over is not None
     assert (over.total, over.doubtful, over.waits_for) == (True, 200_000, ("a",))
@@ -194,7 +170,6 @@ class _Restarted:
             self.cache.reserve_unconfirmed(item["metadata"]["uid"], NOW)
 
     def admits(self, item: Json, now: float) -> bool:
-        """Whether a pod is let through that kube-scheduler asks about some seconds after the start."""
         self.cache.freeze(NOW + now)
         self.cache.release(item["metadata"]["uid"])
         if _over(self.cluster, item) is not None:

@@ -15,8 +15,7 @@ import numpy as np
 from scheduler_plugins.extender.service import Answering, Extender, Mode
 from scheduler_plugins.extender.wire import Arguments
 from scheduler_plugins.framework.cycle import Cycle, Enabled
-from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
-from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, quota_cluster
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
@@ -34,9 +33,7 @@ class Run:
         plugin = CapacityScheduling(MaxMissing.INFINITE)
         self.now = now
         self.cache = ClusterCache(LoadRules(), {NAME: plugin})
-        kept = self.cache.plugin_states[NAME]
-        assert isinstance(kept, QuotaCluster)
-        self.cluster = kept
+        self.cluster = quota_cluster(self.cache.freeze(NOW))
         self.seen = set[str]()
         cycle = Cycle([Enabled(NAME, 1.0, plugin)])
         lots = np.random.default_rng(1)

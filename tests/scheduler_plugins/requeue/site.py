@@ -102,6 +102,14 @@ class Site:
         self.requeuer = Requeuer(self.unschedulable, self.cache, self.cycle, api, self.settings, self.metrics, clocks)
         self.pods: dict[str, Json] = {}
 
+    @classmethod
+    def refusing(cls, *names: str, settings: RequeueSettings | None = None, cpu: str = "1") -> "Site":
+        """A site with the node `a`, on which there is no room, and pods that were refused there."""
+        site = cls(settings)
+        site.room(a=0)
+        site.refuse(*names, cpu=cpu)
+        return site
+
     def clock(self) -> float:
         return self.now
 

@@ -1,4 +1,4 @@
-"""What people are told of refused pods, and how often."""
+"""What people are told of refused pods, how often, and requeuing and Events as a component."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -56,7 +56,6 @@ class Stage(Site):
         self.refusals.refused(pod, verdict)
 
     async def told(self, after: float = 1.0) -> list[str]:
-        """Let time pass and the teller tell; the names of the pods it told of."""
         self.now += after
         before = len(self.recorder.told)
         await self.refusals.tell()
@@ -127,8 +126,6 @@ async def test_trouble_is_waited_out() -> None:
 
 
 class Share(Room):
-    """Refuses all pods as such, with numbers that are others each time."""
-
     used: ClassVar[int] = 0
 
     def pre_filter(self, _pod: PodRequest, _nodes: Nodes) -> Refusal:
@@ -151,8 +148,7 @@ async def test_refusal_of_pod_as_such_is_told_once() -> None:
 def _part(
     settings: RequeueSettings | None = None, metrics: RequeueMetrics | None = None
 ) -> tuple[Site, RequeueComponent]:
-    site = Site()
-    site.room(a=0)
+    site = Site.refusing()
     metrics = metrics or RequeueMetrics(CollectorRegistry())
     api = cast("ApiServer", site.api)
     return site, RequeueComponent(

@@ -60,7 +60,6 @@ class Story:
         return self.site.ask(self.site.pods[name], *self.nodes[name])
 
     def reconcile(self, after: int = 1) -> list[str]:
-        """One round; whoever is requeued would pass at that moment, and tokens suffice."""
         requeued = _LOOP.run_until_complete(self.site.reconcile(after))
         for name in requeued:
             nodes = self.site.cache.freeze(self.site.now).select(self.nodes[name])[0]
@@ -133,7 +132,6 @@ class QuotaStory:
             self.reconcile()
 
     def reconcile(self) -> None:
-        """One round; whoever is requeued is asked about again, and bound if it is admitted."""
         requeued = _LOOP.run_until_complete(self.teams.reconcile())
         for name, admitted in zip(requeued, self.teams.ask_again(*requeued), strict=True):
             if admitted:

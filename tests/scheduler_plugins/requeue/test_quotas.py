@@ -19,7 +19,6 @@ def _gone(teams: Teams) -> None:
 
 @pytest.mark.parametrize("help_", [_raised, _gone], ids=["quota raised", "pods deleted"])
 async def test_few_patches_for_few_places(help_: Callable[[Teams], None]) -> None:
-    """Of 200 pods that wait for a quota three are placed when three fit, with as many patches; no more follow."""
     teams = Teams(a=(2, 2) if help_ is _raised else (3, 3))
     for number in range(2 if help_ is _raised else 3):
         teams.run(f"r{number}", "a")

@@ -43,7 +43,6 @@ async def test_only_refused_nodes_count() -> None:
 
 
 async def test_sample_stands_for_all_nodes() -> None:
-    """Where kube-scheduler has sent a part of many nodes only, room on another one requeues a pod."""
     site = Site()
     site.room(**{f"n{number}": 0 for number in range(250)})
     site.refuse("p", on=[f"n{number}" for number in range(100)])
@@ -54,9 +53,7 @@ async def test_sample_stands_for_all_nodes() -> None:
 
 async def test_slow_start() -> None:
     """Of many pods one is requeued, then as many more as were placed; one that is refused begins anew, later."""
-    site = Site()
-    site.room(a=0)
-    site.refuse(*(f"p{number:02d}" for number in range(40)))
+    site = Site.refusing(*(f"p{number:02d}" for number in range(40)))
     site.room(a=11_500)
     rounds = []
     for _ in range(8):
@@ -82,8 +79,7 @@ async def test_important_pods_first() -> None:
 
 
 async def test_smaller_pod_fills_gap() -> None:
-    site = Site()
-    site.room(a=0)
+    site = Site.refusing()
     site.refuse("large", cpu="8", priority=100)
     site.refuse("small", cpu="1")
     site.room(a=1500)
@@ -91,9 +87,7 @@ async def test_smaller_pod_fills_gap() -> None:
 
 
 async def test_placed_pods_are_forgotten() -> None:
-    site = Site()
-    site.room(a=0)
-    site.refuse("p", "q")
+    site = Site.refusing("p", "q")
     site.room(a=1000)
     assert site.ask_again("q") == [True]
     assert await site.reconcile() == []
@@ -103,10 +97,7 @@ async def test_placed_pods_are_forgotten() -> None:
 
 
 async def test_requeued_in_vain_backs_off() -> None:
-    """A pod that is refused again after it was requeued waits longer each time, until one like it is placed."""
-    site = Site()
-    site.room(a=0)
-    site.refuse("p")
+    site = Site.refusing("p")
     waits = []
     for _ in range(8):
         site.room(a=1000)
@@ -121,23 +112,12 @@ async def test_requeued_in_vain_backs_off() -> None:
 
 async def test_unanswered_pod_is_forgotten() -> None:
     """A pod that does not come back is not patched again, the next is: kube-scheduler's own filters refuse it."""
-    site = Site()
-    site.room(a=0)
-    site.refuse("p", "q")
+    site = Site.refusing("p", "q")
     site.room(a=1000)
     assert await site.reconcile() == ["p"]
     assert await site.reconcile(after=29.0) == []
     assert await site.reconcile() == ["q"]
     assert set(site.unschedulable.pods) == {"uid-q"}
-
-
-async def test_rate_is_limited() -> None:
-    site = Site(RequeueSettings(patches_per_second=2, patch_burst=5))
-    site.room(a=0)
-    for number in range(12):
-        site.refuse(f"p{number:02d}", nodeSelector={"n": str(number)})
-    site.room(a=100_000)
-    assert [len(await site.reconcile()) for _ in range(6)] == [5, 2, 2, 2, 1, 0]
 
 
 async def test_time_alone_is_enough() -> None:
@@ -149,8 +129,7 @@ async def test_time_alone_is_enough() -> None:
 
 async def test_groups_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requeuer, "_ROUND_SECONDS", 0.0)
-    site = Site()
-    site.room(a=0)
+    site = Site.refusing()
     for number in range(5):
         site.refuse(f"p{number}", nodeSelector={"n": str(number)})
     for _ in range(7):
@@ -175,8 +154,6 @@ async def test_failed_group_stops_no_other(part: str, caplog: pytest.LogCaptureF
 
 
 class _FailsForOne(Room):
-    """Cannot filter one pod once there is room, whose priority tells it."""
-
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         if pod.priority and nodes.tables["Room"]["room"].any():
             raise TypeError("unhashable type: 'dict'")
@@ -184,9 +161,7 @@ class _FailsForOne(Room):
 
 
 async def test_pods_are_told_apart_by_uid() -> None:
-    site = Site()
-    site.room(a=0)
-    site.refuse("p")
+    site = Site.refusing("p")
     again = made("p")
     again["metadata"]["uid"] = "another"
     assert not site.ask(again)
@@ -195,9 +170,7 @@ async def test_pods_are_told_apart_by_uid() -> None:
 
 
 async def test_clock_that_is_set_back_stops_nobody() -> None:
-    site = Site()
-    site.room(a=0)
-    site.refuse("p")
+    site = Site.refusing("p")
     site.room(a=1000)
     assert await site.reconcile() == ["p"]
     assert site.ask_again("p") == [True]
@@ -220,9 +193,7 @@ INVALID = ApiError(422, "Invalid", "no")
 
 @pytest.mark.parametrize("error", [GONE, CHANGED])
 async def test_gone_pods_are_forgotten(error: ApiError) -> None:
-    site = Site()
-    site.room(a=0)
-    site.refuse("p")
+    site = Site.refusing("p")
     site.room(a=1000)
     site.api.failures["p"] = error
     assert await site.reconcile() == []
@@ -231,9 +202,7 @@ async def test_gone_pods_are_forgotten(error: ApiError) -> None:
 
 @pytest.mark.parametrize("error", [WEBHOOK, INVALID, CONTENDED])
 async def test_refused_patch_backs_off(error: ApiError) -> None:
-    site = Site()
-    site.room(a=0)
-    site.refuse("p")
+    site = Site.refusing("p")
     site.refuse("q", cpu="2")
     site.room(a=5000)
     site.api.failures["/p"] = error
@@ -248,9 +217,7 @@ async def test_refused_patch_backs_off(error: ApiError) -> None:
 
 @pytest.mark.parametrize("retry_after", [None, 7.0])
 async def test_overload_is_respected(retry_after: float | None) -> None:
-    site = Site()
-    site.room(a=0)
-    site.refuse("p")
+    site = Site.refusing("p")
     site.room(a=1000)
     site.api.failures[""] = overloaded(retry_after)
     assert await site.reconcile() == []
@@ -264,9 +231,7 @@ async def test_overload_is_respected(retry_after: float | None) -> None:
 
 
 async def test_pauses_grow() -> None:
-    """Without a word from the API server the pause doubles up to half a minute, and one pod alone is tried."""
-    site = Site()
-    site.room(a=0)
+    site = Site.refusing()
     for number in range(20):
         site.refuse(f"p{number:02d}", nodeSelector={"n": str(number)})
     site.room(a=90_000)
@@ -284,8 +249,7 @@ async def test_pauses_grow() -> None:
 
 async def test_missing_right_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    site = Site()
-    site.room(a=0)
+    site = Site.refusing()
     for number in range(30):
         site.refuse(f"p{number}", nodeSelector={"n": str(number)})
     site.room(a=100_000)

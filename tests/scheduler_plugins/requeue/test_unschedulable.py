@@ -1,5 +1,6 @@
-"""Which pods are remembered, for how long, and in which groups."""
+"""Which pods are remembered, for how long, in which groups, and how the reasons of the shipped plugins go away."""
 
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -30,19 +31,12 @@ def _watched(name: str, retry: str = "", **spec: Any) -> Json:  # noqa: ANN401 -
     return item
 
 
-def _refused(*names_: str) -> Site:
-    site = Site()
-    site.room(a=0)
-    site.refuse(*names_)
-    return site
-
-
 def _names(site: Site) -> set[str]:
     return {pod.key.partition("/")[2] for pod in site.unschedulable.pods.values()}
 
 
 def test_bound_and_deleted_pods_are_forgotten() -> None:
-    site = _refused("p", "q")
+    site = Site.refusing("p", "q")
     site.unschedulable.put_pod(_watched("p", nodeName="a"))
     site.unschedulable.put_pod(_watched("stranger", nodeName="a"))
     assert _names(site) == {"q"}
@@ -53,7 +47,7 @@ def test_bound_and_deleted_pods_are_forgotten() -> None:
 
 def test_refusal_of_deleted_pod_is_not_remembered() -> None:
     """kube-scheduler may be asking about a pod while the watch says that it is gone."""
-    site = _refused("p")
+    site = Site.refusing("p")
     for name in "pq":
         site.unschedulable.delete_pod(f"uid-{name}")
         site.refuse(name)
@@ -63,14 +57,14 @@ def test_refusal_of_deleted_pod_is_not_remembered() -> None:
 @pytest.mark.parametrize(("after", "left"), [(1700, 1), (1801, 0)])
 async def test_pod_that_nobody_asks_about_is_forgotten(after: float, left: int) -> None:
     """kube-scheduler tries unschedulable pods every five minutes: one that it never mentions again is not pending."""
-    site = _refused("p")
+    site = Site.refusing("p")
     await site.reconcile(after=after)
     assert len(site.unschedulable.pods) == left
 
 
 async def test_other_replica_takes_over() -> None:
     """A pod that another replica patches is its own; our own patches come back through the watch as well."""
-    site = _refused("p")
+    site = Site.refusing("p")
     site.refuse("q", cpu="2")
     site.room(a=9000)
     assert await site.reconcile() == ["p", "q"]
@@ -81,9 +75,7 @@ async def test_other_replica_takes_over() -> None:
 
 
 async def test_failed_patch_is_no_take_over() -> None:
-    """Where a patch of ours fails the pod keeps its earlier annotation, which is no patch of another replica."""
-    site = Site()
-    site.room(a=0)
+    site = Site.refusing()
     item = _watched("p", retry="2020-01-01T00:00:00.000000Z")
     assert not site.ask(item)
     site.room(a=9000)
@@ -94,8 +86,7 @@ async def test_failed_patch_is_no_take_over() -> None:
 
 
 def test_earlier_annotation_is_no_news() -> None:
-    site = Site()
-    site.room(a=0)
+    site = Site.refusing()
     item = _watched("p", retry="2020-01-01T00:00:00Z")
     assert not site.ask(item)
     site.unschedulable.put_pod(item)
@@ -142,7 +133,7 @@ def test_nodes_that_come_and_go_stay_apart() -> None:
     ids=lambda other: str(next(iter(other))),
 )
 def test_groups(other: dict[str, Any]) -> None:
-    site = _refused("p", "q")
+    site = Site.refusing("p", "q")
     site.refuse("r", volumes=[{"name": "kube-api-access-x1", "projected": {}}])
     assert len(site.unschedulable.groups) == 1
     site.refuse("s", **other)
@@ -219,21 +210,28 @@ def _load_aware(**arguments: Any) -> Site:  # noqa: ANN401 - any argument of the
     return site
 
 
-async def test_cooled_node() -> None:
-    site = _load_aware()
-    site.cache.put_node_metric(node_metric("a", cpu="90"))
-    site.refuse("p")
-    assert await site.reconcile() == []
-    site.cache.put_node_metric(node_metric("a", cpu="20", updated=2))
-    assert await site.reconcile() == ["p"]
+def _deficit(status: str) -> Json:
+    metric = node_metric("a")
+    metric["status"]["conditions"] = [{"type": "MidDeficit", "status": status}]
+    return metric
 
 
-async def test_metrics_come_back() -> None:
-    site = _load_aware()
-    site.cache.put_node_metric(node_metric("a", cpu="20", updated=-600))
-    site.refuse("p")
+@pytest.mark.parametrize(
+    ("plugin", "before", "after"),
+    [
+        (load_aware_plugin, node_metric("a", cpu="90"), node_metric("a", cpu="20", updated=2)),
+        (load_aware_plugin, node_metric("a", cpu="20", updated=-600), node_metric("a", cpu="20", updated=1)),
+        (mid_resources, _deficit("True"), _deficit("False")),
+    ],
+    ids=["cooled", "reports again", "no deficit"],
+)
+async def test_report_ends_refusal(plugin: ModuleType, before: Json, after: Json) -> None:
+    site = Site(plugin=load_aware() if plugin is load_aware_plugin else MidResources(), name=plugin.NAME)
+    site.cache.put_node(node("a"))
+    site.cache.put_node_metric(before)
+    site.refuse("p", priority=7500 if plugin is mid_resources else 9500)
     assert await site.reconcile() == []
-    site.cache.put_node_metric(node_metric("a", cpu="20", updated=1))
+    site.cache.put_node_metric(after)
     assert await site.reconcile() == ["p"]
 
 
@@ -253,20 +251,4 @@ async def test_pod_leaves_node() -> None:
     site.refuse("p", cpu="5")
     assert await site.reconcile() == []
     site.cache.delete_pod("uid-large")
-    assert await site.reconcile() == ["p"]
-
-
-def _deficit(status: str) -> Json:
-    metric = node_metric("a")
-    metric["status"]["conditions"] = [{"type": "MidDeficit", "status": status}]
-    return metric
-
-
-async def test_deficit_ends() -> None:
-    site = Site(plugin=MidResources(), name=mid_resources.NAME)
-    site.cache.put_node(node("a"))
-    site.cache.put_node_metric(_deficit("True"))
-    site.refuse("p", priority=7500)
-    assert await site.reconcile() == []
-    site.cache.put_node_metric(_deficit("False"))
     assert await site.reconcile() == ["p"]

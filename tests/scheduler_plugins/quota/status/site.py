@@ -14,6 +14,7 @@ from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.quota.status.metrics import QuotaMetrics
 from scheduler_plugins.quota.status.writer import Writer
 from tests.scheduler_plugins.objects import NOW, Json, at, node, pod
+from tests.support.api import merge
 
 Bounds = dict[str, Any]
 
@@ -64,24 +65,12 @@ class FakeApi:
         if body["metadata"] != {part: stored["metadata"][part] for part in ("uid", "resourceVersion")}:
             raise ApiError(409, "Conflict", "the object has been modified")
         self.patches.append((f"{namespace}/{name}", body["status"]))
-        new = merged(stored, {"status": body["status"]})
+        new = copy.deepcopy(merge(stored, {"status": body["status"]}))
         if self.prunes:
             new["status"].pop("conditions", None)
         new["metadata"]["resourceVersion"] = str(int(stored["metadata"]["resourceVersion"]) + 1)
         self.quotas[f"{namespace}/{name}"] = new
         return copy.deepcopy(new)
-
-
-def merged(stored: Any, change: Any) -> Any:  # noqa: ANN401 - JSON
-    if not isinstance(change, dict):
-        return copy.deepcopy(change)
-    result = copy.deepcopy(stored) if isinstance(stored, dict) else {}
-    for key, value in change.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result
 
 
 @dataclass

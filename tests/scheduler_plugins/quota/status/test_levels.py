@@ -33,7 +33,6 @@ def test_levels_are_in_cores_and_bytes() -> None:
 
 
 def test_unlimited_is_absent() -> None:
-    """What has no bound has no value, instead of a huge one that hides all others in a plot."""
     page = Page()
     page.put({"cpu": "1"}, None)
     assert page.value("max", "cpu") is None
@@ -42,7 +41,6 @@ def test_unlimited_is_absent() -> None:
 
 
 def test_unnamed_zeros_are_absent() -> None:
-    """Resources that nobody names and nobody uses would only lengthen the page; what is used is told though unnamed."""
     page = Page(MaxMissing.ZERO)
     page.put(None, {"memory": "1Gi"})
     assert page.value("used", "cpu") is None

@@ -26,7 +26,6 @@ async def test_usage_of_bound_pods() -> None:
 
 
 async def test_written_only_on_change() -> None:
-    """While nothing changes nothing is written, whether the watch has brought our own write or not."""
     site = Site(quota(minimum={"cpu": 2}))
     assert await site.reconcile() == ["a/q"]
     for _ in range(3):
@@ -70,7 +69,6 @@ async def test_foreign_conditions_survive() -> None:
 
 
 async def test_definition_without_conditions(caplog: pytest.LogCaptureFixture) -> None:
-    """Where the definition of the kind is upstream's, without conditions, usage is written and Events tell the rest."""
     site = Site(quota(minimum={"cpu": 4}, maximum={"cpu": 2}))
     site.api.prunes = True
     assert await site.reconcile() == ["a/q"]
@@ -119,7 +117,6 @@ async def test_several_quotas_in_a_namespace() -> None:
 
 
 async def test_quota_that_loses_its_force() -> None:
-    """A quota that an older one replaces takes back what it said of the cluster and of usage."""
     site = Site(quota("new", minimum={"cpu": 20}, age=10))
     await site.reconcile()
     assert site.conditions("a/new")["MinWithinCapacity"] == "-MinAboveCapacity"
@@ -140,7 +137,6 @@ async def test_min_above_max() -> None:
 
 
 async def test_min_above_capacity() -> None:
-    """All that is guaranteed against all that the nodes have: whoever is guaranteed the resource says so."""
     site = Site(quota(minimum={"cpu": 6}), quota(namespace="b", minimum={"cpu": 5}), quota(namespace="c", maximum={}))
     await site.reconcile()
     found = [site.conditions(f"{name}/q")["MinWithinCapacity"] for name in "abc"]
@@ -153,7 +149,6 @@ async def test_min_above_capacity() -> None:
 
 
 async def test_changing_numbers_are_not_written_at_once() -> None:
-    """With every node that comes the numbers in the words change: these are written once a minute at most."""
     site = Site(quota(minimum={"cpu": 90}))
     await site.reconcile()
     assert "the nodes have 10." in site.status()["conditions"][2]["message"]

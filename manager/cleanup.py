@@ -131,7 +131,7 @@ async def _published(api: ApiServer) -> Published:
 
 @dataclass(slots=True)
 class Cleanup:
-    """One run: it stops manager and scheduler, and then removes what they have written."""
+    """A run: it stops manager and scheduler, and then removes what they have written."""
 
     api: ApiServer
     options: Options

@@ -1,4 +1,4 @@
-"""One run after the other: list everything once, then watch, reconcile nodes and check deadlines until stopped.
+"""A run after the other: list everything once, then watch, reconcile nodes and check deadlines until stopped.
 
 When a run fails, the next one begins with the state of the last; only the watches start anew.
 """

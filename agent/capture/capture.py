@@ -114,7 +114,7 @@ def _hierarchies(paths: HostPaths) -> list[Path]:
 
 
 class _Instant:
-    """One instant in an archive: a folder with the machine's files, and with what is known of their reading."""
+    """An instant in an archive: a folder with the machine's files, and with what is known of their reading."""
 
     def __init__(self, archive: tarfile.TarFile, name: str) -> None:
         self.archive, self.name, self.files = archive, name, 0
@@ -152,7 +152,7 @@ class _Instant:
         self.files += 1
 
     def _read(self, file: Path, path: str) -> bytes | None:
-        """One file's content; what cannot be read is listed, a file that this kernel has not is not."""
+        """A file's content; what cannot be read is listed, a file that this kernel has not is not."""
         try:
             descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (FileNotFoundError, NotADirectoryError):

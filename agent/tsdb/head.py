@@ -21,7 +21,7 @@ _FIRST_TICKS = 4
 
 
 class Tick(NamedTuple):
-    """One tick, as it is written to the file."""
+    """A tick, as it is written to the file."""
 
     number: int  # ticks are numbered as they are recorded
     segment: int
@@ -152,7 +152,7 @@ class Head:
         return found
 
     def series(self) -> set[int]:
-        return {one for page in self._pages for one in page.columns}
+        return {column for page in self._pages for column in page.columns}
 
     def oldest(self, most: int) -> tuple[int, Integers, int]:
         """The segment of the oldest tick, times of its ticks [milliseconds], at most that many; number of the last."""

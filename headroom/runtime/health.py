@@ -17,7 +17,7 @@ class Health:
     facts: Mapping[str, Callable[[], str]] = field(default_factory=dict)  # by name: one line for ``?verbose``
 
     def answer(self, *, ready: bool, verbose: bool) -> tuple[bool, str]:
-        """Whether all is well, and the answer's body."""
+        """Return whether all is well, and the answer's body."""
         checks = {**self.healthy, **self.ready} if ready else self.healthy
         found = {name: check() for name, check in checks.items()}
         lines = [f"[-] {name}: {problem}" for name, problem in found.items() if problem]

@@ -31,7 +31,7 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """One line for people; a line break in a message becomes a space, a traceback the places it passed through."""
+    """A line for people; a line break in a message becomes a space, a traceback the places it passed through."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line."""

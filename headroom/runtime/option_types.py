@@ -16,7 +16,7 @@ _OBJECT_NAME: Final = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z._-]{0,252})")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of value."""
+    """A kind of value."""
 
     metavar: str  # what the help calls the value
     parse: Callable[[str], Any]

@@ -191,7 +191,7 @@ def docstrings(cls: type) -> dict[str, str]:
 
 
 def misspelled(settings: type, prog: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """One sentence for each variable that looks like a setting and is none.
+    """A sentence for each variable that looks like a setting and is none.
 
     Variables that Kubernetes makes of a Service's name (``HEADROOM_AGENT_PORT`` and so on) resemble none of ours.
     """

@@ -223,7 +223,7 @@ class _ResourceFormula:
 
 
 def degraded(inputs: NodeInputs) -> Degraded | None:
-    """Why nothing may be published, whatever the formula; `None` when the formula decides.
+    """Return why nothing may be published, whatever the formula; `None` when the formula decides.
 
     A report that is exactly `degradeTimeMinutes` old still counts.
     """

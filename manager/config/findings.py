@@ -12,7 +12,7 @@ _CLOSE: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class ConfigFinding:
-    """One thing about one field: where (empty: the document as a whole), what is the matter and what is allowed."""
+    """A thing about one field: where (empty: the document as a whole), what is the matter and what is allowed."""
 
     path: str
     message: str

@@ -149,7 +149,7 @@ def _strategy_fields(layer: ColocationStrategy) -> dict[str, Any]:
 
 def _merge_annotation(layers: Layers, text: str) -> list[ConfigFinding]:
     source, parsed = f"annotation {names.ANNOTATION_COLOCATION_STRATEGY}", parse_strategy(text)
-    messages = [*(f"ignored: {each}" for each in parsed.errors), *map(str, parsed.warnings)]
+    messages = [*(f"ignored: {error}" for error in parsed.errors), *map(str, parsed.warnings)]
     findings = [ConfigFinding(source, message) for message in messages]
     if parsed.strategy is not None:
         layer = _strategy_fields(parsed.strategy)

@@ -25,7 +25,7 @@ class Resource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """One number per resource, in milli-cores and bytes."""
+    """A number per resource, in milli-cores and bytes."""
 
     cpu: int = 0  # CPU [milli-cores]
     memory: int = 0  # memory [bytes]
@@ -42,7 +42,7 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One number per resource, in milli-cores and bytes; `None` where unknown."""
+    """A number per resource, in milli-cores and bytes; `None` where unknown."""
 
     cpu: int | None = None  # CPU [milli-cores]
     memory: int | None = None  # memory [bytes]

@@ -1,4 +1,4 @@
-"""One node: gathering its inputs from Kubernetes JSON."""
+"""A node: gathering its inputs from Kubernetes JSON."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -84,7 +84,7 @@ def _of_agent(status: Json) -> bool:
 
 
 def _denied(status: Json, condition: str) -> bool:
-    """Whether a condition is there and False; another agent has none."""
+    """Return whether a condition is there and False; another agent has none."""
     stated = [(each.get("type"), each.get("status")) for each in get_objects(status, "conditions")]
     return (condition, "False") in stated
 

@@ -85,7 +85,7 @@ class Account:
 
 
 class ShadowSimulation:
-    """One node in shadow mode, between reconciliations.
+    """A node in shadow mode, between reconciliations.
 
     Args:
         account: what is known so far.
@@ -197,10 +197,10 @@ class StoredAccount:
         return stored if stored._is_possible() else None
 
     def _is_possible(self) -> bool:
-        """Whether the account is possible; the definition cannot check all of it."""
+        """Return whether the account is possible; the definition cannot check all of it."""
         account, published = self.account, self.published or Amounts()
         amounts = (account.published_total, account.too_much, account.worst, published)
-        smallest = min(*(each[resource] for each in amounts for resource in Resource), account.observed)
+        smallest = min(*(amount[resource] for amount in amounts for resource in Resource), account.observed)
         if not (smallest >= 0 and 0 <= account.since <= _LATEST):
             return False
         return all(account.too_much[each] <= account.observed for each in Resource)

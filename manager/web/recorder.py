@@ -42,7 +42,7 @@ class Row:
     point: tuple[float, ...]  # its numbers, as `history.Series` has them; nan is not known. [cores, GiB]
 
     def number(self, series: Series, resource: str) -> float | None:
-        """One number, or None where it is not known. [cores, GiB]"""
+        """A number, or None where it is not known. [cores, GiB]"""
         found = self.point[at(series, resource)]
         return None if math.isnan(found) else found
 

@@ -130,7 +130,7 @@ class RefusalEventRecorder:
                 return
 
     def _troubled(self) -> bool:
-        """Whether an event could not be written: the API server is away, or refuses. The rest waits then."""
+        """Return whether an event could not be written: the API server is away, or refuses. The rest waits then."""
         return self._recorder.waiting > 0
 
     def note(self, entry: UnschedulablePod) -> str | None:

@@ -52,7 +52,7 @@ class AnnotationReader(Protocol):
     """A plugin that goes by annotations of nodes."""
 
     def annotation_problems(self, annotations: Mapping[str, str]) -> Sequence[str]:
-        """Which of them it cannot go by and why, one sentence each. Called once per node and change, never per pod."""
+        """Return the annotations that cannot be used, a sentence each. Called once per node and change, never per pod."""
 
 
 @dataclass(frozen=True, slots=True)

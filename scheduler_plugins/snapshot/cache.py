@@ -310,7 +310,7 @@ class ClusterCache:
             self._reservations.unreserve(request.uid)
 
     def _is_known(self, request: PodRequest, target: str) -> bool:
-        """Whether a pod is counted on its node as it is: most are that a relist brings once more."""
+        """Return whether a pod is counted on its node as it is: most are that a relist brings once more."""
         ledger = self._ledgers.get(target)
         return ledger is not None and request.uid in ledger.pods and ledger.pods[request.uid].pod == request
 
@@ -382,7 +382,7 @@ class ClusterCache:
 
 
 def _waits(pod: Mapping[str, Any]) -> bool:
-    """Whether kube-scheduler may look for a node for the pod."""
+    """Return whether kube-scheduler may look for a node for the pod."""
     metadata, spec = pod["metadata"], pod.get("spec") or {}
     held = spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp")
     return not held and not is_terminal(pod)

@@ -1,4 +1,4 @@
-"""One node's account of load: what was measured, and what its pods are expected to use beyond that."""
+"""A node's account of load: what was measured, and what its pods are expected to use beyond that."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -130,7 +130,7 @@ class NodeLedger:
         return self.report.node_usage if aggregation is None else self.report.aggregated_usage(*aggregation)
 
     def relief(self, uids: Iterable[str]) -> Vector:
-        """How much less the node uses once some of its pods are gone: what was measured of each, else its estimate."""
+        """Return the usage of some of the node's pods: the measured one, else the estimate."""
         report = self.report.pods if self.report is not None else {}
         pods = [self._pods[uid].pod for uid in uids if uid in self._pods]
         return _sum((_known(report.get(pod.key, pod.estimate), pod.estimate) for pod in pods), self._nothing)

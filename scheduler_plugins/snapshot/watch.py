@@ -85,8 +85,8 @@ class ClusterWatch:
                 LIVE_PODS,
                 _READABLE,
                 by_uid,
-                _decoded(_each(lambda pod: cache.put_pod(pod, clock()), *(one.put_pod for one in followers))),
-                _each(cache.delete_pod, *(one.delete_pod for one in followers)),
+                _decoded(_each(lambda pod: cache.put_pod(pod, clock()), *(follower.put_pod for follower in followers))),
+                _each(cache.delete_pod, *(follower.delete_pod for follower in followers)),
                 decode=undecoded,
             ),
             *(source for state in cache.plugin_states.values() for source in state.sources()),
@@ -198,7 +198,7 @@ def _put_bounded(put: Callable[[Json], None]) -> Callable[[Json], None]:
 
 
 def _each(*takers: Callable[[_Taken], None]) -> Callable[[_Taken], None]:
-    """One function that calls all of these in turn."""
+    """A function that calls all of these in turn."""
     if len(takers) == 1:
         return takers[0]
 

@@ -38,7 +38,7 @@ async def _follow(world: World, monkeypatch: pytest.MonkeyPatch, changes: dict[s
             return (decode or plain)(msgspec.Raw(json.dumps(item).encode()))
 
         health.synced = True
-        health.heard()
+        health.responded()
         for change in changes.get(path, []):
             if isinstance(change, Relisted):
                 yield Relisted([keep(sent(item)) for item in change.items])

@@ -98,7 +98,7 @@ def _trace(measured: Measured, pods: Mapping[Key, Pod], source: str) -> Trace:
     resource, basis, keys = measured.resource, measured.options.basis, measured.keys
     amounts = np.array([pods[key].amount(resource, basis) if key in pods else 0.0 for key in keys])
     steps = [measured.series(key)[0] for key in keys]
-    share = np.array([len(each) / float(each[-1] - each[0] + 1) for each in steps])
+    share = np.array([len(step) / float(step[-1] - step[0] + 1) for step in steps])
     names = [pods[key].name if key in pods else key.pod for key in keys]
     unknown = np.array([key not in pods for key in keys])
     other = np.array([key in pods and not pods[key].prod for key in keys])

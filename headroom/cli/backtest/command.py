@@ -145,7 +145,7 @@ def _evaluated(
             raise CommandError(_sentence(error), USAGE) from error
         except engine.ModelError as error:
             raise CommandError(_sentence(error)) from error
-    notes += [note for each in traces for note in report.always_cold(choices, each, plan)]
+    notes += [note for trace in traces for note in report.always_cold(choices, trace, plan)]
     return Report(tuple(choices), tuple(traces), plan, tuple(results), tuple(dict.fromkeys(notes)))
 
 

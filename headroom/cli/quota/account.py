@@ -1,4 +1,4 @@
-"""One quota: who uses what of it, who waits and why, what is wrong; the extender's own code on live objects."""
+"""A quota: who uses what of it, who waits and why, what is wrong; the extender's own code on live objects."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One quota at one moment."""
+    """A quota at one moment."""
 
     quota: Quota  # the quota
     older: Quota | None  # the one that is in force in its namespace in its place; None: it is in force itself
@@ -59,7 +59,7 @@ def account(seen: Seen, namespace: str, name: str) -> Account:
     if quota is None:
         raise CommandError(_missing(seen, here, namespace, name))
     shares, total = all_shares(seen.cluster)
-    mine = next((each for each in shares if each.quota.uid == quota.uid), None)
+    mine = next((share for share in shares if share.quota.uid == quota.uid), None)
     spare = {share.resource: share.min - share.used for share in total}
     left = {share.resource: share.left(spare) for share in (mine.shares if mine else ())}
     pods = [pod for pod in seen.cluster.pods.values() if mine is not None and pod.namespace == namespace]

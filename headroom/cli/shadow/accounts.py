@@ -27,7 +27,7 @@ _SMALLEST_SHOWN: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One node's account, or that of several."""
+    """A node's account, or that of several."""
 
     name: str  # name of the node
     since: str  # when it began, RFC 3339
@@ -54,7 +54,7 @@ def accounts(config_maps: Iterable[Any], nodes: Mapping[str, str], now: float) -
 
 
 def of(name: str, stored: ShadowAccount, now: float) -> Account:
-    """One node's account.
+    """A node's account.
 
     Args:
         name: name of the node.

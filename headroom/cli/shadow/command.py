@@ -42,7 +42,7 @@ async def nodes(api: kube.ApiServer, namespace: str, selector: str | None, outpu
     if not found:
         raise CommandError(NOBODY.format(which=f" with {selector}" if selector else "", namespace=namespace))
     rows = [*found, *([total(found)] if len(found) > 1 else [])]
-    table.write(COLUMNS, [cells(each) for each in rows], wide=output == outputs.WIDE)
+    table.write(COLUMNS, [cells(row) for row in rows], wide=output == outputs.WIDE)
 
 
 def _name_and_uid(node: dict[str, Any]) -> tuple[str, str]:

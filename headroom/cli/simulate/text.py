@@ -30,8 +30,8 @@ def tables(chosen: Chosen, simulation: Simulation, most: int, node: str | None) 
             if outcome.node == node:
                 yield from _in_full(outcome)
         return
-    passing = [each for each in simulation.outcomes if not each.refusals]
-    refused = [each for each in simulation.outcomes if each.refusals]
+    passing = [outcome for outcome in simulation.outcomes if not outcome.refusals]
+    refused = [outcome for outcome in simulation.outcomes if outcome.refusals]
     if passing:
         yield _ranking(simulation, passing, most)
     if refused:
@@ -41,7 +41,7 @@ def tables(chosen: Chosen, simulation: Simulation, most: int, node: str | None) 
 
 def _answer(chosen: Chosen, simulation: Simulation) -> Table:
     request, total = simulation.request, len(simulation.outcomes)
-    passing = sum(not each.refusals for each in simulation.outcomes)
+    passing = sum(not outcome.refusals for outcome in simulation.outcomes)
     band = request.band.value or "no band"
     expected = ", ".join(f"{name} {_amount(name, value)}" for name, value in simulation.estimate.items())
     lines = [

@@ -72,7 +72,7 @@ class _Asked(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """One connection."""
+    """A connection."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared, self._limits = shared, shared.limits
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         self._shared.settled(self._transport)
         connections = self._shared.connections
         if len(connections) >= self._limits.connections:
-            quiet = next((each for each in connections if not each.busy), None)
+            quiet = next((connection for connection in connections if not connection.busy), None)
             (quiet or self).abort()
         connections[self] = None
 
@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
         """The client takes its answers too slowly."""
         self._may_write = False
         self.deadline = time.monotonic() + self._limits.request_seconds
-        slow = [each for each in self._shared.connections if each is not self and each.unsent]
+        slow = [connection for connection in self._shared.connections if connection is not self and connection.unsent]
         held = [each.unsent for each in slow]
         excess = sum(held) + self.unsent - self._limits.unsent_bytes
         for each, size in zip(slow, held, strict=True):  # who has not asked for anything longest makes room

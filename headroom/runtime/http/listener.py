@@ -75,7 +75,7 @@ class Served:
         while True:
             self._shared.date = formatdate(usegmt=True)
             now = time.monotonic()
-            for connection in [each for each in self._shared.connections if each.deadline < now]:
+            for connection in [connection for connection in self._shared.connections if connection.deadline < now]:
                 connection.overdue(now)
             if self._certificates is not None:
                 self._certificates.refresh()
@@ -133,7 +133,7 @@ class _Refusals:
         self._not_before, self._untold = 0.0, 0
 
     def log(self, status: int, why: str) -> None:
-        """One was refused."""
+        """A was refused."""
         now = time.monotonic()
         self._untold += 1
         if now < self._not_before:

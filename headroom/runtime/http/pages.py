@@ -15,7 +15,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request."""
+    """A request."""
 
     method: str  # GET or POST
     path: str  # decoded path, without the query: "/debug/nodes/a"

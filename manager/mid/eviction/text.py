@@ -11,7 +11,7 @@ _MEBIBYTE: Final = 1 << 20
 
 
 def amount(number: int, resource: Resource) -> str:
-    """One amount: "2000m CPU", "512Mi memory"."""
+    """An amount: "2000m CPU", "512Mi memory"."""
     if resource is Resource.CPU:
         return f"{number}m CPU"
     return f"{number} bytes memory" if 0 < number < _MEBIBYTE else f"{number // _MEBIBYTE}Mi memory"
@@ -34,7 +34,7 @@ def arithmetic(seen: Shortage, seconds: float) -> str:
 
 
 def pod(inputs: PodInputs) -> str:
-    """One pod: "shop/report-7 (priority 7000, requested 2000m CPU)"."""
+    """A pod: "shop/report-7 (priority 7000, requested 2000m CPU)"."""
     priority = inputs.mid.priority if inputs.mid else 0
     return f"{inputs.key} (priority {priority}, requested {amounts(inputs.mid_requests)})"
 

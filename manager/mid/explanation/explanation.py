@@ -87,7 +87,7 @@ class Explanation:
 
     @property
     def excluded(self) -> str:
-        """Why the manager leaves this node alone; empty where it does not."""
+        """Return why the manager leaves this node alone; empty where it does not."""
         degraded = self.result.degraded
         return degraded.message if degraded and degraded.reason == EXCLUDED else ""
 
@@ -101,7 +101,9 @@ class Explanation:
 
     @property
     def ready_message(self) -> str:
-        ready = (each for each in self.conditions if each.get("type") == names.CONDITION_PREDICTION_READY)
+        ready = (
+            condition for condition in self.conditions if condition.get("type") == names.CONDITION_PREDICTION_READY
+        )
         return str(next(ready, {}).get("message") or "")
 
 

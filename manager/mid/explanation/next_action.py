@@ -51,7 +51,7 @@ def steps(
     *,
     withdrawn: bool = False,
 ) -> tuple[Step, ...]:
-    """One step per resource.
+    """A step per resource.
 
     Args:
         published: what the Node has.

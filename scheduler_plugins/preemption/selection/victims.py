@@ -119,7 +119,7 @@ UNRESOLVABLE: Final = "UnschedulableAndUnresolvable"
 
 
 def ineligible(pod: QuotaPod, cluster: QuotaCluster, now: float, nominated_status: str | None = None) -> str | None:
-    """Why a pod may not have others evicted for it now; None: it may. As upstream's CapacityScheduling judges."""
+    """Return why a pod may not preempt now; None: it may. As upstream's CapacityScheduling decides."""
     if pod.never_preempts:
         return NEVER
     if cluster.preemption_grants.leaving(pod.uid, cluster.pods, now):
@@ -146,7 +146,7 @@ _TOLD: Final = 3
 
 
 def arithmetic(context: PreemptionContext, victims: Iterable[QuotaPod]) -> str:
-    """Why they, and not others: whose quota uses more than is guaranteed, and who needs it.
+    """Return why they, and not others: whose quota uses more than is guaranteed, and who needs it.
 
     "quota a/qa uses 6 of min 4 (nvidia.com/gpu), quota b/qb needs 3 of its min 6"
     """

@@ -57,7 +57,7 @@ def _usage(stored: Mapping[str, Any] | None, used: Mapping[str, str] | None) -> 
 
 
 def _same(stored: Any, text: str) -> bool:  # noqa: ANN401 - text or a number
-    """Whether a stored amount is the same, however it is written."""
+    """Return whether a stored amount is the same, however it is written."""
     if stored is None:
         return False
     try:

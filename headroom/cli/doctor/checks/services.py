@@ -36,7 +36,7 @@ _MANY_RESTARTS: Final = 5
 
 
 def _replicas(deployment: Json) -> tuple[int, int]:
-    """How many replicas are ready, and how many there should be; the API's own default is one."""
+    """Return how many replicas are ready, and how many there should be; the API's own default is one."""
     wanted = (deployment.get("spec") or {}).get("replicas")
     return int((deployment.get("status") or {}).get("readyReplicas") or 0), 1 if wanted is None else int(wanted)
 
@@ -68,7 +68,7 @@ def _no_leader(cluster: Cluster, component: str, pods: Sequence[Pod], message: s
 
 
 def manager(cluster: Cluster) -> Iterator[Finding]:
-    """Whether the manager runs, and whether one of its replicas leads."""
+    """Return whether the manager runs, and whether one of its replicas leads."""
     deployment = cluster.workload(MANAGER)
     if deployment is None:
         yield missing_component(cluster, MANAGER, "nothing is published on Nodes, unless another manager does it")
@@ -88,7 +88,7 @@ def manager(cluster: Cluster) -> Iterator[Finding]:
 
 
 def scheduler(cluster: Cluster) -> Iterator[Finding]:
-    """Whether pods that ask for our scheduler get one, and only one."""
+    """Return whether pods that ask for our scheduler get one, and only one."""
     deployment = cluster.workload(SCHEDULER)
     if deployment is None:
         message = "The scheduler is not installed: pods are placed as before, without a look at the load."
@@ -139,7 +139,11 @@ def _rivals(cluster: Cluster, names: tuple[str, ...]) -> Iterator[Finding]:
     for each in cluster.list(DEPLOYMENTS):
         namespace, called = each["metadata"].get("namespace"), name(each)
         containers = (pod_template(each).get("spec") or {}).get("containers") or ()
-        words = [word for one in containers for word in (*(one.get("command") or ()), *(one.get("args") or ()))]
+        words = [
+            word
+            for container in containers
+            for word in (*(container.get("command") or ()), *(container.get("args") or ()))
+        ]
         command = " ".join(map(str, words))
         same = [one for one in names if any(f"{flag}={one}" in command for flag in flags)]
         if same and (namespace, called) != (cluster.namespace, SCHEDULER):
@@ -151,7 +155,7 @@ def _rivals(cluster: Cluster, names: tuple[str, ...]) -> Iterator[Finding]:
 
 
 def _scheduler_leader(cluster: Cluster, called: str) -> Iterator[Finding]:
-    """Whether one of our replicas schedules."""
+    """Return whether one of our replicas schedules."""
     lease = lease_of(next((each for each in cluster.list(LEASES) if name(each) == called), None), cluster.now())
     where = f"{cluster.namespace}/{called}"
     pods = cluster.pods(SCHEDULER)
@@ -167,7 +171,7 @@ def _scheduler_leader(cluster: Cluster, called: str) -> Iterator[Finding]:
 
 
 def extender(cluster: Cluster) -> Iterator[Finding]:
-    """Whether kube-scheduler can reach the extender beside it, which is what its readiness probe asks."""
+    """Return whether kube-scheduler can reach the extender beside it, which is what its readiness probe asks."""
     if cluster.workload(SCHEDULER) is None:
         yield info("The scheduler is not installed, so there is no extender.", docs=_SCHEDULER_PAGE)
         return
@@ -182,7 +186,7 @@ def extender(cluster: Cluster) -> Iterator[Finding]:
             f"{state.why or 'still checking'}.",
             f"{logs} {pod.name} -c {_PROFILE_CHECK}",
         )
-    ignorable = any(each.get("ignorable") for each in mappings(scheduler_config(cluster), "extenders"))
+    ignorable = any(mapping.get("ignorable") for mapping in mappings(scheduler_config(cluster), "extenders"))
     meanwhile = "pods are placed without it meanwhile" if ignorable else "pods that ask for the scheduler wait"
     for pod, state in silent if not refused else ():
         yield error(

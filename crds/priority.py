@@ -123,7 +123,7 @@ def tier(pod: Mapping[str, Any]) -> PriorityBand:
 
 
 def requests_mid(pod: Mapping[str, Any]) -> bool:
-    """Return whether a container, init container or the overhead requests (or is limited to) more than 0 of a Mid resource.
+    """Return whether a container, init container or the overhead requests (or is limited to) any of a Mid resource.
 
     An amount of 0 takes nothing from Mid, and one that cannot be read counts as not requested, as in every sum: such a
     pod stays what its band says, so that a Prod pod's native requests are not published to others for it.

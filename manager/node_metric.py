@@ -85,7 +85,7 @@ class ManagedFields:
     def from_object(cls, node_metric: Mapping[str, Any]) -> Self:
         """Reduce a NodeMetric, `managedFields` included."""
         own = [each for each in get_objects(node_metric, "metadata", "managedFields") if _is_ours(each)]
-        fields = next((each["fieldsV1"] for each in own if each.get("operation") == "Apply"), None)
+        fields = next((entry["fieldsV1"] for entry in own if entry.get("operation") == "Apply"), None)
         return cls(
             spec=_shared(get_path(node_metric, "spec")),
             owners=tuple(

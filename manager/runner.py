@@ -102,7 +102,7 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
     ]
     if context.webhook is not None:
         background.append(context.webhook.keep_certificate(api, lambda: leader.is_leader, context.wall))
-    ours = [asyncio.create_task(each) for each in background]
+    ours = [asyncio.create_task(run) for run in background]
     election, stopping = asyncio.create_task(leader.run()), asyncio.create_task(stop.wait())
     await asyncio.sleep(0)  # they exist before kopf, which otherwise would take them for its own
     watches = asyncio.create_task(_watch(operate(run, api, config_reconciler, stop)))

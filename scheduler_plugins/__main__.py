@@ -67,8 +67,8 @@ async def serve(settings: Settings, connection: Connection) -> None:
                 with suppress(asyncio.CancelledError):
                     await running
         finally:
-            for each in served:
-                await each.close()
+            for server in served:
+                await server.close()
 
 
 async def _run(api: ApiServer, parts: Parts) -> None:

@@ -52,7 +52,7 @@ def plan(seconds: int) -> list[int]:
     """At which nominal seconds instants are taken: 0, 1, 2, 10, then every ten seconds or more, and the last one."""
     step = max(_STEP_SECONDS, -(-seconds // (_MOST_INSTANTS - len(_FIRST_SECONDS))))
     regular = range(_FIRST_SECONDS[-1] + step, seconds, step)
-    return sorted({one for one in (*_FIRST_SECONDS, *regular) if one < seconds} | {seconds})
+    return sorted({second for second in (*_FIRST_SECONDS, *regular) if second < seconds} | {seconds})
 
 
 def capture(

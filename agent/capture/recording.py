@@ -54,7 +54,7 @@ def find(folder: Path) -> tuple[list[Instant], list[str]]:
     """
     names = _names(folder)
     if not names:  # an archive may hold them in a folder of its own
-        inner = [(one, found) for one in sorted(folder.iterdir()) if one.is_dir() and (found := _names(one))]
+        inner = [(path, found) for path in sorted(folder.iterdir()) if path.is_dir() and (found := _names(path))]
         folder, names = inner[0] if len(inner) == 1 else (folder, [])
     if not names:
         raise NotARecording(f"{folder} holds no instants (folders t000, t001 …): give the folder that holds them")

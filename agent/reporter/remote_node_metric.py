@@ -39,7 +39,9 @@ class RemoteNodeMetric:
         self.generation = generation if isinstance(generation, int) else None  # version of the spec
         self.identity = {key: metadata.get(key) for key in ("uid", "generation")}  # which object, with which spec
         stored = self.status.get("conditions")
-        self._conditions = [one for one in stored if isinstance(one, dict)] if isinstance(stored, list) else []
+        self._conditions = (
+            [condition for condition in stored if isinstance(condition, dict)] if isinstance(stored, list) else []
+        )
 
     def update(self, node_metric: Json) -> bool:
         """Remember the object. Whether it took another one's place: it was deleted and made again."""
@@ -109,7 +111,7 @@ def _times(status: Mapping[str, Any]) -> Iterator[Time]:
 def with_own_conditions(status: Mapping[str, Any]) -> Json:
     """A status with our conditions alone, always in the same order; without a list where none of them stands."""
     found = status.get("conditions")
-    ours = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    ours = [condition for condition in found if isinstance(condition, dict)] if isinstance(found, list) else []
     ours = [our for name in _OUR_CONDITIONS for our in ours if our.get("type") == name]
     return {
         **{key: value for key, value in status.items() if key != "conditions"},

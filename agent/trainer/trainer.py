@@ -260,7 +260,7 @@ class Trainer:
         kept = there | (before & measured_series.here)
         kept[:2] = True  # the node and the system, measured or not
         found = [series.get(entity, EMPTY) for entity in itertools.compress(measured_series.entities, kept)]
-        ticks, values = table([(one.times, one.values) for one in found])
+        ticks, values = table([(series_data.times, series_data.values) for series_data in found])
         values = np.where((values >= 0.0) & (values < math.inf), values, np.nan)
         rows, classes = measured_series.rows[kept], measured_series.classes[kept]
         before, here = before[kept], measured_series.here[kept]

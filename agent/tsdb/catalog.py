@@ -45,9 +45,9 @@ class Catalog:
         """The numbers of these series, in their order; those not known yet get one."""
         known = self._numbers
         try:
-            return [known[one] for one in series]
+            return [known[number] for number in series]
         except KeyError:
-            return [known[one] if one in known else self._add(one) for one in series]
+            return [known[number] if number in known else self._add(number) for number in series]
 
     def labels(self, number: int) -> Labels:
         return self._labels[number]

@@ -97,8 +97,8 @@ def merge(connection: sqlite3.Connection) -> Iterator[None]:
         for block in parts:
             series.update(row[0] for row in connection.execute("SELECT series FROM chunks WHERE block = ?", (block,)))
             yield
-        for one in sorted(series):
-            merged.add(one, *_columns(_merged(connection, parts, one)))
+        for number in sorted(series):
+            merged.add(number, *_columns(_merged(connection, parts, number)))
             yield
         merged.publish()
     blocks.mark_dead(connection, [block for block, _ in rows])

@@ -147,7 +147,7 @@ def _model(name: str, model: object) -> str:
     """A model with all its parameters, default ones included."""
     values = {field.name: getattr(model, field.name) for field in fields(model) if field.init}  # type: ignore[arg-type]
     inner = values.pop("of", ())
-    of = f"({', '.join(_model(_name(each), each) for each in inner)})" if inner else ""
+    of = f"({', '.join(_model(_name(model), model) for model in inner)})" if inner else ""
     parameters = [f"{json_name(key)} {_value(value)}" for key, value in values.items() if value is not None]
     if len(parameters) < len(values):  # the model chooses by the resource
         parameters.append("the rest as usual" if parameters else "as usual")

@@ -37,7 +37,7 @@ def in_effect(pod: Json, view: Resize) -> Json:
     """
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     pending = (condition for condition in status.get("conditions") or () if condition.get("type") == "PodResizePending")
-    refused = any(each.get("reason") == "Infeasible" for each in pending)
+    refused = any(condition.get("reason") == "Infeasible" for condition in pending)
     changed: dict[str, Any] = {}
     for kind, statuses in _STATUSES:
         containers = spec.get(kind) or ()
@@ -79,7 +79,7 @@ def _counted(resources: Json, status: Json, view: Resize, *, refused: bool) -> J
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     stated = [each for each in ((has or {}).get("requests") or {}, promised) if each]
     limited = (has or {}).get("limits") or {}
-    if all(each == requests for each in stated) and limited in ({}, limits) and (stated or not requests):
+    if all(amounts == requests for amounts in stated) and limited in ({}, limits) and (stated or not requests):
         return resources
     if view is Resize.GRANTED:
         return {
@@ -108,7 +108,7 @@ def _smallest(requested: Json, stated: Sequence[Json], *, without: bool) -> dict
     """Return the smallest of requested and stated amounts; `without`: omit resizable resources that are not stated."""
     found = {}
     for name, quantity in requested.items():
-        known = [each[name] for each in stated if name in each]
+        known = [amounts[name] for amounts in stated if name in amounts]
         if known or not (without and name in _RESIZED):
             found[name] = min([quantity, *known], key=parse_quantity)
     return found

@@ -56,7 +56,7 @@ LARGEST: Final = 2**63 - 1  # no amount is larger: Kubernetes counts no further
 
 def total(amounts: Iterable[Amounts]) -> Amounts:
     listed = list(amounts)
-    return Amounts(*(min(sum(each[resource] for each in listed), LARGEST) for resource in Resource))
+    return Amounts(*(min(sum(item[resource] for item in listed), LARGEST) for resource in Resource))
 
 
 NOTHING: Final = Amounts()

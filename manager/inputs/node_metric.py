@@ -95,7 +95,7 @@ def _larger(full: Measured, fast: Measured) -> Measured:
     The full report's may be the larger one because it counts the page cache where the strategy requires that. Where one
     of the two is missing the node was not measured: the other is not how much it uses at most.
     """
-    pairs = ((full[each], fast[each]) for each in Resource)
+    pairs = ((full[resource], fast[resource]) for resource in Resource)
     return Measured(*(None if one is None or other is None else max(one, other) for one, other in pairs))
 
 

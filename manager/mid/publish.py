@@ -133,7 +133,7 @@ def decide(
                 writes[resource] = target
             else:
                 due.append(when)
-    removed = [] if desired is None else [each for each in Resource if current[each].amount is None]
+    removed = [] if desired is None else [resource for resource in Resource if current[resource].amount is None]
     remembered = replace(state, pending_increases=pending_increases, withdrawn=expired or (returns and bool(removed)))
     returned = bool(removed) and not expired and all(each in writes for each in removed)
     return Decision(writes, remembered, min(due, default=None), returned)
@@ -185,8 +185,8 @@ def _pending_increases(
     before: tuple[PendingIncrease, ...], amount: int, target: int, now: float, hold: float
 ) -> tuple[PendingIncrease, ...]:
     """The parts of an increase, lowest first; of those that have held long enough, the highest alone."""
-    since = next((each.since for each in before if each.lowest >= target), now)
-    parts = (*(each for each in before if amount < each.lowest < target), PendingIncrease(since, target))
+    since = next((pending.since for pending in before if pending.lowest >= target), now)
+    parts = (*(pending for pending in before if amount < pending.lowest < target), PendingIncrease(since, target))
     held = [index for index, each in enumerate(parts) if each.since + hold <= now]
     return parts[held[-1] :] if held else parts
 

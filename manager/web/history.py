@@ -29,7 +29,7 @@ class Series(IntEnum):
     def json_name(self) -> str:
         """How programs call it: "usedByProd"."""
         first, *others = self.name.lower().split("_")
-        return first + "".join(each.title() for each in others)
+        return first + "".join(word.title() for word in others)
 
 
 RESOURCES: Final = ("cpu", "memory")  # the columns of a point per series, in order

@@ -149,7 +149,7 @@ def refused(review: Mapping[str, Any]) -> bool:
 
 def _review(asked: Asked, response: Json, warnings: Iterable[str]) -> Json:
     said = [printable(str(warning)) for warning in warnings]
-    cut = [_cut(each, _LONGEST_WARNING) for each in said[:_MOST_WARNINGS]]
+    cut = [_cut(warning, _LONGEST_WARNING) for warning in said[:_MOST_WARNINGS]]
     if len(said) > _MOST_WARNINGS:
         cut.append(f"and {len(said) - _MOST_WARNINGS} more warnings")
     response = {"uid": asked.uid, **response}

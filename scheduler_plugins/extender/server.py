@@ -68,7 +68,7 @@ class Server:
     # kube-scheduler's
 
     def filter(self, request: Request) -> Reply:
-        """Return the nodes that the pod may be bound to. Errors of ours go into `Error`, which the pod's event quotes."""
+        """Return the nodes that the pod may be bound to. Errors go into `Error`, which the pod's event quotes."""
         with self._meter.request("filter", request.received) as outcome:
             asked = _parsed(parse, request, outcome, full_nodes=200)  # its event then quotes the error
             if isinstance(asked, Reply):

@@ -82,7 +82,7 @@ class NodeResourcesAllocatable:
     # Score
 
     def score(self, _pod: PodRequest, nodes: Nodes) -> IntArray:
-        """Return the nodes' positions between the worst (0) and the best (100) of them, shape (N,); 0 if all are equal."""
+        """Return the nodes' positions between the worst (0) and the best (100), shape (N,); 0 if all are equal."""
         raw: IntArray = nodes.tables[NAME]["raw"]
         return normalised(raw)
 

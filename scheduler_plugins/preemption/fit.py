@@ -152,6 +152,6 @@ def _lacking(
     lacking = []
     for name, amount in requests.items():
         free = has.get(name, 0) - taken.get(name, 0) - coming.get(name, 0)
-        if amount > free and amount > free + sum(each.get(name, 0) for each in gone):
+        if amount > free and amount > free + sum(pod.get(name, 0) for pod in gone):
             lacking.append(TOO_MANY if name == "pods" else f"Insufficient {name}")
     return ", ".join(lacking) or None

@@ -75,7 +75,7 @@ class ClusterCache:
         self.plugin_states: Mapping[str, PluginState] = {name: plugin.new_state() for name, plugin in stateful.items()}
         """What plugins keep of the whole cluster, by their names; fed from here."""
         everybody = (*plugins.values(), *self.plugin_states.values())
-        self._reservations = Reservations([each for each in everybody if isinstance(each, Reserving)], steady)
+        self._reservations = Reservations([part for part in everybody if isinstance(part, Reserving)], steady)
         dtypes = {name: table.dtype() for name, table in self._tables.items()}
         self._rows = Rows(len(rules.resources), dtypes, self._accounts, self.plugin_states)
         self._templates: BoundedCache[bytes, PodTemplate] = BoundedCache(self._read_template, TEMPLATE_BYTES)

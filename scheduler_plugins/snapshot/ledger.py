@@ -144,7 +144,7 @@ class NodeLedger:
 
     def prod_relief(self, uids: Iterable[str]) -> Vector:
         counted = [self.terms_of(uid) for uid in uids if uid in self._pods]
-        return _sum((_plus(each.prod_usage, each.prod_delta) for each in counted), self._nothing)
+        return _sum((_plus(pod.prod_usage, pod.prod_delta) for pod in counted), self._nothing)
 
     def assign(self, pod: PodRequest, now: float) -> None:
         """Put a pod on the node, or replace what is known of it.

@@ -158,7 +158,7 @@ class NodeGroups:
         """Note a Node; its id, which it keeps until it is deleted."""
         metadata, taints = node["metadata"], (node.get("spec") or {}).get("taints") or ()
         soft = [taint for taint in taints if taint.get("effect") == _SOFT_TAINT]
-        kinds = sorted({(str(each.get("key") or ""), str(each.get("value") or "")) for each in soft})
+        kinds = sorted({(str(taint.get("key") or ""), str(taint.get("value") or "")) for taint in soft})
         noted = _Node(str(metadata["name"]), metadata.get("labels") or {}, tuple(kinds))
         number = self._ids.get(noted.name)
         if number is None:

@@ -86,10 +86,10 @@ def traces_of(measured: Iterable[Measured], pod_of: Callable[[Key], Pod | None],
         TraceError: no pod can be evaluated.
     """
     found = []
-    for each in measured:
-        known = {key: pod for key in each.keys if (pod := pod_of(key)) is not None}
-        if each.keys:
-            found.append(_trace(each, known, source))
+    for query in measured:
+        known = {key: pod for key in query.keys if (pod := pod_of(key)) is not None}
+        if query.keys:
+            found.append(_trace(query, known, source))
     return found
 
 

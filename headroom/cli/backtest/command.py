@@ -68,7 +68,7 @@ def _policies(options: argparse.Namespace) -> list[NamedPolicy]:
             found += policies.parse(wanted or [policies.DEFAULT])
     except policies.NamedPolicyError as error:
         raise CommandError(f"{error}.", USAGE) from error
-    names = [each.name for each in found]
+    names = [policy.name for policy in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise CommandError(f"Two policies are called {twice}: give a file another name.", USAGE)
     return found

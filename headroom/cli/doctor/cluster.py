@@ -138,7 +138,7 @@ class Cluster:
 
     def pods(self, component: str) -> Sequence[Pod]:
         """The pods of a component that are not ending; raises as `list` does."""
-        return [each for each in self.list(PODS) if each.component == component and not each.ending]
+        return [pod for pod in self.list(PODS) if pod.component == component and not pod.ending]
 
     @property
     def config_name(self) -> str:

@@ -21,7 +21,7 @@ def components(cluster: Cluster) -> list[str]:
 
 def namespaces(cluster: Cluster) -> list[str]:
     every = [*cluster.list(DAEMON_SETS), *cluster.list(DEPLOYMENTS)]
-    return sorted({str(each["metadata"].get("namespace")) for each in every if name(each) in COMPONENTS})
+    return sorted({str(workload["metadata"].get("namespace")) for workload in every if name(workload) in COMPONENTS})
 
 
 def missing_component(cluster: Cluster, component: str, consequence: str) -> Finding:
@@ -101,7 +101,7 @@ def scheduler_names(config: Json) -> tuple[str, ...]:
 def mappings(config: Json, key: str) -> list[Json]:
     """The mappings of a list in a configuration; what is neither is left out."""
     listed = config.get(key)
-    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    return [item for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
 
 
 def scheduler_lease(config: Json) -> str:

@@ -103,7 +103,7 @@ class Pod:
             started=status.get("startTime"),
             states=(
                 *(ContainerState.of(init, is_init=True) for init in inits),
-                *(ContainerState.of(each, is_init=False) for each in running),
+                *(ContainerState.of(status, is_init=False) for status in running),
             ),
             unschedulable=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
         )

@@ -41,7 +41,7 @@ async def quotas(
     """
     seen = await read(api, place, clock)
     found, total = all_shares(seen.cluster)
-    shown = [each for each in found if namespace is None or each.quota.namespace == namespace]
+    shown = [share for share in found if namespace is None or share.quota.namespace == namespace]
     if not outputs.is_for_people(output):
         outputs.show(show.as_json(seen, shown, total), output)
     elif not shown:
@@ -78,7 +78,7 @@ async def verify(
         first = {_claimed(finding) for finding in findings}
         seen = await read(api, place, clock)
         again = check(seen.cluster)
-        findings = [each for each in again if each.check != "status" or _claimed(each) in first]
+        findings = [finding for finding in again if finding.check != "status" or _claimed(finding) in first]
     wrong = [finding for finding in findings if finding.level is Level.WRONG]
     if not outputs.is_for_people(output):
         outputs.show(_verified(seen, findings), output)

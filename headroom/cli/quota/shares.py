@@ -103,7 +103,7 @@ def _share(name: str, quota: Quota, used: Amounts, lent: int, pending: Amounts) 
 
 
 def _total(name: str, found: Iterable[QuotaShares], least: Amounts, used: Amounts) -> Share:
-    parts = [share for each in found for share in each.shares if share.resource == name]
+    parts = [share for quota_share in found for share in quota_share.shares if share.resource == name]
     borrowed, lent, pending = (sum(getattr(part, which) for part in parts) for which in ("borrowed", "lent", "pending"))
     return Share(name, least.get(name, 0), used.get(name, 0), None, borrowed, lent, pending)
 

@@ -46,11 +46,11 @@ def rows(quotas: Iterable[QuotaShares], total: Sequence[Share]) -> list[Row]:
     listed = list(quotas)
     spare = {share.resource: share.min - share.used for share in total}
     found = [
-        _row(each.quota.namespace, each.quota.name, share, share.left(spare), each.pending_pods)
-        for each in listed
-        for share in each.shares
+        _row(item.quota.namespace, item.quota.name, share, share.left(spare), item.pending_pods)
+        for item in listed
+        for share in item.shares
     ]
-    waiting = sum(each.pending_pods for each in listed)
+    waiting = sum(item.pending_pods for item in listed)
     return [*found, *(_row(ALL, ALL, share, max(0, spare[share.resource]), waiting) for share in total)]
 
 

@@ -37,7 +37,7 @@ async def nodes(api: kube.ApiServer, namespace: str, selector: str | None, outpu
     found = accounts(config_maps, dict(listed), api.server_time())
     if not outputs.is_for_people(output):
         whole = as_json(total(found)) if found else None
-        outputs.show({"nodes": [as_json(each) for each in found], "total": whole}, output)
+        outputs.show({"nodes": [as_json(account) for account in found], "total": whole}, output)
         return
     if not found:
         raise CommandError(NOBODY.format(which=f" with {selector}" if selector else "", namespace=namespace))

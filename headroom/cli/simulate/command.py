@@ -126,7 +126,7 @@ async def _priority_classes(api: kube.ApiServer) -> dict[str, Json] | None:
         found = await live.objects(api, PRIORITY_CLASSES)
     except kube.ApiError:
         return None
-    return {str(each["metadata"]["name"]): each for each in found}
+    return {str(priority_class["metadata"]["name"]): priority_class for priority_class in found}
 
 
 def _settle_priority(given: GivenPod, classes: dict[str, Json] | None) -> list[str]:

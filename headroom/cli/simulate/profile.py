@@ -88,5 +88,5 @@ def _mode(given: Mapping[str, Any]) -> str | None:
 def _names(given: Mapping[str, Any]) -> tuple[str, ...]:
     """The schedulers of kube-scheduler's configuration."""
     listed = given.get("profiles")
-    profiles = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    profiles = [item for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
     return tuple(str(profile["schedulerName"]) for profile in profiles if profile.get("schedulerName")) or SCHEDULERS

@@ -198,8 +198,8 @@ def total(rows: Sequence[NodeRow]) -> Row:
 
 def _all(found: Iterable[Amount]) -> Amount:
     whole = Amount()
-    for each in found:
-        whole = plus(whole, each)
+    for condition in found:
+        whole = plus(whole, condition)
     return whole
 
 

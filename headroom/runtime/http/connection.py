@@ -144,7 +144,7 @@ class Connection(asyncio.Protocol):
         self._may_write = False
         self.deadline = time.monotonic() + self._limits.request_seconds
         slow = [connection for connection in self._shared.connections if connection is not self and connection.unsent]
-        held = [each.unsent for each in slow]
+        held = [connection.unsent for connection in slow]
         excess = sum(held) + self.unsent - self._limits.unsent_bytes
         for each, size in zip(slow, held, strict=True):  # who has not asked for anything longest makes room
             if excess <= 0:

@@ -19,13 +19,13 @@ def amount(number: int, resource: Resource) -> str:
 
 def amounts(of: Amounts, *, which: Amounts | None = None) -> str:
     """The amounts of the resources that are not zero (in `which`): "2000m CPU and 512Mi memory"."""
-    return " and ".join(amount(of[each], each) for each in Resource if (which or of)[each]) or "nothing"
+    return " and ".join(amount(of[resource], resource) for resource in Resource if (which or of)[resource]) or "nothing"
 
 
 def arithmetic(seen: Shortage, seconds: float) -> str:
     """Requested, may be published, terminating, short by; only of the resources that are short."""
     short, terminating = seen.short, ""
-    if any(seen.terminating[each] and short[each] for each in Resource):
+    if any(seen.terminating[resource] and short[resource] for resource in Resource):
         terminating = f", {amounts(seen.terminating, which=short)} of it terminating"
     return (
         f"Mid pods on the node requested {amounts(seen.requested, which=short)}{terminating}, "

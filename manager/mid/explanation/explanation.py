@@ -143,7 +143,7 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
         result=result,
         would_be=would_be,
         unless=unless,
-        published=Measured(*(current[each].amount for each in Resource)),
+        published=Measured(*(current[resource].amount for resource in Resource)),
         steps=explain_next.steps(
             current, result, facts.strategy, written_at, seen.now, withdrawn=managed_fields.withdrawn(status)
         ),

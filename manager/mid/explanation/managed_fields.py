@@ -38,7 +38,7 @@ def written_at(node: Json) -> float | None:
 
 def published_by_koordinator(node: Json) -> bool:
     """Return whether Koordinator's manager, and not ours, wrote a Node's Mid resources last."""
-    fields = {f"f:{each.mid_name}" for each in Resource}
+    fields = {f"f:{resource.mid_name}" for resource in Resource}
     entries = [
         entry
         for entry, _ in _status_entries(node)
@@ -50,7 +50,7 @@ def published_by_koordinator(node: Json) -> bool:
 
 def withdrawn(status: Json) -> bool:
     published = (each for each in get_objects(status, "conditions") if each.get("type") == CONDITION_MID_PUBLISHED)
-    return any(was_withdrawn(str(each.get("reason"))) for each in published)
+    return any(was_withdrawn(str(condition.get("reason"))) for condition in published)
 
 
 def by_manager(entry: Json) -> bool:

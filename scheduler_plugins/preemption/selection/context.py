@@ -230,9 +230,9 @@ class PreemptionContext:
             own = (each for each in there if each.namespace == pod.namespace and not each.static)
             found = [each for each in own if each.priority < pod.priority]
         else:
-            found = [each for each in there if each.namespace in self.lenders and not each.static]
+            found = [pod for pod in there if pod.namespace in self.lenders and not pod.static]
         if self.going:
-            found = [each for each in found if each.uid not in self.going]
+            found = [pod for pod in found if pod.uid not in self.going]
         if len(found) > 1:
             found.sort(key=importance, reverse=True)
         return found

@@ -45,7 +45,7 @@ def select_victims(context: PreemptionContext, node: str, misfit: Misfit) -> Can
     whom a PodDisruptionBudget protects first, then the most important first; who is in the way is a victim.
     """
     potential, freed = all_possible_victims(context, node)
-    gone = {*context.going, *(each.uid for each in potential)}
+    gone = {*context.going, *(pod.uid for pod in potential)}
     if not potential:
         return Rejected(node, no_victims(context.pod, node), resolvable=False)
     reason = misfit(node, gone)

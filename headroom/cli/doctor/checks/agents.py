@@ -43,7 +43,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
     problems = list(_pods(cluster, wanted, pods))
     yield from problems
     limit = degrade_seconds(cluster)
-    reports = {each.node: each for each in cluster.list(NODE_METRICS)}
+    reports = {metric.node: metric for metric in cluster.list(NODE_METRICS)}
     names = [name(node) for node in wanted if name(node) in pods]
     late = list(_reports(cluster, {node: (pods[node], reports.get(node)) for node in names}, limit))
     yield from late

@@ -123,7 +123,7 @@ def pod_security(cluster: Cluster) -> Iterator[Finding]:
 
 def priority_classes(cluster: Cluster) -> Iterator[Finding]:
     """Each band has its class, and each class the value of its band; before an install none need be there."""
-    found = {name(each): each for each in cluster.list(PRIORITY_CLASSES)}
+    found = {name(cls_): cls_ for cls_ in cluster.list(PRIORITY_CLASSES)}
     # A manager that leads already creates nothing.
     restart = f"kubectl -n {cluster.namespace} rollout restart deployment {MANAGER}"
     create = f"{upgrade(cluster, 'priorityClasses.create=true')} && {restart}"

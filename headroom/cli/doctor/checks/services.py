@@ -78,7 +78,7 @@ def manager(cluster: Cluster) -> Iterator[Finding]:
     yield from _missing_replicas(cluster, deployment, pods, ", so nothing is published on Nodes")
     if not wanted:
         return
-    lease = lease_of(next((each for each in cluster.list(LEASES) if name(each) == MANAGER), None), cluster.now())
+    lease = lease_of(next((lease for lease in cluster.list(LEASES) if name(lease) == MANAGER), None), cluster.now())
     if lease is None or not lease.held:
         where = f"{cluster.namespace}/{MANAGER}"
         message = f"No replica of the manager leads: nobody holds the Lease {where}, so nothing is written."
@@ -136,9 +136,9 @@ def _rivals(cluster: Cluster, names: tuple[str, ...]) -> Iterator[Finding]:
             upgrade(cluster, f"scheduler.name={SCHEDULER}"),
         )
     flags = ("scheduler-name", "leader-elect-resource-name")
-    for each in cluster.list(DEPLOYMENTS):
-        namespace, called = each["metadata"].get("namespace"), name(each)
-        containers = (pod_template(each).get("spec") or {}).get("containers") or ()
+    for deployment in cluster.list(DEPLOYMENTS):
+        namespace, called = deployment["metadata"].get("namespace"), name(deployment)
+        containers = (pod_template(deployment).get("spec") or {}).get("containers") or ()
         words = [
             word
             for container in containers
@@ -156,7 +156,7 @@ def _rivals(cluster: Cluster, names: tuple[str, ...]) -> Iterator[Finding]:
 
 def _scheduler_leader(cluster: Cluster, called: str) -> Iterator[Finding]:
     """Return whether one of our replicas schedules."""
-    lease = lease_of(next((each for each in cluster.list(LEASES) if name(each) == called), None), cluster.now())
+    lease = lease_of(next((lease for lease in cluster.list(LEASES) if name(lease) == called), None), cluster.now())
     where = f"{cluster.namespace}/{called}"
     pods = cluster.pods(SCHEDULER)
     if lease is None or not lease.held:

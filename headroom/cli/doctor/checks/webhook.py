@@ -61,7 +61,7 @@ def _authority(cluster: Cluster, webhook: Json) -> Iterator[Finding]:
 
 
 def _days_left(bundle: str, now: float) -> float | None:
-    """Return the rest of the last validity in a base64 PEM bundle at a time [unix s]; None without certificates. [days]"""
+    """Return the time to the last expiry in a base64 PEM bundle [days] at a time [unix s]; None: no certificates."""
     try:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         tls.load_verify_locations(cadata=base64.b64decode(bundle).decode("ascii"))

@@ -10,7 +10,7 @@ import numpy as np
 
 from headroom.kube import ApiServer
 from headroom.kube.lease import LeaseFollower
-from headroom.runtime.garbage_collection import keep_tending
+from headroom.runtime.garbage_collection import run_collector
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health, of_watches
 from scheduler_plugins.extender.server import Server
@@ -90,7 +90,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         health,
         Server(extender, health, telemetry, NodePage(cache, now), watcher),
         {
-            "garbage": keep_tending,
+            "garbage": run_collector,
             "slow requests": telemetry.slow.run,
             **requeue_component.background,
             **polling,

@@ -165,7 +165,7 @@ class ClusterWatch:
             while self._cache.write_some():  # noqa: ASYNC110 - it waits for nothing
                 await asyncio.sleep(0)
             self.preparing = False
-            garbage_collection.take_stock()
+            garbage_collection.reset_baseline()
 
     def _attempt(self, source: Source, item: Json, take: Callable[[Json], None]) -> str:
         """Take one object, and what it is known by. Of one that cannot be understood stays what was known of it."""

@@ -32,9 +32,8 @@ class Shortage:
         return tuple(resource for resource in Resource if self.deficit[resource])
 
     def only(self, which: Amounts) -> Self:
-        return replace(
-            self, requested=Amounts(*(self.requested[resource] if which[resource] else 0 for resource in Resource))
-        )
+        amounts = (self.requested[resource] if which[resource] else 0 for resource in Resource)
+        return replace(self, requested=Amounts(*amounts))
 
 
 def shortage(

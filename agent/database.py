@@ -111,7 +111,10 @@ def _add_window(parser: Parser, window: str, resolution: str) -> None:
 
 def _stats(database: DatabaseReader, given: argparse.Namespace) -> int:
     found = database.stats()
-    resolutions = [{**dataclasses.asdict(one), "bytes_per_point": one.bytes_per_point} for one in found.resolutions]
+    resolutions = [
+        {**dataclasses.asdict(resolution), "bytes_per_point": resolution.bytes_per_point}
+        for resolution in found.resolutions
+    ]
     if given.output == "json":
         _print_json(_camel(dataclasses.asdict(found)) | {"resolutions": [_camel(row) for row in resolutions]})
         return 0
@@ -141,13 +144,14 @@ def _query(database: DatabaseReader, given: argparse.Namespace) -> int:
     period, unit = _PERIODS[given.resolution], _UNITS.get(given.metric.split("_", maxsplit=1)[0], "ratio")
     entities = _entities(database, given, start, end)
     found = {
-        one: export.Extract(database, given.metric, start, end, period, (one,), given.container) for one in entities
+        entity: export.Extract(database, given.metric, start, end, period, (entity,), given.container)
+        for entity in entities
     }
 
     def points() -> Iterator[Row]:
-        """One at a time: there may be many weeks of them, and the agent's container has no room for that."""
+        """An at a time: there may be many weeks of them, and the agent's container has no room for that."""
         for entity, extract in found.items():
-            for series in (one for columns in extract.slices() for one in columns.values()):
+            for series in (column for columns in extract.slices() for column in columns.values()):
                 for time, value in zip(series.times.tolist(), series.values.tolist(), strict=True):
                     yield {"entity": entity, "time": _when(time), "value": value}
 

@@ -1,4 +1,4 @@
-"""One tick's samples to more samples: what runs outside pods. Only ever from values of the same tick."""
+"""A tick's samples to more samples: what runs outside pods. Only ever from values of the same tick."""
 
 from collections.abc import Iterable
 

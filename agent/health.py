@@ -18,7 +18,7 @@ _FEWEST_TICKS: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One more path; a RuntimeError or OSError that its text raises becomes 503 with that message."""
+    """A more path; a RuntimeError or OSError that its text raises becomes 503 with that message."""
 
     text: Callable[[], str]
     content_type: str = http.TEXT

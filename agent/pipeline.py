@@ -1,4 +1,4 @@
-"""One tick: collect, derive, store, learn. Each step is timed and counted; none stops the others."""
+"""A tick: collect, derive, store, learn. Each step is timed and counted; none stops the others."""
 
 import logging
 import math
@@ -65,11 +65,11 @@ class Pipeline:
 
     @property
     def store_problem(self) -> str:
-        """Why samples cannot be written; empty when they are."""
+        """Return why samples cannot be written; empty when they are."""
         return self.failing.get(DATABASE) or self.failing.get(STORE, "")
 
     def run_once(self, now: float) -> None:
-        """One tick; never raises for what a machine, a disk or a pod can do."""
+        """A tick; never raises for what a machine, a disk or a pod can do."""
         pods = list(self._pods.pods())
         with self._metrics.tick_seconds.time():
             collected = self._collect(Tick(now, pods))
@@ -138,9 +138,11 @@ class Pipeline:
                     log.debug("%s: %s", name, lacking)
                     continue
                 found.missing += [
-                    Missing(one.metric, one.entity, NOT_FINITE) for one in found.samples if not math.isfinite(one.value)
+                    Missing(sample.metric, sample.entity, NOT_FINITE)
+                    for sample in found.samples
+                    if not math.isfinite(sample.value)
                 ]
-                found.samples = [one for one in found.samples if math.isfinite(one.value)]
+                found.samples = [sample for sample in found.samples if math.isfinite(sample.value)]
                 collected.extend(found)
                 if found.problem:
                     raise Incomplete(found.problem)

@@ -38,7 +38,7 @@ _NUMBERED: Final = re.compile(rf"{_PACK}[0-9]{{1,12}}")
 
 @dataclass(frozen=True, slots=True)
 class PodMetadata:
-    """One pod."""
+    """A pod."""
 
     name: str  # namespace/name, or the uid where the pod was found in the cgroup tree alone
     class_name: str  # the class that it counts to: prod, mid, batch or free
@@ -150,8 +150,8 @@ def _unpacked(data: bytes) -> tuple[dict[str, PodMetadata], str]:
 
 
 def _last(pods: Mapping[str, PodMetadata]) -> float:
-    """When the last of some pods ended. [s of the index's clock]"""
-    return max((one.ended or 0.0 for one in pods.values()), default=0.0)
+    """Return when the last of some pods ended. [s of the index's clock]"""
+    return max((pod.ended or 0.0 for pod in pods.values()), default=0.0)
 
 
 def _metadata(pod: PodRef) -> PodMetadata:

@@ -23,7 +23,7 @@ Resources = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PodRef:
-    """One pod on this node."""
+    """A pod on this node."""
 
     uid: str  # its metadata.uid; the entity of its samples
     namespace: str  # its namespace; empty when found in the cgroup tree alone
@@ -42,7 +42,7 @@ class PodRef:
     running: bool = True  # whether its containers were started, so that it must have a cgroup
     terminating: bool = False  # whether it is being deleted; it still runs for a while
     listed: bool = True
-    """Whether those who know this node's pods list it; False for one that has a cgroup and is on no list."""
+    """True if those who know this node's pods list it; False for one that has a cgroup and is on no list."""
 
     @property
     def title(self) -> str:

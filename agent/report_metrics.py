@@ -43,11 +43,11 @@ def show_report(metrics: Metrics, usages: Usages, prediction: NodePrediction, no
         (metrics.allocatable, allocatable),
     ):
         _show(gauge, {(*name, resource, _UNIT_NAMES[resource]): amount for resource, amount in amounts.items()})
-    models = {str(one): effective(prediction.policy, one).model for one in _RESOURCES}
+    models = {str(resource): effective(prediction.policy, resource).model for resource in _RESOURCES}
     for gauge, amounts, by in (
         (metrics.predicted_reclaimable, reclaimable, models),
         (metrics.predicted_peak, _in_units(prediction.prod_peak), models),
-        (metrics.priority_reclaimable, reclaimable, {str(one): _BAND for one in _RESOURCES}),
+        (metrics.priority_reclaimable, reclaimable, {str(resource): _BAND for resource in _RESOURCES}),
     ):
         _show(gauge, {(*name, by[one], one, _UNIT_NAMES[one]): amount for one, amount in amounts.items()})
     failed = any(resource not in reclaimable for resource in _RESOURCES)

@@ -91,7 +91,7 @@ async def _serve(
         ticks = run_ticker(settings.collect.interval_seconds, components.pipeline.run_once, components.metrics)
         work: list[Coroutine[Any, Any, Any]] = [ticks, _checkpoints(settings, components), reporting.run, stop.wait()]
         watches = [components.pods.run(), components.node.run()]
-        tasks = [asyncio.create_task(one) for one in work + watches]
+        tasks = [asyncio.create_task(task) for task in work + watches]
         await _wait_for_first(set(tasks[: len(work)]), set(tasks[len(work) :]))
     finally:
         for task in tasks:

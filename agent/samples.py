@@ -49,7 +49,7 @@ REASONS: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measured value.
+    """A measured value.
 
     A missing measurement is no sample at all: there is no sample for "unknown", and zero means zero.
     """
@@ -63,7 +63,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """One value that a tick should have had, and has not."""
+    """A value that a tick should have had, and has not."""
 
     metric: str  # what was to be measured
     entity: str  # whose it is

@@ -82,7 +82,7 @@ class RowHistories(Protocol):
         """Let one row continue another's history."""
 
     def evidence(self, row: int) -> float:
-        """How much is known in a row; 0 for nothing."""
+        """Return how much is known in a row; 0 for nothing."""
 
 
 class SeriesIndex:

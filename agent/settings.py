@@ -211,7 +211,7 @@ def load(
 
 
 def state_dir(environment: Mapping[str, str]) -> Path:
-    """Where a person's own programs keep what they learn: $XDG_STATE_HOME, else ~/.local/state."""
+    """Return where a person's own programs keep what they learn: $XDG_STATE_HOME, else ~/.local/state."""
     stated = environment.get("XDG_STATE_HOME", "")
     home = Path(environment.get("HOME") or "/")
     return (Path(stated) if Path(stated).is_absolute() else home / ".local/state") / "headroom"

@@ -1,4 +1,4 @@
-"""The colocation strategy of ConfigMap `slo-controller-config`: its fields, their defaults and what they may be.
+"""The colocation strategy of ConfigMap `slo-controller-config`: its fields, defaults and ranges.
 
 Koordinator's fields come first, ours after them. How a ConfigMap is validated and what happens with a bad one is the
 manager's business; this module only states the contract.
@@ -24,12 +24,12 @@ class MetricAggregatePolicy(Part):
 
 @dataclass(frozen=True, slots=True)
 class MidEviction(Part):
-    """What happens to Mid pods on a node that has published more than it has (the deficit)."""
+    """The policy for Mid pods on a node with a deficit: it has published more Mid resources than it has."""
 
     mode: str | None = None
     """off, dry-run (events and metrics only) or on."""
     after_seconds: int | None = None
-    """How long the deficit must last. [s]"""
+    """The time a deficit must last before an eviction. [s]"""
     max_per_node_per_minute: int | None = None
     """Evictions on one node. [1/min]"""
     max_per_minute: int | None = None
@@ -38,10 +38,10 @@ class MidEviction(Part):
 
 @dataclass(frozen=True, slots=True)
 class ColocationStrategy(Part):
-    """How one node, or the cluster, publishes what Prod does not use. An absent field keeps what applies otherwise."""
+    """How a node, or the cluster, publishes the resources that Prod does not use. An absent field is inherited."""
 
     enable: bool | None = None
-    """Whether Mid resources are published at all; false takes away those on Nodes, save what running Mid pods hold."""
+    """True if Mid resources are published; false removes them from Nodes, except the part held by running Mid pods."""
     metric_aggregate_duration_seconds: int | None = None
     """Window of the averages in a report; each of their samples is read for it. [s]"""
     metric_report_interval_seconds: int | None = None
@@ -49,7 +49,7 @@ class ColocationStrategy(Part):
     metric_aggregate_policy: MetricAggregatePolicy | None = None
     """Windows of the reported percentiles."""
     metric_memory_collect_policy: str | None = None
-    """What counts as memory in use."""
+    """The memory that counts as used."""
     cpu_reclaim_threshold_percent: int | None = None
     """Batch tier of Koordinator: accepted, not used. [percent]"""
     memory_reclaim_threshold_percent: int | None = None
@@ -90,11 +90,11 @@ class ColocationStrategy(Part):
     mid_policy: str | None = None
     """The formula: reclaimable, or one of the design text's two."""
     mid_shrink_policy: str | None = None
-    """floor: never publish less than running Mid pods request; exact: publish what was calculated."""
+    """floor: never publish less than running Mid pods request; exact: publish the calculated amount."""
     mid_increase_hold_seconds: int | None = None
     """An increase is written when it has held this long. [s]"""
     mid_eviction: MidEviction | None = None
-    """What happens on a deficit."""
+    """The policy for a deficit."""
     node_predict_policy: PredictPolicy | None = None
     """Copied to `spec.predictPolicy` of the NodeMetric."""
 

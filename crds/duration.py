@@ -90,7 +90,7 @@ def format_duration(seconds: float) -> str:
 
 
 def short_age(seconds: float) -> str:
-    """How long ago, as people read it, in one or two units: 75 -> "1m15s", 7300 -> "2h1m", 90000 -> "25h".
+    """Format an age in one or two units: 75 -> "1m15s", 7300 -> "2h1m", 90000 -> "25h".
 
     Args:
         seconds: how long; less than nothing counts as nothing. [s]

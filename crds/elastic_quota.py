@@ -1,4 +1,4 @@
-"""ElasticQuota `scheduling.x-k8s.io/v1alpha1`: a namespace's guaranteed and largest share, and what it uses."""
+"""ElasticQuota `scheduling.x-k8s.io/v1alpha1`: the guaranteed and the largest share of a namespace, and its usage."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ class ElasticQuotaSpec(Part):
 
 @dataclass(frozen=True, slots=True)
 class ElasticQuotaStatus(Part):
-    """What admission charges, and how the quota stands beside others and the cluster."""
+    """The usage that admission charges, and the conditions of the quota."""
 
     used: Mapping[str, QuantityText] | None = None
     """In use, per resource."""
     conditions: tuple[Condition, ...] | None = None
-    """Whether all is well with it: `InForce`, `MinWithinMax`, `MinWithinCapacity`, `UsedWithinMax`."""
+    """The conditions `InForce`, `MinWithinMax`, `MinWithinCapacity` and `UsedWithinMax`."""
 
 
 @dataclass(frozen=True, slots=True)

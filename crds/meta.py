@@ -1,4 +1,4 @@
-"""What every Kubernetes object carries: its metadata and its conditions."""
+"""The metadata and the conditions of Kubernetes objects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class ObjectMeta(Part):
     creation_timestamp: str | None = None
     """When it was created, RFC 3339."""
     deletion_timestamp: str | None = None
-    """When its deletion was asked for, RFC 3339."""
+    """When its deletion was requested, RFC 3339."""
     labels: Mapping[str, str] | None = None
     """Labels."""
     annotations: Mapping[str, str] | None = None
@@ -32,14 +32,14 @@ class ObjectMeta(Part):
 
 @dataclass(frozen=True, slots=True)
 class Condition(Part):
-    """One condition of a status, as in `metav1.Condition`."""
+    """A condition of a status, as in `metav1.Condition`."""
 
     type: str
-    """What it is about, such as "PredictionReady"."""
+    """The aspect that it describes, such as "PredictionReady"."""
     status: str
     """"True", "False" or "Unknown"."""
     reason: str | None = None
-    """One CamelCase word for programs."""
+    """A CamelCase reason for programs."""
     message: str | None = None
     """A sentence for people, with what can be done."""
     last_transition_time: str | None = None

@@ -23,7 +23,7 @@ MODELS: Final[Mapping[str, Mapping[str, Allowed]]] = {
     "resource-central": {"percentile": _PERCENT, "windowHours": Range(0.25, 720)},
     "sum-max": {"windowDays": _WINDOW_DAYS},
 }
-"""Models that every agent has -> parameter -> what it may be. An agent may have more models."""
+"""The models that every agent has -> their parameters -> the range of each. An agent may have more models."""
 
 COMBINING: Final = frozenset({"max"})
 """Models that combine others, listed in `of`."""

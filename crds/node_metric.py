@@ -1,4 +1,4 @@
-"""NodeMetric `slo.koordinator.sh/v1alpha1`: what a node uses, by node, system and pod, and what it is predicted to use.
+"""NodeMetric `slo.koordinator.sh/v1alpha1`: the usage of a node, its system and its pods, and the predicted usage.
 
 Field names are Koordinator's; `predictPolicy`, `prediction` and `conditions` are ours. Times are RFC 3339
 texts, durations Go durations ("5m0s"), amounts Kubernetes quantities.
@@ -26,7 +26,7 @@ LONGEST_DURATION_SECONDS: Final = 7 * 86400
 MOST_DURATIONS: Final = 10
 """So many windows of percentiles at most."""
 MEMORY_COLLECT_POLICIES: Final = (WITHOUT_PAGE_CACHE, WITH_PAGE_CACHE, WITH_HOT_PAGE_CACHE)
-"""What counts as memory in use."""
+"""The memory that counts as used."""
 
 AGGREGATIONS: Final = ("avg", "p50", "p90", "p95", "p99", "stdev")
 """The statistics of a window; `stdev` is ours."""
@@ -63,12 +63,12 @@ class MetricCollectPolicy(Part):
     node_aggregate_policy: NodeAggregatePolicy | None = None
     """Windows of the percentiles."""
     node_memory_collect_policy: str | None = None
-    """One of `MEMORY_COLLECT_POLICIES`."""
+    """A value of `MEMORY_COLLECT_POLICIES`."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMetricSpec(Part):
-    """What the manager requests of the agent."""
+    """The settings that the manager requests of the agent."""
 
     metric_collect_policy: MetricCollectPolicy | None = None
     """Measuring and reporting."""
@@ -95,7 +95,7 @@ class NumaUsage(Part):
     node_usage: ResourceMap | None = None
     """Everything on it."""
     system_usage: ResourceMap | None = None
-    """What is not pods."""
+    """The usage of the node beyond its pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,11 @@ class NodeUsage(Part):
     node_usage: ResourceMap | None = None
     """Everything, mean over the window."""
     system_usage: ResourceMap | None = None
-    """What is not pods, mean over the window."""
+    """The usage beyond the pods, mean over the window."""
     aggregated_node_usages: tuple[AggregatedUsage, ...] | None = None
     """Statistics of everything."""
     aggregated_system_usages: tuple[AggregatedUsage, ...] | None = None
-    """Statistics of what is not pods."""
+    """Statistics of the usage beyond the pods."""
     numa_usages: tuple[NumaUsage, ...] | None = None
     """By NUMA node."""
 
@@ -156,7 +156,7 @@ class ProdMetric(Part):
 
 @dataclass(frozen=True, slots=True)
 class Evidence(Part):
-    """How much was seen."""
+    """The amount of history behind a prediction."""
 
     samples: int | None = None
     """Training samples."""
@@ -169,7 +169,7 @@ class ClassPrediction(Part):
     """Usage, moments and predicted peak of one class of pods, of the node, or of the system."""
 
     name: str
-    """One of `CLASSES`."""
+    """A value of `CLASSES`."""
     usage: Mapping[str, QuantityText] | None = None
     """Mean over the reporting window; the same ticks for all classes."""
     mean: Mapping[str, QuantityText] | None = None
@@ -179,12 +179,12 @@ class ClassPrediction(Part):
     peak: Mapping[str, QuantityText] | None = None
     """Predicted peak, margin and cold pods included."""
     evidence: Evidence | None = None
-    """What it rests on."""
+    """The history behind it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PredictedPods(Part):
-    """How many pods have enough history."""
+    """The number of pods with and without enough history."""
 
     warm: int | None = None
     """Pods predicted from history."""
@@ -205,9 +205,9 @@ class PolicyInForce(Part):
     of: tuple[Mapping[str, Any], ...] | None = None
     """The listed models of `max`."""
     cpu: Mapping[str, Any] | None = None
-    """What differs for CPU."""
+    """Overrides for CPU."""
     memory: Mapping[str, Any] | None = None
-    """What differs for memory."""
+    """Overrides for memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class Prediction(Part):
     policy: PolicyInForce | None = None
     """The policy in force."""
     classes: tuple[ClassPrediction, ...] | None = None
-    """One entry for each of `CLASSES`."""
+    """An entry for each of `CLASSES`."""
     pods: PredictedPods | None = None
     """Warm and cold pods."""
     summary: Summary | None = None
@@ -240,7 +240,7 @@ class Prediction(Part):
 
 @dataclass(frozen=True, slots=True)
 class ShadowAccount(Part):
-    """What a node would have published since it is in shadow mode; kept by the manager, see `crds.shadow_accounts`."""
+    """The Mid amounts that shadow mode would have published; kept by the manager, see `crds.shadow_accounts`."""
 
     since: str | None = None
     """When the account began."""
@@ -249,18 +249,18 @@ class ShadowAccount(Part):
     observed_seconds: int | None = None
     """For how long reports could evaluate what would have been published. [s]"""
     offered: Mapping[str, QuantityText] | None = None
-    """What the Node would have; absent when it would not have the resources."""
+    """The amount that the Node would have; absent when it would not have the resources."""
     mean: Mapping[str, QuantityText] | None = None
-    """Mean of what it would have had in the observed time."""
+    """Mean of that amount over the observed time."""
     too_much_seconds: Mapping[str, int] | None = None
-    """Resource -> for how much of that time it would have been more than what was really free. [s]"""
+    """Resource -> the part of that time in which the amount exceeded the free resources. [s]"""
     worst_excess: Mapping[str, QuantityText] | None = None
     """By how much at worst."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMetricStatus(Part):
-    """What the agent reports, and what the manager found out."""
+    """The report of the agent, and the conditions of the manager."""
 
     update_time: str | None = None
     """Time of the full report; a fast report never touches it."""
@@ -271,7 +271,7 @@ class NodeMetricStatus(Part):
     host_application_metric: tuple[HostApplicationMetric, ...] | None = None
     """Applications outside of Kubernetes."""
     prod_reclaimable_metric: ProdMetric | None = None
-    """What the Prod pods requested and will not use."""
+    """The part of the Prod pods' requests that they will not use."""
     prod_peak_metric: ProdMetric | None = None
     """Predicted peak of Prod plus system, margin included: do not add either again."""
     prediction: Prediction | None = None

@@ -26,7 +26,7 @@ class ModelChoice(Part):
 
 @dataclass(frozen=True, slots=True)
 class ResourceOverride(Part):
-    """What differs for one resource."""
+    """Overrides for one resource."""
 
     model: str | None = None
     """Name of the model; with it, `parameters` and `of` of the general part no longer apply."""
@@ -35,7 +35,7 @@ class ResourceOverride(Part):
     of: tuple[ModelChoice, ...] | None = None
     """The models that `max` combines."""
     safety_margin_percent: int | None = None
-    """Added to what was measured. [percent]"""
+    """Added to the measured usage. [percent]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class PredictPolicy(Part):
     resource_diff_threshold_percent: int | None = None
     """A fast report is sent when the prediction has moved by more than this. [percent]"""
     check_interval_seconds: int | None = None
-    """How often the prediction is compared with the one last sent. [s]"""
+    """The interval at which the agent compares the prediction with the one it last sent. [s]"""
     force_update_interval_seconds: int | None = None
     """A fast report is sent at the latest after this time. [s]"""
     cold_start_period_seconds: int | None = None
@@ -53,7 +53,7 @@ class PredictPolicy(Part):
     reclaim_ratio_percent: int | None = None
     """Share of the warm Prod pods' requests that may be reclaimed. [percent]"""
     safety_margin_percent: int | None = None
-    """Added to what was measured; absent is 0 for the default model, 10 for any other. [percent]"""
+    """Added to the measured usage; absent is 0 for the default model, 10 for any other. [percent]"""
     model: str | None = None
     """Name of the model."""
     parameters: Mapping[str, Any] | None = None
@@ -61,9 +61,9 @@ class PredictPolicy(Part):
     of: tuple[ModelChoice, ...] | None = None
     """The models that `max` combines."""
     cpu: ResourceOverride | None = None
-    """What differs for CPU."""
+    """Overrides for CPU."""
     memory: ResourceOverride | None = None
-    """What differs for memory."""
+    """Overrides for memory."""
 
 
 DEFAULTS: Final = PredictPolicy(
@@ -93,8 +93,8 @@ LONGEST_NAME: Final = 63
 MOST_MODELS: Final = 16
 """A list `of` holds at most so many models."""
 LONGEST_POLICY: Final = 16 * 1024
-"""A policy as JSON has at most so many bytes: it stands on every node's NodeMetric, and in its `managedFields`."""
-_LARGEST_NUMBER: Final = 2**53  # beyond it, what the API server stores is not what was sent
+"""The largest size of a policy as JSON: each node's NodeMetric carries it twice, the second time in `managedFields`."""
+_LARGEST_NUMBER: Final = 2**53  # beyond it, the API server stores another number
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +104,11 @@ class ResourcePolicy:
     model: str
     """Name of the model."""
     parameters: Mapping[str, Any]
-    """Its parameters; what is missing is the model's own default."""
+    """Its parameters; a missing one has the model's default."""
     of: tuple[ModelChoice, ...]
     """The models that `max` combines; empty for all others."""
     safety_margin_percent: int
-    """Added to what was measured. [percent]"""
+    """Added to the measured usage. [percent]"""
 
 
 def faults(policy: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -135,7 +135,7 @@ def faults(policy: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _unwritable(policy: Mapping[str, Any]) -> str:
-    """Why a policy cannot be sent to an API server; empty when it can."""
+    """Return why the API server would refuse a policy; empty when it accepts it."""
     try:
         size = len(json.dumps(policy, ensure_ascii=False, separators=(",", ":"), default=str).encode())
     except (RecursionError, ValueError):  # of values that hold themselves, and of halves of characters
@@ -144,7 +144,7 @@ def _unwritable(policy: Mapping[str, Any]) -> str:
 
 
 def _choice_faults(choice: Mapping[str, Any], path: str, depth: int) -> Iterator[tuple[str, str]]:
-    """What is wrong with one model and with those that it combines."""
+    """Return the faults of a model and of the models that it combines."""
     model, of, parameters = choice.get("model"), choice.get("of"), choice.get("parameters")
     if depth and model is None:
         yield path, "model is missing: name one, such as nsigma-v2"

@@ -49,7 +49,7 @@ DEFAULT_VALUE: Final[Mapping[PriorityBand, int]] = {
     PriorityBand.FREE: 3500,
     PriorityBand.NONE: 0,
 }
-"""The priority that stands for a band when a pod has none of its own."""
+"""The priority of a band, for a pod without one."""
 
 _QOS_OF_KUBERNETES: Final = {"Guaranteed": QoS.LSR, "Burstable": QoS.LS, "BestEffort": QoS.BE}
 _BAND_OF_QOS: Final[Mapping[QoS, PriorityBand]] = {
@@ -67,7 +67,7 @@ _QOS_RESOURCES: Final = frozenset({"cpu", "memory"})
 
 
 def band_of_value(priority: int | None) -> PriorityBand:
-    """The band whose range holds a numeric priority, or `NONE`."""
+    """Return the band whose range holds a numeric priority, or `NONE`."""
     if priority is not None:
         for band, (low, high) in VALUES.items():
             if low <= priority <= high:
@@ -123,7 +123,7 @@ def tier(pod: Mapping[str, Any]) -> PriorityBand:
 
 
 def requests_mid(pod: Mapping[str, Any]) -> bool:
-    """Whether a container, an init container or the overhead requests (or is limited to) more than 0 of a Mid resource.
+    """Return whether a container, init container or the overhead requests (or is limited to) any of a Mid resource.
 
     An amount of 0 takes nothing from Mid, and one that cannot be read counts as not requested, as in every sum: such a
     pod stays what its band says, so that a Prod pod's native requests are not published to others for it.
@@ -133,7 +133,7 @@ def requests_mid(pod: Mapping[str, Any]) -> bool:
     return any(_is_some(amounts[name]) for amounts in lists if amounts for name in _MID_RESOURCES if name in amounts)
 
 
-def _is_some(amount: Any) -> bool:  # noqa: ANN401 - whatever stands there
+def _is_some(amount: Any) -> bool:  # noqa: ANN401 - JSON of any type
     try:
         return parse_quantity(amount) > 0
     except QuantityError:

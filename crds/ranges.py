@@ -1,4 +1,4 @@
-"""What values a setting may take, as data."""
+"""The values that settings may take, as data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few texts."""
+    """A choice of a few texts."""
 
     options: tuple[str, ...]
     """The allowed texts."""
@@ -56,7 +56,7 @@ Allowed = Range | Choice | Flag
 
 
 def problems(data: Mapping[str, Any], allowed: Mapping[str, Allowed], path: str = "") -> list[str]:
-    """One sentence for each field of JSON that lies outside what is allowed; absent and null fields are fine."""
+    """Return a sentence for each JSON field outside its range; absent and null fields pass."""
     prefix = f"{path}." if path else ""
     return [
         f"{prefix}{name}: must be {rule}, got {_shown(data[name])}"

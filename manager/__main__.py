@@ -77,8 +77,8 @@ async def _run(settings: Settings, connection: Connection, context: Context, ui:
         _LOG.info("Managing %s with ConfigMap %s/%s", connection.server, settings.namespace, settings.config_name)
         await _first_contact(api, context, stop)
         await serve(api, context, stop)
-    for each in alongside:
-        each.cancel()
+    for task in alongside:
+        task.cancel()
     asyncio.get_running_loop().set_exception_handler(_at_the_end)
     _LOG.info("Stopped")
 

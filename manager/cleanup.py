@@ -131,7 +131,7 @@ async def _published(api: ApiServer) -> Published:
 
 @dataclass(slots=True)
 class Cleanup:
-    """One run: it stops manager and scheduler, and then removes what they have written."""
+    """A run: it stops manager and scheduler, and then removes what they have written."""
 
     api: ApiServer
     options: Options
@@ -194,7 +194,7 @@ class Cleanup:
         selector = {"labelSelector": ",".join(f"{label}={value}" for label, value in wanted.items())}
         path = f"/api/v1/namespaces/{self.options.namespace}/secrets"
         found, _ = await self.api.list(path, selector, lambda item: item["metadata"])
-        ours = [each for each in found if wanted.items() <= (each.get("labels") or {}).items()]
+        ours = [config_map for config_map in found if wanted.items() <= (config_map.get("labels") or {}).items()]
         last = max(ours, key=lambda each: int(each["labels"]["version"]), default=None)
         if last is None or last["labels"]["status"] != "uninstalling":
             return None

@@ -228,6 +228,6 @@ def _without_version(kept: Json) -> tuple[Any, ...]:
 
 
 def _older(obj: Json, version: str) -> bool:
-    """Whether an object is older than a resourceVersion; versions of one kind grow within a cluster."""
+    """Return whether an object is older than a resourceVersion; versions of one kind grow within a cluster."""
     own = str((obj.get("metadata") or {}).get("resourceVersion", ""))
     return own.isdigit() and version.isdigit() and int(own) < int(version)

@@ -26,7 +26,7 @@ _State = TypeVar("_State")
 
 
 class _States(dict[type, Any]):
-    """One object of each class, made at first use."""
+    """An object of each class, made at first use."""
 
     def __missing__(self, kind: type) -> Any:  # noqa: ANN401 - an object of that class
         self[kind] = made = kind()
@@ -80,7 +80,7 @@ class Context:
 
 @dataclass(slots=True)
 class Run:
-    """One run against the API server; after a failure another one begins with the same `Context`."""
+    """A run against the API server; after a failure another one begins with the same `Context`."""
 
     context: Context
     api: ApiServer

@@ -25,7 +25,7 @@ class Progress:
     further: dict[str, Check] = field(default_factory=dict)
 
     def alive(self) -> str:
-        """Why a restart would help; empty when it would not."""
+        """Return why a restart would help; empty when it would not."""
         late = time.monotonic() - self.heartbeat
         return f"the event loop has been stuck for {late:.0f} s" if late > _LATE_HEARTBEAT_SECONDS else ""
 

@@ -85,7 +85,7 @@ class ManagedFields:
     def from_object(cls, node_metric: Mapping[str, Any]) -> Self:
         """Reduce a NodeMetric, `managedFields` included."""
         own = [each for each in get_objects(node_metric, "metadata", "managedFields") if _is_ours(each)]
-        fields = next((each["fieldsV1"] for each in own if each.get("operation") == "Apply"), None)
+        fields = next((entry["fieldsV1"] for entry in own if entry.get("operation") == "Apply"), None)
         return cls(
             spec=_shared(get_path(node_metric, "spec")),
             owners=tuple(
@@ -101,12 +101,12 @@ class ManagedFields:
         return self.applied is not None
 
     def belongs_to_other_node(self, node_uid: str) -> bool:
-        """Whether it belongs to a Node of the same name that is gone: what it reports is not about this one."""
+        """Return whether it belongs to a Node of the same name that is gone: what it reports is not about this one."""
         uids = [uid for kind, uid in self.owners if kind == "Node"]
         return bool(uids) and node_uid not in uids
 
     def matches(self, wanted: Mapping[str, Any]) -> bool:
-        """Whether applying `wanted` would change nothing."""
+        """Return whether applying `wanted` would change nothing."""
         owner = wanted["metadata"]["ownerReferences"][0]["uid"]
         return (
             self.applied is not None
@@ -134,14 +134,14 @@ def _owner_uids(fields: Mapping[str, Any]) -> list[str]:
 
 
 def _has_values(current: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON
-    """Whether every wanted field has its value; fields beside them are other people's."""
+    """Return whether every wanted field has its value; fields beside them are other people's."""
     if not (isinstance(wanted, Mapping) and isinstance(current, Mapping)):
         return bool(current == wanted)
     return all(name in current and _has_values(current[name], value) for name, value in wanted.items())
 
 
 def _all_wanted(applied: Mapping[str, Any], wanted: Any) -> bool:  # noqa: ANN401 - any JSON
-    """Whether every field that we have applied is still wanted."""
+    """Return whether every field that we have applied is still wanted."""
     for key, below in applied.items():
         name = key.removeprefix("f:")
         if name == key:  # "." is the map itself, and items of lists are not ours one by one

@@ -1,4 +1,4 @@
-"""One run after the other: list everything once, then watch, reconcile nodes and check deadlines until stopped.
+"""A run after the other: list everything once, then watch, reconcile nodes and check deadlines until stopped.
 
 When a run fails, the next one begins with the state of the last; only the watches start anew.
 """
@@ -17,7 +17,7 @@ from headroom.kube.events import EventRecorder
 from headroom.kube.lease import LeaderElector, LeaderSettings, LeaseName, NotLeading
 from headroom.runtime.backoff import Backoff
 from headroom.runtime.clocks import Elapsed
-from headroom.runtime.garbage_collection import keep_tending
+from headroom.runtime.garbage_collection import run_collector
 from manager.context import Context, Run
 from manager.handlers import config, node_metric, pods
 from manager.handlers.config import ConfigReconciler
@@ -44,7 +44,7 @@ async def serve(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
     backoff, logged = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS), ""
     context.wall = api.server_time  # the local clock may be wrong: reports must not age by it
     events = EventRecorder(api, "headroom-manager")  # one that waits for the API server outlives the run
-    tending = asyncio.create_task(keep_tending())
+    tending = asyncio.create_task(run_collector())
     try:
         while not stop.is_set():
             started = context.steady()
@@ -102,7 +102,7 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
     ]
     if context.webhook is not None:
         background.append(context.webhook.keep_certificate(api, lambda: leader.is_leader, context.wall))
-    ours = [asyncio.create_task(each) for each in background]
+    ours = [asyncio.create_task(run) for run in background]
     election, stopping = asyncio.create_task(leader.run()), asyncio.create_task(stop.wait())
     await asyncio.sleep(0)  # they exist before kopf, which otherwise would take them for its own
     watches = asyncio.create_task(_watch(operate(run, api, config_reconciler, stop)))

@@ -57,7 +57,7 @@ class ShadowStore:
         return now < self._forbidden_until
 
     def wait(self, node: str, now: float) -> float:
-        """How long the ConfigMap with a node's account is not to be written; 0 when it may be now. [s]"""
+        """Return how long the ConfigMap with a node's account is not to be written; 0 when it may be now. [s]"""
         return max(self._retry_at.get(shadow_accounts.name_of(node), now) - now, 0.0)
 
     async def write(self, run: Run, node: str, accounts: Mapping[str, StoredAccounts | None]) -> bool:

@@ -42,7 +42,7 @@ class ReportRateLimiter:
 
     @staticmethod
     def wait(tokens: TokenBucket, now: float) -> float:
-        """How long the next report must wait; 0.0 means now. [s]"""
+        """Return how long the next report must wait; 0.0 means now. [s]"""
         return tokens.wait(NOTICE_BURST, NOTICE_REFILL_SECONDS, now)
 
     @staticmethod
@@ -69,7 +69,7 @@ class DriftCorrection:
     _tokens: TokenBucket = field(default_factory=TokenBucket)
 
     def wait(self, wanted: Mapping[str, Any], now: float) -> float:
-        """How long to wait before this is applied; 0.0 means now. [s]"""
+        """Return how long to wait before this is applied; 0.0 means now. [s]"""
         if hash(str(wanted)) != self._wanted:
             return 0.0
         return self._tokens.wait(_CORRECTION_BURST, _CORRECTION_REFILL_SECONDS, now)
@@ -100,7 +100,7 @@ class WriteRateLimiter:
         return WriteKind.REPEAT if all(new == old for new, old in known) else WriteKind.INCREASE
 
     def wait(self, writes: Writes, burst: int, refill_seconds: float, now: float) -> float:
-        """How long to wait before these writes; 0.0 means now. [s]"""
+        """Return how long to wait before these writes; 0.0 means now. [s]"""
         if self.write_kind(writes) in {WriteKind.FIRST, WriteKind.DECREASE}:
             return 0.0
         return self.tokens.wait(burst, refill_seconds, now)

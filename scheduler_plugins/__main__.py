@@ -67,8 +67,8 @@ async def serve(settings: Settings, connection: Connection) -> None:
                 with suppress(asyncio.CancelledError):
                     await running
         finally:
-            for each in served:
-                await each.close()
+            for server in served:
+                await server.close()
 
 
 async def _run(api: ApiServer, parts: Parts) -> None:
@@ -128,7 +128,7 @@ async def _listen(parts: Parts, settings: Settings) -> http.Served:
 
 
 def _unheard(settings: Settings, error: OSError) -> str:
-    """Why it cannot listen, and what to do."""
+    """Return why it cannot listen, and what to do."""
     address = ADDRESS.show(settings.listen)
     if error.errno == errno.EADDRINUSE:
         return f"{address} is in use by another program: choose another with --listen"

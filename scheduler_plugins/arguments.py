@@ -151,7 +151,7 @@ _SPOKEN: Final[Mapping[Any, str]] = {
 
 
 def _bounded(value: Any) -> bool:  # noqa: ANN401 - a scalar
-    """Whether a number is one that Go's int64 or JSON could hold."""
+    """Return whether a number is one that Go's int64 or JSON could hold."""
     if type(value) is int:
         return value in _INT64
     return not isinstance(value, float) or math.isfinite(value)

@@ -10,7 +10,7 @@ import numpy as np
 
 from headroom.kube import ApiServer
 from headroom.kube.lease import LeaseFollower
-from headroom.runtime.garbage_collection import keep_tending
+from headroom.runtime.garbage_collection import run_collector
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health, of_watches
 from scheduler_plugins.extender.server import Server
@@ -60,7 +60,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     leader = LeaseFollower(api, settings.leader_lease, settings.leader_identity)
     reclaiming = list(_reclaiming(profile.enabled, cache, api, leader, telemetry))
     unschedulable = requeue_component.unschedulable
-    followers: list[PodFollower] = [*(each.pending for each in reclaiming), unschedulable]
+    followers: list[PodFollower] = [*(controller.pending for controller in reclaiming), unschedulable]
     watch = ClusterWatch(api, cache, now, followers, unschedulable.pods_listed)
     cycle = Cycle(profile.enabled, telemetry.observe_plugin)
     extender = Extender(cache, cycle, profile.answering, now, np.random.default_rng(), requeue_component.refused)
@@ -90,12 +90,12 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         health,
         Server(extender, health, telemetry, NodePage(cache, now), watcher),
         {
-            "garbage": keep_tending,
+            "garbage": run_collector,
             "slow requests": telemetry.slow.run,
             **requeue_component.background,
             **polling,
             "leader": leader.run,
-            **{name: run for each in reclaiming for name, run in each.background.items()},
+            **{name: run for controller in reclaiming for name, run in controller.background.items()},
             **{name: run for each in accounting for name, run in each.items()},
         },
     )

@@ -52,7 +52,7 @@ def plan(seconds: int) -> list[int]:
     """At which nominal seconds instants are taken: 0, 1, 2, 10, then every ten seconds or more, and the last one."""
     step = max(_STEP_SECONDS, -(-seconds // (_MOST_INSTANTS - len(_FIRST_SECONDS))))
     regular = range(_FIRST_SECONDS[-1] + step, seconds, step)
-    return sorted({one for one in (*_FIRST_SECONDS, *regular) if one < seconds} | {seconds})
+    return sorted({second for second in (*_FIRST_SECONDS, *regular) if second < seconds} | {seconds})
 
 
 def capture(
@@ -114,7 +114,7 @@ def _hierarchies(paths: HostPaths) -> list[Path]:
 
 
 class _Instant:
-    """One instant in an archive: a folder with the machine's files, and with what is known of their reading."""
+    """An instant in an archive: a folder with the machine's files, and with what is known of their reading."""
 
     def __init__(self, archive: tarfile.TarFile, name: str) -> None:
         self.archive, self.name, self.files = archive, name, 0
@@ -152,7 +152,7 @@ class _Instant:
         self.files += 1
 
     def _read(self, file: Path, path: str) -> bytes | None:
-        """One file's content; what cannot be read is listed, a file that this kernel has not is not."""
+        """A file's content; what cannot be read is listed, a file that this kernel has not is not."""
         try:
             descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (FileNotFoundError, NotADirectoryError):

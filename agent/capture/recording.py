@@ -33,7 +33,7 @@ class NotARecording(OSError):  # noqa: N818 - what the folder is
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """One moment of a recorded machine."""
+    """A moment of a recorded machine."""
 
     folder: Path  # where its tree is; its name is t and the nominal seconds
     started: float  # when its reading began, on the monotonic clock; NaN when that is not known. [s]
@@ -54,7 +54,7 @@ def find(folder: Path) -> tuple[list[Instant], list[str]]:
     """
     names = _names(folder)
     if not names:  # an archive may hold them in a folder of its own
-        inner = [(one, found) for one in sorted(folder.iterdir()) if one.is_dir() and (found := _names(one))]
+        inner = [(path, found) for path in sorted(folder.iterdir()) if path.is_dir() and (found := _names(path))]
         folder, names = inner[0] if len(inner) == 1 else (folder, [])
     if not names:
         raise NotARecording(f"{folder} holds no instants (folders t000, t001 …): give the folder that holds them")
@@ -167,7 +167,7 @@ class RecordedMachine:
         return _RecordedFile(path, self)
 
     def read_at(self, path: str) -> float:
-        """When a file was read; the instant's start when only that is known, else NaN. [s]"""
+        """Return when a file was read; the instant's start when only that is known, else NaN. [s]"""
         if self.instant is None:
             return math.nan
         found = self._known(self.instant.times, path)
@@ -180,7 +180,7 @@ class RecordedMachine:
         that one of them rose is no proof that it is the same.
         """
         hierarchies = self._hierarchies()
-        roots = (f"{one.root}/" for one in hierarchies)
+        roots = (f"{hierarchy.root}/" for hierarchy in hierarchies)
         below = next((folder.removeprefix(root) for root in roots if folder.startswith(root)), None)
         if below is None or self.instant is None:
             return 0
@@ -191,7 +191,7 @@ class RecordedMachine:
 
     def _hierarchies(self) -> list[Hierarchy]:
         found = (self.layout.cpu, self.layout.throttling, self.layout.memory) if self.layout is not None else ()
-        return [one for one in dict.fromkeys(found) if one is not None]
+        return [fromkey for fromkey in dict.fromkeys(found) if fromkey is not None]
 
     def _known(self, known: Mapping[str, _Number], path: str) -> _Number | None:
         """What is known of a path on the machine, else by its name without links: a hierarchy may have several."""

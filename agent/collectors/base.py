@@ -48,7 +48,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """One round of collection."""
+    """A round of collection."""
 
     now: float  # the time that all its samples bear [seconds since 1970]
     pods: Sequence[PodRef]  # the pods that are known on this node

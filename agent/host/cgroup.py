@@ -19,7 +19,7 @@ class NoCgroups(Exception):  # noqa: N818 - a state of the machine
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """One mounted tree of cgroups that has a controller that we read."""
+    """A mounted tree of cgroups that has a controller that we read."""
 
     root: Path  # where it is mounted
     version: int  # 1 or 2
@@ -56,7 +56,7 @@ class Layout:
 
     @property
     def arrangement(self) -> str:
-        """Whether CPU time and CPU quotas are in one hierarchy: joined or apart."""
+        """Return whether CPU time and CPU quotas are in one hierarchy: joined or apart."""
         if self.throttling is None:
             return "apart"
         joined = os.path.realpath(self.throttling.root) == os.path.realpath(self.cpu.root)
@@ -211,7 +211,7 @@ def _mounted(folders: list[Path]) -> Layout | None:
 
 
 def _has_memory(root: Path) -> bool:
-    """Whether a version 2 hierarchy has the memory controller; its root has no memory.current to look for."""
+    """Return whether a version 2 hierarchy has the memory controller; its root has no memory.current to look for."""
     try:
         return "memory" in (root / "cgroup.controllers").read_text(encoding="ascii", errors="replace").split()
     except OSError:  # reading the cgroups themselves will show it

@@ -65,7 +65,7 @@ def cpu_usage_nanoseconds(text: str, version: int) -> int:
 
 
 def throttling(text: str, version: int) -> Throttling:
-    """How often the quota held the cgroup back, from cpu.stat.
+    """Return how often the quota held the cgroup back, from cpu.stat.
 
     Raises Malformed: A counter is missing: version 2 has none where the cpu controller is not enabled.
     """

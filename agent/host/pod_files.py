@@ -15,7 +15,7 @@ _USAGE = "cpu-usage"
 
 
 class PodFiles:
-    """One pod's cgroup, in every hierarchy that has it."""
+    """A pod's cgroup, in every hierarchy that has it."""
 
     __slots__ = ("_folder", "_layout", "_memory", "_path", "_periods", "_throttling", "_usage", "entity")
 

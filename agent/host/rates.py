@@ -11,7 +11,7 @@ SUSPENDED_SECONDS = 0.5
 
 
 def slept_seconds() -> float:
-    """How long the machine was suspended since it booted: CLOCK_BOOTTIME - CLOCK_MONOTONIC. [s]"""
+    """Return how long the machine was suspended since it booted: CLOCK_BOOTTIME - CLOCK_MONOTONIC. [s]"""
     best, least = 0.0, float("inf")
     for _ in range(_TRIES):
         before = time.monotonic()

@@ -29,7 +29,7 @@ def _no_clock() -> float:
 
 
 class ReopeningFile:
-    """One file of /proc or a cgroup, held open.
+    """A file of /proc or a cgroup, held open.
 
     A cgroup that was removed and made again is another cgroup, though its path is the same: `identity` tells them
     apart, so that a counter is never compared with its predecessor's.

@@ -84,7 +84,7 @@ def statistics(times: FloatArray, values: FloatArray) -> WindowStatistics:
 
 
 def is_cold(span_seconds: float, window_seconds: float) -> bool:
-    """Whether the samples span too little of the window: below half of it; exactly half is enough."""
+    """Return whether the samples span too little of the window: below half of it; exactly half is enough."""
     return span_seconds < COLD_START_SHARE * window_seconds
 
 

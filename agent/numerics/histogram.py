@@ -250,7 +250,7 @@ class HistogramBank(RowTables):
         self.references[rows] = references
 
     def counting(self, rows: IntArray) -> BoolArray:
-        """Which buckets lie between the first and the last that count, of each of the rows."""
+        """Return which buckets lie between the first and the last that count, of each of the rows."""
         low, high = self.spans(self.weights[rows])
         numbers = np.arange(self.weights.shape[1])
         inside: BoolArray = (numbers >= low[:, None]) & (numbers <= high[:, None])

@@ -75,7 +75,7 @@ class ResourceHistory(RowTables):
         self.moments.add(rows, values, elapsed)
 
     def warm(self, rows: IntArray, period_seconds: float) -> npt.NDArray[np.bool_]:
-        """Whether each row's evidence covers the period: observed span, and samples enough to know a spread."""
+        """Return whether each row's evidence covers the period: observed span, and samples enough to know a spread."""
         enough = self.moments.effective_samples(rows) >= MINIMUM_EFFECTIVE_SAMPLES
         return enough & (self.observed[rows] >= period_seconds)
 

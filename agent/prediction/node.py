@@ -177,7 +177,7 @@ def class_peak(
 
 
 class _Resource:
-    """One resource of the node; pods have shape (P,), and amounts are in the history's unit: cores or bytes."""
+    """A resource of the node; pods have shape (P,), and amounts are in the history's unit: cores or bytes."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class _Resource:
             self.prod_peak = min(_up(peak * self.unit), capacity) if peak < math.inf else capacity
 
     def _members(self, name: str) -> BoolArray:
-        """Which pods belong to a class; all of them belong to the node, none to the system."""
+        """Return which pods belong to a class; all of them belong to the node, none to the system."""
         if name in (NODE, SYS):
             return np.full(len(self._rows), name == NODE)
         found: BoolArray = self._classes == name

@@ -41,7 +41,7 @@ class Policy:
 
     @property
     def window_days(self) -> float:
-        """How far back its models look at 5-minute averages. [days]"""
+        """Return how far back its models look at 5-minute averages. [days]"""
         return max(window_days(one) for model in self.models.values() for one in (model.model, model.system_model))
 
 

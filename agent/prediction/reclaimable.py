@@ -31,7 +31,7 @@ class ReclaimableTerms:
     slack: float  # what no Prod pod requested; it pays for the system's extra first
     reclaimable: float
     by_model: bool = False
-    """Whether it is the answer of the model's own rule; the two terms are then only for those who look."""
+    """True if it is the answer of the model's own rule; the two terms are then only for those who look."""
 
 
 def reclaimable_terms(

@@ -43,7 +43,7 @@ class Windows(Protocol):
 
     @property
     def evidence_seconds(self) -> FloatArray:
-        """How much of the window each pod was observed, shape (N, P). [s]"""
+        """Return how much of the window each pod was observed, shape (N, P). [s]"""
 
     @property
     def sum_of_max(self) -> FloatArray:
@@ -58,7 +58,7 @@ class Windows(Protocol):
 
 
 class View(Protocol):
-    """One resource of one class, as a model sees it: the class as a whole, and its P warm pods that are present now.
+    """A resource of one class, as a model sees it: the class as a whole, and its P warm pods that are present now.
 
     A view is a batch of N moments, the first axis of every array; the agent's is a batch of one, a backtest's is a
     batch of many. The pods are the last axis. Everything is in the history's unit. [cores or bytes]
@@ -66,7 +66,7 @@ class View(Protocol):
 
     @property
     def resource(self) -> str:
-        """Which resource: cpu or memory."""
+        """Return which resource: cpu or memory."""
 
     @property
     def units(self) -> int:
@@ -134,7 +134,7 @@ class PodWindows:
 
 @dataclass(frozen=True, slots=True)
 class ClassView:
-    """One resource of one class, from the agent's history: a `View` that is a batch of one."""
+    """A resource of one class, from the agent's history: a `View` that is a batch of one."""
 
     history: ResourceHistory
     series: int  # row of the class as a whole; it also holds what departed pods used
@@ -143,7 +143,7 @@ class ClassView:
 
     @property
     def resource(self) -> str:
-        """Which resource: cpu or memory."""
+        """Return which resource: cpu or memory."""
         return self.history.resource
 
     @property
@@ -206,7 +206,7 @@ class Model(Protocol):
 
     @property
     def measured(self) -> bool:
-        """Whether it looks at what was measured. One that looks at requests alone says nothing about the system."""
+        """Return whether the model reads measured usage. A model of requests alone predicts nothing for the system."""
 
     def peak(self, view: View, margin: float) -> Amount:
         """The peak that the warm pods of a class, one at least, will reach. Called for each class at every report.
@@ -220,7 +220,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProdView:
-    """One resource of all Prod pods and of the system, for a model that has its own rule for Reclaimable.
+    """A resource of all Prod pods and of the system, for a model that has its own rule for Reclaimable.
 
     Amounts are in the history's unit. [cores or bytes]
     """
@@ -281,7 +281,7 @@ def require_window(window_days: object) -> None:
 
 
 def window_days(model: Model) -> float:
-    """How far back a model looks: its `window_days`, else what is always kept. [days]"""
+    """Return how far back a model looks: its `window_days`, else what is always kept. [days]"""
     days = getattr(model, "window_days", WEEK_DAYS)
     return float(days) if isinstance(days, int | float) and 0.0 < days <= LONGEST_WINDOW_DAYS else WEEK_DAYS
 

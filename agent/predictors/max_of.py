@@ -25,7 +25,7 @@ class MaxOf:
 
     @property
     def window_days(self) -> float:
-        """How far back the one that looks back furthest does. [days]"""
+        """Return how far back the one that looks back furthest does. [days]"""
         return max(window_days(model) for model in self.of)
 
     def peak(self, view: View, margin: float) -> Amount:

@@ -49,7 +49,7 @@ class ProdPods:
 
     @property
     def refused(self) -> BoolArray:
-        """Which should have a history and have none: nothing of their requests is reclaimable."""
+        """Return the pods that should have a history and have none: their whole requests count as used."""
         return ~self.cold & ~self.terminating & ~self.known
 
 
@@ -71,7 +71,7 @@ def by_class(
 
     Those and allocatable are None where they are unknown.
     """
-    known = [one for one in classes if one is not None]
+    known = [cls_ for cls_ in classes if cls_ is not None]
     if len(known) < len(classes):
         return PercentileEstimate(None, None)
     peak = float(np.trunc(sum(known) * margin))

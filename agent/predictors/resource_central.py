@@ -33,7 +33,7 @@ class ResourceCentral:
 
     @property
     def window_days(self) -> float:
-        """How far back it looks. [days]"""
+        """Return how far back it looks. [days]"""
         return self.window_hours / _DAY_HOURS
 
     def peak(self, view: View, margin: float) -> Amount:

@@ -58,7 +58,7 @@ def conditions(
     """
     found = list(_problems(now, usages, present, collection))
     if not found:
-        count = sum(one.running for one in present)
+        count = sum(collector.running for collector in present)
         message = f"The node and all of its {count} running pods are measured."
         found = [ConditionState(ok=True, reason="Measuring", message=message)]
     sentences = [*(one.message for one in found), *collection.problems]
@@ -107,7 +107,7 @@ def _problems(
         yield ConditionState(ok=False, reason="NodeNotMeasured", message=message)
     if message := store_problem(failing):
         yield ConditionState(ok=False, reason="StoreFailing", message=message)
-    if any(one.reason == NO_MEMORY_CONTROLLER for one in missing):
+    if any(gap.reason == NO_MEMORY_CONTROLLER for gap in missing):
         message = (
             "The memory of pods cannot be measured: the kernel has no memory cgroup controller. "
             "Boot the node with cgroup_enable=memory."
@@ -127,7 +127,7 @@ def _pods(
 ) -> Iterator[ConditionState]:
     running = [pod for pod in present if pod.running]
     if unmeasured := sorted((pod.title, pod.uid) for pod in running if pod.uid not in usages.pods):
-        reasons = {one.entity: one.reason for one in reversed(missing)}
+        reasons = {gap.entity: gap.reason for gap in reversed(missing)}
         names = _some([f"{name} ({reasons[uid]})" if uid in reasons else name for name, uid in unmeasured])
         message = f"{len(unmeasured)} of {len(running)} pods have no CPU or no memory measured lately: {names}."
         yield ConditionState(ok=len(unmeasured) < len(running), reason="PodsNotMeasured", message=message)

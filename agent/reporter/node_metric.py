@@ -130,7 +130,7 @@ def _pair(amounts: Resources | None) -> str | None:
 
 
 def aggregated(window: Window) -> AggregatedUsage:
-    """One percentile window. While it is cold (its CPU samples span less than half of it) every statistic is empty."""
+    """A percentile window. While it is cold (its CPU samples span less than half of it) every statistic is empty."""
     cpu = window.statistics.get(CPU)
     cold = cpu is None or is_cold(cpu.span_seconds, window.seconds)
     found = {

@@ -130,7 +130,7 @@ class Publisher:
         return 0.0
 
     async def _spec_changed(self) -> bool:
-        """Whether the spec, or the whole object, is another one than we know; then it is known now."""
+        """Return whether the spec, or the whole object, is another one than we know; then it is known now."""
         if self._remote.known:
             metadata = await self.api.metadata(self.path)
             written = metadata.get("resourceVersion") != self._remote.version

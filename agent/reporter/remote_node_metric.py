@@ -39,7 +39,9 @@ class RemoteNodeMetric:
         self.generation = generation if isinstance(generation, int) else None  # version of the spec
         self.identity = {key: metadata.get(key) for key in ("uid", "generation")}  # which object, with which spec
         stored = self.status.get("conditions")
-        self._conditions = [one for one in stored if isinstance(one, dict)] if isinstance(stored, list) else []
+        self._conditions = (
+            [condition for condition in stored if isinstance(condition, dict)] if isinstance(stored, list) else []
+        )
 
     def update(self, node_metric: Json) -> bool:
         """Remember the object. Whether it took another one's place: it was deleted and made again."""
@@ -50,16 +52,16 @@ class RemoteNodeMetric:
     @property
     def conditions(self) -> tuple[Condition, ...]:
         found = []
-        for one in self._conditions:
+        for condition in self._conditions:
             with contextlib.suppress(CodecError):  # written by another program, and replaced by this report
-                found.append(from_json(Condition, one))
+                found.append(from_json(Condition, condition))
         return tuple(found)
 
     def is_current(self, metadata: Mapping[str, Any]) -> bool:
         return all(metadata.get(key) == value for key, value in self.identity.items())
 
     def with_foreign_conditions(self, status: Mapping[str, Any]) -> Json:
-        others = [one for one in self._conditions if one.get("type") not in _OUR_CONDITIONS]
+        others = [condition for condition in self._conditions if condition.get("type") not in _OUR_CONDITIONS]
         return {**status, "conditions": others + list(status.get("conditions") or ())}
 
     def has_conditions(self, wanted: Sequence[Mapping[str, Any]]) -> bool:
@@ -81,18 +83,18 @@ class OtherReporters:
 
     def mark_own(self, status: Mapping[str, Any]) -> None:
         """Take the times of a status for ours: before it is sent, arrive or not, and of what stood there before us."""
-        self._ours.extend(each for each in _times(status) if each not in self._ours)
+        self._ours.extend(time for time in _times(status) if time not in self._ours)
 
     def observe(self, status: Mapping[str, Any], now: float) -> bool:
         """Look at a status as the server has it. Whether another reporter shows in it that was not there before."""
-        for each in _times(status):
-            if each not in self._ours and each not in self._others:
-                self._others[each] = now
+        for time in _times(status):
+            if time not in self._ours and time not in self._others:
+                self._others[time] = now
         before, self._reported = self._reported, self.present(now)
         return self._reported and not before
 
     def present(self, now: float) -> bool:
-        """Whether another reports, as of the last ten minutes.
+        """Return whether another reports, as of the last ten minutes.
 
         One report may be a last one by an agent that ours replaces; two of different times are by one that stays.
         """
@@ -109,8 +111,8 @@ def _times(status: Mapping[str, Any]) -> Iterator[Time]:
 def with_own_conditions(status: Mapping[str, Any]) -> Json:
     """A status with our conditions alone, always in the same order; without a list where none of them stands."""
     found = status.get("conditions")
-    ours = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-    ours = [one for name in _OUR_CONDITIONS for one in ours if one.get("type") == name]
+    ours = [condition for condition in found if isinstance(condition, dict)] if isinstance(found, list) else []
+    ours = [our for name in _OUR_CONDITIONS for our in ours if our.get("type") == name]
     return {
         **{key: value for key, value in status.items() if key != "conditions"},
         **({"conditions": ours} if ours else {}),

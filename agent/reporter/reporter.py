@@ -160,7 +160,7 @@ class ReportBuilder:
         return self._pipeline.training.trainer.class_of(uid) or PROD
 
     def _predicted_as_of(self) -> float | None:
-        """When the node was last measured, or learned from, if that fell behind. [seconds since 1970]"""
+        """Return when the node was last measured, or learned from, if that fell behind. [seconds since 1970]"""
         trainer = self._pipeline.training.trainer
         measured, trained = self._measured_at, trainer.trained_until
         if measured is None or trained is None:

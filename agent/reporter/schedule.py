@@ -18,7 +18,7 @@ def phase_of(name: str) -> float:
 
 
 def until_next(now: float, interval_seconds: float, phase: float) -> float:
-    """How long until the node's next moment, but at least half an interval and less than one and a half. [s]
+    """Return how long until the node's next moment, but at least half an interval and less than one and a half. [s]
 
     A thousand nodes that start, or see the API server again, at the same moment are spread over the interval by this;
     a node that is on time stays so. With an interval of 60 s and phase 0.25, the moments are 15 s past each minute: at
@@ -30,7 +30,7 @@ def until_next(now: float, interval_seconds: float, phase: float) -> float:
 
 
 def is_due(sent: NodePrediction, sent_seconds_ago: float, now: NodePrediction) -> bool:
-    """Whether the prediction of the moment, whose policy says what counts, must be sent before the next full report."""
+    """Return whether the present prediction must be sent before the next full report, by the policy's thresholds."""
     policy = with_defaults(now.policy)
     threshold = policy.resource_diff_threshold_percent or 0
     return (
@@ -43,7 +43,7 @@ def is_due(sent: NodePrediction, sent_seconds_ago: float, now: NodePrediction) -
 
 
 def has_moved(sent: Resources, now: Resources, threshold_percent: float) -> bool:
-    """Whether any amount differs by more than the threshold from the one last sent.
+    """Return whether any amount differs by more than the threshold from the one last sent.
 
     From 4000m to 4201m at 5 percent: yes (5.025 percent). From 100m to 109m: no (9m is below the smallest change).
     From zero to something, and between known and unknown: always. Amounts are in milli-cores and bytes.

@@ -120,7 +120,7 @@ def _written(duration: str) -> str:
 
 
 def _part(spec: Any, name: str) -> Any:  # noqa: ANN401 - as it came
-    """One part of a spec; something else than a map as it is, to be refused."""
+    """A part of a spec; something else than a map as it is, to be refused."""
     return {name: spec.get(name)} if isinstance(spec, Mapping) else {name: None} if spec is None else spec
 
 

@@ -147,7 +147,9 @@ def _of_pods(by_entity: Mapping[str, Series], class_of: Callable[[str], str | No
 
 
 def _measured_at(*series: Series | None) -> float | None:
-    return min((float(one.times[-1]) for one in series if one is not None and one.times.size), default=None)
+    return min(
+        (float(samples.times[-1]) for samples in series if samples is not None and samples.times.size), default=None
+    )
 
 
 def _means(series: Mapping[str, Mapping[str, Series]], entity: str) -> dict[str, float]:

@@ -25,11 +25,11 @@ class PodSource(Protocol):
 
     @property
     def synced(self) -> bool:
-        """Whether the list is complete."""
+        """Return whether the list is complete."""
 
     @property
     def problem(self) -> str:
-        """Why the list is not current, and the way out; empty while it is."""
+        """Return why the list is not current, and the way out; empty while it is."""
 
     async def run(self) -> None:
         """Keep the list current, until cancelled."""

@@ -143,7 +143,7 @@ def _amount(words: Callable[[float], str], view: Overview, metric: str, unit: st
 
 def _with_unknown_requests(status: Json, sources: Sources) -> list[Json]:
     """The conditions; where requests are unknown, with the reason why nothing is reclaimable."""
-    conditions = [dict(one) for one in status.get("conditions") or []]
+    conditions = [dict(condition) for condition in status.get("conditions") or []]
     unknown = any(not pod.terminal and not pod.requests for pod in sources.pods)
     for one in conditions:
         if unknown and one.get("type") == CONDITION_PREDICTION_READY and one.get("reason") in _ABOUT_EVIDENCE:

@@ -40,7 +40,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """One look at a machine."""
+    """A look at a machine."""
 
     time: float  # [seconds since 1970]
     classes: tuple[Row, ...]  # the node, the system, and each class that has pods
@@ -61,7 +61,7 @@ class Sources:
 
 
 def build_overview(now: float, sources: Sources, prediction: NodePrediction, *, window_seconds: float) -> Overview:
-    """One look. Usage is the mean of `window_seconds` before now."""
+    """A look. Usage is the mean of `window_seconds` before now."""
     found = _Numbers(now, sources, prediction, window_seconds)
     node, peak, chosen = found.capacity, found.peaks.get(NODE, {}), prediction.policy
     rows = sorted(
@@ -123,7 +123,7 @@ class _Numbers:
         )
 
     def pod(self, pod: PodRef) -> Row:
-        """One pod; its peak is neither below what it uses just now nor above that of its class."""
+        """A pod; its peak is neither below what it uses just now nor above that of its class."""
         warm, history = self.evidence(pod.uid)
         used, of_class = self.used.get(pod.uid, {}), self.peaks.get(CLASS_NAMES[pod.band], {})
         amounts = {metric: self.peak(pod, known, warm=warm) for metric, known in self.trainer.histories.items()}
@@ -153,7 +153,7 @@ class _Numbers:
         return max(requested, highest) if known and math.isfinite(highest) else None
 
     def evidence(self, entity: str) -> tuple[bool, str]:
-        """Whether an entity is warm in every resource, and the words for it."""
+        """Return whether an entity is warm in every resource, and the words for it."""
         row = self.trainer.row(entity)
         if row is None:
             return False, "cold: nothing learned yet"

@@ -94,7 +94,7 @@ class Trainer:
         self._grow()
 
     def train(self, now: float, store: TrainingStore, pods: Sequence[PodRef]) -> None:
-        """One training round: learn the whole intervals that have ended since the last one.
+        """A training round: learn the whole intervals that have ended since the last one.
 
         A missing measurement is skipped: an entity without samples gets none, and so does a class without pods. The
         intervals follow one another without regard to when this is called, so a restart in between changes nothing.
@@ -160,7 +160,7 @@ class Trainer:
 
     @property
     def window_days(self) -> float:
-        """How far back 5-minute averages are kept. [days]"""
+        """Return how far back 5-minute averages are kept. [days]"""
         return self.histories[CPU].windows.slots / SLOTS_PER_DAY
 
     def resize_windows(self, window_days: float) -> None:
@@ -242,7 +242,7 @@ class Trainer:
     def _train(
         self, history: ResourceHistory, rows: IntArray, ticks: FloatArray, values: FloatArray, now: float
     ) -> None:
-        """One sample for each row, from the ticks of one interval."""
+        """A sample for each row, from the ticks of one interval."""
         if not ticks.size:
             return
         self._measure_ticks(history.resource, ticks)
@@ -260,7 +260,7 @@ class Trainer:
         kept = there | (before & measured_series.here)
         kept[:2] = True  # the node and the system, measured or not
         found = [series.get(entity, EMPTY) for entity in itertools.compress(measured_series.entities, kept)]
-        ticks, values = table([(one.times, one.values) for one in found])
+        ticks, values = table([(series_data.times, series_data.values) for series_data in found])
         values = np.where((values >= 0.0) & (values < math.inf), values, np.nan)
         rows, classes = measured_series.rows[kept], measured_series.classes[kept]
         before, here = before[kept], measured_series.here[kept]

@@ -45,9 +45,9 @@ class Catalog:
         """The numbers of these series, in their order; those not known yet get one."""
         known = self._numbers
         try:
-            return [known[one] for one in series]
+            return [known[number] for number in series]
         except KeyError:
-            return [known[one] if one in known else self._add(one) for one in series]
+            return [known[number] if number in known else self._add(number) for number in series]
 
     def labels(self, number: int) -> Labels:
         return self._labels[number]
@@ -60,7 +60,7 @@ class Catalog:
         metric, entities, container = selector.metric, selector.entities, selector.container
         if entities is None:
             return dict(self._entities.get((metric, container), {}))
-        numbers = {self._numbers.get((metric, one, container)): one for one in entities}
+        numbers = {self._numbers.get((metric, entity, container)): entity for entity in entities}
         return {number: one for number, one in numbers.items() if number is not None}
 
     def unsaved(self) -> list[tuple[int, str, str, str]]:
@@ -71,7 +71,7 @@ class Catalog:
 
     def keep(self, numbers: Container[int]) -> None:
         """Let go of all series but these, which recent ticks have."""
-        for number in [one for one in self._labels if one not in numbers]:
+        for number in [label for label in self._labels if label not in numbers]:
             metric, _, container = labels = self._labels.pop(number)
             del self._numbers[labels], self._entities[metric, container][number]
             self._unsaved.discard(number)

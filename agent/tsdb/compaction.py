@@ -25,7 +25,7 @@ _TICKS_PER_STEP = 50
 
 
 def ticks_to_flush(head: Head, block_ticks: int) -> int:
-    """How many of the oldest ticks to flush now; 0 while there are fewer than two blocks of them.
+    """Return how many of the oldest ticks to flush now; 0 while there are fewer than two blocks of them.
 
     A block ends with a full five minutes where it can, so that averages of five minutes are whole. The ticks of a
     segment that is over are flushed at once.
@@ -97,8 +97,8 @@ def merge(connection: sqlite3.Connection) -> Iterator[None]:
         for block in parts:
             series.update(row[0] for row in connection.execute("SELECT series FROM chunks WHERE block = ?", (block,)))
             yield
-        for one in sorted(series):
-            merged.add(one, *_columns(_merged(connection, parts, one)))
+        for number in sorted(series):
+            merged.add(number, *_columns(_merged(connection, parts, number)))
             yield
         merged.publish()
     blocks.mark_dead(connection, [block for block, _ in rows])

@@ -35,7 +35,7 @@ def file_name(metric: str) -> str:
 
 
 def pods(entities: Iterable[str]) -> list[str]:
-    return [one for one in entities if one not in (NODE, SYS)]
+    return [entity for entity in entities if entity not in (NODE, SYS)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ _PATIENCE_SECONDS = 0.3
 
 
 class DatabaseFile:
-    """One database file, which may be away for a while; or a database in memory, when that is its path."""
+    """A database file, which may be away for a while; or a database in memory, when that is its path."""
 
     def __init__(self, path: Path, settings: StoreSettings) -> None:
         """Opens nothing."""

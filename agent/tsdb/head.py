@@ -21,7 +21,7 @@ _FIRST_TICKS = 4
 
 
 class Tick(NamedTuple):
-    """One tick, as it is written to the file."""
+    """A tick, as it is written to the file."""
 
     number: int  # ticks are numbered as they are recorded
     segment: int
@@ -60,7 +60,7 @@ class _Page:
 
     def rows_of(self, series: Sequence[int], low: int, high: int) -> Floats:
         """Amounts of the series between two ticks, NaN where there is none; shape (S, high - low)."""
-        columns = [self.columns.get(one, -1) for one in series]
+        columns = [self.columns.get(number, -1) for number in series]
         rows: Floats = self.table[columns, low:high]
         if -1 in columns:
             rows[np.array(columns) < 0] = np.nan
@@ -69,9 +69,9 @@ class _Page:
     def add(self, time_ms: int, series: Sequence[int], amounts: Floats) -> None:
         columns, width = self.columns, len(self.times)
         try:
-            places = [columns[one] for one in series]
+            places = [columns[number] for number in series]
         except KeyError:
-            places = [columns.setdefault(one, len(columns)) for one in series]
+            places = [columns.setdefault(number, len(columns)) for number in series]
         if self.rows == width:
             width *= 2
             self.times = np.concatenate([self.times, self.times])
@@ -152,7 +152,7 @@ class Head:
         return found
 
     def series(self) -> set[int]:
-        return {one for page in self._pages for one in page.columns}
+        return {column for page in self._pages for column in page.columns}
 
     def oldest(self, most: int) -> tuple[int, Integers, int]:
         """The segment of the oldest tick, times of its ticks [milliseconds], at most that many; number of the last."""

@@ -114,7 +114,7 @@ class DatabaseReader(Reader):
         ]
 
     def has_series(self, metric: str, entity: str, container: str = "") -> bool:
-        """Whether there is such a series."""
+        """Return whether there is such a series."""
         query, labels = (
             "SELECT 1 FROM series WHERE metric = ? AND entity = ? AND container = ?",
             (metric, entity, container),
@@ -147,7 +147,7 @@ class DatabaseReader(Reader):
             "WHERE block IN (SELECT id FROM blocks WHERE tier = ? AND state = ?)"
         )
         series, data = self._row(query, tier, LIVE)
-        first, last = (None if one is None else one / 1000.0 for one in ends)
+        first, last = (None if end is None else end / 1000.0 for end in ends)
         return Resolution(_NAMES[tier], series, points, data + times, first, last)
 
     def _row(self, query: str, *values: int) -> tuple[int, ...]:

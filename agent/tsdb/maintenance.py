@@ -25,7 +25,7 @@ class Maintenance:
         self.dropped = dropped  # blocks that went because there was no room
 
     def is_due(self, kept: Recent, now_ms: int) -> bool:
-        """Whether there is anything to do."""
+        """Return whether there is anything to do."""
         return (
             not self._swept
             or bool(self.damaged)

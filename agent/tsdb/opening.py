@@ -189,7 +189,7 @@ def roll_back(file: sqlite3.Connection) -> None:
 
 
 def is_full(error: Exception) -> bool:
-    """Whether there is no room: the disk is full, or the file has reached its bound."""
+    """Return whether there is no room: the disk is full, or the file has reached its bound."""
     return (getattr(error, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_FULL
 
 

@@ -109,7 +109,7 @@ class Reader(ABC):
         return [(names[one], part) for one, part in self.recent.head.parts(list(names), start_ms, end_ms, scale)]
 
     def _head_has_all(self, start_ms: int, end_ms: int) -> bool:
-        """Whether a window needs no blocks: the recent ticks reach back to its start, and nothing older is in it."""
+        """Return whether a window needs no blocks: the recent ticks reach back to its start and have nothing older."""
         head = self.recent.head
         if not (head.is_one_segment and head.last and head.oldest_ms - 1 <= start_ms):
             return False

@@ -96,7 +96,7 @@ def write(connection: sqlite3.Connection, recent: Recent, number: int, most: int
 
 
 def _layout(connection: sqlite3.Connection, series: bytes) -> int:
-    """Which series a tick has, in rising order: ticks of one set of series share one layout."""
+    """Return which series a tick has, in rising order: ticks of one set of series share one layout."""
     row = connection.execute("SELECT id FROM layouts WHERE series = ?", (series,)).fetchone()
     return (
         int(row[0]) if row else connection.execute("INSERT INTO layouts (series) VALUES (?)", (series,)).lastrowid or 0

@@ -62,7 +62,7 @@ _STATEMENTS: Final = (
 
 
 def check(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether a file has our tables; False when nothing is in it yet. Reads only.
+    """Return whether a file has our tables; False when nothing is in it yet. Reads only.
 
     Raises:
         StoreNewer: A later version of this program wrote it.
@@ -86,7 +86,7 @@ def check(connection: sqlite3.Connection, path: Path) -> bool:
             ours.execute(statement)
         wanted = _columns(ours)
     own = {table for table, _ in wanted}
-    found = {each for each in _columns(connection) if each[0] in own}
+    found = {column for column in _columns(connection) if column[0] in own}
     if mark != APPLICATION_ID or version != VERSION or found != wanted:
         raise ForeignDatabase(f"{path} is a database of something else")
     return True

@@ -207,7 +207,7 @@ class Tsdb(Reader):
         self.close()
 
     def _may_wait(self) -> bool:
-        """Whether this tick, and no other, is written with the next one, because a flush of the disk is under way."""
+        """Return whether this tick alone is written with the next one, because a disk flush is in progress."""
         now, before = time.monotonic(), self._appended_at
         self._appended_at = now
         soon = now - before < _NEXT_TICK_SECONDS

@@ -110,7 +110,7 @@ def _recent(database: DatabaseReader, result: VerificationResult) -> Iterator[st
 
 
 def _roll_up(database: DatabaseReader) -> Iterator[str]:
-    """Where samples and minutes are both kept they must agree."""
+    """Compare samples and minutes where the database has both."""
     extents = blocks.extents(database.connection, RAW)
     if not extents or _is_recorded_over(extents, database.recent.head.extents()):
         return  # a minute that was recorded twice is cut at its beginning, its samples where the second time began

@@ -20,7 +20,7 @@ class ModelError(RuntimeError):
 
 @dataclass(slots=True)
 class BatchPredictor:
-    """One policy for one resource."""
+    """A policy for one resource."""
 
     name: str
     model: ResourceModel

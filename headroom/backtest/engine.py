@@ -49,7 +49,7 @@ class Plan:
     warm_up_seconds: float = 86_400.0  # steps before this are not counted [s]
     churn: Churn | None = None  # let pods come and go; None for series that stay where they are
     workload_history: bool = True
-    """Whether a new pod goes on with the history of its workload on its machine, as in the agent."""
+    """True if a new pod goes on with the history of its workload on its machine, as in the agent."""
 
 
 def run(

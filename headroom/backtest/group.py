@@ -40,7 +40,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One machine of one placement."""
+    """A machine of one placement."""
 
     name: str
     trace: Trace  # whose series its pods are

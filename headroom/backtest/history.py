@@ -12,7 +12,7 @@ from headroom.backtest.rolling_window import trailing_max, trailing_percentiles
 
 @dataclass(slots=True)
 class PodHistory:
-    """One pod; results without a time of their own cover the steps of its lifetime, shape (N,)."""
+    """A pod; results without a time of their own cover the steps of its lifetime, shape (N,)."""
 
     values: FloatArray
     """Its averages from the step `origin` to the end of its lifetime, NaN where there is none. [cores or bytes]"""
@@ -25,11 +25,11 @@ class PodHistory:
         return self.origin + len(self.values)
 
     def observed(self) -> FloatArray:
-        """How many averages it ever had. [steps]"""
+        """Return how many averages it ever had. [steps]"""
         return np.cumsum(~np.isnan(self.values), dtype=np.float64)[self.start - self.origin :]
 
     def covered(self, steps: int) -> FloatArray:
-        """How many averages it has in the window. [steps]"""
+        """Return how many averages it has in the window. [steps]"""
         known = np.append(0.0, np.cumsum(~np.isnan(self.values)))
         ends = np.arange(self.start - self.origin, len(self.values)) + 1
         covered: FloatArray = known[ends] - known[np.maximum(ends - steps, 0)]

@@ -69,7 +69,7 @@ def draw(results: Sequence[Result], file: Path, title: str = "") -> None:
     for each in results:
         groups.setdefault((each.resource, each.horizon_seconds), []).append(each)
     colours = [*colormaps["tab10"].colors, *colormaps["Dark2"].colors]  # type: ignore[attr-defined]
-    names = [name for name in dict.fromkeys(each.policy for each in results) if name != ORACLE]
+    names = [name for name in dict.fromkeys(result.policy for result in results) if name != ORACLE]
     styles = {
         name: {"color": colours[index % len(colours)], "marker": _MARKERS[index % len(_MARKERS)]}
         for index, name in enumerate(names)

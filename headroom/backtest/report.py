@@ -55,9 +55,9 @@ def document(report: Report) -> dict[str, Any]:
     return {
         "kind": KIND,
         "version": VERSION,
-        "results": [_result(each) for each in report.results],
+        "results": [_result(result) for result in report.results],
         "policies": {choice.name: policies.as_json(choice) for choice in report.choices},
-        "traces": [_trace(each) for each in report.traces],
+        "traces": [_trace(trace) for trace in report.traces],
         "plan": {
             "warmUpSeconds": plan.warm_up_seconds,
             "workloadHistory": plan.workload_history,
@@ -75,7 +75,7 @@ def document(report: Report) -> dict[str, Any]:
 
 def ranked(results: Sequence[Result]) -> list[Result]:
     """Results as people compare them: by resource and horizon, and there the safest first, the oracle before all."""
-    resources = list(dict.fromkeys(each.resource for each in results))
+    resources = list(dict.fromkeys(result.resource for result in results))
     return sorted(
         results,
         key=lambda each: (
@@ -147,7 +147,7 @@ def _model(name: str, model: object) -> str:
     """A model with all its parameters, default ones included."""
     values = {field.name: getattr(model, field.name) for field in fields(model) if field.init}  # type: ignore[arg-type]
     inner = values.pop("of", ())
-    of = f"({', '.join(_model(_name(each), each) for each in inner)})" if inner else ""
+    of = f"({', '.join(_model(_name(model), model) for model in inner)})" if inner else ""
     parameters = [f"{json_name(key)} {_value(value)}" for key, value in values.items() if value is not None]
     if len(parameters) < len(values):  # the model chooses by the resource
         parameters.append("the rest as usual" if parameters else "as usual")

@@ -24,7 +24,7 @@ ROUNDING: Final = 1e-9  # a prediction that is below the oracle by no more than 
 
 
 class MachineScore(NamedTuple):
-    """One machine, over all steps that count: shares 0..1, and the mean sum of its limits. [cores or bytes]"""
+    """A machine, over all steps that count: shares 0..1, and the mean sum of its limits. [cores or bytes]"""
 
     violation: float
     severity: float

@@ -27,7 +27,7 @@ class PodLifetime:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One resource of V series. Raises TraceError if it is not evenly spaced in time, or a limit is not above 0."""
+    """A resource of V series. Raises TraceError if it is not evenly spaced in time, or a limit is not above 0."""
 
     resource: Resource
     times: FloatArray  # shape (T,), rising by `step_seconds` [seconds since 1970]

@@ -23,7 +23,7 @@ UNITS: Final = {"cpu": 1000, "memory": 1}  # whole units that the agent reports 
 
 @dataclass(frozen=True)
 class SegmentView:
-    """One machine's P warm pods at the N steps start <= t < end: see `agent.predictors.base.View`."""
+    """A machine's P warm pods at the N steps start <= t < end: see `agent.predictors.base.View`."""
 
     resource: str
     step_seconds: float
@@ -108,7 +108,7 @@ class SegmentWindows:
 
     @cached_property
     def evidence_seconds(self) -> FloatArray:
-        """How much of the window each pod was observed, shape (N, P). [s]"""
+        """Return how much of the window each pod was observed, shape (N, P). [s]"""
         return np.minimum(self._covered, self._observed)
 
     @cached_property

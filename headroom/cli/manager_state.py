@@ -15,7 +15,7 @@ def deployment_path(namespace: str) -> str:
 
 
 def exclusion(deployment: Json | None) -> NodeFilter:
-    """Which nodes the manager is told to leave alone; the default where its Deployment is not there or says nothing."""
+    """Return the nodes that the manager's settings exclude; the default without a Deployment or such a setting."""
     text = flag(deployment, "--exclude-nodes")
     try:
         return NodeFilter() if text is None else NodeFilter.of(text)

@@ -14,7 +14,7 @@ FORMATS: Final = (TABLE, WIDE, JSON, YAML)  # what `-o` takes
 
 
 def is_for_people(output: str) -> bool:
-    """Whether a form is read by people: a table, wide or not."""
+    """Return whether a form is read by people: a table, wide or not."""
     return output in {TABLE, WIDE}
 
 

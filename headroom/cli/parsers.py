@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def login(*, root: bool = False) -> Parser:
-    """Which cluster, as whom.
+    """Add the options for the cluster and the user.
 
     Args:
         root: for what stands before the command, which must not be forgotten after it.
@@ -105,7 +105,7 @@ def add_place(command: argparse.ArgumentParser) -> None:
 
 
 def add_namespace(command: argparse.ArgumentParser) -> None:
-    """Where Headroom is."""
+    """Add the option for Headroom's namespace."""
     command.add_argument(
         "-n",
         "--namespace",
@@ -128,7 +128,7 @@ def add_config_name(command: argparse.ArgumentParser) -> None:
 
 
 def add_profile(command: argparse.ArgumentParser) -> None:
-    """Which profile of the scheduler's plugins."""
+    """Add the options for the profile of the scheduler's plugins."""
     command.add_argument(
         "--profile",
         metavar="FILE",

@@ -27,7 +27,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value of a row."""
+    """A value of a row."""
 
     text: str  # what is printed
     style: str = ""  # a rich style for terminals, such as "red"

@@ -4,11 +4,11 @@ from typing import Final
 
 _MOST_CPUS: Final = 1 << 16
 _MOST_DIGITS: Final = 5
-_SHOWN: Final = 80  # so much of a text stands in a message. [characters]
+_SHOWN: Final = 80  # the part of a text that a message quotes [characters]
 
 
 def count_cpus(text: str) -> int:
-    """How many CPUs a list such as "0-3,8" names, in one pass over its pieces whatever they name.
+    """Count the CPUs of a list such as "0-3,8", in one pass over its ranges.
 
     Raises ValueError: it is not such a list.
     """
@@ -23,8 +23,8 @@ def count_cpus(text: str) -> int:
 def _cpu_range(piece: str, text: str) -> tuple[int, int]:
     first, dash, last = piece.partition("-")
     numbers = [first, last] if dash else [first, first]
-    if all(each.isascii() and each.isdigit() and len(each) <= _MOST_DIGITS for each in numbers):
-        low, high = (int(each) for each in numbers)
+    if all(number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS for number in numbers):
+        low, high = map(int, numbers)
         if low <= high < _MOST_CPUS:
             return low, high
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

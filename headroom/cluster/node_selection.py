@@ -13,7 +13,7 @@ _TWO_63: Final = 2**63
 
 
 class LabelledNode(Protocol):
-    """What can be asked for of a node."""
+    """The properties of a node that selectors read."""
 
     @property
     def name(self) -> str:
@@ -24,11 +24,11 @@ class LabelledNode(Protocol):
         """Its labels."""
 
 
-NodeTest: TypeAlias = Callable[[LabelledNode], bool]  # whether a node is one of those asked for
+NodeTest: TypeAlias = Callable[[LabelledNode], bool]  # whether a selector matches a node
 
 
 def required_nodes(spec: Json) -> NodeTest | None:
-    """A test of whether a node is one that a pod asks for; None: every node is."""
+    """Return a test of whether a node matches a pod's node selector and affinity; None: every node does."""
     selector = spec.get("nodeSelector") or {}
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
@@ -49,7 +49,7 @@ def _has_labels(node: LabelledNode, selector: Mapping[str, str]) -> bool:
 def node_selector_term(term: Json) -> NodeTest | None:
     """A test by one term of a node selector; None: it holds for no node, as a term that is empty or malformed."""
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
-    tests = [*(_of_labels(each) for each in expressions), *(_of_fields(each) for each in fields)]
+    tests = [*(_of_labels(expression) for expression in expressions), *(_of_fields(field) for field in fields)]
     if not tests or None in tests:
         return None
     return lambda node: all(test(node) for test in tests if test is not None)
@@ -77,7 +77,7 @@ def _of_labels(expression: Json) -> NodeTest | None:
 
 
 def _of_fields(expression: Json) -> NodeTest | None:
-    """Of a node's fields only the name can be asked for, and one name per expression."""
+    """Select by a field: only the name is supported, with one value per expression."""
     operator = expression.get("operator")
     values: Sequence[str] = expression.get("values") or ()
     if len(values) != 1:
@@ -98,7 +98,7 @@ def _integer(text: str) -> int | None:
 
 
 def tolerates(toleration: Json, taint: Json) -> bool:
-    """Whether one toleration covers one taint; an empty effect or key covers all."""
+    """Return whether a toleration tolerates a taint; an empty effect or key tolerates all."""
     effect, key, operator = toleration.get("effect"), toleration.get("key"), toleration.get("operator") or "Equal"
     if (effect and effect != taint.get("effect")) or (key and key != taint.get("key")):
         return False

@@ -1,4 +1,4 @@
-"""Arithmetic on a pod given as plain Kubernetes JSON: what it requests, whether it has ended, who owns it."""
+"""Functions on a pod given as Kubernetes JSON: its requests, phase and owner."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -15,13 +15,13 @@ _POD_LEVEL: Final = frozenset({"cpu", "memory"})
 _CRON_JOB_RUN: Final = re.compile(r"-[0-9]{8}$")
 _NUMBERED: Final = re.compile(r"-[0-9]+$")
 _TEMPLATE_HASHES: Final = {names.LABEL_POD_TEMPLATE_HASH: "Deployment", names.LABEL_ROLLOUT_TEMPLATE_HASH: "Rollout"}
-"""What ends a ReplicaSet's name, by pod label, and what makes such ReplicaSets."""
+"""Label whose value ends a ReplicaSet's name -> kind of the ReplicaSet's owner."""
 
 
 def pod_requests(
     pod: Mapping[str, Any], resize: Resize = Resize.SET_ASIDE, only: Collection[str] | None = None
 ) -> dict[str, Fraction]:
-    """What the pod requests, per resource name: by default what kube-scheduler sets aside for it.
+    """Return the pod's requests per resource name: by default those that kube-scheduler reserves for it.
 
     In base units (cores, bytes, pieces). Sum of the containers and sidecars, or the largest init phase if that is more;
     pod-level resources override it per resource; the overhead of the runtime class is added.
@@ -37,7 +37,7 @@ def pod_requests(
 def pod_limits(
     pod: Mapping[str, Any], resize: Resize = Resize.SET_ASIDE, only: Collection[str] | None = None
 ) -> dict[str, Fraction]:
-    """What the pod may use at most, per resource name; a resource without any limit is absent.
+    """Return the pod's limits per resource name; a resource without any limit is absent.
 
     In base units. As `pod_requests`, but overhead is added only where there is a limit. A container without a limit
     adds nothing.
@@ -79,8 +79,8 @@ def _add_init_containers(
 ) -> None:
     """Add sidecars (which stay) to the totals, then raise the totals to the largest init phase.
 
-    A phase is looked at for what its own container names alone: of all else the sidecars are in the totals. So a pod
-    of many sidecars takes as long as it has amounts, not their square.
+    A phase counts only the resources that its own container names: the totals have the sidecars' others. So the time
+    grows with the number of amounts, not with its square.
     """
     sidecars: dict[str, Fraction] = {}
     largest: dict[str, Fraction] = {}
@@ -108,7 +108,7 @@ def is_terminal(pod: Mapping[str, Any]) -> bool:
 
 
 def is_admitted(pod: Mapping[str, Any]) -> bool:
-    """Whether a kubelet has taken the pod in: its status says so, which a pod that is merely bound does not have."""
+    """Return whether a kubelet has admitted the pod: its status says so; that of a pod that is only bound does not."""
     status = pod.get("status") or {}
     if not (pod.get("spec") or {}).get("nodeName"):
         return False
@@ -116,11 +116,11 @@ def is_admitted(pod: Mapping[str, Any]) -> bool:
 
 
 def is_mirror_pod(pod: Mapping[str, Any]) -> bool:
-    """Whether this is the API's image of a static pod, which kubelet runs from a file.
+    """Return whether this is the mirror of a static pod, which kubelet runs from a file.
 
-    Anybody may annotate a pod of his own, so the annotation counts only on a pod that is owned by the node it is bound
-    to: kubelet makes mirrors that way, and NodeRestriction lets it make them for its own node alone. Kubernetes lets
-    nobody add the annotation to a pod, or change it.
+    The annotation counts only on a pod whose owner is the node that it is bound to: any user may annotate a pod.
+    Kubelet creates mirrors in this way, and NodeRestriction restricts it to its own node. Kubernetes rejects a request
+    that adds the annotation to a pod, or changes it.
     """
     node = (pod.get("spec") or {}).get("nodeName")
     if not node or not _annotations(pod).get(names.ANNOTATION_CONFIG_MIRROR):
@@ -133,7 +133,7 @@ def is_mirror_pod(pod: Mapping[str, Any]) -> bool:
 
 
 def cgroup_uid(pod: Mapping[str, Any]) -> str:
-    """The uid in the name of the pod's cgroup: its own, but for a mirror pod that of the static pod which runs.
+    """Return the uid in the name of the pod's cgroup: its own; for a mirror pod that of the running static pod.
 
     Kubelet lists a static pod itself under the uid that it runs with.
     """
@@ -148,9 +148,9 @@ def pod_key(pod: Mapping[str, Any]) -> str:
 
 
 def workload_key(pod: Mapping[str, Any]) -> str | None:
-    """What outlives the pod: "namespace/Kind/name" of its controller, or None for a pod without one.
+    """Return the key of the pod's workload, "namespace/Kind/name"; None for a pod without a controller.
 
-    The name is without what changes from one rollout or run to the next (a ReplicaSet's template hash, the number of
+    The name omits the part that changes with each rollout or run (a ReplicaSet's template hash, the number of
     a Knative revision or of an OpenShift deployment, the scheduled minute of a CronJob's Job). A static pod comes back
     under its own name; kubelet lists it without owner.
     """
@@ -171,18 +171,18 @@ def workload_key(pod: Mapping[str, Any]) -> str | None:
 
 
 def workload(pod: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Kind and name of the controller, or of what rolls it out, as far as names and labels tell; None without one."""
+    """Return kind and name of the top controller, as names and labels show it; None without one."""
     owner = _controller(pod)
     if owner is None:
         return None
     kind, name = str(owner.get("kind", "")), str(owner.get("name", ""))
     labels = (pod.get("metadata") or {}).get("labels") or {}
     if kind == "ReplicationController":
-        said = (
+        configs = (
             labels.get(names.LABEL_DEPLOYMENT_CONFIG),
-            *(each.get(names.DEPLOYMENT_CONFIG) for each in (labels, _annotations(pod))),
+            *(metadata.get(names.DEPLOYMENT_CONFIG) for metadata in (labels, _annotations(pod))),
         )
-        config = next((one for one in said if one and _NUMBERED.sub("", name) == one), None)
+        config = next((config for config in configs if config and _NUMBERED.sub("", name) == config), None)
         return ("DeploymentConfig", config) if config else (kind, name)
     for label, rolled_out_by in _TEMPLATE_HASHES.items():
         end = f"-{labels.get(label)}"

@@ -1,7 +1,7 @@
-"""Requests and limits of a pod that is being resized in place: what is asked for, what is promised, what is in effect.
+"""Requests and limits of a pod that is being resized in place: requested, allocated and actual.
 
-`spec` says what is asked for; `allocatedResources` of a container's status (and of the pod's) what kubelet promised,
-`resources` what is in effect. They differ while a resize waits, is carried out, or cannot be done on this node
+`spec` has the requested resources, `allocatedResources` of a container's status (and of the pod's) the allocated ones,
+`resources` the actual ones. They differ while a resize is pending, in progress, or cannot be done on this node
 (condition PodResizePending, reason Deferred or Infeasible; Kubernetes 1.33 and newer). Only CPU and memory are resized.
 """
 
@@ -21,11 +21,11 @@ class Resize(Enum):
     """Which side a sum errs on while a pod is being resized."""
 
     SET_ASIDE = "set aside"
-    """What kube-scheduler keeps free on the node: the largest of what is asked for, promised and in effect, and what is
-    asked for left out where it is infeasible. For everything that is about room that others may take."""
+    """The resources that kube-scheduler reserves on the node: the largest of requested, allocated and actual, without
+    the requested ones where they are infeasible. For every sum that limits other pods."""
     GRANTED = "granted"
-    """What the pod can count on: the smallest of the three. For what is reclaimed of a pod's requests, and for what
-    stands in for usage that is not known: what a pod was never given, nobody can use in its place."""
+    """The resources that the pod has for certain: the smallest of the three. For the reclaimable part of requests, and
+    for unknown usage: resources that a pod was never granted cannot be reused."""
 
 
 def in_effect(pod: Json, view: Resize) -> Json:
@@ -36,8 +36,8 @@ def in_effect(pod: Json, view: Resize) -> Json:
     Raises QuantityError: an amount is not a quantity.
     """
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
-    pending = (each for each in status.get("conditions") or () if each.get("type") == "PodResizePending")
-    refused = any(each.get("reason") == "Infeasible" for each in pending)
+    pending = (condition for condition in status.get("conditions") or () if condition.get("type") == "PodResizePending")
+    refused = any(condition.get("reason") == "Infeasible" for condition in pending)
     changed: dict[str, Any] = {}
     for kind, statuses in _STATUSES:
         containers = spec.get(kind) or ()
@@ -47,7 +47,7 @@ def in_effect(pod: Json, view: Resize) -> Json:
             changed[kind] = counted
     whole = spec.get("resources") or {}
     counted_whole = _counted(whole, status, view, refused=refused) if whole else whole
-    if counted_whole is not whole:  # what the pod as a whole does not name is the containers' affair
+    if counted_whole is not whole:  # resources that the pod level does not name come from containers
         changed["resources"] = {
             kind: {name: amount for name, amount in counted_whole[kind].items() if name in (whole.get(kind) or {})}
             for kind in ("requests", "limits")
@@ -59,7 +59,7 @@ def _containers(
     containers: Sequence[Json], statuses: Sequence[Json], view: Resize, *, lasting: bool, refused: bool
 ) -> list[Json]:
     """Containers as they count; of init containers only those that last (sidecars) can be resized."""
-    known = {str(each.get("name")): each for each in statuses}
+    known = {str(status.get("name")): status for status in statuses}
     counted = []
     for container in containers:
         status = known.get(str(container.get("name")))
@@ -72,14 +72,14 @@ def _containers(
 
 
 def _counted(resources: Json, status: Json, view: Resize, *, refused: bool) -> Json:
-    """Resources of a container, or of a pod as a whole, as they count; the same object where that is as asked for."""
+    """Return the effective resources of a container or a pod; the same object where they are as requested."""
     has, promised = status.get("resources"), status.get("allocatedResources") or {}
     if has is None and (view is Resize.SET_ASIDE or not promised):
-        return resources  # an old kubelet; kube-scheduler looks at what is promised beside what is in effect alone
+        return resources  # an old kubelet; kube-scheduler reads allocated resources only beside actual ones
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     stated = [each for each in ((has or {}).get("requests") or {}, promised) if each]
     limited = (has or {}).get("limits") or {}
-    if all(each == requests for each in stated) and limited in ({}, limits) and (stated or not requests):
+    if all(amounts == requests for amounts in stated) and limited in ({}, limits) and (stated or not requests):
         return resources
     if view is Resize.GRANTED:
         return {
@@ -96,19 +96,19 @@ def _counted(resources: Json, status: Json, view: Resize, *, refused: bool) -> J
 
 def _largest(amounts: Sequence[Json]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for each in amounts:
-        for name, quantity in each.items():
+    for amount in amounts:
+        for name, quantity in amount.items():
             known: Any = found.setdefault(name, quantity)
             if known != quantity and parse_quantity(quantity) > parse_quantity(known):
                 found[name] = quantity
     return found
 
 
-def _smallest(asked: Json, stated: Sequence[Json], *, without: bool) -> dict[str, Any]:
-    """The smallest that is asked for and stated; `without`: what can be resized and is not stated is not there."""
+def _smallest(requested: Json, stated: Sequence[Json], *, without: bool) -> dict[str, Any]:
+    """Return the smallest of requested and stated amounts; `without`: omit resizable resources that are not stated."""
     found = {}
-    for name, quantity in asked.items():
-        known = [each[name] for each in stated if name in each]
+    for name, quantity in requested.items():
+        known = [amounts[name] for amounts in stated if name in amounts]
         if known or not (without and name in _RESIZED):
             found[name] = min([quantity, *known], key=parse_quantity)
     return found

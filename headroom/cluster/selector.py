@@ -5,7 +5,7 @@ from typing import Any
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a well-formed selector matches labels; an absent one matches nothing, an empty one everything."""
+    """Return whether a well-formed selector matches labels; None matches nothing, an empty one everything."""
     if selector is None:
         return False
     if any(labels.get(name) != wanted for name, wanted in (selector.get("matchLabels") or {}).items()):
@@ -15,9 +15,12 @@ def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
 
 def keys(selector: Mapping[str, Any] | None) -> frozenset[str]:
     """The names of the labels that a well-formed selector reads."""
-    given = selector or {}
+    selector = selector or {}
     return frozenset(
-        (*(given.get("matchLabels") or ()), *(each["key"] for each in given.get("matchExpressions") or ()))
+        (
+            *(selector.get("matchLabels") or ()),
+            *(expression["key"] for expression in selector.get("matchExpressions") or ()),
+        )
     )
 
 

@@ -1,10 +1,9 @@
 """The parts of Kubernetes' objects that we read, as types: an object of another shape is refused by its field.
 
-An API server sends no other shapes; a proxy, a kubelet of another version or a file may. What one object says about
-others (whom a pod keeps away, whom a PodDisruptionBudget protects, labels and taints of a Node) is kept and read again
-for each of them, so it is checked when it comes: else one odd object would fail them all. Each `check_…` makes sure in
-one pass that what is read of an object is what it should be, and raises a CodecError that begins with the path of the
-field where it is not.
+An API server sends no other shapes; a proxy, a kubelet of another version or a file may. Some objects affect others: a
+pod's anti-affinity, a PodDisruptionBudget's selector, a Node's labels and taints. They are stored and evaluated again
+for each pod, so they are checked on arrival: a malformed object must not affect others. Each `check_…` checks the
+fields that are read, and raises a CodecError that begins with the path of the malformed field.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -74,7 +73,7 @@ _NAMESPACE = _shape("Namespace", required=("metadata",), metadata=_METADATA)
 
 
 check_node: Final[Callable[[Any], object]] = partial(from_json, _NODE)
-"""Of a Node; its amounts are judged one by one where they are used."""
+"""Check a Node; its amounts are checked where they are used."""
 check_namespace: Final[Callable[[Any], object]] = partial(from_json, _NAMESPACE)  # of a Namespace
 check_elastic_quota: Final[Callable[[Any], object]] = partial(from_json, ElasticQuota)  # of an ElasticQuota
 check_node_metric: Final[Callable[[Any], object]] = partial(from_json, NodeMetric)  # of a NodeMetric

@@ -55,13 +55,13 @@ class _Login:
 
 
 def _encoded(body: Any) -> bytes:  # noqa: ANN401 - JSON
-    """JSON that is YAML too: an API server reads what is applied as YAML, which has no escape for half a character."""
+    """Encode JSON that is also YAML, which server-side apply parses; YAML has no escape for half a surrogate pair."""
     text = json.dumps(body, ensure_ascii=False)
     return _NOT_PRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
 class _Body(aiohttp.BytesPayload):
-    """A body that does not leave when nothing may be written any more; neither does the head, which leaves with it."""
+    """A body that is not sent once writes are forbidden; the head is sent with it, so it is not sent either."""
 
     def __init__(self, content: bytes, may_write_for: Callable[[], float] | None) -> None:
         super().__init__(content)
@@ -84,18 +84,18 @@ class ApiServer:
         self._login = _Login(connection)
         self._user_agent = user_agent
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
-        self.server_time = ServerClock()  # the server's time, by its last answer: objects bear it
+        self.server_time = ServerClock()  # the server's time, by its last response
         self.on_page: Callable[[str, int, int | None], None] | None = None
         """Told of each page of a list: its path, the objects so far, and how many there are in all (None: not known;
         the same as so far: this was the last page)."""
         self.acts_as: ActsAs = ()
-        """Whom to act as, in place of whom the login says: see `headroom.kube.connection.acts_as`."""
+        """The user to impersonate: see `headroom.kube.connection.acts_as`."""
         self._session: aiohttp.ClientSession | None = None
         self._may_write_for: Callable[[], float] | None = None
 
     @property
     def ahead_seconds(self) -> float:
-        """How far our wall clock is ahead of the server's. [s]"""
+        """The offset of our wall clock to the server's; positive: ahead. [s]"""
         return self.server_time.ahead_seconds
 
     @property
@@ -108,11 +108,11 @@ class ApiServer:
         self._login.connection = fresh
 
     def guarded(self, may_write_for: Callable[[], float]) -> Self:
-        """The same session for somebody who may lose the right to write.
+        """Return the same session for a caller that may lose the right to write.
 
         Args:
-            may_write_for: asked before each write, and again when its first byte is about to leave: how long one that
-                begins now may take [s]. It raises `ApiUnavailable` when none may begin.
+            may_write_for: called before each write and again before its first byte is sent: the time that a write may
+                take from now on [s]. It raises `ApiUnavailable` when no write may begin.
         """
         view = copy.copy(self)
         view._may_write_for = may_write_for  # noqa: SLF001 - it is one of us
@@ -156,11 +156,11 @@ class ApiServer:
         Args:
             path: path of the collection.
             params: query parameters, such as `fieldSelector`; `limit` is the most objects of a page.
-            keep: what to keep of each object, called as its page arrives: of 150,000 pods nobody can hold the JSON.
+            keep: reduces each object as its page arrives: the JSON of 150,000 pods does not fit into memory.
             decode: makes each object from its JSON; None: all of it becomes plain objects.
 
         Returns:
-            The objects (or what was kept of each), and the version of that moment for a watch to start from.
+            The objects (or their reduced forms), and the version of that moment for a watch to start from.
         """
         query: dict[str, str | int] = {**(params or {})}
         paging, items = Paging(int(query.get("limit", PAGE_SIZE))), list[Any]()
@@ -203,7 +203,7 @@ class ApiServer:
 
         Args:
             path: the object, or its `/status`.
-            body: what the content type asks for: an object, or a list of operations for `JSON_PATCH`.
+            body: as the content type requires: an object, or a list of operations for `JSON_PATCH`.
             content_type: `MERGE_PATCH`, `JSON_PATCH`, `STRATEGIC_MERGE_PATCH` or `APPLY`.
             params: query parameters, such as `fieldManager`.
         """
@@ -328,7 +328,7 @@ class ApiServer:
         if not isinstance(status, dict):
             status = {"message": text[:200].decode(errors="replace").strip() or response.reason or ""}
         message, reason = str(status.get("message", "")), str(status.get("reason", ""))
-        if response.status == _UNAUTHORIZED:  # the server says no more than that
+        if response.status == _UNAUTHORIZED:  # the server gives no further reason
             message = f"the login of {self.connection.origin or 'this client'} is not accepted, it may have expired"
         if response.status == _NOT_FOUND and not reason:  # of a missing object it says more
             message = f"{message} at {response.url.path}: is the definition (CRD) of that kind installed?"
@@ -372,7 +372,7 @@ class ApiServer:
 
 
 def _in_all(so_far: int, metadata: Json) -> int | None:
-    """How many objects a list has, by the head of one of its pages; with a selector the server does not count them."""
+    """Return the number of objects of a list, from one page; with a selector the server does not count them."""
     if not metadata.get("continue"):
         return so_far
     rest = metadata.get("remainingItemCount")
@@ -380,7 +380,7 @@ def _in_all(so_far: int, metadata: Json) -> int | None:
 
 
 def _reason(error: Exception) -> str:
-    """Why there is no answer, the same text each time: aiohttp's own names an object in memory."""
+    """Return why there is no response, as the same text each time: aiohttp's own names an object in memory."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, aiohttp.ClientConnectorError):

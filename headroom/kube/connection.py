@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from headroom.kube.errors import LoginError
 
-ActsAs: TypeAlias = tuple[tuple[str, str], ...]  # headers that ask the API server to judge requests as somebody else's
+ActsAs: TypeAlias = tuple[tuple[str, str], ...]  # headers of impersonation
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where kubelet mounts a pod's token, certificate authority and namespace."""
@@ -26,19 +26,19 @@ class Connection:
     server: str  # URL of the API server, without a slash at the end
     tls: ssl.SSLContext | None  # certificates to check and to show; None for plain http
     authorization: Callable[[], str | None]
-    """The Authorization header of the moment; may read a file or run a program, so it is called in a thread."""
+    """The current Authorization header; may read a file or run a program, so it is called in a thread."""
     forget_authorization: Callable[[], None] = field(default=lambda: None)
     """Called after a 401: the next `authorization` is a fresh one."""
     renewed: Callable[[], "Connection"] | None = None
     """Reads the whole login again from where it was found, authority and certificates too; None: it cannot change.
     Called in a thread, after a 401 and when the server's certificate is refused. Raises `LoginError`."""
-    server_hostname: str | None = None  # name that the server's certificate must bear, where it is not the URL's
-    proxy: str | None = None  # URL of a proxy that the kubeconfig asks for
+    server_hostname: str | None = None  # the name in the server's certificate, where it is not the URL's
+    proxy: str | None = None  # URL of the proxy in the kubeconfig
     namespace: str | None = None  # namespace of the pod or of the kubeconfig's context
     origin: str = ""  # where the login was found, for messages
     peer: str = "API server"  # what answers at `server`, for messages
     direct: bool = False  # whether proxies that the environment names are passed by. On loopback they always are.
-    acts_as: ActsAs = ()  # whom to act as, where the kubeconfig names somebody
+    acts_as: ActsAs = ()  # the user to impersonate, where the kubeconfig names one
 
 
 def acts_as(
@@ -47,7 +47,7 @@ def acts_as(
     """The headers of impersonation, see Kubernetes' documentation of "user impersonation".
 
     Raises:
-        LoginError: groups, a uid or facts without a user, which API servers refuse; or a text that no header can bear.
+        LoginError: groups, a uid or facts without a user, which API servers refuse; or a text that no header can hold.
     """
     if not user:
         if groups or uid or extra:
@@ -64,13 +64,13 @@ def acts_as(
 
 
 def bearer(token: str) -> str | None:
-    """The Authorization header of a token; None when it is empty or cannot stand in a header."""
+    """Return the Authorization header of a token; None when it is empty or not valid in a header."""
     token = token.strip()
     return f"Bearer {token}" if token.isascii() and token.isprintable() and token else None
 
 
 class TokenFile:
-    """A bearer token in a file that somebody else renews."""
+    """A bearer token in a file that another program renews."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path

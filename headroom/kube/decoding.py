@@ -10,7 +10,7 @@ Decode = Callable[[msgspec.Raw], Any]  # makes an object from its JSON; it does 
 
 
 class UndecodedPage(msgspec.Struct):
-    """One page of a list."""
+    """A page of a list."""
 
     items: list[msgspec.Raw] | None = None
     metadata: dict[str, Any] | None = None

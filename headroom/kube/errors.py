@@ -1,4 +1,4 @@
-"""What can go wrong between us and the API server, in three kinds that callers treat differently."""
+"""The errors of requests to the API server: three kinds that callers treat differently."""
 
 from collections.abc import Awaitable
 from typing import TypeVar
@@ -11,7 +11,7 @@ class LoginError(Exception):
 
 
 class ApiUnavailable(Exception):  # noqa: N818 - it is a state of the world that passes, and callers wait it out
-    """The API server cannot be reached, or asks to be left alone (429, 5xx): try again later.
+    """The API server cannot be reached or is overloaded (429, 5xx): try again later.
 
     Attributes:
         status: HTTP status, or None when there was no answer.
@@ -33,7 +33,7 @@ class ApiUnavailable(Exception):  # noqa: N818 - it is a state of the world that
 
     @property
     def about_object(self) -> bool:
-        """Whether the server is there, and failed at this request: an admission webhook is away, for one."""
+        """Return whether the server runs but failed at this request, for example without its admission webhook."""
         return self.status == 500  # noqa: PLR2004 - HTTP
 
 
@@ -54,7 +54,7 @@ class ApiError(Exception):
 
     @property
     def about_object(self) -> bool:
-        """Whether others may still be served: it is not that we are unknown, or lack the right."""
+        """Return whether requests for other objects may still succeed: the login is valid and has the right."""
         return self.status not in {401, 403}
 
     @property
@@ -67,12 +67,12 @@ class ApiError(Exception):
 
     @property
     def other_uid(self) -> bool:
-        """Whether another object has taken the name: the uid that was stated is not its own."""
+        """Return whether another object has taken the name: its uid is not the stated one."""
         return self.status == 422 and "metadata.uid" in self.message  # noqa: PLR2004 - HTTP
 
     @property
     def gone(self) -> bool:
-        """Whether the resource version or continue token is too old: list again."""
+        """Return whether the resource version or continue token has expired: list again."""
         return self.status == 410  # noqa: PLR2004 - HTTP
 
 

@@ -1,7 +1,7 @@
-"""Kubernetes Events: what we tell people about an object, where `kubectl describe` shows it.
+"""Kubernetes Events about objects, which `kubectl describe` shows.
 
-The name of an Event is made of what it says and about what, so that whoever says the same again, after a restart or as
-another replica, finds the first one and counts on it.
+The name of an Event is a hash of its content and object. After a restart, or on another replica, the same event has
+the same name and increases the count of the first one.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ class _Waiting:
 
 
 class EventRecorder:
-    """Writes events; a repetition is counted on the first one instead of written anew.
+    """Writes events; a repetition increases the count of the first one.
 
     An event that cannot be written is kept and written later by `flush`: some hundreds of them, for an hour; one that
     the server refuses, a few times.
@@ -91,7 +91,7 @@ class EventRecorder:
                 event lives in the object's namespace, or in "default" for one that has none.
             type_: "Normal" or "Warning".
             reason: one CamelCase word, why.
-            action: one CamelCase word, what was done.
+            action: a CamelCase word for the action.
             note: a sentence for people.
         """
         note = printable(note).encode()[:_LONGEST_NOTE_BYTES].decode(errors="ignore")
@@ -215,8 +215,8 @@ class EventRecorder:
         return _Series(path, 1, now)
 
     async def _join(self, path: str, now: float) -> _Series:
-        """Count on an event that somebody else, or an earlier run, has written."""
-        # A patch of nothing answers with the object, and needs no right to read events.
+        """Increase the count of an event that another replica, or an earlier run, has written."""
+        # An empty patch returns the object and needs no right to read events.
         found = await self._api.patch(path, {}, content_type=MERGE_PATCH)
         series = _Series(path, int((found.get("series") or {}).get("count") or 1) + 1, now)
         await self._write_count(series, now)

@@ -37,13 +37,13 @@ class _Entry:
         return found or None
 
     def content(self, name: str) -> bytes | None:
-        """What the field `name-data` holds, or the file that the field `name` names."""
+        """Return the content of the field `name-data`, or of the file that the field `name` names."""
         data, file = self.text(f"{name}-data"), self.text(name)
         try:
             if data:
                 return base64.b64decode(data, validate=True)
             return (self.folder / file).read_bytes() if file else None
-        except (OSError, ValueError) as error:  # a ValueError is what is not base64, too
+        except (OSError, ValueError) as error:  # a ValueError: not base64
             raise LoginError(f"{self.described}: {name} cannot be read: {error}") from None
 
 
@@ -126,7 +126,7 @@ def _documents(paths: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
 
 
 def _check_entries(file: Path, entries: object, kind: str) -> None:
-    """Refuse what is not a list of named mappings; kubectl does, too."""
+    """Reject a value that is not a list of named mappings, as kubectl does."""
     listed = [] if entries is None else entries
     fine = isinstance(listed, list) and all(
         isinstance(entry, Mapping) and isinstance(entry.get(kind) or {}, Mapping) for entry in listed

@@ -1,6 +1,6 @@
-"""One replica writes at a time: a Lease says which one.
+"""A Lease decides which replica may write.
 
-A `LeaderElector` takes part in an election; a `LeaseFollower` only reads the Lease of a program that runs beside it.
+A `LeaderElector` takes part in an election; a `LeaseFollower` only reads the Lease of another program in its pod.
 Both answer `may_write_for` right before each write: a replica that was stopped for a while (SIGSTOP, a frozen virtual
 machine) must not write when it resumes, and each write must end before another replica can begin one.
 """
@@ -52,7 +52,7 @@ class LeaderSettings:
     """Times of an election; a standby writes within 15 s of the leader's sudden end."""
 
     enabled: bool = False
-    """Whether to take part in an election; without it this process writes at once, so it must be the only one."""
+    """True if to take part in an election; without it this process writes at once, so it must be the only one."""
     lease_seconds: int = 10  # a leader that has not renewed for this long is replaced [s]
     renew_deadline_seconds: float = 7.0
     """A leader that could not renew for this long stops writing; less than `lease_seconds`. [s]"""
@@ -98,7 +98,7 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica may write now: always without an election, else while it certainly holds the Lease."""
+        """Return whether this replica may write now: always without an election, else while it holds the Lease."""
         if not self._settings.enabled:
             return True
         return self._renewed_at is not None and (
@@ -107,17 +107,17 @@ class LeaderElector:
 
     @property
     def is_standby(self) -> bool:
-        """Whether another replica may be writing; a leader that could not renew its Lease in time is no standby."""
+        """Return whether another replica may write; a leader that failed to renew its Lease in time is no standby."""
         return self._settings.enabled and self._renewed_at is None
 
     @property
     def description(self) -> str:
         if self.is_leader:
             return "leads" if self._settings.enabled else "leads: there is no election"
-        return f"stands by for {self._holder}" if self._holder else "waits for the Lease"
+        return f"is a standby of {self._holder}" if self._holder else "waits for the Lease"
 
     def may_write_for(self) -> float:
-        """How long a write that begins now may take: it must have ended before another replica may begin. [s]
+        """Return how long a write that begins now may take: it must end before another replica may begin. [s]
 
         Raises:
             NotLeading: none may begin.
@@ -125,7 +125,7 @@ class LeaderElector:
         if not self._settings.enabled:
             return float("inf")
         if not self.is_leader or self._renewed_at is None:
-            raise NotLeading("this replica does not lead any more")
+            raise NotLeading("this replica no longer leads")
         return self._renewed_at + self._settings.lease_seconds - self._own_clock()
 
     async def run(self) -> None:
@@ -148,7 +148,7 @@ class LeaderElector:
                 logged = self.term
                 self._on_change()
             elif led and not self.is_leader:
-                _LOG.warning("No longer leading: this replica (%s) writes no more", self._identity)
+                _LOG.warning("This replica (%s) no longer leads; it has stopped writing", self._identity)
             led = self.is_leader
             if ours and self._renewed_at is None:  # while the holder is unknown, no state is dropped
                 self._on_change()
@@ -244,13 +244,13 @@ class ReadsLeases(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """What a Lease says."""
+    """The content of a Lease."""
 
     holder: str
     renewed: str
     acquired: str
     duration: float
-    first: bool  # whether nobody held it before
+    first: bool  # whether it had no holder before
 
     @classmethod
     def of(cls, lease: Mapping[str, Any]) -> Self:
@@ -274,7 +274,7 @@ class _Record:
 
 
 class LeaseFollower:
-    """Says whether this replica leads, by the Lease of the program beside it, such as its kube-scheduler.
+    """Follows the Lease of another program in the pod, such as kube-scheduler, to decide whether this replica leads.
 
     It may write until the Lease can expire: the Lease was renewed after we had last read the renewal before that one.
     It begins when the right of any other holder has run out, also of one that released the Lease and may not have
@@ -297,7 +297,7 @@ class LeaseFollower:
         return self._lease is None or self._begins <= self._clock() < self._until
 
     def may_write_for(self) -> float:
-        """How long a write that begins now may take: it must have ended before another replica may begin. [s]
+        """Return how long a write that begins now may take: it must end before another replica may begin. [s]
 
         Raises:
             NotLeading: none may begin.
@@ -306,7 +306,7 @@ class LeaseFollower:
             return float("inf")
         now = self._clock()
         if not self._begins <= now < self._until:
-            raise NotLeading("this replica does not lead any more")
+            raise NotLeading("this replica no longer leads")
         return self._until - now
 
     @property
@@ -315,8 +315,12 @@ class LeaseFollower:
             return "leads" if self._lease is not None else "leads: there is no other replica"
         holder = self._record.holder if self._record is not None else ""
         if not holder:
-            return f"stands by: nobody is known to hold the Lease {self._lease}"
-        return f"begins soon: {holder} leads" if self._ours(holder) else f"stands by: {holder} leads"
+            return f"is a standby; the Lease {self._lease} has no holder"
+        return (
+            f"becomes the leader soon: {holder} holds the Lease"
+            if self._ours(holder)
+            else f"is a standby; {holder} leads"
+        )
 
     @property
     def poll_seconds(self) -> float:
@@ -334,7 +338,7 @@ class LeaseFollower:
             await asyncio.sleep(self.poll_seconds)
 
     async def poll(self) -> None:
-        """Read the Lease once. While it cannot be read, what was read last counts until it expires."""
+        """Read the Lease once. While that fails, the last known Lease counts until it expires."""
         if self._lease is None:
             return
         started = self._clock()

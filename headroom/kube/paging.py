@@ -1,10 +1,10 @@
-"""How many objects of a list to ask for at a time: nothing else runs while the JSON of a page is parsed."""
+"""The number of objects per page of a list: parsing a page blocks the event loop."""
 
 from typing import Final
 
 PAGE_SIZE: Final = 250
 PAGE_BYTES: Final = 2**19
-"""What a page should take at most: some 10 ms to parse where it is all small parts, as a NodeMetric is. [bytes]"""
+"""The largest size of a page: 10 ms of parsing for objects of many small parts, such as NodeMetrics. [bytes]"""
 _FIRST: Final = 25  # objects of the first page: whether they are Nodes of 50 KiB is not known yet
 _GROWTH: Final = 4  # no page has more than so many times the objects of the one before
 
@@ -22,5 +22,5 @@ class Paging:
             self.limit = max(min(self._bytes * count // max(size, 1), self.limit * _GROWTH, self._most), 1)
 
     def expired(self) -> None:
-        """The moment of the pages was over before the last: the list begins anew, with fewer and larger ones."""
+        """The snapshot of the pages expired before the last page: list again, with fewer and larger pages."""
         self._most, self._bytes, self.limit = self._most * _GROWTH, self._bytes * _GROWTH, self.limit * _GROWTH

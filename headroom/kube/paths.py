@@ -1,4 +1,4 @@
-"""Paths of the core kinds. Those of custom kinds stay with whoever owns them."""
+"""Paths of the core kinds. The module of a custom kind has its path."""
 
 from typing import Final
 

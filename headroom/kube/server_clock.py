@@ -1,4 +1,4 @@
-"""The API server's time, as its answers tell it: our own wall clock may be wrong, and may be set."""
+"""The API server's time, from the Date of its responses: the local wall clock may be wrong or set."""
 
 import time
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class ServerClock:
 
     @property
     def ahead_seconds(self) -> float:
-        """How far our wall clock is ahead of the server's now; 0 while that is not known. [s]"""
+        """Return the offset of the local wall clock to the server's; 0 while it is unknown. [s]"""
         return self._wall() - self() if self._known is not None else 0.0
 
     def __call__(self) -> float:
@@ -38,6 +38,6 @@ class ServerClock:
         return stamped + self._steady() - seen
 
     def learn(self, date: str | None) -> None:
-        """Take the `Date` of an answer, exact to a second; an odd one changes nothing."""
+        """Record the `Date` of a response, exact to a second; ignore a malformed one."""
         with suppress(ValueError, OverflowError):
             self._known = parsedate_to_datetime(date or "").timestamp(), self._steady()

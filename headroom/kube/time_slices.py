@@ -12,7 +12,7 @@ _SLICE_SECONDS: Final = 0.005
 
 
 async def in_slices(items: Iterable[_Item], take: Callable[[_Item], Any], taken: list[Any]) -> None:
-    """Add what comes of each item, slice by slice."""
+    """Add the result of each item, slice by slice."""
     count, started = 0, time.perf_counter()
     for item in items:
         taken.append(take(item))

@@ -16,8 +16,8 @@ class TooLarge(ValueError):  # noqa: N818 - a state of the object
 
 
 def reason(item: Any, error: Exception, check: Callable[[Any], object] | None) -> str:  # noqa: ANN401 - JSON
-    """What is wrong with an object: the field that has no such value, where that is known."""
-    if check is not None and not isinstance(error, TooLarge):  # looking at all of it takes as long as reading it
+    """Return the fault of an object: the path of the wrong field, where that is known."""
+    if check is not None and not isinstance(error, TooLarge):  # a check takes as long as decoding
         try:
             check(item)
         except ValueError as found:
@@ -32,17 +32,17 @@ class Unreadable:
 
     def __init__(self, kind: str, check: Callable[[Any], object] | None = None) -> None:
         self.kind, self._check = kind, check
-        self.named: dict[str, str] = {}  # what they are called, by what they are known by
+        self.named: dict[str, str] = {}  # display names by key
 
     def attempt(self, key: str, item: Any, take: Callable[[Any], _Taken]) -> _Taken | None:  # noqa: ANN401 - JSON
-        """What comes of taking an object; None where that fails, which is told once until it is well again."""
+        """Return the result of a handler for an object; None where it fails, which is logged once per object."""
         try:
             taken = take(item)
-        except Exception as error:  # noqa: BLE001 - one odd object must not stop the others, whatever it makes of us
+        except Exception as error:  # noqa: BLE001 - a malformed object must not stop the others
             name = f"{self.kind} {_place(item)}"
             if key not in self.named:
                 why = reason(item, error, self._check)
-                _LOG.warning("%s cannot be understood, its last good state counts: %s", name, why)
+                _LOG.warning("%s is malformed; its last valid state stays in use: %s", name, why)
             self.named[key] = name
             return None
         self.named.pop(key, None)

@@ -31,7 +31,7 @@ class Relisted:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """One change."""
+    """A change of an object."""
 
     type: str  # ADDED, MODIFIED or DELETED
     object: Any  # the object after the change, as `decode` made it; for DELETED, as it was last
@@ -39,21 +39,21 @@ class Changed:
 
 @dataclass(slots=True)
 class WatchHealth:
-    """What a watch knows of itself, for health checks. Written by the watch, read by anybody."""
+    """The state of a watch, for health checks. Only the watch writes it."""
 
-    last_contact: float | None = None  # when the API server was last heard, on the monotonic clock [s]
+    last_contact: float | None = None  # time of the API server's last response, on the monotonic clock [s]
     synced: bool = False  # whether everything has been listed at least once
     problem: str = ""  # why the watch is not up; empty while it is, and before the first attempt has ended
     not_found: bool = False
-    """Whether the server does not know the kind, as far as the last attempt told: its definition is missing."""
+    """True if the last attempt found that the server does not know the kind: its definition is missing."""
 
-    def heard(self) -> None:
+    def responded(self) -> None:
         self.last_contact = time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
 class WatchTiming:
-    """How patient a watch is, and what it puts up with."""
+    """Timeouts of a watch, and the failures that it tolerates."""
 
     first_delay_seconds: float = 0.5  # wait after the first failure; doubles with each further one [s]
     longest_delay_seconds: float = 30.0  # largest wait between two attempts [s]
@@ -65,7 +65,7 @@ class WatchTiming:
     """A watch that says nothing for this long, not even a bookmark, is not trusted: everything is listed again. [s]"""
     healthy_seconds: float = 5.0  # a watch that lasted this long was no failure, even without a change [s]
     absent_is_empty: bool = False
-    """Whether a kind that the server twice says not to know is one without objects; `WatchHealth.not_found` tells."""
+    """Treat a kind that the server twice reports as unknown as one without objects, and set `WatchHealth.not_found`."""
 
 
 DEFAULT_TIMING: Final = WatchTiming()
@@ -88,7 +88,7 @@ class _Outage:
         await asyncio.sleep(self._backoff.failed(retry_after_seconds))
 
     def report(self, error: ApiError | ApiUnavailable) -> None:
-        """Say what is wrong, once; another reason is said when it stays, for a server that starts gives several."""
+        """Log a failure once; log another reason only when it stays, because a starting server gives several."""
         self._health.problem = str(error)
         if isinstance(error, ApiError):
             self._health.not_found = error.not_found
@@ -166,7 +166,7 @@ async def list_and_watch(  # noqa: PLR0913, PLR0917 - a request has that many pa
 
 
 class _Watch:
-    """Where one list-and-watch stands."""
+    """The state of one list-and-watch."""
 
     def __init__(
         self, api: ApiServer, path: str, query: dict[str, str], health: WatchHealth, timing: WatchTiming
@@ -183,12 +183,12 @@ class _Watch:
         """Read everything."""
         items, self.version = await self._api.list(self._path, self._query, self.keep, self.decode)
         self._health.synced, self._health.not_found = True, False
-        self._health.heard()
+        self._health.responded()
         self._not_found = 0
         return Relisted(items)
 
     def refused(self, error: ApiError) -> Iterator[Relisted]:
-        """Note a refusal; it may tell that there are no objects, because there is no such kind."""
+        """Record a rejection; a rejected kind may be one without objects."""
         self.version = ""
         if not error.gone:
             self.outage.report(error)
@@ -196,7 +196,7 @@ class _Watch:
         self._not_found = self._not_found + 1 if error.not_found else 0
         if self._timing.absent_is_empty and self._not_found >= _SURELY_ABSENT:
             self._health.synced = True
-            self._health.heard()
+            self._health.responded()
             yield Relisted([])
 
     async def follow(self) -> AsyncGenerator[Changed, None]:
@@ -225,10 +225,10 @@ async def _events(
     seconds = round(random.uniform(1.0, 2.0) * timing.shortest_watch_seconds)  # noqa: S311 - it spreads clients
     params = {**query, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(max(seconds, 1))}
     async with api.stream(path, params, timing.silence_seconds) as chunks:
-        health.heard()
+        health.responded()
         health.problem = ""
         async for line in _lines(_until_cut(chunks, path)):
-            health.heard()
+            health.responded()
             yield _event(line)
 
 
@@ -241,7 +241,7 @@ async def _until_cut(chunks: AsyncIterator[bytes], path: str) -> AsyncIterator[b
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Whole lines out of chunks; what follows the last newline of a broken stream is dropped."""
+    """Split chunks into whole lines; drop the text after the last newline of a broken stream."""
     buffer = bytearray()
     async for chunk in chunks:
         scanned = len(buffer)
@@ -263,7 +263,7 @@ class _Line(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """One event of a watch."""
+    """An event of a watch."""
 
     type: str
     version: str  # the resource version of the object
@@ -283,7 +283,7 @@ _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
 def _event(line: bytes) -> _Event:
-    """One event out of a line of JSON.
+    """Decode an event from a line of JSON.
 
     Raises:
         ApiUnavailable: the line is not an event.

@@ -1,1 +1,1 @@
-"""What every service needs and no kind of Kubernetes has a part in: options, logs, HTTP, health, clocks, rates."""
+"""Parts that every service needs, without any kind of Kubernetes: options, logs, HTTP, health, clocks, rates."""

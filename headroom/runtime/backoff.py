@@ -31,7 +31,7 @@ class Backoff:
         """
         self.failures += 1
         requested = min(retry_after_seconds or 0.0, LONGEST_RETRY_AFTER_SECONDS)
-        # Clients that were asked to wait for the same time must not come back together, either.
+        # Clients with the same Retry-After must not come back together, either.
         later = random.uniform(*_RETRY_AFTER_JITTER) if self.jitter != (1.0, 1.0) else 1.0  # noqa: S311 - spreads clients
         return max(self.after(self.failures) * random.uniform(*self.jitter), requested * later)  # noqa: S311
 

@@ -1,4 +1,4 @@
-"""The clocks that a part goes by; tests give it others."""
+"""The clocks of the services; tests pass others."""
 
 import math
 import time
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 class Clocks:
     """Two clocks."""
 
-    wall: Callable[[], float] = time.time  # times that objects bear [unix s]
+    wall: Callable[[], float] = time.time  # times in objects [unix s]
     monotonic: Callable[[], float] = time.monotonic  # rates and waits. Never jumps. [s]
 
 
 def since_boot() -> float:
-    """Seconds since this machine started, the time that it slept included: nobody sets this clock."""
+    """Return the seconds since this machine started, including suspended time: this clock cannot be set."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Elapsed:
     """A clock for rights that expire: of several clocks, the one that went furthest since the last look.
 
-    So it never runs slow: one clock stands still while a virtual machine is frozen, another one is set back.
+    So it never runs slow: a clock may stop while a virtual machine is frozen, and another may be set back.
     """
 
     def __init__(self, clocks: Sequence[Callable[[], float]] = (time.monotonic, time.time, since_boot)) -> None:
@@ -38,17 +38,17 @@ class Elapsed:
         return self._sum
 
 
-class Calm:
-    """The wall clock without its jumps, for what must not end all at once when somebody sets the machine's clock.
+class SlewedClock:
+    """The wall clock without its jumps, for timeouts that must not expire together when the machine's clock is set.
 
-    It goes along with the wall clock. When that one jumps, it runs half as fast or twice as fast until both agree
-    again: it does not fall, and what is to last for some time lasts at least half of that.
+    It follows the wall clock. After a jump of that, it runs half as fast or twice as fast until both agree
+    again: it never falls, and a duration lasts at least half as long as it should.
 
-    Further apart than `reach`, after a machine slept for a weekend say, it is set as well: other machines would take
-    what bears its time for long past.
+    A jump beyond `reach`, for example after a machine slept for a weekend, is followed at once: other machines would
+    treat the times of this one as expired.
 
     Args:
-        wall: tells the time. [unix s]
+        wall: returns the time. [unix s]
         monotonic: never jumps. [s]
         reach: how far apart the two may be. [s]
     """

@@ -1,8 +1,8 @@
-"""Garbage in cycles, looked for a little at a time: a look at all of a large heap stops the process for long.
+"""Incremental collection of cyclic garbage: a full collection of a large heap stops the process for long.
 
-Python's own rule looks at everything again whenever a quarter has come to it, as it does while everything is listed
-anew: 0.1 s each time with 20,000 pods. Nearly all that lives long is freed without any look. So what has survived three
-looks is set aside, and all of it is looked at only once half as much again is kept.
+Python starts a full collection whenever the heap has grown by a quarter, as it does during a list: 0.1 s each time with
+20,000 pods. Reference counts free nearly all long-lived objects. So objects that survive three collections are frozen,
+and a full collection runs only after the heap has grown by half.
 """
 
 import asyncio
@@ -12,22 +12,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-_LOOKS: Final = (700, 10, 2)  # thresholds of the three generations: a look at the oldest sees some 23,000 objects
+_LOOKS: Final = (
+    700,
+    10,
+    2,
+)  # thresholds of the three generations: a collection of the oldest visits some 23,000 objects
 _OLDEST: Final = 2
 _GROWTH: Final = 1.5
-_LEAST_GROWTH: Final = 300_000  # pieces of memory, some 25 MB, that are no reason to look at everything
+_LEAST_GROWTH: Final = 300_000  # blocks, some 25 MB: less growth starts no full collection
 _SECONDS: Final = 30.0
 
-_needed: list[int] = [0]  # how many pieces of memory were kept when all of them were needed, as far as anybody knew
+_needed: list[int] = [0]  # allocated blocks after the last full collection
 
 
-def take_stock() -> None:
-    """All that is kept now is needed: only what comes to it may be garbage."""
+def reset_baseline() -> None:
+    """Take the present heap as the baseline: only its growth may be garbage."""
     _needed[0] = sys.getallocatedblocks()
 
 
-async def keep_tending() -> None:
-    """Set aside what stays, and look at everything whenever much has come to it, until cancelled."""
+async def run_collector() -> None:
+    """Freeze survivors, and collect the whole heap after it has grown, until cancelled."""
     with setting_aside():
         while True:
             await asyncio.sleep(_SECONDS)
@@ -37,12 +41,12 @@ async def keep_tending() -> None:
 
 @contextmanager
 def setting_aside() -> Iterator[None]:
-    """Inside, nothing is looked at again that survived a look at the oldest."""
+    """Freeze the objects that survive a collection of the oldest generation."""
     former = gc.get_threshold()
     gc.set_threshold(*_LOOKS)
     gc.callbacks.append(_set_aside)
     gc.freeze()
-    gc.collect()  # Python waits until a quarter of what it saw last has come to it: from now on, of nothing
+    gc.collect()  # resets the size from which Python measures growth by a quarter
     try:
         yield
     finally:
@@ -57,8 +61,8 @@ def _set_aside(phase: str, seen: dict[str, Any]) -> None:
 
 
 def _look_at_all() -> None:
-    """Free all garbage that there is."""
+    """Collect the whole heap."""
     gc.unfreeze()
     gc.collect()
-    gc.collect()  # of what is not set aside, as at the beginning
-    take_stock()
+    gc.collect()  # of objects that are not frozen, as at the start
+    reset_baseline()

@@ -15,7 +15,7 @@ LEVELS: Final = ("debug", "info", "warning", "error")  # the least severe messag
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line: time, level, logger, message, and where an unexpected error came from."""
+    """Formats a record as a JSON object: time, level, logger, message, and the place of an unexpected error."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON."""
@@ -31,7 +31,7 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """One line for people; a line break in a message becomes a space, a traceback the places it passed through."""
+    """Formats a record as a line for people; line breaks become spaces, a traceback the list of its places."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line."""
@@ -48,14 +48,14 @@ class TextLines(logging.Formatter):
 
 
 class _NoTraceback(logging.Filter):
-    """Takes the traceback away from messages of some libraries, and leaves what they say."""
+    """Removes the traceback from records of some libraries."""
 
     def __init__(self, libraries: Collection[str]) -> None:
         super().__init__()
         self._libraries = frozenset(libraries)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """The record as it is, or without its traceback; none is dropped."""
+        """Return the record, possibly without its traceback; none is dropped."""
         if record.exc_info and record.name.partition(".")[0] in self._libraries:
             record.exc_info = record.exc_text = None
         return True

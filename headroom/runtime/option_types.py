@@ -1,4 +1,4 @@
-"""What a setting can be: times, sizes, names. Text to value and back, with a message that says what is allowed."""
+"""The types of settings: times, sizes, names. Each converts text to a value and back, and names the allowed values."""
 
 import re
 from collections.abc import Callable
@@ -16,13 +16,13 @@ _OBJECT_NAME: Final = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z._-]{0,252})")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of value."""
+    """A kind of value."""
 
-    metavar: str  # what the help calls the value
+    metavar: str  # the value's name in the help
     parse: Callable[[str], Any]
-    """Text to value. Raises ValueError whose message goes on after the setting's name: "must be …"."""
+    """Text to value. Raises ValueError whose message continues the setting's name: "must be …"."""
     show: Callable[[Any], str] = str  # value to text, for the help
-    switch: bool = False  # whether the flag stands alone, without a value
+    switch: bool = False  # whether the flag takes no value
     may_be_empty: bool = False  # whether the flag may be given an empty value
 
 
@@ -76,7 +76,7 @@ def number(least: float, most: float) -> Kind:
 
 
 def choice(*allowed: str, metavar: str = "NAME") -> Kind:
-    """One of some words, in any case."""
+    """A choice of words, in any case."""
 
     def parse(text: str) -> str:
         if text.lower() not in allowed:
@@ -90,10 +90,10 @@ def names(known: tuple[str, ...]) -> Kind:
     """Some of the known names, separated by commas."""
 
     def parse(text: str) -> tuple[str, ...]:
-        found = tuple(part.strip() for part in text.split(",") if part.strip())
-        if not found or any(one not in known for one in found):
+        chosen = tuple(part.strip() for part in text.split(",") if part.strip())
+        if not chosen or any(name not in known for name in chosen):
             raise ValueError(f"must name some of {', '.join(known)}")
-        return found
+        return chosen
 
     return Kind("NAMES", parse, ",".join)
 

@@ -1,7 +1,7 @@
 """Options of a program from the command line and the environment, generated from the fields of dataclasses.
 
 A field that is made with `setting` has a flag, an environment variable (``HEADROOM_AGENT_<FLAG>`` of headroom-agent), a
-check, and the docstring under it as help. A field whose default is another dataclass is a stage of its own.
+check, and the docstring under it as help. A field whose default is another dataclass is a separate stage.
 """
 
 import argparse
@@ -28,19 +28,19 @@ _SIMILAR: Final = 0.85
 T = TypeVar("T")
 
 
-class WrongSetting(ValueError):  # noqa: N818 - what the user sees is the message
+class WrongSetting(ValueError):  # noqa: N818 - users see only the message
     """A flag, variable or command that cannot be used; one line that names it and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How a field is set from outside."""
+    """The flag and the variables of a field."""
 
     flag: str
     """Name of the flag, without dashes in front."""
     kind: Kind
     shown: str
-    """Its default, as the help says it; empty when there is none to tell."""
+    """The default as the help shows it; empty when there is none."""
     variables: tuple[str, ...] = ()
     """Further environment variables that are read, after its own."""
     letter: str = ""
@@ -48,7 +48,7 @@ class Setting:
 
 
 def setting(
-    default: Any = dataclasses.MISSING,  # noqa: ANN401 - what the field holds
+    default: Any = dataclasses.MISSING,  # noqa: ANN401 - the type of the field
     *,
     flag: str,
     kind: Kind,
@@ -56,7 +56,7 @@ def setting(
     shown: str | None = None,
     variables: tuple[str, ...] = (),
     letter: str = "",
-) -> Any:  # noqa: ANN401 - the type of the field that it stands for
+) -> Any:  # noqa: ANN401 - the type of the field
     """A dataclass field that the user can set.
 
     Args:
@@ -77,7 +77,7 @@ def setting(
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that complains in one line, by raising `WrongSetting`."""
+    """A parser that reports an error as one line, by raising `WrongSetting`."""
 
     def error(self, message: str) -> NoReturn:
         raise WrongSetting(f"{message}; {self.prog} --help lists all flags")
@@ -125,10 +125,10 @@ def load(
         documented = docstrings(stage) if helping else {}
         for name, one in flags_of(stage).items():
             _add(group, one, documented.get(name, ""))
-    found = vars(parser.parse_args(["--help"] if helping else words))
+    flags = vars(parser.parse_args(["--help"] if helping else words))
     texts: dict[str, str] = {}
-    for one in (one for stage in stages(settings) for one in flags_of(stage).values()):
-        flag, variables = found[one.flag.replace("-", "_")], (variable(prog, one.flag), *one.variables)
+    for one in (each for stage in stages(settings) for each in flags_of(stage).values()):
+        flag, variables = flags[one.flag.replace("-", "_")], (variable(prog, one.flag), *one.variables)
         if flag == "" and not one.kind.may_be_empty:
             raise WrongSetting(f"{named(prog, one.flag)} must not be empty")
         text = next((environment[name] for name in variables if environment.get(name)), None) if flag is None else flag
@@ -159,7 +159,7 @@ def _read(settings: type[T], prog: str, texts: Mapping[str, str]) -> T:
     try:
         return settings(**values)
     except ValueError as error:
-        names = ", ".join(f"--{one.flag}" for one in flags_of(settings).values())
+        names = ", ".join(f"--{option.flag}" for option in flags_of(settings).values())
         raise WrongSetting(f"{error} (one of {names})") from error
 
 
@@ -177,32 +177,32 @@ def flags_of(stage: type) -> dict[str, Setting]:
 
 
 def docstrings(cls: type) -> dict[str, str]:
-    """The docstring under each field of a class and its bases, on one line; nothing when the source is not at hand."""
-    found: dict[str, str] = {}
-    for each in reversed(cls.__mro__[:-1]):
+    """Return the docstring under each field of a class and its bases, on one line; none without the source."""
+    texts: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
         with contextlib.suppress(OSError, TypeError):
-            body = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0]
+            body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
             for statement, following in itertools.pairwise(body.body if isinstance(body, ast.ClassDef) else []):
                 if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
                     continue
                 if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-                    found[statement.target.id] = " ".join(str(following.value.value).split())
-    return found
+                    texts[statement.target.id] = " ".join(str(following.value.value).split())
+    return texts
 
 
 def misspelled(settings: type, prog: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """One sentence for each variable that looks like a setting and is none.
+    """A sentence for each variable that looks like a setting and is none.
 
     Variables that Kubernetes makes of a Service's name (``HEADROOM_AGENT_PORT`` and so on) resemble none of ours.
     """
     prefix = variable(prog, "")
-    known = [variable(prog, one.flag) for stage in stages(settings) for one in flags_of(stage).values()]
+    known = [variable(prog, option.flag) for stage in stages(settings) for option in flags_of(stage).values()]
     for name in sorted({name for name in environment if name.startswith(prefix)} - set(known)):
         flag = f"--{name.removeprefix(prefix).lower().replace('_', '-')}"
         if sentence := removed("flag", flag):
             yield f"the variable {name} does nothing: {sentence}"
             continue
-        rest = {each.removeprefix(prefix): each for each in known}
+        rest = {name.removeprefix(prefix): name for name in known}
         for close in difflib.get_close_matches(name.removeprefix(prefix), rest, 1, _SIMILAR):
             yield f"the variable {name} is no setting; did you mean {rest[close]}?"
 

@@ -53,7 +53,7 @@ def removed(kind: str, name: str) -> str | None:
 
 
 def removed_flag(words: Iterable[str]) -> str | None:
-    """Return the sentence for the first removed flag among arguments, which may stand apart from their values."""
+    """Return the sentence for the first removed flag among arguments; a flag and its value may be two arguments."""
     for word, following in pairwise((*words, "")):
         for name in (word, word.partition("=")[0], f"{word}={following}"):
             if sentence := removed("flag", name):

@@ -1,17 +1,17 @@
-"""Text that somebody else wrote, as it may be shown: whatever the API holds is untrusted at every output."""
+"""Untrusted text made safe for output: any text in the API may come from an attacker."""
 
 import json
 
 
 def printable(text: str) -> str:
-    """The text on one line: what controls a terminal, breaks a line or turns its direction is escaped."""
+    """Return the text on one line: escape control characters, line breaks and changes of direction."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def printable_json(text: str) -> str:
-    """JSON whose strings hold the same with escapes of JSON in place of what is not printable."""
+    """Return JSON with its non-printable characters as JSON escapes."""
     if text.replace("\n", "").isprintable():
         return text
-    return "".join(each if each == "\n" or each.isprintable() else json.dumps(each)[1:-1] for each in text)
+    return "".join(char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text)

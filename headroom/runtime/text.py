@@ -11,12 +11,12 @@ _NEGATIVE: Final = re.compile(r"-\.?[0-9]")
 def joined(words: Sequence[str]) -> list[str]:
     """The words with each negative value put to its flag: `--interval -1s` becomes `--interval=-1s`.
 
-    argparse takes such a value for a flag, and says that one is missing in place of what is wrong with it.
+    argparse takes such a value for a flag, and reports a missing value in place of the wrong one.
     """
-    found: list[str] = []
+    merged: list[str] = []
     for word in words:
-        if found and "--" not in found and _FLAG.fullmatch(found[-1]) and _NEGATIVE.match(word):
-            found[-1] = f"{found[-1]}={word}"
+        if merged and "--" not in merged and _FLAG.fullmatch(merged[-1]) and _NEGATIVE.match(word):
+            merged[-1] = f"{merged[-1]}={word}"
         else:
-            found.append(word)
-    return found
+            merged.append(word)
+    return merged

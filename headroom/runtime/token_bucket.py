@@ -12,7 +12,7 @@ class TokenBucket:
     _counted_at: float = 0.0
 
     def wait(self, burst: int, refill_seconds: float, now: float) -> float:
-        """How long to wait for a token; 0.0 means now. [s]
+        """Return how long to wait for a token; 0.0 means now. [s]
 
         Args:
             burst: how many tokens there are when none was taken.
@@ -28,7 +28,7 @@ class TokenBucket:
         self._spent, self._counted_at = self._gone(refill_seconds, now) + 1.0, now
 
     def rested(self, refill_seconds: float, now: float) -> bool:
-        """Whether all tokens are back: so long was it quiet."""
+        """Return whether all tokens are back: so long was it quiet."""
         return self._gone(refill_seconds, now) == 0.0
 
     def _gone(self, refill_seconds: float, now: float) -> float:

@@ -9,7 +9,7 @@ from manager.inputs import Amounts, NodeInputs, Resource
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One named line of a formula for one resource, with its inputs: what `explain` prints."""
+    """A named line of a formula for one resource, with its inputs: what `explain` prints."""
 
     name: str  # name of the term, as in the documentation
     resource: Resource  # the resource; it determines the unit
@@ -49,16 +49,16 @@ class Result:
 
     @property
     def degraded(self) -> Degraded | None:
-        """Why nothing may be published; `None` when the formula decides."""
+        """Return why nothing may be published; `None` when the formula decides."""
         return self.outcome if isinstance(self.outcome, Degraded) else None
 
     @property
     def expired(self) -> bool:
-        """Whether nothing may be published because reports have expired."""
+        """Return whether nothing may be published because reports have expired."""
         return self.degraded is not None and self.degraded.reason in EXPIRED
 
     def term(self, name: str, resource: Resource) -> Term:
-        """One line of the formula.
+        """A line of the formula.
 
         Raises:
             KeyError: there is none of that name.

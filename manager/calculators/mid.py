@@ -101,9 +101,13 @@ class _ResourceFormula:
     @cached_property
     def _unknown_system(self) -> str:
         report = self.inputs.report
-        if report is None or not report.own_agent or all(report.system_usage[each] is not None for each in Resource):
+        if (
+            report is None
+            or not report.own_agent
+            or all(report.system_usage[resource] is not None for resource in Resource)
+        ):
             return ""
-        missing = " and ".join(each for each in Resource if report.system_usage[each] is None)
+        missing = " and ".join(resource for resource in Resource if report.system_usage[resource] is None)
         return f"the NodeMetric reports no system usage of {missing}"
 
     @cached_property
@@ -118,8 +122,10 @@ class _ResourceFormula:
     def unused(self) -> Term:
         report = self.inputs.report
         # Both resources or none: a node whose memory is not measured must not be filled because its CPU is idle.
-        if report is None or any(report.node_usage[each] is None for each in Resource):
-            missing = " and ".join(each for each in Resource if report is None or report.node_usage[each] is None)
+        if report is None or any(report.node_usage[resource] is None for resource in Resource):
+            missing = " and ".join(
+                resource for resource in Resource if report is None or report.node_usage[resource] is None
+            )
             return self._term(
                 "unused", 0, {}, f"the NodeMetric reports no node usage of {missing}, so nothing counts as unused"
             )
@@ -223,7 +229,7 @@ class _ResourceFormula:
 
 
 def degraded(inputs: NodeInputs) -> Degraded | None:
-    """Why nothing may be published, whatever the formula; `None` when the formula decides.
+    """Return why nothing may be published, whatever the formula; `None` when the formula decides.
 
     A report that is exactly `degradeTimeMinutes` old still counts.
     """
@@ -231,7 +237,7 @@ def degraded(inputs: NodeInputs) -> Degraded | None:
         return Degraded(
             "ColocationDisabled", "colocation is disabled for this node: set enable to true to publish Mid resources"
         )
-    missing = [each.value for each in Resource if inputs.allocatable[each] is None]
+    missing = [resource.value for resource in Resource if inputs.allocatable[resource] is None]
     if missing:
         return Degraded("NodeNotReady", f"the Node states no allocatable {' and '.join(missing)} yet")
     if inputs.report is None or inputs.report_age is None:
@@ -275,9 +281,11 @@ class MidCalculator:
         notes = list(inputs.problems)
         outcome: Amounts | Degraded
         if why is None:
-            formulas = {each: _ResourceFormula(inputs, each).terms() for each in Resource}
-            terms = tuple(term for each in Resource for term in formulas[each])
-            outcome = Amounts(*(_within(formulas[each][-1].value, inputs.allocatable[each] or 0) for each in Resource))
+            formulas = {resource: _ResourceFormula(inputs, resource).terms() for resource in Resource}
+            terms = tuple(term for resource in Resource for term in formulas[resource])
+            outcome = Amounts(
+                *(_within(formulas[resource][-1].value, inputs.allocatable[resource] or 0) for resource in Resource)
+            )
         else:
             outcome = why
             notes.insert(0, why.message)
@@ -289,7 +297,7 @@ class MidCalculator:
             outcome=outcome,
             requested=allocated,
             desired=_desired(inputs, None if why or inputs.strategy.shadow else calculated),
-            deficit=Amounts(*(max(allocated[each] - calculated[each], 0) for each in Resource)),
+            deficit=Amounts(*(max(allocated[resource] - calculated[resource], 0) for resource in Resource)),
             terms=terms,
             notes=tuple(notes),
         )
@@ -306,7 +314,9 @@ def _desired(inputs: NodeInputs, calculated: Amounts | None) -> Amounts | None:
     if not inputs.strategy.floor or not allocated:
         return calculated
     calculated = calculated or Amounts()
-    return Amounts(*(max(calculated[each], min(allocated[each], _available(inputs, each))) for each in Resource))
+    return Amounts(
+        *(max(calculated[resource], min(allocated[resource], _available(inputs, resource))) for resource in Resource)
+    )
 
 
 def _available(inputs: NodeInputs, resource: Resource) -> int:

@@ -23,7 +23,7 @@ class NodeMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One field that changes, such as `nodePredictPolicy.model`: values as JSON, and the layers they come from."""
+    """A field that changes, such as `nodePredictPolicy.model`: values as JSON, and the layers they come from."""
 
     path: str
     old: Any  # `None` for no value
@@ -66,7 +66,7 @@ def differences(
             fields = _differences(old, new)
             if len(known) >= _MOST_KNOWN:
                 known.clear()
-            known[pair] = old, new, same.setdefault(json.dumps([astuple(each) for each in fields]), fields)
+            known[pair] = old, new, same.setdefault(json.dumps([astuple(field) for field in fields]), fields)
         yield name, known[pair][-1]
 
 

@@ -96,7 +96,7 @@ class Fields:
         return None
 
     def may_inspect(self, path: str) -> bool:
-        """Whether one more unknown name may be checked: finding the intended name takes long."""
+        """Return whether one more unknown name may be checked: finding the intended name takes long."""
         if self.unknown[0] == 0:
             self.error(path, "has very many unknown names: is this a colocation config?")
         self.unknown[0] -= 1

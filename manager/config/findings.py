@@ -12,7 +12,7 @@ _CLOSE: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class ConfigFinding:
-    """One thing about one field: where (empty: the document as a whole), what is the matter and what is allowed."""
+    """A thing about one field: where (empty: the document as a whole), what is the matter and what is allowed."""
 
     path: str
     message: str
@@ -42,7 +42,7 @@ def join(path: str, name: str | int) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was most likely intended, or `None` when it resembles none of them."""
-    by_lower = {each.lower(): each for each in known}
+    by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(name[:_LONGEST].lower(), by_lower, n=1, cutoff=_CLOSE)
     return by_lower[close[0]] if close else None
 

@@ -47,8 +47,12 @@ class _Entries:
     def _put(self, index: int, selector: Mapping[str, Any]) -> None:
         expressions = selector.get("matchExpressions") or ()
         required = [(label, (value,)) for label, value in (selector.get("matchLabels") or {}).items()]
-        required += [(each["key"], tuple(each["values"])) for each in expressions if each["operator"] == "In"]
-        present = [each["key"] for each in expressions if each["operator"] == "Exists"]
+        required += [
+            (expression["key"], tuple(expression["values"]))
+            for expression in expressions
+            if expression["operator"] == "In"
+        ]
+        present = [expression["key"] for expression in expressions if expression["operator"] == "Exists"]
         if required:
             label, values = min(required, key=lambda each: len(each[1]))
             for value in set(values):

@@ -149,12 +149,12 @@ def _strategy_fields(layer: ColocationStrategy) -> dict[str, Any]:
 
 def _merge_annotation(layers: Layers, text: str) -> list[ConfigFinding]:
     source, parsed = f"annotation {names.ANNOTATION_COLOCATION_STRATEGY}", parse_strategy(text)
-    messages = [*(f"ignored: {each}" for each in parsed.errors), *map(str, parsed.warnings)]
+    messages = [*(f"ignored: {error}" for error in parsed.errors), *map(str, parsed.warnings)]
     findings = [ConfigFinding(source, message) for message in messages]
     if parsed.strategy is not None:
         layer = _strategy_fields(parsed.strategy)
         raised = _lower_only(layer, layers, _LIMITS)
-        findings += [ConfigFinding(source, f"{join(EVICTION, each)} may only be lowered by a node") for each in raised]
+        findings += [ConfigFinding(source, f"{join(EVICTION, key)} may only be lowered by a node") for key in raised]
         findings += _merge_checked(layers, layer, source)
     return findings
 
@@ -174,7 +174,7 @@ def _merge_checked(layers: Layers, layer: Mapping[str, Any], source: str) -> lis
         tried = Layers({PART: layers.values[PART]})
         tried.merge({PART: layer[PART]}, source)
         if wrong := faults_together(tried.values[PART]):
-            return [ConfigFinding(source, f"ignored: {each}") for each in wrong]
+            return [ConfigFinding(source, f"ignored: {fault}") for fault in wrong]
     layers.merge(layer, source)
     return []
 

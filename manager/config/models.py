@@ -44,7 +44,7 @@ def faults_together(policy: Mapping[str, Any]) -> list[ConfigFinding]:
 
 
 def _choice(choice: Mapping[str, Any], model: str | None, path: str, fields: Fields, depth: int) -> None:
-    """One model with its parameters and those that it combines."""
+    """A model with its parameters and those that it combines."""
     named, parameters, listed = choice.get("model"), choice.get("parameters"), choice.get("of")
     if isinstance(named, str) and named not in MODELS:
         _unknown(named, join(path, "model"), fields)

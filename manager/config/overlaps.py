@@ -25,14 +25,14 @@ class Overlap:
 
 
 def named(nodes: Sequence[str], most: int = _MOST_NAMES) -> str:
-    """How many nodes, and the names of the first ones: "7 nodes (a, b, c, d, e and 2 more)"."""
+    """Return how many nodes, and the names of the first ones: "7 nodes (a, b, c, d, e and 2 more)"."""
     first = ", ".join(nodes[:most])
     rest = f" and {len(nodes) - most} more" if len(nodes) > most else ""
     return f"{len(nodes)} node{'' if len(nodes) == 1 else 's'} ({first}{rest})"
 
 
 def on_nodes(config: ColocationConfig, nodes: Iterable[tuple[str, Mapping[str, str]]]) -> tuple[Overlap, ...]:
-    """Which entries match the same live nodes, given the name and labels of each."""
+    """Return which entries match the same live nodes, given the name and labels of each."""
     return overlaps(config, ((name, matching_entries(config, labels)) for name, labels in nodes))
 
 

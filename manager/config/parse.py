@@ -143,7 +143,7 @@ def _check_models(clean: Mapping[str, Any], path: str, fields: Fields, inherited
 
 
 def _entry(item: Any, path: str, fields: Fields, cluster: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-    """One entry of `nodeConfigs`; a disabled one keeps its place and matches no node."""
+    """An entry of `nodeConfigs`; a disabled one keeps its place and matches no node."""
     clean = fields.read(NodeStrategy, item, path)
     _check_models(clean, path, fields, (cluster.get(PART) or {}).get("model") or PREDICT_DEFAULTS.model)
     if PART in clean and not fields.errors:

@@ -33,7 +33,7 @@ def parse_timestamp(text: object) -> float | None:
 
 def disabled_entries(state: InForce) -> tuple[str, ...]:
     """The entries of `nodeConfigs` that are disabled, as messages call them."""
-    matches = (_ENTRY.match(each.path) for each in state.entry_errors)
+    matches = (_ENTRY.match(error.path) for error in state.entry_errors)
     entries = state.config.node_configs or ()
     indexes = dict.fromkeys(int(match[1]) for match in matches if match)
     return tuple(entry_name(index, entries[index].name if index < len(entries) else None) for index in indexes)
@@ -41,7 +41,7 @@ def disabled_entries(state: InForce) -> tuple[str, ...]:
 
 def sentences(findings: Sequence[object], most: int = _MOST_FINDINGS) -> str:
     """The first ones, and how many there are more."""
-    text = "; ".join(str(each) for each in findings[:most])
+    text = "; ".join(str(finding) for finding in findings[:most])
     rest = len(findings) - most
     return f"{text}; and {rest} more" if rest > 0 else text
 
@@ -65,7 +65,9 @@ def summary(state: InForce, overlaps: Sequence[Overlap]) -> str:
 
 def _listed(findings: Sequence[object]) -> list[str]:
     rest = len(findings) - _MOST_LISTED
-    return [f"- {each}"[:_LONGEST] for each in findings[:_MOST_LISTED]] + ([f"- and {rest} more"] if rest > 0 else [])
+    return [f"- {finding}"[:_LONGEST] for finding in findings[:_MOST_LISTED]] + (
+        [f"- and {rest} more"] if rest > 0 else []
+    )
 
 
 def instead(state: InForce) -> str:

@@ -36,7 +36,7 @@ def register(registry: kopf.OperatorRegistry) -> None:
         refusals = found.refusals()
         if refusals:
             raise kopf.AdmissionError(admission.folded(refusals), code=admission.UNPROCESSABLE)
-        warnings += [str(each) for each in found.warnings]
+        warnings += [str(warning) for warning in found.warnings]
 
 
 def _text(config_map: Mapping[str, Any] | None) -> str | None:

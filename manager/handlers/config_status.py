@@ -128,8 +128,8 @@ class ConfigStatusReporter:
                 self._nodes(), lambda node: (node.name, matching_entries(now.config, node.labels)), matching
             )
             self._overlaps = overlaps(now.config, matching)
-            self._metrics.overlaps.set(len(set().union(*(each.nodes for each in self._overlaps))))
-        pairs = frozenset((each.wins, each.loses) for each in self._overlaps)
+            self._metrics.overlaps.set(len(set().union(*(overlap.nodes for overlap in self._overlaps))))
+        pairs = frozenset((overlap.wins, overlap.loses) for overlap in self._overlaps)
         if pairs - self._reported_pairs:
             await self._event("Warning", "ColocationConfigOverlap", sentences(self._overlaps))
         self._reported_pairs = pairs

@@ -165,7 +165,7 @@ async def apply(run: Run, path: str, body: Json) -> Json | None:
 
 
 async def _held_back(run: Run, name: str, wanted: Json) -> float:
-    """How long a correction must wait; another writer is reported. [s]"""
+    """Return how long a correction must wait; another writer is reported. [s]"""
     drift = run.context.node_state(name).state_of(DriftCorrection)
     wait = drift.wait(wanted, run.context.steady())
     if wait and not drift.reported:
@@ -180,7 +180,7 @@ async def _held_back(run: Run, name: str, wanted: Json) -> float:
 
 
 async def _is_current(run: Run, name: str, uid: str) -> bool:
-    """Whether the Node of this uid is the one of that name: what is known of it may be older than its NodeMetric."""
+    """Return whether the Node of this name has this uid: the cached Node may be older than its NodeMetric."""
     found, _ = await run.api.list(paths.NODES, {"fieldSelector": f"metadata.name={name}"})
     return any(node["metadata"]["name"] == name and node["metadata"].get("uid") == uid for node in found)
 

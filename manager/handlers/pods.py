@@ -12,7 +12,7 @@ from headroom.cluster.typed_pod import decode_pod, undecoded
 from headroom.kube import Relisted, list_and_watch, paths
 from headroom.kube.time_slices import in_slices
 from headroom.kube.unreadable_objects import Unreadable
-from headroom.runtime.garbage_collection import take_stock
+from headroom.runtime.garbage_collection import reset_baseline
 from manager.context import Run
 from manager.inputs import PodInputs
 from manager.inputs.reading import Json, get_path
@@ -57,5 +57,5 @@ async def _drop_others(run: Run, listed: Sequence[str]) -> None:
     await in_slices(cluster.pod_uids() - set(listed), partial(_drop, run), [])
     if not cluster.pods_synced:
         cluster.pods_synced = True
-        take_stock()
+        reset_baseline()
         run.requeue_all()

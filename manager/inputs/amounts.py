@@ -25,7 +25,7 @@ class Resource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """One number per resource, in milli-cores and bytes."""
+    """A number per resource, in milli-cores and bytes."""
 
     cpu: int = 0  # CPU [milli-cores]
     memory: int = 0  # memory [bytes]
@@ -42,7 +42,7 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One number per resource, in milli-cores and bytes; `None` where unknown."""
+    """A number per resource, in milli-cores and bytes; `None` where unknown."""
 
     cpu: int | None = None  # CPU [milli-cores]
     memory: int | None = None  # memory [bytes]
@@ -56,7 +56,7 @@ LARGEST: Final = 2**63 - 1  # no amount is larger: Kubernetes counts no further
 
 def total(amounts: Iterable[Amounts]) -> Amounts:
     listed = list(amounts)
-    return Amounts(*(min(sum(each[resource] for each in listed), LARGEST) for resource in Resource))
+    return Amounts(*(min(sum(item[resource] for item in listed), LARGEST) for resource in Resource))
 
 
 NOTHING: Final = Amounts()

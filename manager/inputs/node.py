@@ -1,4 +1,4 @@
-"""One node: gathering its inputs from Kubernetes JSON."""
+"""A node: gathering its inputs from Kubernetes JSON."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -116,7 +116,10 @@ def _allocatable(node: Json, read: Reader) -> Measured:
     """The raw allocatable of the annotation, for the resources that the Node has."""
     stated = read.measured(get_path(node, "status", "allocatable"), "status.allocatable")
     raw = read.measured(_annotation(node, names.ANNOTATION_RAW_ALLOCATABLE, read), names.ANNOTATION_RAW_ALLOCATABLE)
-    known = (stated[each] if stated[each] is None or raw[each] is None else raw[each] for each in Resource)
+    known = (
+        stated[resource] if stated[resource] is None or raw[resource] is None else raw[resource]
+        for resource in Resource
+    )
     return Measured(*known)
 
 

@@ -84,7 +84,7 @@ def _of_agent(status: Json) -> bool:
 
 
 def _denied(status: Json, condition: str) -> bool:
-    """Whether a condition is there and False; another agent has none."""
+    """Return whether a condition is there and False; another agent has none."""
     stated = [(each.get("type"), each.get("status")) for each in get_objects(status, "conditions")]
     return (condition, "False") in stated
 
@@ -95,7 +95,7 @@ def _larger(full: Measured, fast: Measured) -> Measured:
     The full report's may be the larger one because it counts the page cache where the strategy requires that. Where one
     of the two is missing the node was not measured: the other is not how much it uses at most.
     """
-    pairs = ((full[each], fast[each]) for each in Resource)
+    pairs = ((full[resource], fast[resource]) for resource in Resource)
     return Measured(*(None if one is None or other is None else max(one, other) for one, other in pairs))
 
 

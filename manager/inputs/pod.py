@@ -1,4 +1,4 @@
-"""One pod, reduced to what formulas need."""
+"""A pod, reduced to what formulas need."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def _priority(pod: Json) -> int:
 
 
 def _kept(pod: Json) -> str:
-    """Why a Mid pod is never evicted: one that returns to the same node frees nothing."""
+    """Return why a Mid pod is never evicted: one that returns to the same node frees nothing."""
     if is_mirror_pod(pod):
         return "is a static pod, which its node starts again"
     owners = get_path(pod, "metadata", "ownerReferences") or ()
@@ -108,12 +108,12 @@ class PodInputs:
 
     @property
     def above_mid(self) -> bool:
-        """Whether its requests come before anything that Mid may have: Prod, and pods without a band."""
+        """Return whether its requests come before anything that Mid may have: Prod, and pods without a band."""
         return self.band is PriorityBand.PROD and not self.terminal
 
     @property
     def holds_mid(self) -> bool:
-        """Whether it is a Mid pod that its kubelet admitted and that has not ended: its requests stay published.
+        """Return whether it is a Mid pod that its kubelet admitted and that has not ended: its requests stay published.
 
         A pod can be created with any node and any amount in it; only the kubelet compares them.
         """

@@ -43,7 +43,7 @@ class PublishState:
     pending_increases: Mapping[Resource, tuple[PendingIncrease, ...]] = field(default_factory=dict)
     """Pending increases per resource: the lower the part, the longer it has held."""
     withdrawn: bool = False
-    """Whether the resources were removed because reports expired: then their return is an increase."""
+    """True if the resources were removed because reports expired: then their return is an increase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def decide(
     *,
     expired: bool = False,
 ) -> Decision:
-    """Which resources to write now, and when to reconcile again.
+    """Return which resources to write now, and when to reconcile again.
 
     At once: a resource appears or disappears; it falls by more than 1 % and at least 10m / 16Mi; it is below the
     requests of running Mid pods, up to these (under `midShrinkPolicy: floor`; nothing more is published); capacity and
@@ -133,7 +133,7 @@ def decide(
                 writes[resource] = target
             else:
                 due.append(when)
-    removed = [] if desired is None else [each for each in Resource if current[each].amount is None]
+    removed = [] if desired is None else [resource for resource in Resource if current[resource].amount is None]
     remembered = replace(state, pending_increases=pending_increases, withdrawn=expired or (returns and bool(removed)))
     returned = bool(removed) and not expired and all(each in writes for each in removed)
     return Decision(writes, remembered, min(due, default=None), returned)
@@ -163,21 +163,21 @@ def _increase(
     first = parts[0]
     if _increase_due(amount, first, strategy, state) <= now:
         after = replace(state, written_at=now)
-        waiting = [_increase_due(first.lowest, each, strategy, after) for each in parts[1:]]
+        waiting = [_increase_due(first.lowest, part, strategy, after) for part in parts[1:]]
         return _Increase(first.lowest, parts, waiting)
-    waiting = [_increase_due(amount, each, strategy, state) for each in parts]
+    waiting = [_increase_due(amount, part, strategy, state) for part in parts]
     mended = floor > amount or not published.consistent
     return _Increase(max(amount, floor) if mended else None, parts, waiting)
 
 
 def is_urgent(old: int, new: int, resource: Resource) -> bool:
-    """Whether a decrease must be written at once: 10000 -> 9899 is, 10000 -> 9900 and 900 -> 891 are not."""
+    """Return whether a decrease must be written at once: 10000 -> 9899 is, 10000 -> 9900 and 900 -> 891 are not."""
     fall = old - new
     return fall * 100 > old * _URGENT_PERCENT and fall >= SMALLEST_STEP[resource]
 
 
 def exceeds(old: int, new: int, strategy: StrategyInputs) -> bool:
-    """Whether an increase is more than `resourceDiffThreshold`: with 0.05, 20000 -> 21001 is and 21000 is not."""
+    """Return whether an increase exceeds `resourceDiffThreshold`: with 0.05, 20000 -> 21001 does and 21000 does not."""
     return new - old > old * strategy.diff_threshold
 
 
@@ -185,8 +185,8 @@ def _pending_increases(
     before: tuple[PendingIncrease, ...], amount: int, target: int, now: float, hold: float
 ) -> tuple[PendingIncrease, ...]:
     """The parts of an increase, lowest first; of those that have held long enough, the highest alone."""
-    since = next((each.since for each in before if each.lowest >= target), now)
-    parts = (*(each for each in before if amount < each.lowest < target), PendingIncrease(since, target))
+    since = next((pending.since for pending in before if pending.lowest >= target), now)
+    parts = (*(pending for pending in before if amount < pending.lowest < target), PendingIncrease(since, target))
     held = [index for index, each in enumerate(parts) if each.since + hold <= now]
     return parts[held[-1] :] if held else parts
 
@@ -211,7 +211,7 @@ def status_patch(writes: Mapping[Resource, int | None]) -> Json:
 
 
 def was_withdrawn(reason: str | None) -> bool:
-    """Whether a reason of condition MidPublished means that the resources were removed because reports expired."""
+    """Return whether a reason of condition MidPublished states that the resources were removed with expired reports."""
     return reason == HELD or reason in EXPIRED
 
 

@@ -34,9 +34,9 @@ _LATEST: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1.0
 def free_for_mid(inputs: NodeInputs) -> Amounts | None:
     """What Mid pods could have had by a report; `None` when it has no usage."""
     report = inputs.report
-    if report is None or any(report.node_usage[each] is None for each in Resource):
+    if report is None or any(report.node_usage[resource] is None for resource in Resource):
         return None
-    return Amounts(*(_free(inputs, each) for each in Resource))
+    return Amounts(*(_free(inputs, resource) for resource in Resource))
 
 
 def _free(inputs: NodeInputs, resource: Resource) -> int:
@@ -70,22 +70,25 @@ class Account:
     @property
     def mean(self) -> Amounts:
         """Mean of the published amounts; zero before anything was evaluated. [milli-cores, bytes]"""
-        return Amounts(*(self.published_total[each] // self.observed if self.observed else 0 for each in Resource))
+        return Amounts(
+            *(self.published_total[resource] // self.observed if self.observed else 0 for resource in Resource)
+        )
 
     def add(self, published: Amounts, free: Amounts, milliseconds: int) -> "Account":
         """The account after some time with a published amount and an amount that was free."""
-        over = [max(published[each] - free[each], 0) for each in Resource]
+        over = [max(published[resource] - free[resource], 0) for resource in Resource]
         return replace(
             self,
             observed=self.observed + milliseconds,
-            published_total=self.published_total + Amounts(*(published[each] * milliseconds for each in Resource)),
+            published_total=self.published_total
+            + Amounts(*(published[resource] * milliseconds for resource in Resource)),
             too_much=self.too_much + Amounts(*(milliseconds if each else 0 for each in over)),
             worst=Amounts(*(max(self.worst[each], more) for each, more in zip(Resource, over, strict=True))),
         )
 
 
 class ShadowSimulation:
-    """One node in shadow mode, between reconciliations.
+    """A node in shadow mode, between reconciliations.
 
     Args:
         account: what is known so far.
@@ -96,7 +99,8 @@ class ShadowSimulation:
     def __init__(self, account: Account, published: Amounts | None, now: float) -> None:
         self.account = account
         self._published = {
-            each: publish.PublishedAmount(None if published is None else published[each]) for each in Resource
+            resource: publish.PublishedAmount(None if published is None else published[resource])
+            for resource in Resource
         }
         self._writer = publish.PublishState()
         self._intervals: list[tuple[float, Amounts]] = [(now, self._amounts())]
@@ -109,7 +113,7 @@ class ShadowSimulation:
         return None if all(each.amount is None for each in self._published.values()) else self._amounts()
 
     def _amounts(self) -> Amounts:
-        return Amounts(*(self._published[each].amount or 0 for each in Resource))
+        return Amounts(*(self._published[resource].amount or 0 for resource in Resource))
 
     def observe(self, inputs: NodeInputs, active: Result, window_seconds: float, now: float) -> float | None:
         """Evaluate the time until now if a report has come, and then decide what would be written.
@@ -164,7 +168,7 @@ class ShadowSimulation:
             observed_seconds=account.observed // _MILLI,
             offered=None if self.published is None else _quantities(self.published),
             mean=_quantities(account.mean),
-            too_much_seconds={each.value: account.too_much[each] // _MILLI for each in Resource},
+            too_much_seconds={resource.value: account.too_much[resource] // _MILLI for resource in Resource},
             worst_excess=_quantities(account.worst),
         )
 
@@ -187,7 +191,7 @@ class StoredAccount:
                 since=parse_time(found.since or ""),
                 observed=observed,
                 published_total=Amounts(*(each * observed for each in _pair(found.mean))),
-                too_much=Amounts(*(too_much.get(each.value, 0) * _MILLI for each in Resource)),
+                too_much=Amounts(*(too_much.get(resource.value, 0) * _MILLI for resource in Resource)),
                 worst=Amounts(*_pair(found.worst_excess)),
             )
             published = None if found.offered is None else Amounts(*_pair(found.offered))
@@ -197,13 +201,13 @@ class StoredAccount:
         return stored if stored._is_possible() else None
 
     def _is_possible(self) -> bool:
-        """Whether the account is possible; the definition cannot check all of it."""
+        """Return whether the account is possible; the definition cannot check all of it."""
         account, published = self.account, self.published or Amounts()
         amounts = (account.published_total, account.too_much, account.worst, published)
-        smallest = min(*(each[resource] for each in amounts for resource in Resource), account.observed)
+        smallest = min(*(amount[resource] for amount in amounts for resource in Resource), account.observed)
         if not (smallest >= 0 and 0 <= account.since <= _LATEST):
             return False
-        return all(account.too_much[each] <= account.observed for each in Resource)
+        return all(account.too_much[resource] <= account.observed for resource in Resource)
 
 
 def _pair(amounts: Mapping[str, str] | None) -> tuple[int, int]:

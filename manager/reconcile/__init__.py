@@ -1,1 +1,1 @@
-"""One node at a time from a queue: inputs gathered, Mid calculated, the Node patched, and the steps that follow."""
+"""A node at a time from a queue: inputs gathered, Mid calculated, the Node patched, and the steps that follow."""

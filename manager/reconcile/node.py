@@ -141,7 +141,7 @@ async def _publish(
 
 
 def _withdrawn(run: Run, name: str) -> bool:
-    """Whether an earlier run, or another replica, removed the resources because reports expired."""
+    """Return whether an earlier run, or another replica, removed the resources because reports expired."""
     known = run.context.cluster.node_metrics.get(name)
     published = known.conditions.get(CONDITION_MID_PUBLISHED) if known else None
     return published is not None and publish.was_withdrawn(published.reason)
@@ -200,7 +200,7 @@ def _facts(run: Run, name: str, effective: EffectiveStrategy) -> NodeInputs:
 
 
 async def _held_back(run: Run, name: str, decision: publish.Decision, limiter: WriteRateLimiter) -> float:
-    """How long a write must wait because there were many; another writer of the amounts is reported. [s]"""
+    """Return how long a write must wait because there were many; another writer of the amounts is reported. [s]"""
     timing = run.context.settings.timing
     wait = limiter.wait(decision.writes, timing.write_burst, timing.write_refill_seconds, run.context.steady())
     contested = wait > 0 and limiter.write_kind(decision.writes) is WriteKind.REPEAT
@@ -247,7 +247,7 @@ def _described(decision: publish.Decision) -> str:
 
 
 def _deadlines(run: Run, decision: publish.Decision, inputs: NodeInputs) -> list[float]:
-    """When a pending difference falls due, and when the report expires if no new one arrives. [s from now]"""
+    """Return when a pending difference falls due, and when the report expires if no new one arrives. [s from now]"""
     expires = deadline(inputs)
     waits = [] if expires is None else [max(expires, 0.0) + 1.0]
     return waits if decision.requeue_at is None else [*waits, decision.requeue_at - run.context.steady()]

@@ -150,7 +150,7 @@ def _plot(plot: Plot) -> dict[str, Any]:
 
 
 def _length(words: Words) -> str:
-    """How far plots go back; two hours where the query says nothing that is known."""
+    """Return how far plots go back; two hours where the query says nothing that is known."""
     given = words.get("range", "")
     return given if given in RINGS else next(iter(RINGS))
 

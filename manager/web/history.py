@@ -29,7 +29,7 @@ class Series(IntEnum):
     def json_name(self) -> str:
         """How programs call it: "usedByProd"."""
         first, *others = self.name.lower().split("_")
-        return first + "".join(each.title() for each in others)
+        return first + "".join(word.title() for word in others)
 
 
 RESOURCES: Final = ("cpu", "memory")  # the columns of a point per series, in order
@@ -45,7 +45,7 @@ class Ring(NamedTuple):
 
     @property
     def seconds(self) -> int:
-        """How far back it goes. [s]"""
+        """Return how far back it goes. [s]"""
         return self.step_seconds * self.points
 
 
@@ -60,7 +60,7 @@ def at(series: Series, resource: str) -> int:
     return series * len(RESOURCES) + (resource == "memory")
 
 
-_MEASURED: Final = [at(series, each) for series in (Series.USED_BY_PROD, Series.USED) for each in RESOURCES]
+_MEASURED: Final = [at(series, resource) for series in (Series.USED_BY_PROD, Series.USED) for resource in RESOURCES]
 """Where the largest of a step counts; of everything else the last."""
 
 
@@ -105,7 +105,7 @@ class History:
     @property
     def nbytes(self) -> int:
         """Memory of all points. [bytes]"""
-        return sum(each.nbytes for each in self._chunks) + self._sums.nbytes + self._steps.nbytes
+        return sum(chunk.nbytes for chunk in self._chunks) + self._sums.nbytes + self._steps.nbytes
 
     def __contains__(self, node: str) -> bool:
         return node in self._slots
@@ -124,7 +124,7 @@ class History:
         self._write(self._sums, point, now)
 
     def keep(self, nodes: Collection[str]) -> None:
-        for name in [each for each in self._slots if each not in nodes]:
+        for name in [slot for slot in self._slots if slot not in nodes]:
             self.forget(name)
 
     def forget(self, node: str) -> None:

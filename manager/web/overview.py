@@ -75,7 +75,7 @@ class Query(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """One page of a list: its nodes, how many there are on all pages, its number, and that of the last one."""
+    """A page of a list: its nodes, how many there are on all pages, its number, and that of the last one."""
 
     rows: Sequence[Row]
     found: int
@@ -131,7 +131,7 @@ def overview(recorder: Recorder) -> Overview:
     return Overview(
         nodes=len(rows),
         reporting=sum(row.number(Series.USED, "cpu") is not None for row in rows),
-        numbers={(series, each): total[at(series, each)] for series in Series for each in RESOURCES},
+        numbers={(series, resource): total[at(series, resource)] for series in Series for resource in RESOURCES},
         states={state: states[state] for state in State if states[state]},
         predictions=dict(Counter(row.prediction for row in rows if row.prediction)),
         warm=sum(row.warm or 0 for row in rows),
@@ -175,7 +175,7 @@ def as_json(found: Overview, context: Context) -> Json:
             "name": f"{context.settings.namespace}/{context.settings.config_name}",
             "present": state.present,
             "origin": state.origin.value,
-            "errors": [str(each) for each in (*state.errors, *state.entry_errors)],
+            "errors": [str(error) for error in (*state.errors, *state.entry_errors)],
         },
     }
 
@@ -202,7 +202,7 @@ def _problems(found: Overview, context: Context) -> Iterator[Json]:
 
 
 def _amounts(number: Callable[[Series, str], float | None]) -> Json:
-    return {series.json_name: _amount(*(number(series, each) for each in RESOURCES)) for series in Series}
+    return {series.json_name: _amount(*(number(series, resource) for resource in RESOURCES)) for series in Series}
 
 
 def _amount(cores: float | None, gib: float | None) -> Json:

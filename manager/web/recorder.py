@@ -42,7 +42,7 @@ class Row:
     point: tuple[float, ...]  # its numbers, as `history.Series` has them; nan is not known. [cores, GiB]
 
     def number(self, series: Series, resource: str) -> float | None:
-        """One number, or None where it is not known. [cores, GiB]"""
+        """A number, or None where it is not known. [cores, GiB]"""
         found = self.point[at(series, resource)]
         return None if math.isnan(found) else found
 
@@ -81,7 +81,7 @@ class Recorder:
             if age is not None and age <= known.prediction_summary.silent_after:
                 amounts.update(_of_report(known.report, known.prediction_summary.peak))
         excluded = exclusion.excludes(node["metadata"]["labels"])
-        publishes = any(amounts[Series.PUBLISHED][each] for each in Resource)
+        publishes = any(amounts[Series.PUBLISHED][resource] for resource in Resource)
         state, reason = judge(known, age, excluded=excluded, publishes=publishes)
         warm, cold = (summary.warm, summary.cold) if summary else (None, None)
         point = _point(amounts)
@@ -104,7 +104,7 @@ class Recorder:
         offer = published_amounts(node)
         found = {
             Series.ALLOCATABLE: Reader().measured(get_path(node, "status", "allocatable"), "allocatable"),
-            Series.PUBLISHED: Measured(*(max(offer[each].amount or 0, 0) for each in Resource)),
+            Series.PUBLISHED: Measured(*(max(offer[resource].amount or 0, 0) for resource in Resource)),
         }
         self._fixed[name] = (node, found)
         return found
@@ -121,7 +121,7 @@ def _of_pods(pods: Iterable[PodInputs]) -> dict[Series, Measured]:
 
 
 def _of_report(report: NodeReport, peak: Measured) -> dict[Series, Measured]:
-    pairs = [(report.prod_usage[each], report.system_usage[each]) for each in Resource]
+    pairs = [(report.prod_usage[resource], report.system_usage[resource]) for resource in Resource]
     both = Measured(*(None if prod is None or system is None else prod + system for prod, system in pairs))
     return {Series.USED: report.node_usage, Series.USED_BY_PROD: both, Series.PEAK: peak}
 

@@ -40,7 +40,7 @@ class UiServer(HttpServer):
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address can be reached from its own machine alone.
+    """Return whether an address can be reached from its own machine alone.
 
     Raises:
         ListenError: it is no address.

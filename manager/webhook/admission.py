@@ -106,7 +106,7 @@ def for_kopf(asked: Asked) -> Json:
 
 
 def folded(faults: Sequence[ConfigFinding]) -> str:
-    shown = [{"field": each.path, "message": each.message} for each in faults[:_MOST_CAUSES]]
+    shown = [{"field": fault.path, "message": fault.message} for fault in faults[:_MOST_CAUSES]]
     return json.dumps({"faults": shown, "more": max(len(faults) - _MOST_CAUSES, 0)})
 
 
@@ -118,13 +118,13 @@ def answer(asked: Asked, given: Mapping[str, Any]) -> Json:
         return allowed(asked, warnings)
     try:
         refusal = json.loads(response["status"]["message"])
-        faults, more = [(each["field"], each["message"]) for each in refusal["faults"]], refusal["more"]
+        faults, more = [(fault["field"], fault["message"]) for fault in refusal["faults"]], refusal["more"]
     except (ValueError, KeyError, TypeError):
         return unchecked(asked, "its check failed; please report it")
     causes = [_cause(field, message) for field, message in faults]
     if more:
         causes.append(_cause("", f"and {more} more faults"))
-    lines = "\n".join(f"* {each['field']}: {each['message']}" for each in causes)
+    lines = "\n".join(f"* {cause['field']}: {cause['message']}" for cause in causes)
     status = {
         "status": "Failure",
         "code": UNPROCESSABLE,
@@ -148,8 +148,8 @@ def refused(review: Mapping[str, Any]) -> bool:
 
 
 def _review(asked: Asked, response: Json, warnings: Iterable[str]) -> Json:
-    said = [printable(str(each)) for each in warnings]
-    cut = [_cut(each, _LONGEST_WARNING) for each in said[:_MOST_WARNINGS]]
+    said = [printable(str(warning)) for warning in warnings]
+    cut = [_cut(warning, _LONGEST_WARNING) for warning in said[:_MOST_WARNINGS]]
     if len(said) > _MOST_WARNINGS:
         cut.append(f"and {len(said) - _MOST_WARNINGS} more warnings")
     response = {"uid": asked.uid, **response}

@@ -245,5 +245,7 @@ class ServingCertificate:
 def _bundle(pair: Pair, served: list[bytes], former: Any) -> bytes:  # noqa: ANN401 - JSON
     own, others = pair.leaf.public_bytes(_PEM), list[bytes]()
     with suppress(*_FAULTS):
-        others = [each.public_bytes(_PEM) for each in x509.load_pem_x509_certificates(base64.b64decode(former))]
+        others = [
+            certificate.public_bytes(_PEM) for certificate in x509.load_pem_x509_certificates(base64.b64decode(former))
+        ]
     return b"".join([own, *served, *(text for text in others if text != own)][:2])

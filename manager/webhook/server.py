@@ -26,7 +26,7 @@ _LIMITS: Final = replace(
     buffered_bytes=32 * 2**20,
     connections=50,  # each of them some 0.3 MiB
     request_seconds=2.0,
-    look_seconds=0.25,
+    timeout_check_seconds=0.25,
 )
 _LARGEST_TEXT: Final = 1024 * 1024  # what a ConfigMap can hold; a longer text does not come from an API server
 _ANSWER_SECONDS: Final = 2.5  # the API server waits for 5 s, reading included

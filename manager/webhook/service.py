@@ -14,7 +14,7 @@ from manager.webhook.server import WebhookServer
 
 
 class Webhook:
-    """One per process; it claims its port when it is made. Raises ListenError: the port is not free."""
+    """A per process; it claims its port when it is made. Raises ListenError: the port is not free."""
 
     def __init__(self, settings: Settings, metrics: ManagerMetrics) -> None:
         counts = metrics.of(WebhookMetrics)

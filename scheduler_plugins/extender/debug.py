@@ -102,7 +102,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever parts keep
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if is_dataclass(value) and not isinstance(value, type):
-        value = {each.name: getattr(value, each.name) for each in fields(value)}
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, Mapping):

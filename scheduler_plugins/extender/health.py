@@ -12,7 +12,7 @@ from scheduler_plugins.snapshot.watch import ClusterWatch
 _LOG: Final = logging.getLogger(__name__)
 
 Line: TypeAlias = Callable[[], str]
-"""One line about something; "" when there is nothing to tell. Called per request: it must be quick."""
+"""A line about something; "" when there is nothing to tell. Called per request: it must be quick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Health:
         return list(dict.fromkeys([*_complaints(self.required), *_complaints(self.checks)]))
 
     def verbose(self) -> str:
-        """One line per check and state, in the form of Kubernetes' own pages."""
+        """A line per check and state, in the form of Kubernetes' own pages."""
         lines = []
         for name, line in (*self.required.items(), *self.checks.items()):
             complaint = _told(name, line)

@@ -68,7 +68,7 @@ class Server:
     # kube-scheduler's
 
     def filter(self, request: Request) -> Reply:
-        """Which nodes the pod may be bound to. Trouble of ours is told in `Error`, which the pod's event quotes."""
+        """Return the nodes that the pod may be bound to. Errors go into `Error`, which the pod's event quotes."""
         with self._meter.request("filter", request.received) as outcome:
             asked = _parsed(parse, request, outcome, full_nodes=200)  # its event then quotes the error
             if isinstance(asked, Reply):
@@ -102,7 +102,7 @@ class Server:
             return self._plain(parse, answer, request, outcome, "Cannot score nodes for pod")
 
     def preempt(self, request: Request) -> Reply:
-        """Which pods may be evicted for the pod, at most on the nodes that kube-scheduler thought of."""
+        """Return which pods may be evicted for the pod, at most on the nodes that kube-scheduler thought of."""
 
         def answer(asked: Preemption) -> bytes:
             return preempt_reply(self._extender.preempt(asked), asked)
@@ -134,7 +134,7 @@ class Server:
         return Reply(reply)
 
     def _complain(self, what: str, pod: Mapping[str, Any], error: Exception) -> None:
-        """One line per pod; where it happened, too, for an error of ours that is not the same as the last one."""
+        """A line per pod; where it happened, too, for an error of ours that is not the same as the last one."""
         line = _brief(error)
         known = isinstance(error, UnreadablePod) or line == self._last_trouble
         _LOG.error("%s %s: %s", what, _named(pod), line, exc_info=None if known else error)
@@ -188,7 +188,7 @@ def _status(error: Exception) -> int:
 
 
 def _brief(error: Exception) -> str:
-    """One line for an event or a log, however long the value is that it quotes."""
+    """A line for an event or a log, however long the value is that it quotes."""
     line = " ".join(str(error).split())
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} ..."
 

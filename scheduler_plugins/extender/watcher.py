@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from crds.duration import format_duration
-from headroom.runtime.http import JSON, Paced, Pages, Reply, Request
+from headroom.runtime.http import JSON, CoalescedRender, Pages, Reply, Request
 from scheduler_plugins.providers.provider import AVERAGE, CPU, LATEST, MEMORY, STDEV, metric
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.report import LONGEST, NodeReport
@@ -43,7 +43,7 @@ class WatcherPages:
     def __init__(self, cache: ClusterCache, clock: Callable[[], float], healthy: Callable[[], bool]) -> None:
         self._cache, self._clock, self._healthy = cache, clock, healthy
         self._known: dict[str, _Known] = {}
-        self._paced = Paced(self._made)  # anybody in the pod network may ask
+        self._paced = CoalescedRender(self._made)  # anybody in the pod network may ask
 
     def pages(self) -> Pages:
         return {("GET", "/watcher"): self.watcher, ("GET", "/watcher/health"): self.health}

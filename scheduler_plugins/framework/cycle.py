@@ -1,4 +1,4 @@
-"""One pod against some nodes: run the filters and join their verdicts, weigh the scores and round once."""
+"""A pod against some nodes: run the filters and join their verdicts, weigh the scores and round once."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class Enabled:
     """Where it takes part: pre_filter, filter, score, post_filter; None: in all that it implements."""
 
     def at(self, point: str) -> bool:
-        """Whether it is asked there, if it implements that."""
+        """Return whether it is asked there, if it implements that."""
         return self.points is None or point in self.points
 
 
@@ -81,7 +81,7 @@ class Cycle:
         return verdict
 
     def refuses(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
-        """Why no node may have the pod, whatever the node; None: that depends on the node."""
+        """Return why no node may have the pod, whatever the node; None: that depends on the node."""
         for name, plugin in self._pre_filters:
             refusal: Refusal | None = self._call(name, plugin, "pre_filter", pod, nodes)
             if refusal is not None:
@@ -89,7 +89,7 @@ class Cycle:
         return None
 
     def recognises(self, text: str) -> bool:
-        """Whether a text quotes a reason of a plugin whose reasons hold numbers."""
+        """Return whether a text quotes a reason of a plugin whose reasons hold numbers."""
         return any(self._call(name, plugin, "recognises", text) for name, plugin in self._recognising)
 
     def verdicts(
@@ -120,7 +120,7 @@ class Cycle:
             yield name, weight, _checked(name, self._call(name, plugin, "score", pod, nodes), nodes)
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
-        """Which victims may go, by node, after every plugin had its say."""
+        """Return which victims may go, by node, after every plugin had its say."""
         for name, plugin in self._post_filters:
             victims = self._call(name, plugin, "post_filter", pod, nodes, victims)
         return victims

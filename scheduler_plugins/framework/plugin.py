@@ -53,7 +53,7 @@ class ProblemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a plugin's arguments."""
+    """A thing wrong with a plugin's arguments."""
 
     field: str  # its JSON name; parts of an object are joined by dots
     kind: ProblemKind  # what is wrong
@@ -73,7 +73,7 @@ class PreFilterPlugin(Protocol):
     """Refuses a pod whatever the node."""
 
     def pre_filter(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
-        """Why no node may have the pod, or None. Called once per attempt, before any filter."""
+        """Return why no node may have the pod, or None. Called once per attempt, before any filter."""
 
 
 @runtime_checkable
@@ -105,7 +105,7 @@ class SourcedPlugin(Protocol):
     """Works from the readings of a provider of its own: `NodeState.readings` has them by the plugin's name."""
 
     def provider(self) -> ProviderSpec | None:
-        """Which one; None: the snapshot has all it needs. Read once at start."""
+        """Return which one; None: the snapshot has all it needs. Read once at start."""
 
 
 @runtime_checkable
@@ -126,7 +126,7 @@ class RecognisingPlugin(Protocol):
     """Refuses pods for reasons that hold numbers, which are others each time."""
 
     def recognises(self, text: str) -> bool:
-        """Whether a text quotes one of its reasons, such as what kube-scheduler wrote down of a pod it refused."""
+        """Return whether a text quotes one of its reasons, such as the message of an unschedulable pod."""
 
 
 @runtime_checkable

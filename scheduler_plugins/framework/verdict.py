@@ -17,7 +17,7 @@ class Refusal:
 
     reason: str  # what the user reads in the FailedScheduling event, after the number of nodes
     eviction_helps: bool = False
-    """Whether removing pods from the node can cure it, so that kube-scheduler may try preemption there."""
+    """True if removing pods from the node can cure it, so that kube-scheduler may try preemption there."""
     kind: str = ""
     """The reason without the numbers of this moment, where it has such; empty: the reason is the same every time."""
 
@@ -29,7 +29,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One refusal or none per node."""
+    """A refusal or none per node."""
 
     refused: IntArray  # index into `refusals`, or `PASSES`, shape (N,)
     refusals: Sequence[Refusal]  # the refusals that may occur

@@ -121,7 +121,7 @@ def asked_as(pod: PodRequest) -> QuotaPod:
 
 
 def sentence(over: Over) -> str:
-    """Why a pod is refused, with the arithmetic.
+    """Return why a pod is refused, with the arithmetic.
 
     One: "ElasticQuota a/qa: nvidia.com/gpu used 6 + requested 1 > max 6 (min 4, sum of min 10)". The other:
     "ElasticQuota a/qa: memory used by all quotas 9Gi + requested 2Gi > sum of min 10Gi (used 3Gi, min 4Gi, max 6Gi)".

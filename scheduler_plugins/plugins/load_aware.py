@@ -137,7 +137,7 @@ class LoadAware(LoadAwareArguments):
         return Verdict(refused, refusals(self.resources))
 
     def _in_doubt(self, pod: PodRequest, nodes: Nodes) -> BoolArray:
-        """Which nodes might be refused, shape (N,): for most, one comparison of integers says that they are not."""
+        """Return the nodes that the filter may reject, shape (N,); for most, an integer comparison is enough."""
         table = nodes.tables[NAME]
         if self.use_prediction or (pod.prod and table["by_prod"].any()):
             return np.ones(len(nodes), np.bool_)
@@ -207,14 +207,14 @@ class LoadAware(LoadAwareArguments):
         return f"all {len(nodes)} nodes are refused: the latest of their NodeMetrics is {age:.0f} s old, do agents run?"
 
     def by_peak(self, table: Table, now: float) -> BoolArray:
-        """Where a predicted peak is there to go by, shape (N,)."""
+        """Return where a predicted peak is there to go by, shape (N,)."""
         if not self.use_prediction:
             return np.zeros(len(table), np.bool_)
         fresh: BoolArray = now - table["predicted"] < self.prediction_expiration_seconds
         return fresh
 
     def score(self, pod: PodRequest, nodes: Nodes) -> IntArray:
-        """How much of a node would be left, 0..100, shape (N,).
+        """Return how much of a node would be left, 0..100, shape (N,).
 
         score = (sum of weight * free% over resources + dominantResourceWeight * least free%) // sum of weights
 

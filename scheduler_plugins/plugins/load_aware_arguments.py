@@ -44,7 +44,7 @@ class Aggregated:
 
     @property
     def filters(self) -> bool:
-        """Whether the filter aggregates: it takes thresholds and a type."""
+        """Return whether the filter aggregates: it takes thresholds and a type."""
         return bool(self.usage_thresholds) and self.usage_aggregation_type != ""
 
 
@@ -62,11 +62,11 @@ class LoadAwareArguments:
     """The arguments; None is "not given"."""
 
     filter_expired_node_metrics: bool | None = None
-    """Whether the filter looks at the age of reports (true). False compares stale usage as if it were fresh."""
+    """True if the filter looks at the age of reports (true). False compares stale usage as if it were fresh."""
     node_metric_expiration_seconds: int | None = None
     """Age from which a report is too old (180). [s]"""
     enable_schedule_when_node_metrics_expired: bool | None = None
-    """Whether a node with a report that is too old passes unchecked instead of being refused (false)."""
+    """True if a node with a report that is too old passes unchecked instead of being refused (false)."""
     resource_weights: Mapping[str, int] | None = field(default=None, metadata=_SHARE)
     """Weight of each resource in the score (cpu 1, memory 1, unless `dominantResourceWeight` is given); 1..100."""
     dominant_resource_weight: int = field(default=0, metadata=_PERCENT)
@@ -76,9 +76,9 @@ class LoadAwareArguments:
     prod_usage_thresholds: Mapping[str, int] | None = field(default=None, metadata=_PERCENT)
     """Usage of the Prod pods in percent of allocatable above which a node is refused to Prod pods; none: off."""
     prod_usage_include_sys: bool = False
-    """Whether the system's usage counts as the Prod pods'."""
+    """True if the system's usage counts as the Prod pods'."""
     score_according_prod_usage: bool | None = None
-    """Whether Prod pods are scored by the usage of the Prod pods alone (false)."""
+    """True if Prod pods are scored by the usage of the Prod pods alone (false)."""
     estimator: str = ""
     """Name of the estimator. There is one, and as with Koordinator every name means it."""
     estimated_scaling_factors: Mapping[str, int] | None = field(default=None, metadata=_SHARE)
@@ -88,13 +88,13 @@ class LoadAwareArguments:
     estimated_seconds_after_initialized: int | None = None
     """The same, from the end of the init containers on. [s]"""
     allow_customize_estimation: bool = False
-    """Whether annotations of a pod may replace the factors and seconds."""
+    """True if annotations of a pod may replace the factors and seconds."""
     aggregated: Aggregated | None = None
     """Judge by a statistic over a window instead of the plain usage."""
     supported_resources: tuple[str, ...] | None = None
     """Resources that only node annotations name, beside those of all maps here."""
     use_prediction: bool = False
-    """Whether the predicted peak of a node counts in place of its measured usage, in the filter (`usageThresholds`) and
+    """True if the predicted peak of a node counts in place of its measured usage, in the filter (`usageThresholds`) and
     in the score. Where a node reports none, or one that is too old or not ready, its measured usage counts."""
     prediction_expiration_seconds: int = 900
     """Age from which a prediction is too old; 1 or more. A peak of a day is good for longer than an average of five

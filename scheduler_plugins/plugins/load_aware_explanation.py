@@ -116,7 +116,7 @@ def _notes(
     if not account.limit[row].any():
         yield "no threshold holds here: nothing is checked, not even the age of the report"
     unknown = [name for name, known in zip(args.resources, account.known[row], strict=True) if not known]
-    if unknown and not account.known[row][[each in {"cpu", "memory"} for each in args.resources]].any():
+    if unknown and not account.known[row][[resource in {"cpu", "memory"} for resource in args.resources]].any():
         yield "the NodeMetric says nothing about the node itself: nothing is checked, and the score is 0"
     elif unknown:
         named = " and ".join(unknown)

@@ -55,13 +55,13 @@ class LowRiskOverCommitment:
     """Weight of the limits' risk beside the load's, per resource (cpu, memory); 0..1."""
     risk_limit_weight: float | None = None  # the same for resources without one of their own (0.5); 0..1
     best_effort_may_fill_node: bool = False
-    """Whether best-effort pods count as pods that may use their whole node: its limits are at least its capacity then,
+    """True if best-effort pods count as pods that may use their whole node: its limits are at least its capacity then,
     and best-effort pods are scored, too. False: they count as nothing, and score 0 everywhere, as upstream."""
     metric_expiration_seconds: int = 300  # age from which metrics are too old, and the limits alone count; 0: never [s]
     node_metric_aggregated_duration: float = LONGEST
     """Over which window NodeMetrics are read; 0s: the longest they report. [s, written as a Go duration]"""
     parity: bool = False
-    """Whether to treat metrics as upstream does: a node without any scores 0, old ones count for ever, and Prometheus'
+    """True if to treat metrics as upstream does: a node without any scores 0, old ones count for ever, and Prometheus'
     certificate is not checked unless `metricProvider.insecureSkipVerify` is false."""
 
     # Arguments
@@ -82,7 +82,7 @@ class LowRiskOverCommitment:
         return tuple(_problems(self))
 
     def provider(self) -> ProviderSpec | None:
-        """Where the metrics come from; None: from NodeMetrics."""
+        """Return where the metrics come from; None: from NodeMetrics."""
         if not self.watcher_address and self.metric_provider.type in ("", NODE_METRIC):
             return None
         return ProviderSpec(self.metric_provider, self.watcher_address or None, self.parity)
@@ -203,7 +203,7 @@ class LowRiskOverCommitment:
         return np.minimum(np.maximum(risk, 0.0), 1.0)
 
     def fresh(self, table: Table, now: float) -> BoolArray:
-        """Which nodes have metrics that still count, shape (N,)."""
+        """Return which nodes have metrics that still count, shape (N,)."""
         measured: BoolArray = table["measured"]
         if self.parity or not self.metric_expiration_seconds:
             return measured

@@ -108,7 +108,7 @@ class MidResources:
 
 
 def holds_mid(pod: PodRequest) -> bool:
-    """Whether a pod counts as Mid: by its band, or because it requests a Mid resource."""
+    """Return whether a pod counts as Mid: by its band, or because it requests a Mid resource."""
     return pod.band is PriorityBand.MID or pod.requests_mid
 
 

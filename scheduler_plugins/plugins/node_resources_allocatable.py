@@ -82,7 +82,7 @@ class NodeResourcesAllocatable:
     # Score
 
     def score(self, _pod: PodRequest, nodes: Nodes) -> IntArray:
-        """Where nodes stand between the worst (0) and the best (100) of them, shape (N,); 0 if all are the same."""
+        """Return the nodes' positions between the worst (0) and the best (100), shape (N,); 0 if all are equal."""
         raw: IntArray = nodes.tables[NAME]["raw"]
         return normalised(raw)
 
@@ -97,7 +97,7 @@ class NodeResourcesAllocatable:
 
 
 def counts(resource: str) -> bool:
-    """Whether kube-scheduler keeps an amount of a resource that plugins can look at.
+    """Return whether kube-scheduler keeps an amount of a resource that plugins can look at.
 
     cpu, memory, ephemeral-storage and what it calls scalars: extended resources, huge pages, attachable volumes. Not
     pods, nor quota names such as requests.cpu; those count as nothing.

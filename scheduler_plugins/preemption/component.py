@@ -9,7 +9,7 @@ from headroom.kube import ApiError, ApiServer, ApiUnavailable
 from headroom.kube.events import EventRecorder
 from headroom.kube.lease import LeaseFollower, NotLeading
 from headroom.runtime.backoff import Backoff
-from headroom.runtime.clocks import Calm, Clocks
+from headroom.runtime.clocks import Clocks, SlewedClock
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.preemption.controller import INTERVAL_SECONDS, Controller
 from scheduler_plugins.preemption.evaluator import Evaluator
@@ -54,7 +54,7 @@ class PreemptionComponent:
         evaluator = Evaluator(cluster, cache, Cycle([part for part in enabled if part.name != name]), settings, metrics)
         recorder = PreemptionEventRecorder(EventRecorder(api, COMPONENT))
         # A machine's clock that is set must not end all holds: of two claims to the same room one would be broken.
-        calm = Calm(api.server_time, reach=LONGEST_SECONDS)
+        calm = SlewedClock(api.server_time, reach=LONGEST_SECONDS)
         cluster.present = lambda _: calm()
         self._controller = Controller(
             settings, evaluator, self.pending, writing, leader, recorder, metrics, Clocks(api.server_time)

@@ -20,14 +20,15 @@ _CORDON: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedu
 
 
 def keeps_away(taints: Sequence[Json], tolerations: Sequence[Json]) -> bool:
-    """Whether a node's taints refuse a pod with these tolerations."""
+    """Return whether a node's taints refuse a pod with these tolerations."""
     return any(
-        taint.get("effect") in _REFUSING and not any(tolerates(each, taint) for each in tolerations) for taint in taints
+        taint.get("effect") in _REFUSING and not any(tolerates(toleration, taint) for toleration in tolerations)
+        for taint in taints
     )
 
 
 def tolerates_cordon(tolerations: Sequence[Json]) -> bool:
-    return any(tolerates(each, _CORDON) for each in tolerations)
+    return any(tolerates(toleration, _CORDON) for toleration in tolerations)
 
 
 HostPort: TypeAlias = tuple[str, str, int]  # address, protocol, port
@@ -37,7 +38,7 @@ _EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - nothing is bound here
 
 
 def ports_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
-    """Whether a port is wanted that is in use: on the same address, or if either is on every address."""
+    """Return whether a port is wanted that is in use: on the same address, or if either is on every address."""
     taken: dict[tuple[str, int], set[str]] = {}
     for address, protocol, port in used:
         taken.setdefault((protocol, port), set()).add(address)
@@ -71,7 +72,10 @@ def pod_constraints(pod: QuotaPod, with_anti_affinity: Iterable[QuotaPod], names
     for kind in ("podAffinity", "podAntiAffinity"):
         if (affinity.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
             yield f"required {kind}"
-    if any(each.get("whenUnsatisfiable") == "DoNotSchedule" for each in spec.get("topologySpreadConstraints") or ()):
+    if any(
+        constraint.get("whenUnsatisfiable") == "DoNotSchedule"
+        for constraint in spec.get("topologySpreadConstraints") or ()
+    ):
         yield "topologySpreadConstraints with DoNotSchedule"
     labels = namespaces.labels(pod.namespace)
     # Pods of one workload share theirs.
@@ -87,7 +91,7 @@ def kinds_beyond_model(spec: Json) -> frozenset[str]:
 
 
 def _needs_declared_features(spec: Json) -> bool:
-    """Whether only nodes take it that declare a feature: all of kube-scheduler 1.36's that concern new pods."""
+    """Return whether only nodes take it that declare a feature: all of kube-scheduler 1.36's that concern new pods."""
     if spec.get("hostNetwork") and spec.get("hostUsers") is False:
         return True
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))

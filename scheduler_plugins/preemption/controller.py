@@ -248,7 +248,7 @@ class Controller:
             node = (pod.node or pod.nominated) if pod is not None else ""
             # It may have taken the nomination away again.
             nodes = [node] if node else list(grant.victims)
-            node = next((each for each in nodes if self._have_left(grant.victims.get(each, ()))), "")
+            node = next((node for node in nodes if self._have_left(grant.victims.get(node, ()))), "")
             victims = grant.victims.get(node, ())
             if pod is None or not victims:
                 continue

@@ -87,7 +87,7 @@ class Evaluator:
             self.metrics.decision_seconds.observe(time.perf_counter() - started)
 
     def _only_its_own_may_leave(self, pod: QuotaPod, now: float) -> bool:
-        """Whether only pods of its own namespace could make room, by its max, and none of those is less important.
+        """Return whether only pods of its own namespace could be victims, by its max, and none has a lower priority.
 
         No node has to be looked at then. While somebody leaves for others it is not as simple.
         """

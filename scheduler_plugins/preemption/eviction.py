@@ -1,4 +1,4 @@
-"""One eviction at the API server: the pod is looked at once more, then it has to leave, never by force."""
+"""An eviction at the API server: the pod is looked at once more, then it has to leave, never by force."""
 
 import contextlib
 import logging
@@ -47,7 +47,7 @@ class Outcome:
 
 
 async def grace_of(api: ApiServer, victim: QuotaPod) -> float | None:
-    """How long a pod takes to end; None when it is not as it is known here any more. [s]"""
+    """Return how long a pod takes to end; None when it is not as it is known here any more. [s]"""
     found = await _read(api, victim)
     if found is None:
         return None
@@ -150,7 +150,7 @@ def _refused(error: ApiError) -> Outcome | None:
 
 
 def _by_budget(error: ApiUnavailable) -> bool:
-    """Whether a budget refuses (429, or 500 where two budgets hold one pod), and not a server that is overloaded."""
+    """Return whether a budget rejects (429, or 500 where two budgets select a pod), not an overloaded server."""
     words = str(error).lower()
     return "disruption budget" in words or "poddisruptionbudget" in words
 

@@ -47,6 +47,6 @@ class WorkloadBackoff:
             del self._strikes[workload]
 
     def waits(self, workload: str, now: float) -> float:
-        """How long nobody is evicted for a workload yet; 0: not at all. [s; now: a clock that never jumps]"""
+        """Return how long nobody is evicted for a workload yet; 0: not at all. [s; now: a clock that never jumps]"""
         known = self._strikes.get(workload)
         return max(known.until - now, 0.0) if known is not None else 0.0

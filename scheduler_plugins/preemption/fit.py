@@ -60,7 +60,7 @@ class FitModel:
         self._coming: dict[str, _Coming] = {}
 
     def misfit(self, node: str, without: AbstractSet[str]) -> str | None:
-        """Why the pod would not fit a node once pods with these uids, on any nodes, are taken away; None: it fits."""
+        """Return why the pod would not fit a node without the pods of these uids, on any nodes; None: it fits."""
         if reason := self._mismatch(node):
             return reason
         coming = self._comes_to(node)
@@ -68,7 +68,7 @@ class FitModel:
         return self._no_room(node, without, _NOTHING_COMES) if reason is None and coming.pods else reason
 
     def unresolvable(self, node: str) -> str | None:
-        """Why the pod would not fit a node whoever were evicted; None: it might."""
+        """Return why the pod would not fit a node whoever were evicted; None: it might."""
         return self._mismatch(node) or _lacking(self._requests, self._cluster.nodes[node].allocatable, NOTHING)
 
     @property
@@ -82,7 +82,7 @@ class FitModel:
         return list(pod_constraints(self._pod, self._cluster.with_anti_affinity, self._cluster.namespaces))
 
     def _mismatch(self, name: str) -> str | None:
-        """Why a node is not for this pod whoever is there, in the order of kube-scheduler's filters."""
+        """Return why a node is not for this pod whoever is there, in the order of kube-scheduler's filters."""
         if name not in self._unresolvable:
             self._unresolvable[name] = self._why_mismatch(self._cluster.nodes.get(name))
         return self._unresolvable[name]
@@ -119,7 +119,7 @@ class FitModel:
         return self._coming[name]
 
     def _no_room(self, name: str, without: AbstractSet[str], coming: "_Coming") -> str | None:
-        """Which ports or resources are taken, in the order of kube-scheduler's filters."""
+        """Return which ports or resources are taken, in the order of kube-scheduler's filters."""
         there = self._cluster.on_node(name)
         if self._pod.host_ports:
             staying = (pod for uid, pod in there.items() if uid not in without)
@@ -152,6 +152,6 @@ def _lacking(
     lacking = []
     for name, amount in requests.items():
         free = has.get(name, 0) - taken.get(name, 0) - coming.get(name, 0)
-        if amount > free and amount > free + sum(each.get(name, 0) for each in gone):
+        if amount > free and amount > free + sum(pod.get(name, 0) for pod in gone):
             lacking.append(TOO_MANY if name == "pods" else f"Insufficient {name}")
     return ", ".join(lacking) or None

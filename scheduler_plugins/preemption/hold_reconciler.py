@@ -79,7 +79,7 @@ class HoldReconciler:
         return self.evaluator.cluster
 
     def rests(self, uid: str) -> bool:
-        """Whether a hold of a pod was withdrawn a moment ago: two decisions that differ must not chase each other."""
+        """Return whether a reservation of a pod was withdrawn a moment ago: a cooldown stops alternating decisions."""
         return self.monotonic() < self._rests.get(uid, 0.0)
 
     def barred(self, pod: QuotaPod) -> AbstractSet[str]:
@@ -90,7 +90,7 @@ class HoldReconciler:
     # Making a hold
 
     def backoff_seconds(self, pod: QuotaPod) -> float:
-        """How long nobody is evicted for a pod, after attempts that came to nothing. [s]"""
+        """Return how long nobody is evicted for a pod, after attempts that came to nothing. [s]"""
         own = 0.0
         if pod.hold is not None and not self.lost(pod.hold):
             own = self._may_try_again(pod.hold) - self._cluster.present(self.evictor.clocks.wall())
@@ -98,7 +98,7 @@ class HoldReconciler:
         return max(own, self._workloads.waits(workload, self.monotonic()) if workload else 0.0)
 
     def _may_try_again(self, hold: Hold) -> float:
-        """When somebody may be evicted again for a pod whose hold expires, or has expired. [unix s]"""
+        """Return when somebody may be evicted again for a pod whose hold expires, or has expired. [unix s]"""
         return hold.until + self._backoff.after(hold.attempt)
 
     def lost(self, hold: Hold) -> bool:
@@ -222,7 +222,7 @@ class HoldReconciler:
             self._cluster.place(replace(victim, terminating=True))
 
     async def _as_known(self, pod: QuotaPod, leaving: Sequence[QuotaPod]) -> bool:
-        """Whether the pod still needs the room, and the quotas are those that were decided by: read afresh."""
+        """Return whether the pod still needs the room, and the quotas are those that were decided by: read afresh."""
         api = self.evictor.api
         if await hold_writer.waiting(api, pod) is None:
             return False
@@ -280,7 +280,7 @@ class HoldReconciler:
             raise
 
     def _is_taken(self, pod: QuotaPod) -> bool:
-        """Whether the room that was freed is another pod's by now, a more important one's: others would have to go."""
+        """Return whether a pod of higher priority has taken the reserved resources: further pods would be evicted."""
         try:
             return isinstance(self.evaluator(as_asked(pod), self.evictor.clocks.wall(), held=pod.hold), Decision)
         except Exception:  # noqa: BLE001 - it is woken as if nobody had the room

@@ -32,7 +32,7 @@ class OverMax:
         evictor.metrics.over_max_usage.clear()
         for each in found:
             evictor.metrics.over_max_usage.labels(each.quota.namespace, each.quota.name).set(len(each.pods))
-        named = [(pod, _NOTE.format(quota=each.quota.key)) for each in found for pod in each.pods]
+        named = [(pod, _NOTE.format(quota=excess.quota.key)) for excess in found for pod in excess.pods]
         for pod, note in named:
             evictor.recorder.explain(pod, "Warning", events.BEYOND_MAX, note)
         if evictor.settings.over_max is not OverMaxRule.EVICT:

@@ -73,18 +73,18 @@ def refusal_of(pod: Json) -> str:
         return ""
     return next(
         (
-            str(each.get("message") or _UNSCHEDULABLE)
-            for each in status.get("conditions") or ()
-            if each.get("type") == "PodScheduled"
-            and each.get("status") == "False"
-            and each.get("reason") == _UNSCHEDULABLE
+            str(condition.get("message") or _UNSCHEDULABLE)
+            for condition in status.get("conditions") or ()
+            if condition.get("type") == "PodScheduled"
+            and condition.get("status") == "False"
+            and condition.get("reason") == _UNSCHEDULABLE
         ),
         "",
     )
 
 
 def is_about_room(refusal: str) -> bool:
-    """Whether a pod was refused for nothing but what is judged here, too, by what kube-scheduler wrote down.
+    """Return whether a pod was refused for nothing but what is judged here, too, by what kube-scheduler wrote down.
 
     "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable. preemption: ..."
     """

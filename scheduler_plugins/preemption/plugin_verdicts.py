@@ -57,7 +57,7 @@ class PluginVerdicts:
         return self._refusals(left)
 
     def misfit(self, node: str, without: AbstractSet[str]) -> str | None:
-        """Why a node is refused once some pods have left; None: it is not."""
+        """Return why a node is refused once some pods have left; None: it is not."""
         if node not in self._row:
             return None
         gone = frozenset(without & self._cluster.on_node(node).keys())

@@ -25,10 +25,10 @@ class PreemptionSettings:
     """The argument `reclaim` of CapacityScheduling; its keys are these fields' names in camelCase."""
 
     enabled: bool = True
-    """Whether pods are evicted so that others get what their quota guarantees them. Needs the right to create
+    """True if pods are evicted so that others get what their quota guarantees them. Needs the right to create
     pods/eviction (or to delete pods, see `disruptionBudgets`) and to patch pods/status."""
     dry_run: bool = False
-    """Whether only to tell, in Events, who would be evicted for whom."""
+    """True if only to tell, in Events, who would be evicted for whom."""
     disruption_budgets: BudgetsRule = BudgetsRule.RESPECT
     """respect: PodDisruptionBudgets hold. count: they only make a node less likely, as upstream has it."""
     over_max: OverMaxRule = OverMaxRule.TELL

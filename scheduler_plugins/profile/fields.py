@@ -74,9 +74,9 @@ class Complaints:
         """Complain of a plugin that is listed more than once, and say in what the places differ."""
         given = [encode(plugin) for plugin in plugins if plugin is not None]
         differing = {
-            key: [each.get(key) for each in given]
+            key: [mapping.get(key) for mapping in given]
             for key in (given[0] if given else {})
-            if any(each.get(key) != given[0].get(key) for each in given)
+            if any(mapping.get(key) != given[0].get(key) for mapping in given)
         }
         how = ", ".join(f"{key} {' and '.join(map(str, values))}" for key, values in differing.items())
         with_ = f" with {how}" if how else ""

@@ -179,7 +179,7 @@ class _Reader:
                 )
 
     def enabled(self, name: str) -> tuple[frozenset[str], float]:
-        """Where a plugin takes part, and its weight: multiPoint, less what its points disable, and what they enable."""
+        """Return a plugin's extension points and weight: multiPoint, less disabled points, plus enabled ones."""
         listed = self.listed[name]
         points = set(listed.points)
         if listed.everywhere:

@@ -51,7 +51,7 @@ def statistic(metrics: Sequence[Mapping[str, Any]], kind: str) -> Statistic | No
 
 
 Metric: TypeAlias = Mapping[str, Any]
-"""One value, as load-watcher writes it: `name`, `type`, `operator`, `rollup`, `value` [%]."""
+"""A value, as load-watcher writes it: `name`, `type`, `operator`, `rollup`, `value` [%]."""
 
 LARGEST_PERCENT: Final = 1000.0  # more than this of what a node has is no measurement. [%]
 

@@ -172,14 +172,14 @@ class Runner:
         self._told = what
 
     def pause(self) -> float:
-        """How long to wait now, with jitter: the interval, or after failures twice as long each time. [s]"""
+        """Return how long to wait now, with jitter: the interval, or after failures twice as long each time. [s]"""
         usual = self._interval
         if self._failures:
             usual = Backoff(_FIRST_PAUSE, max(LONGEST_PAUSE, usual)).after(self._failures)
         return usual * self._lots.uniform(1 - _JITTER, 1 + _JITTER)
 
     def state(self) -> str:
-        """One line for /healthz?verbose."""
+        """A line for /healthz?verbose."""
         place = f"{self._provider.name} at {self._provider.address}"
         if self._answered_at is None:
             return f"{place}: {self._trouble()}" if self._error else f"{place}: not asked yet"

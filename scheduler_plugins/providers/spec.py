@@ -50,7 +50,7 @@ class MetricProvider:
     whole; empty: the label is the name."""
     window_duration: float = 900.0  # Prometheus and SignalFx: what average and deviation are taken over [s]
     smoothed: bool | None = None
-    """Whether each sample is itself a mean over some minutes, so that its deviation is too small; None: as is usual for
+    """True if each sample is itself a mean over some minutes, so that its deviation is too small; None: as is usual for
     the provider (true for Prometheus, whose rules record rates, and for the load-watcher service)."""
     host_name_suffix: str = ""  # SignalFx: what the names of the hosts end in
     cluster_name: str = ""  # SignalFx: the dimension `cluster` of the hosts; empty: any
@@ -80,7 +80,7 @@ class MetricProvider:
 
 
 def is_url(text: str) -> bool:
-    """Whether it is an http or https URL with a host, and without a query or credentials that logs would show."""
+    """Return whether this is an http or https URL with a host, without a query or credentials that logs would show."""
     try:
         parts = urlsplit(text)
         return bool(
@@ -120,5 +120,5 @@ class ProviderSpec:
     watcher_address: str | None = None
     """URL of a load-watcher service; if given, the provider is that service whatever else is said."""
     parity: bool = False
-    """Whether percentages are taken as upstream takes them, mistakes included: KubernetesMetricsServer's of the
+    """True if percentages are taken as upstream takes them, mistakes included: KubernetesMetricsServer's of the
     capacity, and not of what is allocatable."""

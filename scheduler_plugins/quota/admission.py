@@ -88,7 +88,7 @@ def refusal(
     nominations: Iterable[Nomination],
     unconfirmed: UnconfirmedReservations = NO_DOUBTS,
 ) -> Over | None:
-    """Why a pod may not be scheduled, whatever the node; None: it may. A namespace without a quota is not limited.
+    """Return why quota rejects a pod on every node; None: it does not. A namespace without a quota is not limited.
 
     What the pod itself is charged tentatively, or claims, is not in its way. Where pods are leaving for others' claims,
     both must hold: the pod fits beside all that is used now, and beside the claims once those are gone.

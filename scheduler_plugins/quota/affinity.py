@@ -23,11 +23,11 @@ class AffinityTerm:
     selector: Json | None  # pods with such labels are meant; None: no pods at all
 
     def reaches(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether pods of a namespace are meant."""
+        """Return whether pods of a namespace are meant."""
         return namespace in self.namespaces or matches(self.namespace_selector, labels)
 
     def picks(self, labels: Mapping[str, str]) -> bool:
-        """Whether pods with these labels are meant, if their namespace is."""
+        """Return whether pods with these labels are meant, if their namespace is."""
         return matches(self.selector, labels)
 
 

@@ -22,7 +22,7 @@ _IN_BYTES: Final = frozenset({"memory", "ephemeral-storage"})
 
 
 def is_counted(resource: str) -> bool:
-    """Whether quotas can bound a resource: core ones, and what Kubernetes calls scalars.
+    """Return whether quotas can bound a resource: core ones, and what Kubernetes calls scalars.
 
     Scalars are extended resources, huge pages and attachable volumes; not quota names such as requests.cpu.
     """
@@ -30,7 +30,7 @@ def is_counted(resource: str) -> bool:
 
 
 def is_scalar(resource: str) -> bool:
-    """Whether Kubernetes keeps a resource among its scalars."""
+    """Return whether Kubernetes keeps a resource among its scalars."""
     if resource.startswith(("hugepages-", "attachable-volumes-")):
         return True
     return "kubernetes.io/" in resource or ("/" in resource and not resource.startswith("requests."))

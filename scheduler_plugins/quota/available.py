@@ -19,7 +19,7 @@ def holders_before(pod: QuotaPod, cluster: QuotaCluster, now: float) -> Mapping[
 
 
 def is_before(holder: QuotaPod, pod: QuotaPod, cluster: QuotaCluster) -> bool:
-    """Whether a pod may not push another one aside for which room is held.
+    """Return whether a pod may not push another one aside for which room is held.
 
     That is so if it is no more important; and if it would borrow, while the other one's namespace gets back what is
     guaranteed to it: else who comes in the place of an important borrower would take the room back, again and again.
@@ -31,7 +31,7 @@ def is_before(holder: QuotaPod, pod: QuotaPod, cluster: QuotaCluster) -> bool:
 
 
 def _borrows(pod: QuotaPod, cluster: QuotaCluster) -> bool:
-    """Whether a pod's namespace would use more with it than is guaranteed to it."""
+    """Return whether a pod's namespace would use more with it than is guaranteed to it."""
     ledger = cluster.ledger
     quota, used, charged = ledger.quota(pod.namespace), ledger.used(pod.namespace), ledger.charge_of(pod.uid)
     if charged is not None:

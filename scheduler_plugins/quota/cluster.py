@@ -94,7 +94,7 @@ class QuotaCluster:
         return self._with_anti_affinity.values()
 
     def has_lower_priority(self, namespace: str, priority: int) -> bool:
-        """Whether a pod of lower priority is bound in a namespace; static pods make no room, and are left out."""
+        """Return whether a pod of lower priority is bound in a namespace; static pods cannot be victims."""
         return any(each < priority for each in self._priorities.get(namespace, ()))
 
     def nominations(self, now: float) -> Nominations:
@@ -144,7 +144,7 @@ class QuotaCluster:
         return known
 
     def knows_quotas(self, namespace: str, quotas: Sequence[Json]) -> bool:
-        """Whether a namespace's quotas are these, as JSON, and no others.
+        """Return whether a namespace's quotas are these, as JSON, and no others.
 
         Raises:
             QuantityError: an amount is not a quantity.

@@ -61,7 +61,7 @@ class Nominations:
         """What the claims of a namespace come to."""
         if without and any(uid in self._by_uid and self._by_uid[uid].namespace == namespace for uid in without):
             counted = (each for each in self._of.get(namespace, ()) if each.uid not in without)
-            amounts = [(each.priority, each.charge) for each in counted]
+            amounts = [(nomination.priority, nomination.charge) for nomination in counted]
         elif least_priority is None:
             return self._totals.get(namespace, NOTHING)
         else:

@@ -54,7 +54,7 @@ class Budget:
     allowed: int  # how many may be disrupted now: `status.disruptionsAllowed`. [pods]
     disrupted: frozenset[str]  # names of pods whose disruption is counted already: `status.disruptedPods`
     everybody: bool = False
-    """Whether its selector is there without any requirement: to the Eviction API it is about all pods with labels."""
+    """True if its selector is there without any requirement: to the Eviction API it is about all pods with labels."""
 
     @classmethod
     def from_json(cls, budget: Mapping[str, Any]) -> "Budget":

@@ -70,13 +70,15 @@ def _last(pods: list[QuotaPod], more: Amounts, since: float) -> list[QuotaPod]:
 
 
 def _bound_at(pod: QuotaPod) -> float:
-    """When its kubelet took it, at the latest when it was created before that. [unix s]"""
+    """Return when its kubelet took it, at the latest when it was created before that. [unix s]"""
     return pod.created if pod.started is None else pod.started
 
 
 def _changed_at(quota: Mapping[str, Any]) -> float:
-    """When the spec of a quota was last written; its creation where nobody says. [unix s]"""
+    """Return when the spec of a quota was last written; its creation where nobody says. [unix s]"""
     metadata = quota.get("metadata") or {}
     times = [metadata.get("creationTimestamp")]
-    times += [each.get("time") for each in metadata.get("managedFields") or () if each.get("subresource") != "status"]
+    times += [
+        field.get("time") for field in metadata.get("managedFields") or () if field.get("subresource") != "status"
+    ]
     return max((unix_time(time) or 0.0 for time in times if time), default=0.0)

@@ -25,7 +25,7 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class QuotaPod:
-    """One pod, pending or placed."""
+    """A pod, pending or placed."""
 
     uid: str  # its identity
     namespace: str  # whose quota it is charged to
@@ -46,7 +46,7 @@ class QuotaPod:
     host_ports: tuple[tuple[str, str, int], ...] = ()  # ports of the node that it takes: (address, protocol, port)
     anti_affinity: tuple[AffinityTerm, ...] = ()  # whom it keeps away
     lost: bool = False
-    """Whether its phase is Unknown: its node is not heard of, and its quota is not charged, as upstream has it."""
+    """True if its phase is Unknown: its node is not heard of, and its quota is not charged, as upstream has it."""
     static: bool = False  # whether kubelet runs it from a file: deleted, it is there again at once
     gated: bool = False  # whether a scheduling gate holds it back
     own: bytes = field(default=b"", compare=False)
@@ -72,7 +72,7 @@ class QuotaPod:
 
     @property
     def charged(self) -> bool:
-        """Whether its quota is charged for it: it takes room on a node that is heard of."""
+        """Return whether its quota is charged for it: it takes room on a node that is heard of."""
         return bool(self.node) and self.live and not self.lost
 
     @classmethod
@@ -152,7 +152,9 @@ def _read_template(pod: Mapping[str, Any], charging: Charging) -> _Template:
 
 
 def _host_ports(spec: Mapping[str, Any]) -> list[tuple[str, str, int]]:
-    sidecars = (each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always")
+    sidecars = (
+        container for container in spec.get("initContainers") or () if container.get("restartPolicy") == "Always"
+    )
     return [
         (str(port.get("hostIP") or "0.0.0.0"), str(port.get("protocol") or "TCP"), int(port["hostPort"]))  # noqa: S104
         for container in (*(spec.get("containers") or ()), *sidecars)

@@ -15,7 +15,7 @@ _MOST: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class PreemptionGrant:
-    """One answer."""
+    """An answer."""
 
     pod: QuotaPod  # the pod that needs room
     at: float  # when. [unix s]
@@ -49,14 +49,14 @@ class PreemptionGrants:
             _put(self._acted_on, replace(known, victims={node: victims}, why={}))
 
     def leaving(self, uid: str, there: Mapping[str, QuotaPod], now: float) -> bool:
-        """Whether somebody is leaving already whom kube-scheduler was allowed to evict for a pod.
+        """Return whether somebody is leaving already whom kube-scheduler was allowed to evict for a pod.
 
         kube-scheduler itself forgets it where they are no less important: it then takes the pod's nomination away.
         """
         for known in (self._of.get(uid), self._acted_on.get(uid)):
             if known is not None and now - known.at < LEAVING_SECONDS:
                 uids = (victim.uid for victims in known.victims.values() for victim in victims)
-                if any(each in there and there[each].terminating for each in uids):
+                if any(uid in there and there[uid].terminating for uid in uids):
                     return True
         return False
 

@@ -80,7 +80,7 @@ class RefusalEventRecorder:
     def refused(self, pod: PodRequest, verdict: Verdict) -> None:
         """Note that there is something to tell of a pod, unless it was told lately."""
         which = np.unique(verdict.refused).tolist()
-        reasons = frozenset(verdict.refusals[each].family for each in which if each != PASSES)
+        reasons = frozenset(verdict.refusals[row].family for row in which if row != PASSES)
         told = self._told.get(pod.uid)
         if told is not None:
             age = self._monotonic() - told.at
@@ -130,7 +130,7 @@ class RefusalEventRecorder:
                 return
 
     def _troubled(self) -> bool:
-        """Whether an event could not be written: the API server is away, or refuses. The rest waits then."""
+        """Return whether an event could not be written: the API server is away, or refuses. The rest waits then."""
         return self._recorder.waiting > 0
 
     def note(self, entry: UnschedulablePod) -> str | None:

@@ -78,7 +78,7 @@ class Requeuer:
                 _LOG.exception("Unschedulable pods cannot be requeued")
 
     async def reconcile(self) -> Sequence[str]:
-        """One round: the keys of the pods that were requeued, highest priority first, then oldest."""
+        """A round: the keys of the pods that were requeued, highest priority first, then oldest."""
         unschedulable = self._unschedulable
         unschedulable.settle()
         self._metrics.unschedulable.set(len(unschedulable.pods))
@@ -116,7 +116,7 @@ class Requeuer:
         return ready
 
     def _passes(self, group: Group, snapshot: Snapshot) -> bool:
-        """Whether some node passes. A group that cannot be evaluated is logged, and stops no other."""
+        """Return whether some node passes. A group that cannot be evaluated is logged, and stops no other."""
         try:
             pod, nodes = next(iter(group.pods.values())).request, group.fitting(snapshot)
             # First what refuses a pod as such: it costs little.

@@ -14,7 +14,7 @@ class RequeueSettings:
     """The section `waking` of the profile; its keys are these fields' names in camelCase."""
 
     enabled: bool = True
-    """Whether pods are woken when the reason for refusing them has gone. Needs the right to patch pods/status."""
+    """True if pods are woken when the reason for refusing them has gone. Needs the right to patch pods/status."""
     patches_per_second: float = 50.0
     """How many pods are woken a second in the long run. [1/s]"""
     patch_burst: int = 100
@@ -22,7 +22,7 @@ class RequeueSettings:
     most_pods: int = 150_000
     """How many waiting pods are remembered; those beyond wait for kube-scheduler's own five minutes. [pods]"""
     events: bool = True
-    """Whether each refused pod gets an Event with the numbers behind it. Needs the right to create Events."""
+    """True if each refused pod gets an Event with the numbers behind it. Needs the right to create Events."""
     events_per_second: float = 2.0
     """How many Events are written a second in the long run, over all pods. [1/s]"""
     event_burst: int = 50

@@ -60,7 +60,7 @@ class NodeSet:
 
 @dataclass(slots=True, eq=False)
 class UnschedulablePod:
-    """One pod that was refused."""
+    """A pod that was refused."""
 
     uid: str  # its uid
     key: str  # `namespace/name`

@@ -18,7 +18,7 @@ class PodAccount(Protocol):
     """A plugin that wants numbers of every pod, and their sums over the pods of each node."""
 
     def width(self) -> int:
-        """How many numbers there are of a pod."""
+        """Return how many numbers there are of a pod."""
 
     def amounts(self, pod: Mapping[str, Any]) -> Vector:
         """The numbers of one pod, from its Kubernetes JSON; integers that can be added.

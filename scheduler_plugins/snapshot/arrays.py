@@ -44,7 +44,7 @@ class NodeTable(Protocol):
         """The fields of a node's record."""
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
-        """A node's record, in the order of the fields. Called once per node and change, never per pod."""
+        """A node's record, in the order of the fields. Called once per node and change."""
 
 
 @runtime_checkable
@@ -52,7 +52,7 @@ class AnnotationReader(Protocol):
     """A plugin that goes by annotations of nodes."""
 
     def annotation_problems(self, annotations: Mapping[str, str]) -> Sequence[str]:
-        """Which of them it cannot go by and why, one sentence each. Called once per node and change, never per pod."""
+        """Return the annotations that are not usable, a sentence each. Called once per node and change."""
 
 
 @dataclass(frozen=True, slots=True)

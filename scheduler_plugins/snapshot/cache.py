@@ -75,7 +75,7 @@ class ClusterCache:
         self.plugin_states: Mapping[str, PluginState] = {name: plugin.new_state() for name, plugin in stateful.items()}
         """What plugins keep of the whole cluster, by their names; fed from here."""
         everybody = (*plugins.values(), *self.plugin_states.values())
-        self._reservations = Reservations([each for each in everybody if isinstance(each, Reserving)], steady)
+        self._reservations = Reservations([part for part in everybody if isinstance(part, Reserving)], steady)
         dtypes = {name: table.dtype() for name, table in self._tables.items()}
         self._rows = Rows(len(rules.resources), dtypes, self._accounts, self.plugin_states)
         self._templates: BoundedCache[bytes, PodTemplate] = BoundedCache(self._read_template, TEMPLATE_BYTES)
@@ -310,7 +310,7 @@ class ClusterCache:
             self._reservations.unreserve(request.uid)
 
     def _is_known(self, request: PodRequest, target: str) -> bool:
-        """Whether a pod is counted on its node as it is: most are that a relist brings once more."""
+        """Return whether a pod is counted on its node as it is: most are that a relist brings once more."""
         ledger = self._ledgers.get(target)
         return ledger is not None and request.uid in ledger.pods and ledger.pods[request.uid].pod == request
 
@@ -382,7 +382,7 @@ class ClusterCache:
 
 
 def _waits(pod: Mapping[str, Any]) -> bool:
-    """Whether kube-scheduler may look for a node for the pod."""
+    """Return whether kube-scheduler may look for a node for the pod."""
     metadata, spec = pod["metadata"], pod.get("spec") or {}
     held = spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp")
     return not held and not is_terminal(pod)

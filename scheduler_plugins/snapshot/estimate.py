@@ -42,9 +42,9 @@ class LoadRules:
     seconds_after_initialized: int | None = None
     """The same, from the end of the init containers on; it then replaces the former. [s]"""
     allow_customize: bool = False
-    """Whether a pod's annotations may replace factors and seconds."""
+    """True if a pod's annotations may replace factors and seconds."""
     prod_includes_system: bool = False
-    """Whether the usage of the Prod pods includes the system's."""
+    """True if the usage of the Prod pods includes the system's."""
 
 
 def estimate_pod(pod: Mapping[str, Any], rules: LoadRules) -> dict[str, int]:
@@ -188,7 +188,7 @@ def _seconds(pod: Mapping[str, Any], rules: LoadRules, annotation: str, default:
 
 
 def condition_time(pod: Mapping[str, Any], kind: str, status: str = "True") -> float | None:
-    """When a condition of the pod took this status; None if it has another status or names no time; in unix seconds."""
+    """Return when a condition of the pod took this status; None: another status, or no time. [unix s]"""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == kind:
             return unix_time(condition.get("lastTransitionTime")) if condition.get("status") == status else None
@@ -270,7 +270,7 @@ def pod_totals(pod: Mapping[str, Any], kind: str) -> tuple[int, int]:
 
 
 def is_best_effort(pod: Mapping[str, Any]) -> bool:
-    """Whether nothing of a pod requests or limits cpu or memory: its QoS class is BestEffort."""
+    """Return whether nothing of a pod requests or limits cpu or memory: its QoS class is BestEffort."""
     spec = pod.get("spec") or {}
     for part in (spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         stated = part.get("resources") or {}

@@ -14,7 +14,7 @@ from scheduler_plugins.snapshot.pod import PodRequest, Refusal
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """One pod's charge."""
+    """A pod's charge."""
 
     pod: PodRequest  # the pod
     names: tuple[str, ...]  # the nodes that carry its estimate
@@ -49,7 +49,7 @@ class InFlight:
         return self._charges.pop(uid, None)
 
     def refused(self, pod: PodRequest) -> bool:
-        """Whether the pod says, later than we answered for it, that it could not be scheduled."""
+        """Return whether the pod says, later than we answered for it, that it could not be scheduled."""
         # The API keeps whole seconds.
         charge = self._charges.get(pod.uid)
         return charge is not None and pod.refused_at is not None and pod.refused_at >= int(charge.since)
@@ -115,7 +115,7 @@ class Reserving(Protocol):
 
 @runtime_checkable
 class ReservesUnconfirmed(Reserving, Protocol):
-    """One that also wants to know, after a start, of which pods nobody knows whether they were answered for."""
+    """A that also wants to know, after a start, of which pods nobody knows whether they were answered for."""
 
     def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:
         """A pod was pending when the pods were first listed. `reserve` and `unreserve` end the doubt."""
@@ -127,7 +127,7 @@ def binding_queue(pod: Mapping[str, Any]) -> str:
     It waits in Permit for a group, and in PreBind for volumes or devices, while others go before it.
     """
     spec = pod.get("spec") or {}
-    volumes = any("persistentVolumeClaim" in each or "ephemeral" in each for each in spec.get("volumes") or ())
+    volumes = any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in spec.get("volumes") or ())
     if volumes or any(spec.get(name) for name in ("resourceClaims", "schedulingGroup")):
         return ""
     return scheduler_name(pod)
@@ -208,7 +208,7 @@ class Reservations:
                 plugin.unreserve(uid)
 
     def refused(self, pod: PodRequest, now: float) -> bool:
-        """Whether the pod says, surely later than we answered for it, that it could not be scheduled.
+        """Return whether the pod says, surely later than we answered for it, that it could not be scheduled.
 
         The API keeps whole seconds, and a pod may be refused, asked about again and admitted within one. Whoever doubts
         keeps it reserved: it is asked about again soon. But where in-tree filters refuse every node from then on, it is

@@ -1,4 +1,4 @@
-"""One node's account of load: what was measured, and what its pods are expected to use beyond that."""
+"""A node's account of load: what was measured, and what its pods are expected to use beyond that."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -130,7 +130,7 @@ class NodeLedger:
         return self.report.node_usage if aggregation is None else self.report.aggregated_usage(*aggregation)
 
     def relief(self, uids: Iterable[str]) -> Vector:
-        """How much less the node uses once some of its pods are gone: what was measured of each, else its estimate."""
+        """Return the usage of some of the node's pods: the measured one, else the estimate."""
         report = self.report.pods if self.report is not None else {}
         pods = [self._pods[uid].pod for uid in uids if uid in self._pods]
         return _sum((_known(report.get(pod.key, pod.estimate), pod.estimate) for pod in pods), self._nothing)
@@ -144,7 +144,7 @@ class NodeLedger:
 
     def prod_relief(self, uids: Iterable[str]) -> Vector:
         counted = [self.terms_of(uid) for uid in uids if uid in self._pods]
-        return _sum((_plus(each.prod_usage, each.prod_delta) for each in counted), self._nothing)
+        return _sum((_plus(pod.prod_usage, pod.prod_delta) for pod in counted), self._nothing)
 
     def assign(self, pod: PodRequest, now: float) -> None:
         """Put a pod on the node, or replace what is known of it.

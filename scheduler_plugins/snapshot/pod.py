@@ -66,7 +66,7 @@ class PodTemplate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """One pod, pending or placed."""
+    """A pod, pending or placed."""
 
     uid: str  # its identity; a pod of the same name that is created anew has another
     key: str  # `namespace/name`
@@ -84,7 +84,7 @@ class PodRequest:
     requests_mid: bool  # whether it requests, or is limited to, a Mid resource
     preferences: Preferences  # its soft constraints while it is pending, and the taints that it tolerates
     present: bool
-    """Whether it uses anything where it is, or may: it has not ended. No annotation of its own makes it absent."""
+    """True if it uses anything where it is, or may: it has not ended. No annotation of its own makes it absent."""
     amounts: Mapping[str, Vector] = field(default_factory=lambda: _NO_AMOUNTS)
     """Numbers that plugins wanted to know of it, by plugin name."""
     facts: Mapping[str, Any] = field(default_factory=lambda: NO_FACTS)
@@ -188,7 +188,7 @@ def _refusal(pod: Mapping[str, Any]) -> Refusal | None:
 
 
 def _written(pod: Mapping[str, Any]) -> float | None:
-    """When whoever owns the condition PodScheduled last changed anything of the status."""
+    """Return when whoever owns the condition PodScheduled last changed anything of the status."""
     for entry in (pod.get("metadata") or {}).get("managedFields") or ():
         status = (entry.get("fieldsV1") or {}).get("f:status") or {}
         if _CONDITION in (status.get("f:conditions") or {}):

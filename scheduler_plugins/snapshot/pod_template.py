@@ -49,9 +49,9 @@ def _parts(pod: Json) -> Iterator[Any]:
         yield [[each.get(name) for name in _RESIZED] for each in status.get(kind) or ()]
     yield from (status.get(name) for name in ("phase", "qosClass", "resources", "allocatedResources"))
     yield [
-        [each.get("type"), each.get("status"), each.get("reason")]
-        for each in status.get("conditions") or ()
-        if str(each.get("type")).startswith("PodResize")
+        [condition.get("type"), condition.get("status"), condition.get("reason")]
+        for condition in status.get("conditions") or ()
+        if str(condition.get("type")).startswith("PodResize")
     ]
 
 
@@ -59,7 +59,7 @@ def shared_spec(pod: Json) -> Json:
     """The spec without the node and the volume of the token, which set pods of one workload apart."""
     spec = {name: part for name, part in (pod.get("spec") or {}).items() if name != "nodeName"}
     if volumes := spec.get("volumes"):
-        spec["volumes"] = [each for each in volumes if not str(each.get("name")).startswith(_TOKEN)]
+        spec["volumes"] = [volume for volume in volumes if not str(volume.get("name")).startswith(_TOKEN)]
     return spec
 
 

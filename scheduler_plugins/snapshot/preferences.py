@@ -45,25 +45,25 @@ class Preferences:
             each for kind in ("podAffinity", "podAntiAffinity") for each in (affinity.get(kind) or {}).get(_SOFT) or ()
         ]
         spread = [
-            each
-            for each in spec.get("topologySpreadConstraints") or ()
-            if each.get("whenUnsatisfiable") == "ScheduleAnyway"
+            constraint
+            for constraint in spec.get("topologySpreadConstraints") or ()
+            if constraint.get("whenUnsatisfiable") == "ScheduleAnyway"
         ]
-        keys = {
-            str(each.get("topologyKey")) for each in (*spread, *(each.get("podAffinityTerm") or {} for each in pods))
-        }
+        keys = {str(each.get("topologyKey")) for each in (*spread, *(pod.get("podAffinityTerm") or {} for pod in pods))}
         by_zone = {ZONE} if keys or terms or metadata.get("ownerReferences") else set()
         return cls(
-            terms=tuple((int(each.get("weight") or 0), _text(each.get("preference") or {})) for each in terms),
+            terms=tuple((int(term.get("weight") or 0), _text(term.get("preference") or {})) for term in terms),
             topology_keys=tuple(sorted((keys | by_zone) - {HOSTNAME})),
             per_node=HOSTNAME in keys,
             tolerations=frozenset(
-                _toleration(each) for each in spec.get("tolerations") or () if each.get("effect") in _SOFT_EFFECTS
+                _toleration(toleration)
+                for toleration in spec.get("tolerations") or ()
+                if toleration.get("effect") in _SOFT_EFFECTS
             ),
         )
 
     def tolerate(self, taints: Iterable[tuple[str, str]]) -> bool:
-        """Whether a toleration covers each of these soft taints, given by key and value. Four look-ups a taint."""
+        """Return whether the tolerations cover these soft taints, given by key and value. Four lookups a taint."""
         return all(
             not self.tolerations.isdisjoint((wanted, *rest) for wanted in (key, "") for rest in _covers(value))
             for key, value in taints
@@ -157,8 +157,8 @@ class NodeGroups:
     def put(self, node: Json) -> int:
         """Note a Node; its id, which it keeps until it is deleted."""
         metadata, taints = node["metadata"], (node.get("spec") or {}).get("taints") or ()
-        soft = [each for each in taints if each.get("effect") == _SOFT_TAINT]
-        kinds = sorted({(str(each.get("key") or ""), str(each.get("value") or "")) for each in soft})
+        soft = [taint for taint in taints if taint.get("effect") == _SOFT_TAINT]
+        kinds = sorted({(str(taint.get("key") or ""), str(taint.get("value") or "")) for taint in soft})
         noted = _Node(str(metadata["name"]), metadata.get("labels") or {}, tuple(kinds))
         number = self._ids.get(noted.name)
         if number is None:

@@ -33,7 +33,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node's NodeMetric."""
+    """A node's NodeMetric."""
 
     update_time: float | None = None  # when it was measured, by the node's clock; None: never. [unix s]
     interval: float = DEFAULT_REPORT_INTERVAL  # time between two reports. [s]
@@ -167,4 +167,4 @@ class Utilisation:
     memory: Statistic | None  # of the memory
     measured_at: float  # end of the window that the numbers are of. [unix s]
     smoothed: bool
-    """Whether each sample is itself a mean over a smoothing window, so that the deviation is too small for it."""
+    """True if each sample is itself a mean over a smoothing window, so that the deviation is too small for it."""

@@ -12,7 +12,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One kind of object that is watched, and where it goes."""
+    """A kind of object that is watched, and where it goes."""
 
     kind: str  # what it is called in messages
     path: str  # path of its collection
@@ -23,13 +23,13 @@ class Source:
     delete: Callable[[str], None]  # forget one
     health: WatchHealth = field(default_factory=WatchHealth)  # how the watch is doing
     absent_is_empty: bool = False
-    """Whether a cluster that does not know the kind counts as one without such objects; else nothing is answered."""
+    """True if a cluster that does not know the kind counts as one without such objects; else nothing is answered."""
     decode: Decode | None = None  # makes an object from its JSON; None: all of it becomes plain objects
     check: Callable[[Any], object] | None = None
     """Raises a ValueError that names the field of an object that has another shape than it should."""
 
     def problem_of(self, stale_seconds: float) -> str:
-        """Why what the cache has of this kind is not to be trusted, in one sentence; empty when all is well."""
+        """Return why what the cache has of this kind is not to be trusted, in one sentence; empty when all is well."""
         if not self.health.synced:
             return f"{self.kind} have not been listed yet ({self.hint})"
         silent = silence(self)
@@ -43,7 +43,7 @@ class Source:
 
 
 def silence(source: Source) -> float:
-    """How long the API server has been silent about a kind of object; without end before it was heard at all. [s]"""
+    """Return the time since the API server's last response about a kind; infinite before the first. [s]"""
     heard = source.health.last_contact
     return float("inf") if heard is None else time.monotonic() - heard
 

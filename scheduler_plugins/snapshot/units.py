@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from crds.quantity import QuantityError, milli_value, value
 
 Vector: TypeAlias = tuple[int, ...]
-"""One amount per resource of the load rules, in their order. [milli-cores for cpu, else base units]"""
+"""An amount per resource of the load rules, in their order. [milli-cores for cpu, else base units]"""
 Usage: TypeAlias = tuple[int | None, ...]
 """The same as measured; None: nothing is known of that resource. [milli-cores for cpu, else base units]"""
 LARGEST: Final = 2**53  # the largest amount. [milli-cores for cpu, else base units]

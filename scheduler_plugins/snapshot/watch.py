@@ -85,8 +85,8 @@ class ClusterWatch:
                 LIVE_PODS,
                 _READABLE,
                 by_uid,
-                _decoded(_each(lambda pod: cache.put_pod(pod, clock()), *(one.put_pod for one in followers))),
-                _each(cache.delete_pod, *(one.delete_pod for one in followers)),
+                _decoded(_each(lambda pod: cache.put_pod(pod, clock()), *(follower.put_pod for follower in followers))),
+                _each(cache.delete_pod, *(follower.delete_pod for follower in followers)),
                 decode=undecoded,
             ),
             *(source for state in cache.plugin_states.values() for source in state.sources()),
@@ -165,7 +165,7 @@ class ClusterWatch:
             while self._cache.write_some():  # noqa: ASYNC110 - it waits for nothing
                 await asyncio.sleep(0)
             self.preparing = False
-            garbage_collection.take_stock()
+            garbage_collection.reset_baseline()
 
     def _attempt(self, source: Source, item: Json, take: Callable[[Json], None]) -> str:
         """Take one object, and what it is known by. Of one that cannot be understood stays what was known of it."""
@@ -198,7 +198,7 @@ def _put_bounded(put: Callable[[Json], None]) -> Callable[[Json], None]:
 
 
 def _each(*takers: Callable[[_Taken], None]) -> Callable[[_Taken], None]:
-    """One function that calls all of these in turn."""
+    """A function that calls all of these in turn."""
     if len(takers) == 1:
         return takers[0]
 

@@ -4,7 +4,7 @@ from unittest.mock import Mock
 
 from hypothesis import strategies as st
 
-from headroom.runtime.http.connection import Connection, Limits, Shared
+from headroom.runtime.http.connection import Connection, Limits, ListenerState
 from headroom.runtime.http.pages import Pages, Reply, Request
 from tests.fuzz.inputs import damaged
 from tests.fuzz.strength import fuzz
@@ -37,7 +37,7 @@ def answered(pieces: list[bytes]) -> tuple[bytes, bool, list[Request]]:
         return Reply(request.body)
 
     pages: Pages = {("GET", "/echo"): echo, ("POST", "/echo"): echo}
-    shared, transport = Shared(pages, LIMITS, "now"), wire()
+    shared, transport = ListenerState(pages, LIMITS, "now"), wire()
     connection = Connection(shared)
     connection.connection_made(transport)
     for piece in pieces:

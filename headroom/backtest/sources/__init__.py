@@ -79,7 +79,7 @@ class Options:
             raise OptionError("--from must be before --until")
 
     def has(self, time: float) -> bool:
-        """Whether a time is wanted, by `since` and `until` alone. [seconds since 1970]"""
+        """Return whether a time is wanted, by `since` and `until` alone. [seconds since 1970]"""
         return (self.since is None or time >= self.since) and (self.until is None or time < self.until)
 
 

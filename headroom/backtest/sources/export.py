@@ -24,7 +24,7 @@ _COLUMNS: Final = ("uid", "node", "pod", "workload", "class")
 
 def folders(place: Path, *, has_pods: bool) -> list[Path]:
     """The exports in a folder: itself, or its folders, one per node; tables alone, if the pods are known elsewhere."""
-    return [one for one in [place, *sorted(place.iterdir())] if one.is_dir() and _is_export(one, has_pods=has_pods)]
+    return [path for path in [place, *sorted(place.iterdir())] if path.is_dir() and _is_export(path, has_pods=has_pods)]
 
 
 def read(places: Sequence[Path], options: Options, progress: Progress) -> list[Trace]:

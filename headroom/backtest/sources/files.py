@@ -200,7 +200,7 @@ def _time(text: str, path: Path, line: int) -> float:
 
 
 def _times(path: Path, options: Options) -> list[float]:
-    """When all rows were: a few unordered ones do not show how far apart rows are."""
+    """Return the interval between rows once all are in order: a few out of order hide it."""
     with open_text(path) as stream:
         found = (_time(row[0], path, line) for line, row in islice(csv_rows(path, stream), 1, None))
         return [time for time in found if options.has(time)]

@@ -19,7 +19,7 @@ def read(places: Sequence[str], options: Options, progress: Progress) -> list[Tr
             raise TraceError(f"{path}: there is no such folder")
         if not path.is_dir():
             raise TraceError(f"{path}: is no folder; give folders alone")
-    if exports := [one for path in paths for one in export.folders(path, has_pods=bool(options.pods))]:
+    if exports := [folder for path in paths for folder in export.folders(path, has_pods=bool(options.pods))]:
         return export.read(exports, options, progress)
     if len(paths) > 1:
         raise TraceError(f"{paths[1]}: give one folder of machines at a time; several only of exports")

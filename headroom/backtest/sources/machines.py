@@ -52,11 +52,11 @@ def read(folder: Path, options: Options, progress: Progress) -> list[Trace]:
 def _trace(path: Path, resource: Resource, machines: Mapping[str, _Machine], options: Options) -> Trace:
     table = read_table(path, options)
     known = [machines.get(name) or machines.get(name.removeprefix("vm")) for name in table.names]
-    limits = np.array([0.0 if one is None else one.limits[resource] for one in known])
+    limits = np.array([0.0 if machine is None else machine.limits[resource] for machine in known])
     measured = grid.share_measured(table.values)
-    stated = [np.nan if one is None or one.coverage is None else one.coverage for one in known]
+    stated = [np.nan if machine is None or machine.coverage is None else machine.coverage for machine in known]
     coverage = np.where(np.isnan(stated), measured, stated)
-    unknown = np.array([one is None for one in known])
+    unknown = np.array([machine is None for machine in known])
     small = ~unknown & ~(limits > 0.0)
     sparse = ~unknown & ~small & ~((coverage > grid.COVERAGE) & (measured > _LEAST_MEASURED))
     notes = [

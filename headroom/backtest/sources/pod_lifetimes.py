@@ -86,10 +86,10 @@ def traces_of(measured: Iterable[Measured], pod_of: Callable[[Key], Pod | None],
         TraceError: no pod can be evaluated.
     """
     found = []
-    for each in measured:
-        known = {key: pod for key in each.keys if (pod := pod_of(key)) is not None}
-        if each.keys:
-            found.append(_trace(each, known, source))
+    for query in measured:
+        known = {key: pod for key in query.keys if (pod := pod_of(key)) is not None}
+        if query.keys:
+            found.append(_trace(query, known, source))
     return found
 
 
@@ -98,7 +98,7 @@ def _trace(measured: Measured, pods: Mapping[Key, Pod], source: str) -> Trace:
     resource, basis, keys = measured.resource, measured.options.basis, measured.keys
     amounts = np.array([pods[key].amount(resource, basis) if key in pods else 0.0 for key in keys])
     steps = [measured.series(key)[0] for key in keys]
-    share = np.array([len(each) / float(each[-1] - each[0] + 1) for each in steps])
+    share = np.array([len(step) / float(step[-1] - step[0] + 1) for step in steps])
     names = [pods[key].name if key in pods else key.pod for key in keys]
     unknown = np.array([key not in pods for key in keys])
     other = np.array([key in pods and not pods[key].prod for key in keys])

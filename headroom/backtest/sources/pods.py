@@ -20,7 +20,7 @@ RESOURCES: Final[tuple[Resource, ...]] = ("cpu", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """One pod."""
+    """A pod."""
 
     name: str  # namespace/name, or its uid where that is not known
     uid: str = ""

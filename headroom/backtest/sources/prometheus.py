@@ -15,7 +15,7 @@ from headroom.backtest.trace import Resource, Trace, TraceError
 
 WINDOW_SECONDS: Final = 14 * 86400.0  # how far back the queries go by default [s]
 PIECE_SECONDS: Final = 86400.0
-"""One query covers at most a day: 288 points per series, of the 11,000 that Prometheus answers with. [s]"""
+"""A query covers at most a day: 288 points per series, of the 11,000 that Prometheus answers with. [s]"""
 _BELOW_PROD: Final = frozenset({"koord-mid", "koord-batch", "koord-free"})  # PriorityClasses of pods that are not Prod
 _TEMPLATE_HASH: Final = re.compile(r"(.+)-[bcdfghjklmnpqrstvwxz2456789]{1,10}")
 _CRON_JOB_RUN: Final = re.compile(r"(.+)-[0-9]{8}")

@@ -54,7 +54,7 @@ class _NoRedirection(urllib.request.HTTPRedirectHandler):
 
 
 class Api:
-    """One server. Files of logins are read once."""
+    """A server. Files of logins are read once."""
 
     def __init__(self, url: str, options: Options) -> None:
         """Connects to nothing yet; raises TraceError if the URL (before /api) or a file of the login cannot be used."""
@@ -109,7 +109,7 @@ class Api:
                 yield _labels(series), _number(pair[1])
 
     def _middle(self, query: str, start: float, end: float, error: AnswerTooLarge) -> float:
-        """Where to cut a time range in two; raises TraceError if it is short enough."""
+        """Return where to cut a time range in two; raises TraceError if it is short enough."""
         if end - start < 2 * SHORTEST_SECONDS:
             raise TraceError(
                 f"{self.url}: query {query!r} is too much for it even hour by hour ({error}); give one that is about "

@@ -68,7 +68,7 @@ def _policies(options: argparse.Namespace) -> list[NamedPolicy]:
             found += policies.parse(wanted or [policies.DEFAULT])
     except policies.NamedPolicyError as error:
         raise CommandError(f"{error}.", USAGE) from error
-    names = [each.name for each in found]
+    names = [policy.name for policy in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise CommandError(f"Two policies are called {twice}: give a file another name.", USAGE)
     return found
@@ -145,7 +145,7 @@ def _evaluated(
             raise CommandError(_sentence(error), USAGE) from error
         except engine.ModelError as error:
             raise CommandError(_sentence(error)) from error
-    notes += [note for each in traces for note in report.always_cold(choices, each, plan)]
+    notes += [note for trace in traces for note in report.always_cold(choices, trace, plan)]
     return Report(tuple(choices), tuple(traces), plan, tuple(results), tuple(dict.fromkeys(notes)))
 
 

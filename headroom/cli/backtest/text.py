@@ -37,7 +37,7 @@ def show(found: Report, *, wide: bool) -> None:
         line(f"{trace.source}: {trace.resource} of {trace.series} series, {begin} to {end}, every {every}")
     print(f"{placed(found)} The first {format_span(found.plan.warm_up_seconds)} are not counted.\n")
     results = report.ranked(found.results)
-    table.write(_COLUMNS, [_row(each, found, results) for each in results], wide=wide)
+    table.write(_COLUMNS, [_row(result, found, results) for result in results], wide=wide)
     print()
     for choice in found.choices:
         if wide or choice.name == DEFAULT:
@@ -51,7 +51,7 @@ def show(found: Report, *, wide: bool) -> None:
 
 
 def placed(found: Report) -> str:
-    """Where the series were, in a sentence."""
+    """Return where the series were, in a sentence."""
     plan, first = found.plan, found.results[0]
     many = f"{first.machines} machine{'' if first.machines == 1 else 's'}"
     named = ", ".join(map(str, first.seeds))
@@ -64,7 +64,7 @@ def placed(found: Report) -> str:
 
 def _row(each: Result, found: Report, results: Sequence[Result]) -> list[Cell]:
     violated = each.violation_percent
-    choice = next((one for one in found.choices if one.name == each.policy), None)
+    choice = next((choice for choice in found.choices if choice.name == each.policy), None)
     margin = "-" if choice is None else f"{report.margin_percent(choice, each.resource)}%"
     beaten = report.dominating_policy(each, results)
     style = "bold" if each.policy in (DEFAULT, ORACLE) else "dim" if beaten else ""

@@ -50,7 +50,7 @@ def show(file: ConfigFile, found: Review) -> None:
 
 
 def verdict(found: Review) -> str:
-    """Whether the text would be accepted, in one sentence."""
+    """Return whether the text would be accepted, in one sentence."""
     warnings = f"{_count(len(found.warnings), 'warning')}" if found.warnings else ""
     errors = len(found.refusals())
     if not errors:
@@ -73,12 +73,12 @@ def as_json(file: ConfigFile, found: Review) -> dict[str, Any]:
 
 
 def _findings(found: Review) -> Iterator[tuple[str, ConfigFinding]]:
-    yield from (("error", each) for each in found.refusals())
-    yield from (("warning", each) for each in found.warnings)
+    yield from (("error", refusal) for refusal in found.refusals())
+    yield from (("warning", warning) for warning in found.warnings)
 
 
 def _listed(findings: Sequence[ConfigFinding]) -> list[dict[str, str]]:
-    return [{"path": each.path, "message": each.message} for each in findings]
+    return [{"path": finding.path, "message": finding.message} for finding in findings]
 
 
 def _count(number: int, what: str) -> str:

@@ -94,13 +94,13 @@ def _show(changes: Sequence[Change], overlaps: Sequence[Overlap], nodes: int, lo
         outputs.line(f"{named(change.nodes)}:")
         rows = [
             [
-                Cell(each.path),
-                Cell(_shown(each.old, longest)),
-                Cell(each.old_source),
-                Cell(_shown(each.new, longest)),
-                Cell(each.new_source),
+                Cell(field.path),
+                Cell(_shown(field.old, longest)),
+                Cell(field.old_source),
+                Cell(_shown(field.new, longest)),
+                Cell(field.new_source),
             ]
-            for each in change.fields
+            for field in change.fields
         ]
         table.write(_COLUMNS, rows)
     if overlaps:
@@ -128,13 +128,13 @@ def _as_json(
                 "nodes": list(change.nodes),
                 "fields": [
                     {
-                        "path": each.path,
-                        "old": each.old,
-                        "oldSource": each.old_source,
-                        "new": each.new,
-                        "newSource": each.new_source,
+                        "path": field.path,
+                        "old": field.old,
+                        "oldSource": field.old_source,
+                        "new": field.new,
+                        "newSource": field.new_source,
                     }
-                    for each in change.fields
+                    for field in change.fields
                 ],
             }
             for change in changes

@@ -53,14 +53,15 @@ def parse(text: str, place: str) -> ConfigFile:
     found = list(_objects(text))
     if not found:
         return ConfigFile(place, text)
-    maps = [each for each in found if each.get("kind") == "ConfigMap"]
+    maps = [document for document in found if document.get("kind") == "ConfigMap"]
     holding = [each for each in maps if CONFIG_MAP_KEY in _data(each)] or maps
     if not holding:
-        kinds = ", ".join(sorted({str(each["kind"]) for each in found}))
+        kinds = ", ".join(sorted({str(document["kind"]) for document in found}))
         raise CommandError(f"{place} holds no ConfigMap, but {kinds}.", USAGE)
     if len(holding) > 1:
         raise CommandError(
-            f"{place} holds {len(holding)} ConfigMaps ({', '.join(_name(each) for each in holding)}): leave one.", USAGE
+            f"{place} holds {len(holding)} ConfigMaps ({', '.join(map(_name, holding))}): leave one.",
+            USAGE,
         )
     value = _data(holding[0]).get(CONFIG_MAP_KEY)
     if value is not None and not isinstance(value, str):

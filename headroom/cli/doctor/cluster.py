@@ -62,12 +62,12 @@ class Cluster:
         A refusal is raised when a check asks for the object; only an API server that is gone raises here.
         """
         await self._keep((None, ""), "/version")
-        for each in permissions:
-            if each.verb == "list":
-                await self._keep((each, ""), each.path(self.namespace))
-            elif each.verb == "get":
-                for called in self._names(each):
-                    await self._keep((each, called), f"{each.path(self.namespace)}/{called}")
+        for permission in permissions:
+            if permission.verb == "list":
+                await self._keep((permission, ""), permission.path(self.namespace))
+            elif permission.verb == "get":
+                for called in self._names(permission):
+                    await self._keep((permission, called), f"{permission.path(self.namespace)}/{called}")
 
     def _names(self, permission: Permission) -> Sequence[str]:
         if permission == NAMESPACES:
@@ -122,7 +122,7 @@ class Cluster:
         return found
 
     def get(self, permission: Permission, called: str) -> Json | None:
-        """One object, None where there is none.
+        """An object, None where there is none.
 
         Raises:
             Forbidden: this login may not.
@@ -138,7 +138,7 @@ class Cluster:
 
     def pods(self, component: str) -> Sequence[Pod]:
         """The pods of a component that are not ending; raises as `list` does."""
-        return [each for each in self.list(PODS) if each.component == component and not each.ending]
+        return [pod for pod in self.list(PODS) if pod.component == component and not pod.ending]
 
     @property
     def config_name(self) -> str:
@@ -146,7 +146,7 @@ class Cluster:
         return manager_state.flag(self.workload(MANAGER), "--config-name") or self._given_config_name
 
     async def i_may(self, requests: Sequence[Json]) -> Sequence[bool]:
-        """Whether this login may do each of that (`resourceAttributes`); every login may ask."""
+        """Return whether this login may do each of that (`resourceAttributes`); every login may ask."""
         slots = asyncio.Semaphore(_CONCURRENT_REVIEWS)
 
         async def review(request: Json) -> bool:
@@ -156,4 +156,4 @@ class Cluster:
                 answer = await self.api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
             return bool((answer.get("status") or {}).get("allowed"))
 
-        return await asyncio.gather(*(review(each) for each in requests))
+        return await asyncio.gather(*(review(request) for request in requests))

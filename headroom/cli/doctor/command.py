@@ -44,7 +44,7 @@ async def run(api: kube.ApiServer, *, namespace: str, config_name: str, prefligh
     cluster = Cluster(api, namespace, config_name, lambda: time.time() - api.ahead_seconds, preflight=preflight)
     results = [each async for each in examine(cluster)]
     if forms.is_for_people(output):
-        table.write(_COLUMNS, [row for each in results for row in _rows(*each, wide=output == forms.WIDE)])
+        table.write(_COLUMNS, [row for result in results for row in _rows(*result, wide=output == forms.WIDE)])
         forms.line(verdict(results))
     else:
         forms.show(as_json(results, preflight=preflight), output)

@@ -20,7 +20,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One result of a check."""
+    """A result of a check."""
 
     severity: Severity  # how bad it is
     message: str  # what was found, in a sentence or two
@@ -44,7 +44,7 @@ error = partial(Finding, Severity.ERROR)
 def about(
     severity: Severity, names: Sequence[str], message: str, fix: str = "", docs: str | None = None, noun: str = "node"
 ) -> Iterator[Finding]:
-    """One finding about several objects, none where there are none.
+    """A finding about several objects, none where there are none.
 
     `{count}` and `{names}` in the message become "2 nodes" and "a, b"; `{first}` in the fix the first name. Neither may
     hold text of others, which may have braces.

@@ -16,12 +16,12 @@ Json = Mapping[str, Any]
 
 
 def components(cluster: Cluster) -> list[str]:
-    return [each for each in COMPONENTS if cluster.workload(each) is not None]
+    return [component for component in COMPONENTS if cluster.workload(component) is not None]
 
 
 def namespaces(cluster: Cluster) -> list[str]:
     every = [*cluster.list(DAEMON_SETS), *cluster.list(DEPLOYMENTS)]
-    return sorted({str(each["metadata"].get("namespace")) for each in every if name(each) in COMPONENTS})
+    return sorted({str(workload["metadata"].get("namespace")) for workload in every if name(workload) in COMPONENTS})
 
 
 def missing_component(cluster: Cluster, component: str, consequence: str) -> Finding:
@@ -74,7 +74,7 @@ def upgrade(cluster: Cluster, *settings: str, force: bool = False) -> str:
         force: whether it is to undo what somebody changed past helm, which helm 4 refuses otherwise.
     """
     command = f"helm upgrade headroom charts/headroom -n {cluster.namespace} --reset-then-reuse-values"
-    return " ".join([command, *(["--force-conflicts"] if force else []), *(f"--set {each}" for each in settings)])
+    return " ".join([command, *(["--force-conflicts"] if force else []), *(f"--set {setting}" for setting in settings)])
 
 
 def config_data(cluster: Cluster, config_map: str, key: str) -> str | None:
@@ -95,13 +95,13 @@ def scheduler_config(cluster: Cluster) -> Json:
 
 def scheduler_names(config: Json) -> tuple[str, ...]:
     profiles = mappings(config, "profiles")
-    return tuple(str(each["schedulerName"]) for each in profiles if each.get("schedulerName")) or (SCHEDULER,)
+    return tuple(str(profile["schedulerName"]) for profile in profiles if profile.get("schedulerName")) or (SCHEDULER,)
 
 
 def mappings(config: Json, key: str) -> list[Json]:
     """The mappings of a list in a configuration; what is neither is left out."""
     listed = config.get(key)
-    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    return [item for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
 
 
 def scheduler_lease(config: Json) -> str:

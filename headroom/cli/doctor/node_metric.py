@@ -12,7 +12,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NodeMetricSummary:
-    """One node's."""
+    """A node's."""
 
     node: str  # its name
     updated: float | None  # when the agent made its last full report, by the node's clock; None: never [unix s]
@@ -26,20 +26,20 @@ class NodeMetricSummary:
         """What is kept of a NodeMetric."""
         status = obj.get("status") or {}
         policy = (obj.get("spec") or {}).get("metricCollectPolicy") or {}
-        entries = [each for each in obj["metadata"].get("managedFields") or () if _is_report(each)]
-        written = [when for each in entries if (when := _seconds(each.get("time"))) is not None]
+        entries = [field for field in obj["metadata"].get("managedFields") or () if _is_report(field)]
+        written = [when for entry in entries if (when := _seconds(entry.get("time"))) is not None]
         return cls(
             node=str(obj["metadata"]["name"]),
             updated=_seconds(status.get("updateTime")),
             predicted=_seconds((status.get("prediction") or {}).get("time")),
             written=max(written, default=None),
             interval=float(policy.get("reportIntervalSeconds") or _DEFAULT_INTERVAL_SECONDS),
-            writers=tuple(sorted({str(each.get("manager")) for each in entries})),
+            writers=tuple(sorted({str(entry.get("manager")) for entry in entries})),
         )
 
     @property
     def ahead(self) -> float | None:
-        """How far the node's clock is ahead of the API server's, within a second or two; None: not known. [s]
+        """Return how far the node's clock is ahead of the API server's, within a second or two; None: not known. [s]
 
         Both were read at the same moment: by the agent when it made the report, by the API server when it took it.
         """

@@ -36,7 +36,7 @@ def is_linux(node: Json) -> bool:
 
 def is_ready(node: Json) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
 
 
 def pod_template(workload: Json) -> Json:
@@ -67,7 +67,7 @@ class ContainerState:
 
 
 def _reason(current: Json | None, last: Json) -> str:
-    """Why a container does not work, with the message of its last run where there is one."""
+    """Return why a container does not work, with the message of its last run where there is one."""
     if current is None:
         return ""
     messages = [str(each["message"]).strip() for each in (current, last) if each.get("message")]
@@ -91,7 +91,7 @@ class Pod:
     def of(cls, obj: Json) -> "Pod":
         """What is kept of it."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
-        conditions = {each.get("type"): each for each in status.get("conditions") or ()}
+        conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
         scheduled = conditions.get("PodScheduled") or {}
         inits, running = status.get("initContainerStatuses") or (), status.get("containerStatuses") or ()
         return cls(
@@ -102,18 +102,18 @@ class Pod:
             ending=status.get("phase") in {"Succeeded", "Failed"} or bool(obj["metadata"].get("deletionTimestamp")),
             started=status.get("startTime"),
             states=(
-                *(ContainerState.of(each, is_init=True) for each in inits),
-                *(ContainerState.of(each, is_init=False) for each in running),
+                *(ContainerState.of(init, is_init=True) for init in inits),
+                *(ContainerState.of(status, is_init=False) for status in running),
             ),
             unschedulable=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
         )
 
     @property
     def why(self) -> str:
-        """Why it is not ready, in Kubernetes' words; empty when it is, or nothing says."""
+        """Return why it is not ready, in Kubernetes' words; empty when it is, or nothing says."""
         if self.ready:
             return ""
-        reasons = [f"{each.name}: {each.why}" for each in self.states if not each.ready and each.why]
+        reasons = [f"{state.name}: {state.why}" for state in self.states if not state.ready and state.why]
         return reasons[0] if reasons else self.unschedulable
 
     def age(self, now: float) -> float:
@@ -122,5 +122,5 @@ class Pod:
 
 
 def just_started(pods: Sequence[Pod], now: float) -> bool:
-    """Whether all of some pods are so young at a time that nothing can be said yet. [unix s]"""
+    """Return whether all of some pods are so young at a time that nothing can be said yet. [unix s]"""
     return all(pod.age(now) < _YOUNG_SECONDS for pod in pods)

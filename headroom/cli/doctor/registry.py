@@ -25,7 +25,7 @@ class Stage(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One row."""
+    """A row."""
 
     name: str  # what users see
     where: str  # "module:function" in `headroom.cli.doctor.checks`
@@ -70,7 +70,7 @@ CHECKS: Final = (
 )
 """In the order in which they are printed."""
 
-READS: Final = tuple(dict.fromkeys(each for check in CHECKS for each in check.reads))
+READS: Final = tuple(dict.fromkeys(read for check in CHECKS for read in check.reads))
 """All of it, but for what every login may do: `/version`, and reviews of oneself (`selfsubjectaccessreviews`).
 
 The ClusterRole of `helm test` grants just this, which a test compares. A login that may patch the colocation ConfigMap,

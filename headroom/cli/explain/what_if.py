@@ -28,17 +28,19 @@ def what_if(settings: Sequence[str], config: ConfigFile | None) -> WhatIf | None
         return None if tried is None else WhatIf(config=tried)
     judged = parse_strategy(json.dumps(_nested(settings)))
     # In a file that other programs read too an unknown name is odd; here nobody else could be meant.
-    unknown = [ConfigFinding(each.path, _NONE) for each in judged.warnings if each.message.startswith(_UNKNOWN)]
+    unknown = [
+        ConfigFinding(warning.path, _NONE) for warning in judged.warnings if warning.message.startswith(_UNKNOWN)
+    ]
     faults = [*judged.errors, *unknown]
     if faults or judged.strategy is None:
         raise CommandError("; ".join(f"{SOURCE} {fault}" for fault in faults), USAGE)
-    return WhatIf(tuple(settings), judged.strategy, tried, tuple(f"{SOURCE} {each}" for each in judged.warnings))
+    return WhatIf(tuple(settings), judged.strategy, tried, tuple(f"{SOURCE} {warning}" for warning in judged.warnings))
 
 
 def _check(config: ConfigFile) -> None:
     judged = parse_config(config.text)
     if judged.config is None:
-        faults = "; ".join(str(each) for each in (*judged.errors, *judged.entry_errors))
+        faults = "; ".join(str(error) for error in (*judged.errors, *judged.entry_errors))
         raise CommandError(f"{config.place} would be refused: {faults}", USAGE)
 
 

@@ -72,7 +72,7 @@ class MidNodes:
 
 @dataclass(frozen=True, slots=True)
 class PodSeen:
-    """One pod at one moment."""
+    """A pod at one moment."""
 
     pod: Json  # the pod
     now: float  # when it was read [unix s]
@@ -100,7 +100,7 @@ class PodSeen:
 
     @property
     def node_name(self) -> str:
-        """Where it is bound; empty: nowhere."""
+        """Return where it is bound; empty: nowhere."""
         return str(self.spec.get("nodeName") or "")
 
     @property
@@ -182,15 +182,15 @@ class PodSeen:
 
     @property
     def cold_start_seconds(self) -> int:
-        """How long a pod must be watched on its node before its history counts. [s]"""
+        """Return how long a pod must be watched on its node before its history counts. [s]"""
         policy = self.node.strategy.strategy.node_predict_policy if self.node is not None else None
         return with_defaults(policy).cold_start_period_seconds or 0
 
     @property
     def would_be_evicted(self) -> bool:
-        """Whether a deficit of Mid resources on its node would have it evicted, if it lasts."""
+        """Return whether a deficit of Mid resources on its node would have it evicted, if it lasts."""
         eviction = self.node.eviction if self.node is not None else None
-        return eviction is not None and any(each.key == self.key for each in eviction.selection.victims)
+        return eviction is not None and any(victim.key == self.key for victim in eviction.selection.victims)
 
     @property
     def outcome(self) -> Outcome | None:

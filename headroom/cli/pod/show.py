@@ -130,7 +130,7 @@ def _placement(seen: PodSeen) -> dict[str, Any] | None:
     simulation, mine = seen.simulation, seen.outcome
     if simulation is None or seen.chosen is None:
         return None
-    passing = [each for each in simulation.outcomes if not each.refusals]
+    passing = [outcome for outcome in simulation.outcomes if not outcome.refusals]
     return {
         "profile": seen.chosen.origin,
         "nodes": len(simulation.outcomes),
@@ -138,5 +138,5 @@ def _placement(seen: PodSeen) -> dict[str, Any] | None:
         "rank": mine.rank if mine is not None else None,
         "total": mine.total if mine is not None else None,
         "best": {"node": passing[0].node, "total": passing[0].total} if passing else None,
-        "refusals": {each.node: dict(each.refusals) for each in simulation.outcomes if each.refusals},
+        "refusals": {outcome.node: dict(outcome.refusals) for outcome in simulation.outcomes if outcome.refusals},
     }

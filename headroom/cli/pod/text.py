@@ -23,7 +23,7 @@ _BANDS: Final = {
 
 
 def title(seen: PodSeen) -> str:
-    """One line that says which pod it is, and how it stands."""
+    """A line that says which pod it is, and how it stands."""
     where = f" on node {seen.node_name}" if seen.node_name else ""
     state = {
         State.WAITS: "waits for a node",
@@ -73,7 +73,7 @@ def _ended(seen: PodSeen) -> Iterator[str]:
 
 
 def _nowhere(seen: PodSeen) -> Iterator[str]:
-    gates = [str(each.get("name")) for each in seen.spec.get("schedulingGates") or ()]
+    gates = [str(gate.get("name")) for gate in seen.spec.get("schedulingGates") or ()]
     if gates:
         yield f"Nobody looks for a node until {_list(gates)} (spec.schedulingGates) {_is(gates)} taken away."
         return
@@ -88,7 +88,7 @@ def _nowhere(seen: PodSeen) -> Iterator[str]:
 
 
 def _mid_nodes(mid_nodes: MidNodes) -> str:
-    """How many nodes have what a Mid pod asks for; where none does, why, and what says more."""
+    """Return how many nodes have what a Mid pod asks for; where none does, why, and what says more."""
     if mid_nodes.publishing:
         return (
             f"{mid_nodes.publishing} of {mid_nodes.nodes} nodes have Mid resources: `kubectl headroom top nodes` shows "
@@ -109,11 +109,11 @@ def _mid_nodes(mid_nodes: MidNodes) -> str:
 
 def _held_up(seen: PodSeen) -> Iterator[str]:
     statuses = [*(seen.status.get("initContainerStatuses") or ()), *(seen.status.get("containerStatuses") or ())]
-    for each in statuses:
-        waiting = (each.get("state") or {}).get("waiting") or {}
+    for status in statuses:
+        waiting = (status.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") and waiting["reason"] not in _STARTING:
             message = f": {str(waiting['message']).rstrip('.')}" if waiting.get("message") else ""
-            yield f"Container {each.get('name')} does not start, {waiting['reason']}{message}."
+            yield f"Container {status.get('name')} does not start, {waiting['reason']}{message}."
 
 
 def _what(seen: PodSeen) -> str:
@@ -191,11 +191,11 @@ def _plugins(seen: PodSeen) -> Iterator[str]:
     if simulation is None or not simulation.outcomes:
         return
     total = len(simulation.outcomes)
-    passing = [each for each in simulation.outcomes if not each.refusals]
+    passing = [outcome for outcome in simulation.outcomes if not outcome.refusals]
     told = ""
     if len(passing) < total:
         reasons = Counter(
-            f"{plugin}: {why}" for each in simulation.outcomes for plugin, why in each.refusals.items()
+            f"{plugin}: {why}" for outcome in simulation.outcomes for plugin, why in outcome.refusals.items()
         ).most_common(_MOST)
         told = f"; refused by {'; '.join(f'{why} ({count})' for why, count in reasons)}"
     ours = _other_scheduler(seen)

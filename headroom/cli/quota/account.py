@@ -1,4 +1,4 @@
-"""One quota: who uses what of it, who waits and why, what is wrong; the extender's own code on live objects."""
+"""A quota: who uses what of it, who waits and why, what is wrong; the extender's own code on live objects."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One quota at one moment."""
+    """A quota at one moment."""
 
     quota: Quota  # the quota
     older: Quota | None  # the one that is in force in its namespace in its place; None: it is in force itself
@@ -55,11 +55,11 @@ def account(seen: Seen, namespace: str, name: str) -> Account:
     ledger = seen.cluster.ledger
     in_force = ledger.quota(namespace)
     here = [*([] if in_force is None else [in_force]), *ledger.passed_over(namespace)]
-    quota = next((each for each in here if each.name == name), None)
+    quota = next((quota for quota in here if quota.name == name), None)
     if quota is None:
         raise CommandError(_missing(seen, here, namespace, name))
     shares, total = all_shares(seen.cluster)
-    mine = next((each for each in shares if each.quota.uid == quota.uid), None)
+    mine = next((share for share in shares if share.quota.uid == quota.uid), None)
     spare = {share.resource: share.min - share.used for share in total}
     left = {share.resource: share.left(spare) for share in (mine.shares if mine else ())}
     pods = [pod for pod in seen.cluster.pods.values() if mine is not None and pod.namespace == namespace]
@@ -81,7 +81,7 @@ def account(seen: Seen, namespace: str, name: str) -> Account:
 
 def _missing(seen: Seen, here: Sequence[Quota], namespace: str, name: str) -> str:
     if here:
-        hint = suggestion(name, [each.name for each in here], "quotas")
+        hint = suggestion(name, [quota.name for quota in here], "quotas")
         return f"There is no ElasticQuota {name!r} in namespace {namespace}. {hint}"
     elsewhere = sorted(each.key for each in seen.cluster.ledger.in_force)
     hint = suggestion(f"{namespace}/{name}", elsewhere, "quotas in the cluster")
@@ -112,7 +112,7 @@ def sentences(found: Account) -> Iterator[str]:
 
 
 def _queue(waiting: Sequence[Waiting]) -> str:
-    refused = [each for each in waiting if each.why]
+    refused = [pod for pod in waiting if pod.why]
     if not waiting:
         return "No pod of it waits."
     pods = f"{_count(len(waiting), 'pod')} of it wait{'s' if len(waiting) == 1 else ''}"

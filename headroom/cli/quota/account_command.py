@@ -96,11 +96,11 @@ def _tables(found: Account, now: float, *, wide: bool) -> None:
         outputs.line("Conditions")
         rows = [
             [
-                *(Cell(str(each.get(part) or "")) for part in ("type", "status", "reason")),
-                Cell(amounts.age(age(str(each.get("lastTransitionTime")), now))),
-                Cell(str(each.get("message") or "")),
+                *(Cell(str(condition.get(part) or "")) for part in ("type", "status", "reason")),
+                Cell(amounts.age(age(str(condition.get("lastTransitionTime")), now))),
+                Cell(str(condition.get("message") or "")),
             ]
-            for each in found.conditions
+            for condition in found.conditions
         ]
         table.write(_CONDITIONS, rows)
 
@@ -139,10 +139,10 @@ def as_json(seen: Seen, found: Account) -> dict[str, Any]:
             }
             for each in found.waiting
         ],
-        "conditions": [dict(each) for each in found.conditions],
+        "conditions": [dict(condition) for condition in found.conditions],
         "findings": [
-            {"level": each.level.value, "check": each.check, "quota": each.quota, "text": each.text}
-            for each in found.findings
+            {"level": finding.level.value, "check": finding.check, "quota": finding.quota, "text": finding.text}
+            for finding in found.findings
         ],
         "sentences": list(sentences(found)),
         "notes": seen.notes,

@@ -23,7 +23,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found."""
+    """A thing that was found."""
 
     level: Level  # how bad it is
     check: str  # which check found it: status, capacity, bounds, several, over-max, unbounded or unguaranteed
@@ -137,7 +137,7 @@ def _over_max(cluster: QuotaCluster, quota: Quota) -> Iterator[Finding]:
 
 def _names(quota: Quota, *amounts: Amounts) -> list[str]:
     return _in_order(
-        {*(name for name in quota.named if is_counted(name)), *(name for each in amounts for name in each)}
+        {*(name for name in quota.named if is_counted(name)), *(name for amount in amounts for name in amount)}
     )
 
 

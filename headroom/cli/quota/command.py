@@ -41,7 +41,7 @@ async def quotas(
     """
     seen = await read(api, place, clock)
     found, total = all_shares(seen.cluster)
-    shown = [each for each in found if namespace is None or each.quota.namespace == namespace]
+    shown = [share for share in found if namespace is None or share.quota.namespace == namespace]
     if not outputs.is_for_people(output):
         outputs.show(show.as_json(seen, shown, total), output)
     elif not shown:
@@ -72,19 +72,19 @@ async def verify(
     """
     seen = await read(api, place, clock)
     findings = check(seen.cluster)
-    if any(each.check == "status" for each in findings):
+    if any(finding.check == "status" for finding in findings):
         # A pod may have been bound just now: only what a status still says a moment later is wrong.
         await pause(PATIENCE_SECONDS)
-        first = {_claimed(each) for each in findings}
+        first = {_claimed(finding) for finding in findings}
         seen = await read(api, place, clock)
         again = check(seen.cluster)
-        findings = [each for each in again if each.check != "status" or _claimed(each) in first]
-    wrong = [each for each in findings if each.level is Level.WRONG]
+        findings = [finding for finding in again if finding.check != "status" or _claimed(finding) in first]
+    wrong = [finding for finding in findings if finding.level is Level.WRONG]
     if not outputs.is_for_people(output):
         outputs.show(_verified(seen, findings), output)
     else:
         if findings:
-            table.write(_VERIFIED, [_row(each) for each in findings])
+            table.write(_VERIFIED, [_row(finding) for finding in findings])
         count = len(seen.cluster.ledger.in_force)
         quotas = "1 quota" if count == 1 else f"{count} quotas"
         things = "1 thing is wrong" if len(wrong) == 1 else f"{len(wrong)} things are wrong"
@@ -110,8 +110,8 @@ def _verified(seen: Seen, findings: Iterable[Finding]) -> dict[str, Any]:
         "version": 1,
         "quotas": len(seen.cluster.ledger.in_force),
         "findings": [
-            {"level": each.level.value, "check": each.check, "quota": each.quota, "text": each.text}
-            for each in findings
+            {"level": finding.level.value, "check": finding.check, "quota": finding.quota, "text": finding.text}
+            for finding in findings
         ],
         "notes": seen.notes,
     }

@@ -46,7 +46,7 @@ def as_json(seen: Seen, explanation: Explanation) -> dict[str, Any]:
         "quota": None if quota is None else quota.key,
         "refusal": explanation.refusal or None,
         "admission": [_line(line) for line in explanation.lines],
-        "claims": [_claim(each) for each in explanation.claimants],
+        "claims": [_claim(claimant) for claimant in explanation.claimants],
         "nodes": _nodes(explanation) if pending else None,
         "eviction": _eviction(explanation) if pending else None,
         "overMin": explanation.over_min,

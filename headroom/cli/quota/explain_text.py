@@ -86,7 +86,7 @@ def tables(explanation: Explanation) -> Iterator[Table]:
     if explanation.lines:
         yield "Admission", _ADMISSION, [_admission(line) for line in explanation.lines]
     if explanation.claimants:
-        yield "Claims of others", _CLAIMS, [_claim(each) for each in explanation.claimants]
+        yield "Claims of others", _CLAIMS, [_claim(claimant) for claimant in explanation.claimants]
     if isinstance(explanation.decision, Decision):
         yield "Who would be evicted", _VICTIMS, [_victim(victim) for victim in explanation.decision.victims]
 

@@ -17,7 +17,7 @@ from scheduler_plugins.quota.quota import Quota
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One resource of a pod's admission. [milli-cores for cpu, else base units]"""
+    """A resource of a pod's admission. [milli-cores for cpu, else base units]"""
 
     resource: str  # its name
     requested: int  # what the pod is charged, or would be
@@ -41,7 +41,7 @@ class Claimant:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One pod."""
+    """A pod."""
 
     pod: QuotaPod  # the pod
     quota: Quota | None  # that of its namespace
@@ -161,6 +161,7 @@ def _obstacles(seen: Seen, pod: QuotaPod) -> Sequence[str]:
 def _unschedulable(pod: Mapping[str, Any]) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(
-        (each.get("type"), each.get("status"), each.get("reason")) == ("PodScheduled", "False", "Unschedulable")
-        for each in conditions
+        (condition.get("type"), condition.get("status"), condition.get("reason"))
+        == ("PodScheduled", "False", "Unschedulable")
+        for condition in conditions
     )

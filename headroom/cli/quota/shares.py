@@ -11,7 +11,7 @@ from scheduler_plugins.quota.quota import Quota
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One resource of a quota, or of all together. [milli-cores for cpu, else base units]"""
+    """A resource of a quota, or of all together. [milli-cores for cpu, else base units]"""
 
     resource: str  # its name
     min: int  # guaranteed
@@ -23,7 +23,7 @@ class Share:
     pending: int  # what its pods ask for that are not bound
 
     def left(self, spare: Mapping[str, int]) -> int | None:
-        """How much more the namespace may take now: what its max leaves, and what all have together; None: no limit.
+        """Return how much more the namespace may take now: the least of its max and the sum of min; None: no limit.
 
         Args:
             spare: by resource what all quotas together may still use: the sum of min without what is in use.
@@ -35,7 +35,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class QuotaShares:
-    """One quota in force."""
+    """A quota in force."""
 
     quota: Quota  # the quota
     shares: tuple[Share, ...]  # by resource: cpu, memory and ephemeral-storage first, the others by name
@@ -66,7 +66,7 @@ def all_shares(cluster: QuotaCluster) -> tuple[list[QuotaShares], list[Share]]:
 
 
 def waits(pod: QuotaPod) -> bool:
-    """Whether a pod waits for a node: it is not bound, nobody has deleted it, and nothing gates it."""
+    """Return whether a pod waits for a node: it is not bound, nobody has deleted it, and nothing gates it."""
     return pod.live and not pod.node and not pod.terminating and not pod.gated
 
 
@@ -103,7 +103,7 @@ def _share(name: str, quota: Quota, used: Amounts, lent: int, pending: Amounts) 
 
 
 def _total(name: str, found: Iterable[QuotaShares], least: Amounts, used: Amounts) -> Share:
-    parts = [share for each in found for share in each.shares if share.resource == name]
+    parts = [share for quota_share in found for share in quota_share.shares if share.resource == name]
     borrowed, lent, pending = (sum(getattr(part, which) for part in parts) for which in ("borrowed", "lent", "pending"))
     return Share(name, least.get(name, 0), used.get(name, 0), None, borrowed, lent, pending)
 
@@ -119,6 +119,6 @@ def _in_order(names: Iterable[str]) -> list[str]:
 
 def _sum(amounts: Iterable[Amounts]) -> Amounts:
     total: Amounts = NOTHING
-    for each in amounts:
-        total = plus(total, each)
+    for amount in amounts:
+        total = plus(total, amount)
     return total

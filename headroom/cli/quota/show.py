@@ -46,11 +46,11 @@ def rows(quotas: Iterable[QuotaShares], total: Sequence[Share]) -> list[Row]:
     listed = list(quotas)
     spare = {share.resource: share.min - share.used for share in total}
     found = [
-        _row(each.quota.namespace, each.quota.name, share, share.left(spare), each.pending_pods)
-        for each in listed
-        for share in each.shares
+        _row(item.quota.namespace, item.quota.name, share, share.left(spare), item.pending_pods)
+        for item in listed
+        for share in item.shares
     ]
-    waiting = sum(each.pending_pods for each in listed)
+    waiting = sum(item.pending_pods for item in listed)
     return [*found, *(_row(ALL, ALL, share, max(0, spare[share.resource]), waiting) for share in total)]
 
 
@@ -86,12 +86,12 @@ def as_json(seen: Seen, quotas: Iterable[QuotaShares], total: Sequence[Share]) -
         "profile": profile(seen),
         "quotas": [
             {
-                "namespace": each.quota.namespace,
-                "name": each.quota.name,
-                "pendingPods": each.pending_pods,
-                "resources": [share_as_json(share) for share in each.shares],
+                "namespace": quota.quota.namespace,
+                "name": quota.quota.name,
+                "pendingPods": quota.pending_pods,
+                "resources": [share_as_json(share) for share in quota.shares],
             }
-            for each in quotas
+            for quota in quotas
         ],
         "total": [share_as_json(share) for share in total],
         "notes": seen.notes,
@@ -103,7 +103,7 @@ def profile(seen: Seen) -> dict[str, Any]:
 
 
 def share_as_json(share: Share) -> dict[str, Any]:
-    """One resource of a quota for programs."""
+    """A resource of a quota for programs."""
     numbers = {name: getattr(share, name) for name in ("min", "used", "max", "borrowed", "lent", "pending")}
     texts = {name: None if amount is None else quantity(share.resource, amount) for name, amount in numbers.items()}
     return {"resource": share.resource, **texts}

@@ -27,7 +27,7 @@ _SMALLEST_SHOWN: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One node's account, or that of several."""
+    """A node's account, or that of several."""
 
     name: str  # name of the node
     since: str  # when it began, RFC 3339
@@ -54,7 +54,7 @@ def accounts(config_maps: Iterable[Any], nodes: Mapping[str, str], now: float) -
 
 
 def of(name: str, stored: ShadowAccount, now: float) -> Account:
-    """One node's account.
+    """A node's account.
 
     Args:
         name: name of the node.
@@ -82,19 +82,20 @@ def total(found: Sequence[Account]) -> Account:
         name=f"all {len(found)}",
         since=first.since,
         age_seconds=first.age_seconds,
-        written_seconds=max((each.written_seconds or 0.0 for each in found), default=None),
-        observed=sum(each.observed for each in found),
-        offered=_sum(each.offered for each in found),
-        mean=_sum(each.mean for each in found),
-        too_much=_sum(each.too_much for each in found),
+        written_seconds=max((account.written_seconds or 0.0 for account in found), default=None),
+        observed=sum(account.observed for account in found),
+        offered=_sum(account.offered for account in found),
+        mean=_sum(account.mean for account in found),
+        too_much=_sum(account.too_much for account in found),
         worst=Amount(
-            max(each.worst.cpu_milli or 0 for each in found), max(each.worst.memory_bytes or 0 for each in found)
+            max(account.worst.cpu_milli or 0 for account in found),
+            max(account.worst.memory_bytes or 0 for account in found),
         ),
     )
 
 
 def _sum(found: Iterable[Amount]) -> Amount:
-    pairs = [(each.cpu_milli or 0, each.memory_bytes or 0) for each in found]
+    pairs = [(account.cpu_milli or 0, account.memory_bytes or 0) for account in found]
     return Amount(sum(cpu for cpu, _ in pairs), sum(memory for _, memory in pairs))
 
 

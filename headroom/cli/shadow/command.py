@@ -37,12 +37,12 @@ async def nodes(api: kube.ApiServer, namespace: str, selector: str | None, outpu
     found = accounts(config_maps, dict(listed), api.server_time())
     if not outputs.is_for_people(output):
         whole = as_json(total(found)) if found else None
-        outputs.show({"nodes": [as_json(each) for each in found], "total": whole}, output)
+        outputs.show({"nodes": [as_json(account) for account in found], "total": whole}, output)
         return
     if not found:
         raise CommandError(NOBODY.format(which=f" with {selector}" if selector else "", namespace=namespace))
     rows = [*found, *([total(found)] if len(found) > 1 else [])]
-    table.write(COLUMNS, [cells(each) for each in rows], wide=output == outputs.WIDE)
+    table.write(COLUMNS, [cells(row) for row in rows], wide=output == outputs.WIDE)
 
 
 def _name_and_uid(node: dict[str, Any]) -> tuple[str, str]:

@@ -126,7 +126,7 @@ async def _priority_classes(api: kube.ApiServer) -> dict[str, Json] | None:
         found = await live.objects(api, PRIORITY_CLASSES)
     except kube.ApiError:
         return None
-    return {str(each["metadata"]["name"]): each for each in found}
+    return {str(priority_class["metadata"]["name"]): priority_class for priority_class in found}
 
 
 def _settle_priority(given: GivenPod, classes: dict[str, Json] | None) -> list[str]:
@@ -137,7 +137,7 @@ def _settle_priority(given: GivenPod, classes: dict[str, Json] | None) -> list[s
     name = spec.get("priorityClassName")
     if classes is None:
         return [f"{given.title}: its priority counts as 0, because PriorityClasses may not be read."] if name else []
-    default = next((each for each in classes.values() if each.get("globalDefault")), None)
+    default = next((cls_ for cls_ in classes.values() if cls_.get("globalDefault")), None)
     found = classes.get(name) if isinstance(name, str) and name else default
     if found is not None:
         spec["priority"] = found.get("value")
@@ -170,4 +170,4 @@ def _shortened(unreadable: Sequence[str]) -> list[str]:
 def _only(simulations: Sequence[Simulation], node: str | None) -> list[Simulation]:
     if node is None:
         return list(simulations)
-    return [each.only(node) for each in simulations]
+    return [simulation.only(node) for simulation in simulations]

@@ -50,7 +50,7 @@ def as_json(chosen: Chosen, simulations: Sequence[Simulation], notes: Sequence[s
             "plugins": [{"name": part.name, "weight": part.weight} for part in chosen.profile.enabled],
         },
         "notes": list(notes),
-        "pods": [_pod(each) for each in simulations],
+        "pods": [_pod(simulation) for simulation in simulations],
     }
 
 
@@ -62,7 +62,7 @@ def _pod(simulation: Simulation) -> dict[str, Any]:
         "priority": request.priority,
         "schedulerName": simulation.scheduler_name,
         "estimate": dict(simulation.estimate),
-        "nodes": [_node(each) for each in simulation.outcomes],
+        "nodes": [_node(outcome) for outcome in simulation.outcomes],
     }
 
 

@@ -36,7 +36,7 @@ class GivenPod:
 
 
 def is_file(text: str) -> bool:
-    """Whether an argument means a file rather than the name of a pod: it exists, or looks like one."""
+    """Return whether an argument means a file rather than the name of a pod: it exists, or looks like one."""
     try:
         return text == STDIN or "/" in text or text.endswith(_ENDINGS) or Path(text).is_file()
     except (OSError, ValueError):  # a null byte, or longer than a name may be

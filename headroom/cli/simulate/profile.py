@@ -81,12 +81,12 @@ def _mode(given: Mapping[str, Any]) -> str | None:
     extenders = given.get("extenders")
     if not isinstance(extenders, list):
         return None
-    asks: list[Any] = [each.get("prioritizeVerb") for each in extenders if isinstance(each, Mapping)]
+    asks: list[Any] = [extender.get("prioritizeVerb") for extender in extenders if isinstance(extender, Mapping)]
     return "weighted" if any(asks) else "shortlist"
 
 
 def _names(given: Mapping[str, Any]) -> tuple[str, ...]:
     """The schedulers of kube-scheduler's configuration."""
     listed = given.get("profiles")
-    profiles = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
-    return tuple(str(each["schedulerName"]) for each in profiles if each.get("schedulerName")) or SCHEDULERS
+    profiles = [item for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
+    return tuple(str(profile["schedulerName"]) for profile in profiles if profile.get("schedulerName")) or SCHEDULERS

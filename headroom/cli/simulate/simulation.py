@@ -1,4 +1,4 @@
-"""One pod through the plugins of a profile, over all nodes: the code that the extender runs, on lists read just now."""
+"""A pod through the plugins of a profile, over all nodes: the code that the extender runs, on lists read just now."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -75,7 +75,7 @@ class PluginScore:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One node."""
+    """A node."""
 
     node: str  # its name
     refusals: Mapping[str, str]  # plugin -> why it refuses the node; empty: the node passes
@@ -89,7 +89,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """One pod."""
+    """A pod."""
 
     title: str  # how the output calls it
     request: PodRequest  # the pod as the plugins see it
@@ -99,7 +99,7 @@ class Simulation:
     scheduler_name: str  # which scheduler the pod asks for
 
     def only(self, node: str) -> "Simulation":
-        return replace(self, outcomes=[each for each in self.outcomes if each.node == node])
+        return replace(self, outcomes=[outcome for outcome in self.outcomes if outcome.node == node])
 
 
 def simulate(world: World, given: GivenPod) -> Simulation:

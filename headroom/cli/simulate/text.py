@@ -30,8 +30,8 @@ def tables(chosen: Chosen, simulation: Simulation, most: int, node: str | None) 
             if outcome.node == node:
                 yield from _in_full(outcome)
         return
-    passing = [each for each in simulation.outcomes if not each.refusals]
-    refused = [each for each in simulation.outcomes if each.refusals]
+    passing = [outcome for outcome in simulation.outcomes if not outcome.refusals]
+    refused = [outcome for outcome in simulation.outcomes if outcome.refusals]
     if passing:
         yield _ranking(simulation, passing, most)
     if refused:
@@ -41,7 +41,7 @@ def tables(chosen: Chosen, simulation: Simulation, most: int, node: str | None) 
 
 def _answer(chosen: Chosen, simulation: Simulation) -> Table:
     request, total = simulation.request, len(simulation.outcomes)
-    passing = sum(not each.refusals for each in simulation.outcomes)
+    passing = sum(not outcome.refusals for outcome in simulation.outcomes)
     band = request.band.value or "no band"
     expected = ", ".join(f"{name} {_amount(name, value)}" for name, value in simulation.estimate.items())
     lines = [
@@ -74,12 +74,12 @@ def _ranking(simulation: Simulation, passing: Sequence[Outcome], most: int) -> T
     columns += [Column(plugin, ">") for plugin in simulation.plugins]
     rows = [
         [
-            Cell(str(each.rank)),
-            Cell(each.node),
-            Cell(f"{each.total:.1f}", "bold"),
-            *(Cell(_score(each, plugin)) for plugin in simulation.plugins),
+            Cell(str(outcome.rank)),
+            Cell(outcome.node),
+            Cell(f"{outcome.total:.1f}", "bold"),
+            *(Cell(_score(outcome, plugin)) for plugin in simulation.plugins),
         ]
-        for each in shown
+        for outcome in shown
     ]
     weights = ", ".join(f"{plugin} {passing[0].scores[plugin].weight:g}" for plugin in simulation.plugins)
     rest = f"; {len(passing) - len(shown)} more with --limit 0" if len(shown) < len(passing) else ""
@@ -93,7 +93,7 @@ def _score(outcome: Outcome, plugin: str) -> str:
 
 
 def _reasons(refused: Sequence[Outcome]) -> Table:
-    counts = Counter((plugin, reason) for each in refused for plugin, reason in each.refusals.items())
+    counts = Counter((plugin, reason) for outcome in refused for plugin, reason in outcome.refusals.items())
     rows = [
         [Cell(str(count)), Cell(plugin), Cell(reason)]
         for (plugin, reason), count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -104,9 +104,9 @@ def _reasons(refused: Sequence[Outcome]) -> Table:
 def _refused(refused: Sequence[Outcome], most: int) -> Table:
     shown = refused[:most] if most else refused
     rows = [
-        [Cell(each.node), Cell(plugin), Cell(binding(each, plugin) or reason)]
-        for each in shown
-        for plugin, reason in each.refusals.items()
+        [Cell(outcome.node), Cell(plugin), Cell(binding(outcome, plugin) or reason)]
+        for outcome in shown
+        for plugin, reason in outcome.refusals.items()
     ]
     rest = f" ({len(refused) - len(shown)} more with --limit 0)" if len(shown) < len(refused) else ""
     return f"What binds{rest}", (Column("NODE"), Column("PLUGIN"), Column("WHY")), rows

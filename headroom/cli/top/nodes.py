@@ -44,7 +44,7 @@ _HOT_PERCENT: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node."""
+    """A node."""
 
     name: str  # name of the node
     allocatable: Amount  # what pods may request there
@@ -79,7 +79,7 @@ def _left(whole: int | None, used: int | None) -> int | None:
 
 
 def node_rows(nodes: Iterable[Any], node_metrics: Iterable[Any], pods: Iterable[Any], now: float) -> list[NodeRow]:
-    """One row per node, by name.
+    """A row per node, by name.
 
     Args:
         nodes: Nodes as JSON.
@@ -123,9 +123,9 @@ def published(metric: Mapping[str, Any]) -> Mapping[str, Any]:
     """A NodeMetric's condition MidPublished; empty before the manager has set it, and where what is there is none."""
     status = metric.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
-    for each in conditions if isinstance(conditions, list) else ():
-        if isinstance(each, Mapping) and each.get("type") == names.CONDITION_MID_PUBLISHED:
-            return each
+    for condition in conditions if isinstance(conditions, list) else ():
+        if isinstance(condition, Mapping) and condition.get("type") == names.CONDITION_MID_PUBLISHED:
+            return condition
     return {}
 
 
@@ -198,8 +198,8 @@ def total(rows: Sequence[NodeRow]) -> Row:
 
 def _all(found: Iterable[Amount]) -> Amount:
     whole = Amount()
-    for each in found:
-        whole = plus(whole, each)
+    for condition in found:
+        whole = plus(whole, condition)
     return whole
 
 

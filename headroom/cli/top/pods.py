@@ -33,7 +33,7 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PodRow:
-    """One pod that is bound to a node and has not ended."""
+    """A pod that is bound to a node and has not ended."""
 
     namespace: str  # its namespace
     name: str  # its name
@@ -50,7 +50,7 @@ class PodRow:
 
 
 def pod_rows(pods: Iterable[Any], node_metrics: Iterable[Any], now: float) -> list[PodRow]:
-    """One row per bound pod that has not ended, by namespace and name.
+    """A row per bound pod that has not ended, by namespace and name.
 
     Args:
         pods: Pods as JSON.

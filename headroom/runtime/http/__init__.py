@@ -3,7 +3,7 @@
 from headroom.runtime.http.connection import Limits
 from headroom.runtime.http.listener import CertificateError, Served, ServerTls, listen, serve
 from headroom.runtime.http.pages import JSON, TEXT, Page, Pages, Reply, Request
-from headroom.runtime.http.rate_limited_pages import OPEN, MetricsPage, Paced, health_pages
+from headroom.runtime.http.rate_limited_pages import OPEN, CoalescedRender, MetricsPage, health_pages
 from headroom.runtime.http.tls_socket import TlsSocket, bind
 
 __all__ = [
@@ -11,9 +11,9 @@ __all__ = [
     "OPEN",
     "TEXT",
     "CertificateError",
+    "CoalescedRender",
     "Limits",
     "MetricsPage",
-    "Paced",
     "Page",
     "Pages",
     "Reply",

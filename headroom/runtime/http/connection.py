@@ -1,4 +1,4 @@
-"""One HTTP/1.x connection: bytes in, requests to pages, replies out in order. The parser is httptools' (llhttp)."""
+"""An HTTP/1.x connection: parses requests, calls pages, sends replies in order. The parser is httptools' (llhttp)."""
 
 import asyncio
 import time
@@ -21,41 +21,43 @@ _STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients may do."""
+    """The limits for clients."""
 
     body_bytes: int = 32 * 2**20  # largest body that is read; 5,000 full Node objects have about half of it [bytes]
     head_bytes: int = 32 * 2**10  # longest request line and headers [bytes]
     buffered_bytes: int = 128 * 2**20
-    """What requests of all connections that are unfinished, or wait for their turn, may hold together. [bytes]"""
-    unsent_bytes: int = 128 * 2**20  # what answers that clients do not take may hold together [bytes]
+    """The limit of all unfinished and queued requests of all connections together. [bytes]"""
+    unsent_bytes: int = 128 * 2**20  # the limit of all unsent replies together [bytes]
     kernel_bytes: int | None = None
-    """What the kernel may hold of one connection in either direction, which counts as the service's memory in its
-    cgroup; None: as much as the kernel likes, some MiB. [bytes]"""
-    connections: int = 256  # connections at a time. One more takes the place of the one that was quiet longest.
+    """The socket buffer of a connection in either direction, which counts as the service's memory in its
+    cgroup; None: the kernel's default, some MiB. [bytes]"""
+    connections: int = 256  # connections at a time. A further one closes the one that was idle longest.
     request_seconds: float = 30.0
-    """Time from the first byte of a request to its last, and for a client to take an answer. [s]"""
+    """Time from the first byte of a request to its last, and for a client to read a reply. [s]"""
     idle_seconds: float = 180.0
-    """How long a connection may wait for its next request. Twice what Go's client keeps one unused, so that the client
-    is the one who closes it: a request that meets a closing server is lost. [s]"""
+    """Time that a connection may be idle. Twice that of Go's client, so that the client
+    closes it: a request that meets a closing server is lost. [s]"""
     linger_seconds: float = 2.0
-    """How long what still arrives after a refusal is thrown away, so that the client can read the refusal. [s]"""
-    look_seconds: float = 1.0  # how often it is looked who is over these times [s]
+    """Time for which input is discarded after a refusal, so that the client can read the refusal. [s]"""
+    timeout_check_seconds: float = 1.0  # interval of the checks of these timeouts [s]
 
 
 @dataclass(slots=True)
-class Shared:
-    """What the connections of one listener have in common."""
+class ListenerState:
+    """The common state of all connections of a listener."""
 
     pages: Pages
     limits: Limits
     date: str = ""  # the present time as a header, written once a second
     refused: Callable[[int, str], None] = lambda _status, _why: None
-    """Told the status and the reason of each request that is refused before a page sees it."""
-    settled: Callable[[asyncio.Transport], None] = lambda _: None  # told each connection that has got as far as HTTP
-    buffered: int = 0  # what unfinished and waiting requests hold [bytes]
+    """Called with the status and the reason of each request that is refused before a page sees it."""
+    settled: Callable[[asyncio.Transport], None] = lambda _: (
+        None
+    )  # called once per connection, with its first HTTP request
+    buffered: int = 0  # the size of unfinished and queued requests [bytes]
     connections: dict["Connection", None] = field(default_factory=dict)
-    """The open ones; the one that was quiet longest comes first."""
-    closing: bool = False  # whether no more requests are taken
+    """The open ones, the one that was idle longest first."""
+    closing: bool = False  # whether further requests are refused
     left: asyncio.Event = field(default_factory=asyncio.Event)  # set when a connection has ended
 
 
@@ -64,7 +66,7 @@ class _Refused(NamedTuple):
     text: str
 
 
-class _Asked(NamedTuple):
+class _QueuedRequest(NamedTuple):
     request: Request
     keep_alive: bool
     old: bool
@@ -72,13 +74,13 @@ class _Asked(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """One connection."""
+    """A connection."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: ListenerState) -> None:
         self._shared, self._limits = shared, shared.limits
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
-        self._waiting: deque[_Asked] = deque()
+        self._waiting: deque[_QueuedRequest] = deque()
         self._task: asyncio.Task[None] | None = None
         self._answering, self._may_write, self._lingers = False, True, False
         self._refused: _Refused | None = None
@@ -99,7 +101,7 @@ class Connection(asyncio.Protocol):
         self._shared.settled(self._transport)
         connections = self._shared.connections
         if len(connections) >= self._limits.connections:
-            quiet = next((each for each in connections if not each.busy), None)
+            quiet = next((connection for connection in connections if not connection.busy), None)
             (quiet or self).abort()
         connections[self] = None
 
@@ -122,7 +124,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # the request was answered as if it had not asked, and the connection ends with it
+            pass  # the request is answered as HTTP, and the connection closes after it
         except httptools.HttpParserError as error:
             self._refused = self._refused or _Refused(400, f"this is not HTTP: {error}")
         self._judge_size()
@@ -132,7 +134,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """The client sends no more; it still gets the answers to what it sent.
+        """The client has closed its side; it still gets the replies to its requests.
 
         Returns:
             Whether to keep the connection open.
@@ -143,14 +145,14 @@ class Connection(asyncio.Protocol):
         """The client takes its answers too slowly."""
         self._may_write = False
         self.deadline = time.monotonic() + self._limits.request_seconds
-        slow = [each for each in self._shared.connections if each is not self and each.unsent]
-        held = [each.unsent for each in slow]
+        slow = [connection for connection in self._shared.connections if connection is not self and connection.unsent]
+        held = [connection.unsent for connection in slow]
         excess = sum(held) + self.unsent - self._limits.unsent_bytes
-        for each, size in zip(slow, held, strict=True):  # who has not asked for anything longest makes room
+        for connection, size in zip(slow, held, strict=True):  # the one that was idle longest closes first
             if excess <= 0:
                 break
             excess -= size
-            each.abort()
+            connection.abort()
 
     def resume_writing(self) -> None:
         """The client has taken its answers."""
@@ -208,12 +210,12 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserInvalidURLError, ValueError):
             self._refused = _Refused(400, f"the request's target is no URL, or has more than {_PARAMETERS} parameters")
             return
-        asked = Request(method, path, query, bytes(self._body), self._host.decode("latin-1"), self._received)
+        queued = Request(method, path, query, bytes(self._body), self._host.decode("latin-1"), self._received)
         keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         old = self._parser.get_http_version() == "1.0"
         size = len(self._url) + len(self._body)
         self._take(size - self._size)
-        self._waiting.append(_Asked(asked, keep_alive, old, size))
+        self._waiting.append(_QueuedRequest(queued, keep_alive, old, size))
         self._forget_message()
         self._rest()
         self._next()
@@ -226,13 +228,13 @@ class Connection(asyncio.Protocol):
 
     @property
     def unsent(self) -> int:
-        """What the client has not taken of its answers. [bytes]"""
+        """The size of its unsent replies. [bytes]"""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     @property
     def held(self) -> int:
-        """What has come of requests that are not whole yet, or wait for their turn. [bytes]"""
-        waiting = sum(asked.size for asked in self._waiting)
+        """The size of its unfinished and queued requests. [bytes]"""
+        waiting = sum(queued.size for queued in self._waiting)
         return waiting if self._lingers or self._refused is not None else waiting + self._size
 
     def too_much(self) -> None:
@@ -244,7 +246,7 @@ class Connection(asyncio.Protocol):
         self._next()
 
     def _drop_waiting(self) -> None:
-        self._shared.buffered -= sum(asked.size for asked in self._waiting)
+        self._shared.buffered -= sum(queued.size for queued in self._waiting)
         self._waiting.clear()
 
     def _take(self, count: int) -> None:
@@ -290,14 +292,14 @@ class Connection(asyncio.Protocol):
     def _next(self) -> None:
         """Answer what waits, one after the other."""
         while self._waiting and self._may_write and not self._answering and self._transport is not None:
-            asked = self._waiting.popleft()
-            self._shared.buffered -= asked.size
-            made = answer(self._shared.pages, asked.request)
+            queued = self._waiting.popleft()
+            self._shared.buffered -= queued.size
+            made = answer(self._shared.pages, queued.request)
             if isinstance(made, Reply):
-                self._send(asked, made)
+                self._send(queued, made)
             else:
                 self._answering = True
-                self._task = asyncio.get_running_loop().create_task(self._finish(asked, made))
+                self._task = asyncio.get_running_loop().create_task(self._finish(queued, made))
         if self._transport is None or self._waiting or self._answering:
             return
         if self._refused is not None and self._may_write:
@@ -307,18 +309,18 @@ class Connection(asyncio.Protocol):
         elif not self._transport.is_closing():
             self._transport.resume_reading()
 
-    async def _finish(self, asked: _Asked, made: Awaitable[Reply]) -> None:
+    async def _finish(self, queued: _QueuedRequest, made: Awaitable[Reply]) -> None:
         reply = await made
         self._answering = False
-        self._send(asked, reply)
+        self._send(queued, reply)
         self._next()
 
-    def _send(self, asked: _Asked, reply: Reply) -> None:
+    def _send(self, queued: _QueuedRequest, reply: Reply) -> None:
         if self._transport is None:
             return
-        keep_alive = asked.keep_alive and not self._shared.closing
-        more = ("Connection: keep-alive\r\n" if asked.old else "") if keep_alive else "Connection: close\r\n"
-        self._write(reply, more, head_only=asked.request.method == "HEAD")
+        keep_alive = queued.keep_alive and not self._shared.closing
+        more = ("Connection: keep-alive\r\n" if queued.old else "") if keep_alive else "Connection: close\r\n"
+        self._write(reply, more, head_only=queued.request.method == "HEAD")
         if not keep_alive:
             self._drop_waiting()
             self._linger()
@@ -354,7 +356,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def close(self) -> None:
-        """Take no more requests; close as soon as those under way are answered."""
+        """Refuse further requests; close after the replies to those in progress."""
         if not (self.busy or self._begun or self._lingers) and self._transport is not None:
             self._transport.close()
 

@@ -12,7 +12,7 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Final
 
-from headroom.runtime.http.connection import Connection, Limits, Shared
+from headroom.runtime.http.connection import Connection, Limits, ListenerState
 from headroom.runtime.http.pages import Pages
 from headroom.runtime.http.tls_socket import TlsSocket, bind
 
@@ -21,19 +21,19 @@ _BACKLOG: Final = 128
 _LOG_SECONDS: Final = 60.0
 
 _NO_PASSWORD: Final = ""
-"""For keys: an encrypted one is refused. Without it OpenSSL asks on the terminal, if there is one, and waits."""
+"""For keys: an encrypted one is refused. Without it OpenSSL prompts on the terminal, if there is one, and waits."""
 _LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """What a listener with TLS needs; PEM files."""
+    """The files of a listener with TLS, as PEM."""
 
     certificate: Path
-    """The certificate, and those that vouch for it. When it changes on disk, new connections get the new one."""
+    """The certificate and its chain. When it changes on disk, new connections get the new one."""
     key: Path
     client_ca: Path | None = None
-    """Who vouches for clients, which must show a certificate then; None: anybody may connect."""
+    """The authority of client certificates, which are required then; None: any client may connect."""
 
 
 class CertificateError(Exception):
@@ -43,16 +43,16 @@ class CertificateError(Exception):
 class Served:
     """A listener."""
 
-    def __init__(self, server: asyncio.Server, shared: Shared, certificates: "_Certificates | None") -> None:
+    def __init__(self, server: asyncio.Server, shared: ListenerState, certificates: "_Certificates | None") -> None:
         self._server, self._shared, self._certificates = server, shared, certificates
         self._upkeep = asyncio.get_running_loop().create_task(self._keep_up())
         self.port: int = server.sockets[0].getsockname()[1]
 
     async def close(self, grace_seconds: float = 5.0) -> None:
-        """Listen no more, answer what is under way, and close all connections.
+        """Stop listening, finish requests in progress, and close all connections.
 
         Args:
-            grace_seconds: how long requests that are under way may take. [s]
+            grace_seconds: time for requests in progress. [s]
         """
         self._server.close()
         self._shared.closing = True
@@ -68,18 +68,18 @@ class Served:
         self._upkeep.cancel()
         with suppress(asyncio.CancelledError):
             await self._upkeep
-        await asyncio.sleep(0)  # what was aborted is told so in the next turn of the loop
+        await asyncio.sleep(0)  # the next iteration of the loop reports the aborts
 
     async def _keep_up(self) -> None:
-        """Keep the date, close what is overdue, look after certificates."""
+        """Update the date, close connections beyond their timeouts, reload certificates."""
         while True:
             self._shared.date = formatdate(usegmt=True)
             now = time.monotonic()
-            for connection in [each for each in self._shared.connections if each.deadline < now]:
+            for connection in [connection for connection in self._shared.connections if connection.deadline < now]:
                 connection.overdue(now)
             if self._certificates is not None:
                 self._certificates.refresh()
-            await asyncio.sleep(self._shared.limits.look_seconds)
+            await asyncio.sleep(self._shared.limits.timeout_check_seconds)
 
 
 async def serve(
@@ -105,10 +105,10 @@ async def listen(
     """Answer for these pages on a bound socket, which is closed when it cannot be listened on.
 
     Raises:
-        OSError: somebody else listens there.
+        OSError: another program listens there.
     """
     certificates = tls if isinstance(tls, _Certificates) else None
-    shared = Shared(pages, limits or Limits(), formatdate(usegmt=True), refused or _Refusals().log, door.settled)
+    shared = ListenerState(pages, limits or Limits(), formatdate(usegmt=True), refused or _Refusals().log, door.settled)
     try:
         if shared.limits.kernel_bytes is not None:
             for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # connections inherit them
@@ -127,20 +127,20 @@ async def listen(
 
 
 class _Refusals:
-    """Tells of refused requests, seldom: whoever can connect could fill the log otherwise."""
+    """Logs refused requests, at a limited rate: any client could fill the log otherwise."""
 
     def __init__(self) -> None:
-        self._not_before, self._untold = 0.0, 0
+        self._not_before, self._suppressed = 0.0, 0
 
     def log(self, status: int, why: str) -> None:
-        """One was refused."""
+        """Count a refused request."""
         now = time.monotonic()
-        self._untold += 1
+        self._suppressed += 1
         if now < self._not_before:
             return
-        more = f" ({self._untold - 1} more since the last such line)" if self._untold > 1 else ""
+        more = f" ({self._suppressed - 1} more since the last such line)" if self._suppressed > 1 else ""
         _LOG.warning("A request was refused with %d: %s%s", status, why, more)
-        self._not_before, self._untold = now + _LOG_SECONDS, 0
+        self._not_before, self._suppressed = now + _LOG_SECONDS, 0
 
 
 class _Certificates:

@@ -1,4 +1,4 @@
-"""What a page of ours is asked and answers, whatever serves it."""
+"""Requests to pages and their replies, independent of the server."""
 
 import inspect
 import json
@@ -15,13 +15,13 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request."""
+    """A request."""
 
     method: str  # GET or POST
     path: str  # decoded path, without the query: "/debug/nodes/a"
     query: Mapping[str, str] = field(default_factory=dict)  # the last value of each parameter; "" for `?verbose`
     body: bytes = b""
-    host: str = ""  # the name that the client asked for, with its port if it gave one; "" where it gave none
+    host: str = ""  # the client's Host header; "" without one
     received: float = field(default=0.0, compare=False)  # when its first bytes were read [s, time.perf_counter]
 
 
@@ -45,13 +45,13 @@ class Reply:
 
 Page: TypeAlias = Callable[[Request], Reply | Awaitable[Reply]]  # answers requests of one method and path
 Pages: TypeAlias = Mapping[tuple[str, str], Page]
-"""Pages by method and path; a path that ends in "/" stands for all that begin so."""
+"""Pages by method and path; a path that ends in "/" serves all paths below it."""
 
 
 def answer(pages: Pages, request: Request) -> Reply | Awaitable[Reply]:
-    """The answer of the page that a request is for. HEAD is answered like GET; whoever sends it leaves the body out.
+    """Return the reply to a request. HEAD is handled as GET; the sender omits the body.
 
-    Never raises, and neither does what is awaited: a page that fails is a 500, which the log explains.
+    Never raises, nor does the awaitable: a page that fails returns 500, and the log has the reason.
     """
     page = _find(pages, "GET" if request.method == "HEAD" else request.method, request.path)
     if page is None:

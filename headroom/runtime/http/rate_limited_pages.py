@@ -1,4 +1,4 @@
-"""Pages that anybody in the pod network may ask for: what they cost is bounded, whoever asks and however often."""
+"""Pages that any client in the pod network may request: their cost is bounded for any number of clients."""
 
 import asyncio
 import time
@@ -19,16 +19,16 @@ OPEN: Final = Limits(
     kernel_bytes=32 * 2**10,
     request_seconds=10.0,
 )
-"""What clients without a login may do. All of them together hold less than 64 MiB of a service: 2 of unfinished
-requests, 16 of answers that are not taken, and at most 64 KiB of an answer and 128 KiB in the kernel a connection."""
-_SHARE: Final = 0.1  # how much of a core the making of one page may take
+"""The limits for clients without a login. All of them together use less than 64 MiB of a service: 2 of unfinished
+requests, 16 of unsent replies, and at most 64 KiB of a reply and 128 KiB in the kernel a connection."""
+_SHARE: Final = 0.1  # the part of a core that rendering a page may use
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Paced(Generic[_Made]):
-    """What takes time to make, for whoever asks.
+class CoalescedRender(Generic[_Made]):
+    """A costly result that concurrent callers share.
 
-    It is never older than the question; questions that come too fast share one that is made later.
+    It is never older than the call; calls in fast succession share a later result.
     """
 
     def __init__(self, make: Callable[[], Awaitable[_Made]]) -> None:
@@ -38,15 +38,15 @@ class Paced(Generic[_Made]):
         self._not_before = 0.0
 
     async def __call__(self) -> _Made:
-        """What is made next."""
+        """Return the next result."""
         if self._coming is None:
             self._coming = asyncio.get_running_loop().create_task(self._made())
-        return await asyncio.shield(self._coming)  # one who leaves does not take the answer from the others
+        return await asyncio.shield(self._coming)  # a cancelled caller does not cancel the others
 
     async def _made(self) -> _Made:
         async with self._one_at_a_time:
             await asyncio.sleep(self._not_before - time.monotonic())
-            self._coming = None  # whoever asks from here on may see what is newer than this
+            self._coming = None  # later callers need a newer result
             began = time.thread_time()
             try:
                 return await self._make()
@@ -61,7 +61,7 @@ class MetricsPage:
         async def made() -> Reply:
             return Reply(text(), content_type=_METRICS)
 
-        self._reply = Paced(made)
+        self._reply = CoalescedRender(made)
 
     async def __call__(self, _request: Request) -> Reply:
         return await self._reply()

@@ -54,7 +54,7 @@ class SlidingMinute:
     _taken: list[float] = field(default_factory=list)
 
     def free_at(self, limit: int, now: float) -> float | None:
-        """When the next one may happen: now, later, or never (`None`) when the limit is 0.
+        """Return when the next one may happen: now, later, or never (`None`) when the limit is 0.
 
         Args:
             limit: how many any 60 seconds may hold. [1/min]

@@ -47,9 +47,9 @@ def select_victims(pods: Iterable[PodInputs], short: Amounts, spare: Callable[[P
 
 
 def relieves(pod: PodInputs, short: Amounts) -> bool:
-    return any(short[each] > 0 and pod.mid_requests[each] > 0 for each in Resource)
+    return any(short[resource] > 0 and pod.mid_requests[resource] > 0 for resource in Resource)
 
 
 def subtract(amounts: Amounts, other: Amounts) -> Amounts:
     """What is left of amounts when others are taken away, never below zero."""
-    return Amounts(*(max(amounts[each] - other[each], 0) for each in Resource))
+    return Amounts(*(max(amounts[resource] - other[resource], 0) for resource in Resource))

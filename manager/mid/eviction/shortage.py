@@ -29,10 +29,11 @@ class Shortage:
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        return tuple(each for each in Resource if self.deficit[each])
+        return tuple(resource for resource in Resource if self.deficit[resource])
 
     def only(self, which: Amounts) -> Self:
-        return replace(self, requested=Amounts(*(self.requested[each] if which[each] else 0 for each in Resource)))
+        amounts = (self.requested[resource] if which[resource] else 0 for resource in Resource)
+        return replace(self, requested=Amounts(*amounts))
 
 
 def shortage(
@@ -88,7 +89,7 @@ def _in_favour(inputs: NodeInputs, tombstones: Iterable[PodInputs]) -> NodeInput
     if report is None:
         return inputs
     known = report.reclaimable if report.prediction_ready else Measured()
-    reclaimable = Measured(*(_or(known[each], inputs.allocatable[each]) for each in Resource))
+    reclaimable = Measured(*(_or(known[resource], inputs.allocatable[resource]) for resource in Resource))
     usage, system = report.node_usage, report.system_usage
     if not (_is_known(usage) and (_is_known(system) or not report.own_agent)):
         usage = system = Measured(0, 0)
@@ -97,7 +98,7 @@ def _in_favour(inputs: NodeInputs, tombstones: Iterable[PodInputs]) -> NodeInput
 
 
 def _is_known(measured: Measured) -> bool:
-    return all(measured[each] is not None for each in Resource)
+    return all(measured[resource] is not None for resource in Resource)
 
 
 def _or(amount: int | None, instead: int | None) -> int | None:
@@ -115,9 +116,14 @@ def _mid_own(inputs: NodeInputs, tombstones: Iterable[PodInputs]) -> Amounts:
         return inputs.mid_own
     if report.own_agent:
         allocated = total([inputs.mid_requests, *(pod.mid_requests for pod in tombstones)])
-        return Amounts(*(min(_or(report.mid_usage[each], allocated[each]) or 0, allocated[each]) for each in Resource))
+        return Amounts(
+            *(
+                min(_or(report.mid_usage[resource], allocated[resource]) or 0, allocated[resource])
+                for resource in Resource
+            )
+        )
     both = ((report.pod_usage.get(pod.key, NOTHING), pod.mid_requests) for pod in tombstones)
-    left = (Amounts(*(min(used[each], wanted[each]) for each in Resource)) for used, wanted in both)
+    left = (Amounts(*(min(used[resource], wanted[resource]) for resource in Resource)) for used, wanted in both)
     return total([inputs.mid_own, *left])
 
 
@@ -150,7 +156,7 @@ class ShortageTimer:
     since: dict[Resource, float] = field(default_factory=dict)
 
     def update(self, short: Amounts, now: float) -> None:
-        self.since = {each: self.since.get(each, now) for each in Resource if short[each] > 0}
+        self.since = {resource: self.since.get(resource, now) for resource in Resource if short[resource] > 0}
 
     def due(self, short: Amounts, after_seconds: float, confirmed_at: float, now: float) -> Amounts:
         """The part of a shortage that has lasted for longer than a time, and that a later report has confirmed.
@@ -162,7 +168,7 @@ class ShortageTimer:
             now: the clock of all of them. [s]
         """
         proven = [each for each, since in self.since.items() if now - since >= after_seconds and confirmed_at > since]
-        return Amounts(*(short[each] if each in proven else 0 for each in Resource))
+        return Amounts(*(short[resource] if resource in proven else 0 for resource in Resource))
 
     def next_due(self, after_seconds: float, now: float) -> float | None:
         """In how many seconds the next resource will have been short for a time; `None` when none will."""

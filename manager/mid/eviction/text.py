@@ -11,7 +11,7 @@ _MEBIBYTE: Final = 1 << 20
 
 
 def amount(number: int, resource: Resource) -> str:
-    """One amount: "2000m CPU", "512Mi memory"."""
+    """An amount: "2000m CPU", "512Mi memory"."""
     if resource is Resource.CPU:
         return f"{number}m CPU"
     return f"{number} bytes memory" if 0 < number < _MEBIBYTE else f"{number // _MEBIBYTE}Mi memory"
@@ -19,13 +19,13 @@ def amount(number: int, resource: Resource) -> str:
 
 def amounts(of: Amounts, *, which: Amounts | None = None) -> str:
     """The amounts of the resources that are not zero (in `which`): "2000m CPU and 512Mi memory"."""
-    return " and ".join(amount(of[each], each) for each in Resource if (which or of)[each]) or "nothing"
+    return " and ".join(amount(of[resource], resource) for resource in Resource if (which or of)[resource]) or "nothing"
 
 
 def arithmetic(seen: Shortage, seconds: float) -> str:
     """Requested, may be published, terminating, short by; only of the resources that are short."""
     short, terminating = seen.short, ""
-    if any(seen.terminating[each] and short[each] for each in Resource):
+    if any(seen.terminating[resource] and short[resource] for resource in Resource):
         terminating = f", {amounts(seen.terminating, which=short)} of it terminating"
     return (
         f"Mid pods on the node requested {amounts(seen.requested, which=short)}{terminating}, "
@@ -34,7 +34,7 @@ def arithmetic(seen: Shortage, seconds: float) -> str:
 
 
 def pod(inputs: PodInputs) -> str:
-    """One pod: "shop/report-7 (priority 7000, requested 2000m CPU)"."""
+    """A pod: "shop/report-7 (priority 7000, requested 2000m CPU)"."""
     priority = inputs.mid.priority if inputs.mid else 0
     return f"{inputs.key} (priority {priority}, requested {amounts(inputs.mid_requests)})"
 

@@ -33,5 +33,5 @@ def percent(part: int | None, whole: int | None) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """How long ago, in one or two units: 75 -> "1m15s", 7300 -> "2h1m", 90000 -> "25h", 300000 -> "3d"."""
+    """Return how long ago, in one or two units: 75 -> "1m15s", 7300 -> "2h1m", 90000 -> "25h", 300000 -> "3d"."""
     return NOTHING if seconds is None else short_age(seconds)

@@ -60,7 +60,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         **_numbers(explanation),
         "excluded": explanation.excluded or None,
         "notes": findings(explanation),
-        "next": [_step(each) for each in explanation.steps],
+        "next": [_step(step) for step in explanation.steps],
         "eviction": _eviction(explanation.eviction),
         "terms": _terms(explanation.result),
         "termsOtherwise": {"if": explanation.unless, "terms": _terms(explanation.would_be)}
@@ -70,7 +70,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "reportAgeSeconds": facts.report_age,
         "predictionAgeSeconds": facts.prediction_age,
         "prediction": explanation.report.prediction,
-        "conditions": [_condition(each, explanation.seen.now) for each in explanation.conditions],
+        "conditions": [_condition(condition, explanation.seen.now) for condition in explanation.conditions],
         "shadow": None if explanation.seen.shadow is None else to_json(explanation.seen.shadow),
         "manager": _manager(explanation.seen.lease),
         "mode": "shadow" if facts.strategy.shadow else "active",

@@ -87,7 +87,7 @@ class Explanation:
 
     @property
     def excluded(self) -> str:
-        """Why the manager leaves this node alone; empty where it does not."""
+        """Return why the manager leaves this node alone; empty where it does not."""
         degraded = self.result.degraded
         return degraded.message if degraded and degraded.reason == EXCLUDED else ""
 
@@ -101,7 +101,9 @@ class Explanation:
 
     @property
     def ready_message(self) -> str:
-        ready = (each for each in self.conditions if each.get("type") == names.CONDITION_PREDICTION_READY)
+        ready = (
+            condition for condition in self.conditions if condition.get("type") == names.CONDITION_PREDICTION_READY
+        )
         return str(next(ready, {}).get("message") or "")
 
 
@@ -141,7 +143,7 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
         result=result,
         would_be=would_be,
         unless=unless,
-        published=Measured(*(current[each].amount for each in Resource)),
+        published=Measured(*(current[resource].amount for resource in Resource)),
         steps=explain_next.steps(
             current, result, facts.strategy, written_at, seen.now, withdrawn=managed_fields.withdrawn(status)
         ),

@@ -71,7 +71,7 @@ def _config(explanation: Explanation) -> Iterator[str]:
 
 
 def _manager(explanation: Explanation) -> Iterator[str]:
-    """Why nothing of this reaches the Node at all."""
+    """Return why nothing of this reaches the Node at all."""
     seen = explanation.seen
     if seen.lease is not None and not seen.lease.held:
         last = amounts.age(seen.lease.renewed_ago)
@@ -80,7 +80,7 @@ def _manager(explanation: Explanation) -> Iterator[str]:
 
 
 def _steps(explanation: Explanation) -> Iterator[str]:
-    """Why the Node has something else than it should, and what follows."""
+    """Return why the Node has something else than it should, and what follows."""
     for step in explanation.steps:
         if step.reason and explanation.what_if:
             yield f"then: {step.reason}"
@@ -105,7 +105,7 @@ def _eviction(explanation: Explanation) -> Iterator[str]:
         return
     would = "are evicted" if eviction.mode == "on" else "would be evicted if midEviction.mode were on"
     last = f"when the deficit has lasted {eviction.after_seconds}s (midEviction.afterSeconds)"
-    victims = ", ".join(text.pod(each) for each in eviction.selection.victims)
+    victims = ", ".join(text.pod(victim) for victim in eviction.selection.victims)
     if victims:
         yield f"deficit: short by {text.amounts(eviction.short)}: these {would}, in this order, {last}: {victims}"
     elif not eviction.short:
@@ -131,7 +131,7 @@ def _of_term(term: Term) -> str:
 
 
 def _zeros(explanation: Explanation) -> Iterator[str]:
-    """Why a number is zero where the formula itself does not say it."""
+    """Return why a number is zero where the formula itself does not say it."""
     for term in explanation.result.terms:
         if term.value or term.note:
             continue

@@ -33,7 +33,7 @@ def operands(term: Term) -> list[Operand]:
 
 def decisive(term: Term) -> str:
     """The operand that the value of a term comes from, as the formula writes it; empty where there is no choice."""
-    return next((each.text for each in operands(term) if each.value == term.value), "")
+    return next((operand.text for operand in operands(term) if operand.value == term.value), "")
 
 
 def evaluate(formula: str, inputs: Mapping[str, int]) -> int:

@@ -17,7 +17,7 @@ Json = Mapping[str, Any]
 
 
 def observed_at(node_metric: Json | None) -> ObservedAt:
-    """When the two times of a report were written, by the API server's clock.
+    """Return when the two times of a report were written, by the API server's clock.
 
     The manager sees a report the moment it is written. A later write of the same agent, such as a fast report, hides
     when the full one came: then the report counts as younger than it is, never as older.
@@ -31,14 +31,14 @@ def _written(obj: Json | None, field: str) -> float | None:
 
 
 def written_at(node: Json) -> float | None:
-    """When the manager last changed a Node's status; None where that is not known. [unix s]"""
+    """Return when the manager last changed a Node's status; None where that is not known. [unix s]"""
     times = [time for entry, time in _status_entries(node) if by_manager(entry)]
     return max(times, default=None)
 
 
 def published_by_koordinator(node: Json) -> bool:
-    """Whether Koordinator's manager, and not ours, wrote a Node's Mid resources last."""
-    fields = {f"f:{each.mid_name}" for each in Resource}
+    """Return whether Koordinator's manager, and not ours, wrote a Node's Mid resources last."""
+    fields = {f"f:{resource.mid_name}" for resource in Resource}
     entries = [
         entry
         for entry, _ in _status_entries(node)
@@ -50,7 +50,7 @@ def published_by_koordinator(node: Json) -> bool:
 
 def withdrawn(status: Json) -> bool:
     published = (each for each in get_objects(status, "conditions") if each.get("type") == CONDITION_MID_PUBLISHED)
-    return any(was_withdrawn(str(each.get("reason"))) for each in published)
+    return any(was_withdrawn(str(condition.get("reason"))) for condition in published)
 
 
 def by_manager(entry: Json) -> bool:

@@ -34,7 +34,7 @@ class Step(NamedTuple):
     reason: str  # a sentence for people; empty when there is nothing to do
 
 
-_TO_BE_MENDED: Final = {each: PublishedAmount(None, consistent=False) for each in Resource}
+_TO_BE_MENDED: Final = {resource: PublishedAmount(None, consistent=False) for resource in Resource}
 
 
 def desired(result: Result, strategy: StrategyInputs) -> dict[Resource, int | None]:
@@ -51,7 +51,7 @@ def steps(
     *,
     withdrawn: bool = False,
 ) -> tuple[Step, ...]:
-    """One step per resource.
+    """A step per resource.
 
     Args:
         published: what the Node has.

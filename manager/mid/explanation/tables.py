@@ -27,7 +27,7 @@ class TermRow(NamedTuple):
 def term_row(term: Term) -> TermRow:
     """A term as a row."""
     decisive = formula.decisive(term)
-    if any(each.text == "0" for each in formula.operands(term)) and term.value:
+    if any(operand.text == "0" for operand in formula.operands(term)) and term.value:
         decisive = ""  # that it is not below zero is no news
     note = "" if term.note == f"limited by {decisive}" else term.note
     return TermRow(term.name, amount(term.resource, term.value), with_numbers(term), decisive, note)
@@ -72,9 +72,11 @@ def input_rows(explanation: Explanation) -> list[tuple[str, str, str, str, str]]
 def condition_rows(explanation: Explanation) -> list[tuple[str, str, str, str, str]]:
     """Type, status, reason, age and message of the NodeMetric's conditions."""
     rows = []
-    for each in explanation.conditions:
-        kind, status, reason, message = (str(each.get(name) or "") for name in ("type", "status", "reason", "message"))
-        since = amounts.age(age(str(each.get("lastTransitionTime")), explanation.seen.now))
+    for condition in explanation.conditions:
+        kind, status, reason, message = (
+            str(condition.get(name) or "") for name in ("type", "status", "reason", "message")
+        )
+        since = amounts.age(age(str(condition.get("lastTransitionTime")), explanation.seen.now))
         rows.append((kind, status, reason, since, message))
     return rows
 
@@ -88,7 +90,7 @@ def strategy_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
 
 
 def _flat(data: Mapping[str, Any], sources: Mapping[str, str], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """One entry per value that has a source of its own, nested ones as "midEviction.mode"."""
+    """An entry per value that has a source of its own, nested ones as "midEviction.mode"."""
     for name, value in data.items():
         where = f"{prefix}{name}"
         if isinstance(value, Mapping) and where not in sources:

@@ -63,7 +63,7 @@ def with_numbers(term: Term) -> str:
 
 
 class Input(NamedTuple):
-    """One number that was measured, stated or configured, not calculated."""
+    """A number that was measured, stated or configured, not calculated."""
 
     name: str
     values: Mapping[Resource, int]  # its value per resource [milli-cores, bytes, percent]

@@ -31,7 +31,7 @@ _MEBIBYTE: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ConditionState:
-    """One condition as it should be; the message is a sentence for people, with the remedy."""
+    """A condition as it should be; the message is a sentence for people, with the remedy."""
 
     type: str
     holds: bool
@@ -44,7 +44,7 @@ class ConditionState:
 
 
 def published(result: Result, *, shadow: bool, held: bool = False) -> ConditionState:
-    """Whether the Node has the Mid resources that the formula allows."""
+    """Return whether the Node has the Mid resources that the formula allows."""
     name = names.CONDITION_MID_PUBLISHED
     kept = f" The Node keeps the {_words(result.desired)} that running Mid pods requested." * bool(result.desired)
     if result.degraded is not None:
@@ -67,7 +67,7 @@ def published(result: Result, *, shadow: bool, held: bool = False) -> ConditionS
 
 
 def deficit(result: Result) -> ConditionState:
-    """Whether running Mid pods requested more than may be published."""
+    """Return whether running Mid pods requested more than may be published."""
     name = names.CONDITION_MID_DEFICIT
     if not result.deficit:
         return ConditionState(name, False, "NoDeficit", "Running Mid pods requested no more than may be published.")
@@ -102,8 +102,8 @@ def as_json(
         last: as they last were, also those that are gone; a condition whose status stays keeps its time.
         now: the time. [unix s]
     """
-    stand = [(old.status, old.reason) if (old := known.get(each.type)) else None for each in states]
-    if stand == [(each.status, each.reason) for each in states]:
+    stand = [(old.status, old.reason) if (old := known.get(state.type)) else None for state in states]
+    if stand == [(state.status, state.reason) for state in states]:
         return None
     moment, found = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), []
     for each in states:

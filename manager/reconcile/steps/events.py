@@ -19,7 +19,7 @@ class ReportedState:
     degraded: str | None = None
     """Last reason for publishing nothing; empty when Mid is calculated, `None` before the first reconciliation."""
     reported_degraded: bool = False
-    """Whether an event reported that Mid is degraded, so that another may report that it is restored."""
+    """True if an event reported that Mid is degraded, so that another may report that it is restored."""
     deficit: bool = False
     findings: tuple[str, ...] = ()  # faults of annotations and labels that an event reported
     effective: EffectiveStrategy | None = None  # the last strategy; `None` before the first reconciliation
@@ -46,7 +46,7 @@ class NodeEvents:
             )
             await self._event(run, reconciled.name, "Warning", "MidDeficit", note)
         reported.deficit = bool(result.deficit)
-        findings = tuple(str(each) for each in reconciled.effective.findings)
+        findings = tuple(str(finding) for finding in reconciled.effective.findings)
         if findings and findings != reported.findings:
             await self._event(run, reconciled.name, "Warning", "NodeStrategyInvalid", "; ".join(findings))
         elif reported.findings and not findings:

@@ -138,7 +138,7 @@ def _state(context: Context, name: str) -> NodeEvictionState:
 
 @dataclass(slots=True)
 class _EvictionPass:
-    """One pass over a node."""
+    """A pass over a node."""
 
     run: Run
     reconciled: ReconcileResult
@@ -266,7 +266,7 @@ class _EvictionPass:
         return selection
 
     def _spare(self, pod: PodInputs) -> str:
-        """Why a pod is skipped although it is next; requeues the node when that ends."""
+        """Return why a pod is skipped although it is next; requeues the node when that ends."""
         now = self.run.context.steady()
         until, why = self.state.refused.get(pod.uid, (now, ""))
         if until > now:
@@ -284,7 +284,7 @@ class _EvictionPass:
         return f"may replace a pod of {pod.mid.workload} that was evicted, and is not evicted for {wait} s"
 
     def _may_take(self, pod: PodInputs) -> bool:
-        """Whether both limits allow one more eviction now; an unconfirmed one is already counted."""
+        """Return whether both limits allow one more eviction now; an unconfirmed one is already counted."""
         if pod.uid in self.state.unconfirmed:
             return True
         now, limits = self.run.context.steady(), (self.settings.per_node, self.settings.per_cluster)
@@ -305,7 +305,7 @@ class _EvictionPass:
     @property
     def _seconds(self) -> float:
         now = self.run.context.steady()
-        return now - min((self.state.timer.since[each] for each in self.seen.resources), default=now)
+        return now - min((self.state.timer.since[resource] for resource in self.seen.resources), default=now)
 
     async def _report_none_evictable(self, selection: Selection) -> None:
         if selection.spared:
@@ -313,14 +313,14 @@ class _EvictionPass:
             await self._report(tuple(pod for pod, _ in selection.spared), "MidEvictionImpossible", note)
 
     async def _report(self, pods: tuple[PodInputs, ...], reason: str, note: str) -> None:
-        """One event for each list of pods."""
+        """An event for each list of pods."""
         reported = (reason, *(pod.uid for pod in pods))
         if reported != self.state.reported and self._may_report():
             self.state.reported = reported
             await self._event(reason, note)
 
     def _may_report(self) -> bool:
-        """Whether an event about the node may be recorded now; a later reconciliation records it otherwise."""
+        """Return whether an event about the node may be recorded now; a later reconciliation records it otherwise."""
         context = self.run.context
         return context.node_state(self.reconciled.name).state_of(ReportRateLimiter).take_event(context.steady())
 

@@ -1,4 +1,4 @@
-"""One eviction at the API server: the pod is read once more, then its eviction is requested, never forced."""
+"""An eviction at the API server: the pod is read once more, then its eviction is requested, never forced."""
 
 from enum import StrEnum
 from http import HTTPStatus
@@ -79,7 +79,7 @@ async def _once(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str] |
 
 
 def is_refusal(error: ApiError | ApiUnavailable) -> bool:
-    """Whether an error of `request` means that nothing was evicted; a lost answer and a broken server leave it open."""
+    """Return whether an error of `request` means that no pod was evicted; a lost response or a 5xx does not."""
     return isinstance(error, ApiError) or error.status == HTTPStatus.TOO_MANY_REQUESTS
 
 

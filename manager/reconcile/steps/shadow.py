@@ -50,7 +50,7 @@ class ShadowAccounts:
         waits = [simulation.observe(inputs, active, window, context.steady())]
         context.metrics.of(ShadowMetrics).show(name, simulation.account, simulation.published)
         waits.append(await _write(run, name, state, simulation))
-        return min((each for each in waits if each is not None), default=None)
+        return min((wait for wait in waits if wait is not None), default=None)
 
     def forget(self, context: Context, name: str) -> None:
         """Drop the metrics of a node; another replica, or a later reconciliation, reads the stored account."""

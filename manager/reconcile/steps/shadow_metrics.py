@@ -50,7 +50,7 @@ class ShadowMetrics:
         for name, gauge in self._of_node.items():
             for each in Resource:
                 gauge.labels(node, each.value).set(_shown(name, shown[name][each]))
-        self._total(node, (account.observed, *(shown[name][each] for name in _AMOUNTS for each in Resource)))
+        self._total(node, (account.observed, *(shown[name][resource] for name in _AMOUNTS for resource in Resource)))
 
     def forget(self, node: str) -> None:
         """Drop the metrics of a node."""
@@ -58,8 +58,8 @@ class ShadowMetrics:
             return
         self._observed.remove(node)
         for gauge in self._of_node.values():
-            for each in Resource:
-                gauge.remove(node, each.value)
+            for resource in Resource:
+                gauge.remove(node, resource.value)
         self._total(node, None)
 
     def _total(self, node: str, now: tuple[int, ...] | None) -> None:
@@ -72,7 +72,7 @@ class ShadowMetrics:
         self._totals = tuple(total - old + new for total, old, new in moved)
         self._nodes.set(len(self._shown))
         self._all_observed.set(self._totals[0] / _MILLI)
-        labels = ((name, each) for name in _AMOUNTS for each in Resource)
+        labels = ((name, resource) for name in _AMOUNTS for resource in Resource)
         for (name, each), total in zip(labels, self._totals[1:], strict=True):
             self._of_all[name].labels(each.value).set(_shown(name, total))
 

@@ -89,7 +89,7 @@ class Budgets:
 
 
 def budget_is_about(budget: Budget, pod: QuotaPod) -> bool:
-    """Whether a budget is about a pod; one without a selector is about none."""
+    """Return whether a budget is about a pod; one without a selector is about none."""
     return (
         budget.namespace == pod.namespace
         and (bool(budget.selector) or budget.everybody)
@@ -132,11 +132,11 @@ class Freed:
             total[name] = total.get(name, 0) + sign * amount
 
     def is_over_min(self, namespace: str) -> bool:
-        """Whether a namespace that lends still uses more than is guaranteed to it."""
+        """Return whether a namespace that lends still uses more than is guaranteed to it."""
         return _is_short(self._context.lenders[namespace], self._of.get(namespace, NOTHING))
 
     def suffices(self, *, nominations: bool = True) -> bool:
-        """Whether the pod's quota, and the sum of all, would let it through."""
+        """Return whether the pod's quota, and the sum of all, would let it through."""
         own, everything = self._context.shortage if nominations else self._context.own_shortage
         if own and _is_short(own, self._of.get(self._context.pod.namespace, NOTHING)):
             return False
@@ -149,14 +149,14 @@ def _is_short(shortage: Amounts, freed: Amounts) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionContext:
-    """One pod that found no node, and the cluster at that moment."""
+    """A pod that found no node, and the cluster at that moment."""
 
     pod: QuotaPod  # the pod
     cluster: QuotaCluster  # the cluster
     quota: Quota | None  # of the pod's namespace
     own: Amounts  # what the pod asks for together with claims of its namespace (A)
     beyond_min: bool
-    """Whether the pod's namespace would use more than is guaranteed to it: then it can only take from itself."""
+    """True if the pod's namespace would use more than is guaranteed to it: then it can only take from itself."""
     going: AbstractSet[str]
     """Uids of pods that were evicted for others who have not come yet: their room is free already, and spoken for."""
     used: Mapping[str, Amounts]
@@ -230,15 +230,15 @@ class PreemptionContext:
             own = (each for each in there if each.namespace == pod.namespace and not each.static)
             found = [each for each in own if each.priority < pod.priority]
         else:
-            found = [each for each in there if each.namespace in self.lenders and not each.static]
+            found = [pod for pod in there if pod.namespace in self.lenders and not pod.static]
         if self.going:
-            found = [each for each in found if each.uid not in self.going]
+            found = [pod for pod in found if pod.uid not in self.going]
         if len(found) > 1:
             found.sort(key=importance, reverse=True)
         return found
 
     def is_possible_victim(self, other: QuotaPod, freed: Freed) -> bool:
-        """Whether one of these may still leave once others have: a namespace keeps what is guaranteed to it."""
+        """Return whether one of these may still leave once others have: a namespace keeps what is guaranteed to it."""
         return self.quota is None or self.beyond_min or freed.is_over_min(other.namespace)
 
 

@@ -123,7 +123,7 @@ def decide(
 
 
 def _spared(context: PreemptionContext, candidate: Candidate, rule: BudgetsRule) -> str | None:
-    """Why nobody is evicted from a node although it would help; None: they may be."""
+    """Return why nobody is evicted from a node although it would help; None: they may be."""
     if not candidate.admitted:
         return "its quota would refuse it all the same: others have a claim to what is freed"
     if rule is BudgetsRule.RESPECT and (protected := context.budgets.refuse(candidate.victims)):
@@ -132,7 +132,7 @@ def _spared(context: PreemptionContext, candidate: Candidate, rule: BudgetsRule)
 
 
 def _in_short(rejected: Mapping[str, str]) -> str:
-    """Why no eviction helps, counted over the nodes."""
+    """Return why no eviction helps, counted over the nodes."""
     counts = Counter(NOBODY if reason.startswith("No victims found") else reason for reason in rejected.values())
     told = ", ".join(f"{count} {reason}" for reason, count in counts.most_common(_TOLD))
     more = f", and {len(counts) - _TOLD} other reasons" if len(counts) > _TOLD else ""

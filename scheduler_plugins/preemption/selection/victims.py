@@ -45,7 +45,7 @@ def select_victims(context: PreemptionContext, node: str, misfit: Misfit) -> Can
     whom a PodDisruptionBudget protects first, then the most important first; who is in the way is a victim.
     """
     potential, freed = all_possible_victims(context, node)
-    gone = {*context.going, *(each.uid for each in potential)}
+    gone = {*context.going, *(pod.uid for pod in potential)}
     if not potential:
         return Rejected(node, no_victims(context.pod, node), resolvable=False)
     reason = misfit(node, gone)
@@ -119,7 +119,7 @@ UNRESOLVABLE: Final = "UnschedulableAndUnresolvable"
 
 
 def ineligible(pod: QuotaPod, cluster: QuotaCluster, now: float, nominated_status: str | None = None) -> str | None:
-    """Why a pod may not have others evicted for it now; None: it may. As upstream's CapacityScheduling judges."""
+    """Return why a pod may not preempt now; None: it may. As upstream's CapacityScheduling decides."""
     if pod.never_preempts:
         return NEVER
     if cluster.preemption_grants.leaving(pod.uid, cluster.pods, now):
@@ -146,7 +146,7 @@ _TOLD: Final = 3
 
 
 def arithmetic(context: PreemptionContext, victims: Iterable[QuotaPod]) -> str:
-    """Why they, and not others: whose quota uses more than is guaranteed, and who needs it.
+    """Return why they, and not others: whose quota uses more than is guaranteed, and who needs it.
 
     "quota a/qa uses 6 of min 4 (nvidia.com/gpu), quota b/qb needs 3 of its min 6"
     """

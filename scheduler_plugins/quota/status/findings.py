@@ -23,7 +23,7 @@ _MOST_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One condition of a quota."""
+    """A condition of a quota."""
 
     type: str  # Which
     good: bool  # whether all is well

@@ -29,19 +29,23 @@ def update(quota: Json, used: Mapping[str, str] | None, found: Sequence[Finding]
         body["used"] = usage or None
     stored = list(status.get("conditions") or ())
     generation = metadata.get("generation")
-    former = {each.get("type"): each for each in stored if each.get("type") in OURS}
-    made = {each.type: _condition(each, former.get(each.type), generation, now) for each in found}
+    former = {condition.get("type"): condition for condition in stored if condition.get("type") in OURS}
+    made = {finding.type: _condition(finding, former.get(finding.type), generation, now) for finding in found}
     dropped = former.keys() - made.keys() if used is None else set()
     if dropped or any(former.get(kind) != condition for kind, condition in made.items()):
-        kept = [made.pop(str(each.get("type")), each) for each in stored if each.get("type") not in dropped]
+        kept = [
+            made.pop(str(condition.get("type")), condition)
+            for condition in stored
+            if condition.get("type") not in dropped
+        ]
         body["conditions"] = [*kept, *made.values()]
     if not body:
         return None
-    news = [each for each in found if each.warns and _differs(each, former.get(each.type))]
+    news = [finding for finding in found if finding.warns and _differs(finding, former.get(finding.type))]
     identity = {name: metadata[name] for name in ("uid", "resourceVersion") if name in metadata}
     words = "used" not in body and not any(
-        _differs(each, former.get(each.type)) or former[each.type].get("observedGeneration") != generation
-        for each in found
+        _differs(finding, former.get(finding.type)) or former[finding.type].get("observedGeneration") != generation
+        for finding in found
     )
     return Update({"metadata": identity, "status": body}, news, words)
 
@@ -57,7 +61,7 @@ def _usage(stored: Mapping[str, Any] | None, used: Mapping[str, str] | None) -> 
 
 
 def _same(stored: Any, text: str) -> bool:  # noqa: ANN401 - text or a number
-    """Whether a stored amount is the same, however it is written."""
+    """Return whether a stored amount is the same, however it is written."""
     if stored is None:
         return False
     try:

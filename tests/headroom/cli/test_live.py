@@ -196,6 +196,8 @@ def test_commands_say_what_extender_does(stage: Stage) -> None:
 
     until(lambda: _status(stage).get("used", {}).get("cpu") == "3", "the status being written")
     assert _quota(cluster, "verify")[0] == 0
+    # Without the extender, kube-scheduler binds the pod that quota rejects.
+    cluster.api.request("DELETE", f"/api/v1/namespaces/{TEAM}/pods/third?gracePeriodSeconds=0")
     extender.process.stop()
     status = {"used": {"cpu": "1", "memory": _status(stage)["used"]["memory"]}}
     cluster.api.merge(f"{QUOTAS}/namespaces/{TEAM}/elasticquotas/team/status", {"status": status})

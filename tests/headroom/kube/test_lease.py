@@ -191,7 +191,7 @@ async def test_words_name_the_leader(api: FakeApi, clock: Clock) -> None:
     assert second.leadership.description == "waits for the Lease"
     await first.try_once()
     await second.try_once()
-    assert (first.leadership.description, second.leadership.description) == ("leads", "stands by for a")
+    assert (first.leadership.description, second.leadership.description) == ("leads", "is a standby of a")
 
 
 async def test_without_election_it_leads(api: FakeApi, clock: Clock) -> None:

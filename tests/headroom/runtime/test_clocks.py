@@ -3,13 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headroom.runtime.backoff import LONGEST_RETRY_AFTER_SECONDS, Backoff
-from headroom.runtime.clocks import Calm
+from headroom.runtime.clocks import SlewedClock
 
 
 class Machine:
     def __init__(self) -> None:
         self.steady, self.ahead = 100.0, 1_700_000_000.0
-        self.calm = Calm(lambda: self.steady + self.ahead, lambda: self.steady)
+        self.calm = SlewedClock(lambda: self.steady + self.ahead, lambda: self.steady)
 
     @property
     def wall(self) -> float:
@@ -51,7 +51,7 @@ def test_jump_back_takes_its_time() -> None:
 def test_out_of_reach_is_set(jump: float) -> None:
     """A machine that had no clock when it began, or that slept for long, does not lag behind the others for as long."""
     machine = Machine()
-    calm = Calm(lambda: machine.wall, lambda: machine.steady, 3600.0)
+    calm = SlewedClock(lambda: machine.wall, lambda: machine.steady, 3600.0)
     machine.ahead += jump
     assert calm() == machine.wall
     machine.ahead += 3600.0

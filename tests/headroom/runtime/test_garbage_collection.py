@@ -60,8 +60,8 @@ async def test_garbage_that_was_set_aside_goes(monkeypatch: pytest.MonkeyPatch) 
     """Cycles that were set aside while somebody held them are freed once they are many; a few may stay."""
     monkeypatch.setattr(garbage_collection, "_SECONDS", 0.001)
     monkeypatch.setattr(garbage_collection, "_GROWTH", 1.0)  # however much other tests have left
-    garbage_collection.take_stock()
-    tending = asyncio.create_task(garbage_collection.keep_tending())
+    garbage_collection.reset_baseline()
+    tending = asyncio.create_task(garbage_collection.run_collector())
     await asyncio.sleep(0)
     held = [_Cycle() for _ in range(MANY)]
     one = weakref.ref(held[0])

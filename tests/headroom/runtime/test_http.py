@@ -196,7 +196,7 @@ async def test_memory_is_shared(site: Site) -> None:
 
 async def test_slow_clients_are_shown_out(site: Site) -> None:
     """A request that does not end is a 408, whether its head or its body is missing."""
-    async with listening(site, Limits(request_seconds=0.03, look_seconds=0.01)) as served:
+    async with listening(site, Limits(request_seconds=0.03, timeout_check_seconds=0.01)) as served:
         assert (await say(served, b"POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nab")).startswith(b"HTTP/1.1 408 ")
         assert (await say(served, b"GET /ec")).startswith(b"HTTP/1.1 408 ")
 
@@ -209,9 +209,9 @@ def _let_time_run_out(served: Served) -> Connection:
 
 
 async def test_idle_connections_are_closed(site: Site) -> None:
-    async with listening(site, Limits(idle_seconds=0.02, look_seconds=0.01)) as served:
+    async with listening(site, Limits(idle_seconds=0.02, timeout_check_seconds=0.01)) as served:
         assert await say(served, b"") == b""
-    async with listening(site, Limits(look_seconds=0.01)) as served:
+    async with listening(site, Limits(timeout_check_seconds=0.01)) as served:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         writer.write(b"GET /echo HTTP/1.1\r\n\r\n")
         await reader.readuntil(b"]")
@@ -222,7 +222,7 @@ async def test_idle_connections_are_closed(site: Site) -> None:
 
 async def test_slow_pages_are_not_shown_out(site: Site) -> None:
     """The time that an answer takes is ours."""
-    async with listening(site, Limits(look_seconds=0.01)) as served:
+    async with listening(site, Limits(timeout_check_seconds=0.01)) as served:
         answer = asyncio.create_task(say(served, b"GET /slow HTTP/1.0\r\n\r\n"))
         await site.entered.wait()
         connection = _let_time_run_out(served)
@@ -348,7 +348,7 @@ async def test_tls_is_spoken(site: Site, tmp_path: Path) -> None:
     """With a certificate HTTPS is spoken; a certificate that is renewed on disk is shown from then on."""
     old, new = Pki(tmp_path / "old"), Pki(tmp_path / "new")
     pair, renewed = old.server("server", ["127.0.0.1"]), new.server("server", ["127.0.0.1"])
-    async with listening(site, Limits(look_seconds=0.01), ServerTls(pair.cert, pair.key)) as served:
+    async with listening(site, Limits(timeout_check_seconds=0.01), ServerTls(pair.cert, pair.key)) as served:
         assert _body(await _ask_with_tls(served.port, ssl.create_default_context(cafile=old.ca)))[1] == "/echo"
         pair.key.write_bytes(renewed.key.read_bytes())  # half of it: the old pair stays
         assert _body(await _ask_with_tls(served.port, ssl.create_default_context(cafile=old.ca)))[1] == "/echo"

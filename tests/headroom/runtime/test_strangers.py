@@ -98,7 +98,7 @@ async def test_unfinished_handshakes_make_room(tmp_path: Path) -> None:
     pair = pki.server("server", ["127.0.0.1"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.cert, pair.key)
-    door = http.bind("127.0.0.1", 0, strangers=40)
+    door = http.bind("127.0.0.1", 0, handshakes=40)
     served = await http.listen(agent_pages(Metrics().render, Health()), door, context, http.OPEN)
     trusted = ssl.create_default_context(cafile=pki.ca)
 

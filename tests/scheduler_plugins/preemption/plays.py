@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from headroom.kube import ApiError, ApiServer
 from headroom.kube.events import EventRecorder
 from headroom.kube.lease import LeaseFollower, LeaseName
-from headroom.runtime.clocks import Calm, Clocks
+from headroom.runtime.clocks import Clocks, SlewedClock
 from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.preemption.controller import Controller
 from scheduler_plugins.preemption.evaluator import Evaluator
@@ -165,7 +165,7 @@ class Play:
         leader = LeaseFollower(api, lease, "me")
         leader.leads = lambda: self.leads  # type: ignore[method-assign]
         clocks = Clocks(lambda: self.now + self.ahead, lambda: self.now)
-        calm = Calm(clocks.wall, clocks.monotonic, LONGEST_SECONDS)
+        calm = SlewedClock(clocks.wall, clocks.monotonic, LONGEST_SECONDS)
         self.world.cluster.present = lambda _: calm()
         recorder = PreemptionEventRecorder(EventRecorder(api, OURS))
         self.controller = Controller(self.settings, evaluator, self.pending, api, leader, recorder, metrics, clocks)

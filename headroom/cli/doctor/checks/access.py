@@ -28,7 +28,7 @@ _CLUSTER_SCOPED: Final = (
 
 
 async def install(cluster: Cluster) -> AsyncIterator[Finding]:
-    """Whether this login may create what `helm install` creates."""
+    """Return whether this login may create what `helm install` creates."""
     kinds = [*((cluster.namespace, *each) for each in _NAMESPACED), *(("", *each) for each in _CLUSTER_SCOPED)]
     requests = [
         {"verb": "create", "group": group, "resource": resource, "namespace": namespace}

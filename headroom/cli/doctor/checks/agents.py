@@ -30,7 +30,7 @@ Json = Mapping[str, Any]
 
 
 def check(cluster: Cluster) -> Iterator[Finding]:
-    """Which nodes have no agent, none that works, or none that reports."""
+    """Return which nodes have no agent, none that works, or none that reports."""
     daemon_set = cluster.workload(AGENT)
     if daemon_set is None:
         yield missing_component(cluster, AGENT, "nothing is measured, unless another agent does it")
@@ -43,7 +43,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
     problems = list(_pods(cluster, wanted, pods))
     yield from problems
     limit = degrade_seconds(cluster)
-    reports = {each.node: each for each in cluster.list(NODE_METRICS)}
+    reports = {metric.node: metric for metric in cluster.list(NODE_METRICS)}
     names = [name(node) for node in wanted if name(node) in pods]
     late = list(_reports(cluster, {node: (pods[node], reports.get(node)) for node in names}, limit))
     yield from late
@@ -63,18 +63,18 @@ def _left_out(cluster: Cluster, names: Sequence[str], wanted: Sequence[Json]) ->
 
 
 def _is_scheduled_to(daemon_set: Json, node: Json) -> bool:
-    """Whether the DaemonSet wants a pod there, by its node selector and tolerations."""
+    """Return whether the DaemonSet wants a pod there, by its node selector and tolerations."""
     spec = pod_template(daemon_set).get("spec") or {}
     selector: Mapping[str, str] = spec.get("nodeSelector") or {}
     if any(labels(node).get(key) != value for key, value in selector.items()):
         return False
     tolerations: Sequence[Json] = spec.get("tolerations") or ()
-    taints = [each for each in (node.get("spec") or {}).get("taints") or () if _repels(each)]
+    taints = [taint for taint in (node.get("spec") or {}).get("taints") or () if _repels(taint)]
     return all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
 
 
 def _repels(taint: Json) -> bool:
-    """Whether a taint keeps pods away; those of nodes in trouble are tolerated by every DaemonSet."""
+    """Return whether a taint keeps pods away; those of nodes in trouble are tolerated by every DaemonSet."""
     by_kubernetes = str(taint.get("key")).startswith("node.kubernetes.io/")
     return taint.get("effect") in {"NoSchedule", "NoExecute"} and not by_kubernetes
 
@@ -99,7 +99,7 @@ def _pods(cluster: Cluster, wanted: Sequence[Json], pods: Mapping[str, Pod]) -> 
     for why in dict.fromkeys(pod.why for pod in stuck.values()):
         nodes = [node for node, pod in stuck.items() if pod.why == why]
         pod = stuck[nodes[0]]
-        has_run = any(each.restarts for each in pod.states)
+        has_run = any(state.restarts for state in pod.states)
         fix = f"logs {pod.name} --all-containers --prefix" if has_run else f"describe pod {pod.name}"
         probe = "its readiness probe fails"
         message = f"{count(len(nodes), 'agent')} not ready ({why or probe}): {named(nodes)}."

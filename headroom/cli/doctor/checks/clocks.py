@@ -13,8 +13,10 @@ _TOLERATED_SECONDS: Final = 30.0
 
 def check(cluster: Cluster) -> Iterator[Finding]:
     """Nodes whose clocks are wrong: each report has the node's time, and the API server notes when it takes it."""
-    reports = [each for each in cluster.list(NODE_METRICS) if each.updated is not None]
-    known = {each.node: each.ahead for each in sorted(reports, key=lambda one: one.node) if each.ahead is not None}
+    reports = [metric for metric in cluster.list(NODE_METRICS) if metric.updated is not None]
+    known = {
+        report.node: report.ahead for report in sorted(reports, key=lambda one: one.node) if report.ahead is not None
+    }
     limit = degrade_seconds(cluster)
     behind = {node: -ahead for node, ahead in known.items() if -ahead > _TOLERATED_SECONDS}
     fast = {node: ahead for node, ahead in known.items() if ahead > _TOLERATED_SECONDS}

@@ -44,16 +44,18 @@ def shipped(name: str) -> Json:
 
 def _faults(name: str, found: Json, own: Json) -> Iterator[Finding]:
     """What is wrong with a CRD of the cluster, compared with that of this version."""
-    conditions = {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
-    wanted = next(each for each in own["spec"]["versions"] if each.get("storage"))
-    version = next((each for each in found["spec"]["versions"] if each["name"] == wanted["name"]), None)
+    conditions = {condition["type"]: condition for condition in (found.get("status") or {}).get("conditions") or ()}
+    wanted = next(version for version in own["spec"]["versions"] if version.get("storage"))
+    version = next((version for version in found["spec"]["versions"] if version["name"] == wanted["name"]), None)
     if found["metadata"].get("deletionTimestamp"):
         yield error(
             f"CRD {name} is being deleted, with all its objects; it is gone when the last finalizer is.",
             f"kubectl wait --for=delete crd/{name} --timeout=10m && {_APPLY}",
         )
     elif (conditions.get("Established") or {}).get("status") != "True":
-        why = "; ".join(str(each.get("message")) for each in conditions.values() if each.get("status") == "False")
+        why = "; ".join(
+            str(condition.get("message")) for condition in conditions.values() if condition.get("status") == "False"
+        )
         yield error(f"CRD {name} is not in force: {why or 'not established yet'}.", _APPLY)
     elif version is None or not version.get("served"):
         yield error(f"CRD {name} does not serve version {wanted['name']}.", _APPLY)

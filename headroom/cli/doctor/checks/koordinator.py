@@ -28,7 +28,9 @@ def check(cluster: Cluster) -> Iterator[Finding]:
     """Koordinator's workloads and webhooks, by their names."""
     every = [*cluster.list(may.DAEMON_SETS), *cluster.list(may.DEPLOYMENTS)]
     namespaces = {
-        name(each): each["metadata"].get("namespace") for each in every if name(each) in {*_SAME_WORK, *_OTHERS}
+        name(workload): workload["metadata"].get("namespace")
+        for workload in every
+        if name(workload) in {*_SAME_WORK, *_OTHERS}
     }
     for theirs, (ours, work, stop) in _SAME_WORK.items():
         if theirs in namespaces:
@@ -58,7 +60,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
 def _other_writers(cluster: Cluster) -> list[str]:
     """Who else writes reports, by the API server's account; none where that may not be read."""
     try:
-        writers = {writer for each in cluster.list(may.NODE_METRICS) for writer in each.writers}
+        writers = {writer for metric in cluster.list(may.NODE_METRICS) for writer in metric.writers}
     except (Forbidden, UnknownKind):
         return []
     return sorted(writers - {AGENT}) if AGENT in writers else []

@@ -49,7 +49,7 @@ def minor(version: str) -> tuple[int, int] | None:
 
 
 def nodes(cluster: Cluster) -> Iterator[Finding]:
-    """Whether our images run on the Nodes, and whether their kubelets are new enough."""
+    """Return whether our images run on the Nodes, and whether their kubelets are new enough."""
     found = {name(node): node for node in sorted(cluster.list(NODES), key=name)}
     linux = {node: node_info(each) for node, each in found.items() if is_linux(each)}
     if not linux:
@@ -93,7 +93,7 @@ def _kubelets(linux: Mapping[str, Mapping[str, str]], server: tuple[int, int] | 
 
 
 def pod_security(cluster: Cluster) -> Iterator[Finding]:
-    """Whether the labels of Headroom's namespace let the agent's pods in."""
+    """Return whether the labels of Headroom's namespace let the agent's pods in."""
     own = cluster.namespace
     namespace = cluster.get(NAMESPACES, own)
     if namespace is None and cluster.preflight:
@@ -123,7 +123,7 @@ def pod_security(cluster: Cluster) -> Iterator[Finding]:
 
 def priority_classes(cluster: Cluster) -> Iterator[Finding]:
     """Each band has its class, and each class the value of its band; before an install none need be there."""
-    found = {name(each): each for each in cluster.list(PRIORITY_CLASSES)}
+    found = {name(cls_): cls_ for cls_ in cluster.list(PRIORITY_CLASSES)}
     # A manager that leads already creates nothing.
     restart = f"kubectl -n {cluster.namespace} rollout restart deployment {MANAGER}"
     create = f"{upgrade(cluster, 'priorityClasses.create=true')} && {restart}"

@@ -36,7 +36,7 @@ _MANY_RESTARTS: Final = 5
 
 
 def _replicas(deployment: Json) -> tuple[int, int]:
-    """How many replicas are ready, and how many there should be; the API's own default is one."""
+    """Return how many replicas are ready, and how many there should be; the API's own default is one."""
     wanted = (deployment.get("spec") or {}).get("replicas")
     return int((deployment.get("status") or {}).get("readyReplicas") or 0), 1 if wanted is None else int(wanted)
 
@@ -68,7 +68,7 @@ def _no_leader(cluster: Cluster, component: str, pods: Sequence[Pod], message: s
 
 
 def manager(cluster: Cluster) -> Iterator[Finding]:
-    """Whether the manager runs, and whether one of its replicas leads."""
+    """Return whether the manager runs, and whether one of its replicas leads."""
     deployment = cluster.workload(MANAGER)
     if deployment is None:
         yield missing_component(cluster, MANAGER, "nothing is published on Nodes, unless another manager does it")
@@ -78,7 +78,7 @@ def manager(cluster: Cluster) -> Iterator[Finding]:
     yield from _missing_replicas(cluster, deployment, pods, ", so nothing is published on Nodes")
     if not wanted:
         return
-    lease = lease_of(next((each for each in cluster.list(LEASES) if name(each) == MANAGER), None), cluster.now())
+    lease = lease_of(next((lease for lease in cluster.list(LEASES) if name(lease) == MANAGER), None), cluster.now())
     if lease is None or not lease.held:
         where = f"{cluster.namespace}/{MANAGER}"
         message = f"No replica of the manager leads: nobody holds the Lease {where}, so nothing is written."
@@ -88,7 +88,7 @@ def manager(cluster: Cluster) -> Iterator[Finding]:
 
 
 def scheduler(cluster: Cluster) -> Iterator[Finding]:
-    """Whether pods that ask for our scheduler get one, and only one."""
+    """Return whether pods that ask for our scheduler get one, and only one."""
     deployment = cluster.workload(SCHEDULER)
     if deployment is None:
         message = "The scheduler is not installed: pods are placed as before, without a look at the load."
@@ -136,10 +136,14 @@ def _rivals(cluster: Cluster, names: tuple[str, ...]) -> Iterator[Finding]:
             upgrade(cluster, f"scheduler.name={SCHEDULER}"),
         )
     flags = ("scheduler-name", "leader-elect-resource-name")
-    for each in cluster.list(DEPLOYMENTS):
-        namespace, called = each["metadata"].get("namespace"), name(each)
-        containers = (pod_template(each).get("spec") or {}).get("containers") or ()
-        words = [word for one in containers for word in (*(one.get("command") or ()), *(one.get("args") or ()))]
+    for deployment in cluster.list(DEPLOYMENTS):
+        namespace, called = deployment["metadata"].get("namespace"), name(deployment)
+        containers = (pod_template(deployment).get("spec") or {}).get("containers") or ()
+        words = [
+            word
+            for container in containers
+            for word in (*(container.get("command") or ()), *(container.get("args") or ()))
+        ]
         command = " ".join(map(str, words))
         same = [one for one in names if any(f"{flag}={one}" in command for flag in flags)]
         if same and (namespace, called) != (cluster.namespace, SCHEDULER):
@@ -151,8 +155,8 @@ def _rivals(cluster: Cluster, names: tuple[str, ...]) -> Iterator[Finding]:
 
 
 def _scheduler_leader(cluster: Cluster, called: str) -> Iterator[Finding]:
-    """Whether one of our replicas schedules."""
-    lease = lease_of(next((each for each in cluster.list(LEASES) if name(each) == called), None), cluster.now())
+    """Return whether one of our replicas schedules."""
+    lease = lease_of(next((lease for lease in cluster.list(LEASES) if name(lease) == called), None), cluster.now())
     where = f"{cluster.namespace}/{called}"
     pods = cluster.pods(SCHEDULER)
     if lease is None or not lease.held:
@@ -167,7 +171,7 @@ def _scheduler_leader(cluster: Cluster, called: str) -> Iterator[Finding]:
 
 
 def extender(cluster: Cluster) -> Iterator[Finding]:
-    """Whether kube-scheduler can reach the extender beside it, which is what its readiness probe asks."""
+    """Return whether kube-scheduler can reach the extender beside it, which is what its readiness probe asks."""
     if cluster.workload(SCHEDULER) is None:
         yield info("The scheduler is not installed, so there is no extender.", docs=_SCHEDULER_PAGE)
         return
@@ -182,7 +186,7 @@ def extender(cluster: Cluster) -> Iterator[Finding]:
             f"{state.why or 'still checking'}.",
             f"{logs} {pod.name} -c {_PROFILE_CHECK}",
         )
-    ignorable = any(each.get("ignorable") for each in mappings(scheduler_config(cluster), "extenders"))
+    ignorable = any(mapping.get("ignorable") for mapping in mappings(scheduler_config(cluster), "extenders"))
     meanwhile = "pods are placed without it meanwhile" if ignorable else "pods that ask for the scheduler wait"
     for pod, state in silent if not refused else ():
         yield error(

@@ -24,7 +24,7 @@ Json = Mapping[str, Any]
 
 
 async def check(cluster: Cluster) -> AsyncIterator[Finding]:
-    """Whether an edit of the config is judged before it is stored."""
+    """Return whether an edit of the config is judged before it is stored."""
     if manager_state.flag(cluster.workload(MANAGER), "--webhook-listen") is None:
         yield info(
             "The admission webhook is off: a wrong colocation config is stored, and then told about in events.",
@@ -46,7 +46,7 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
 
 
 def _authority(cluster: Cluster, webhook: Json) -> Iterator[Finding]:
-    """Whether the API servers have an authority by which they trust the manager, and until when."""
+    """Return whether the API servers have an authority by which they trust the manager, and until when."""
     bundle = (webhook.get("clientConfig") or {}).get("caBundle")
     days = _days_left(str(bundle or ""), cluster.now())
     logs = f"kubectl -n {cluster.namespace} logs -l {COMPONENT}={MANAGER} --tail=-1 | grep -i certificate"
@@ -61,27 +61,27 @@ def _authority(cluster: Cluster, webhook: Json) -> Iterator[Finding]:
 
 
 def _days_left(bundle: str, now: float) -> float | None:
-    """How long the last authority of a base64 PEM bundle holds at a time [unix s]; None without certificates. [days]"""
+    """Return the time to the last expiry in a base64 PEM bundle [days] at a time [unix s]; None: no certificates."""
     try:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         tls.load_verify_locations(cadata=base64.b64decode(bundle).decode("ascii"))
     except (ssl.SSLError, binascii.Error, ValueError):
         return None
-    ends = [ssl.cert_time_to_seconds(str(each["notAfter"])) for each in tls.get_ca_certs()]
+    ends = [ssl.cert_time_to_seconds(str(cert["notAfter"])) for cert in tls.get_ca_certs()]
     return (max(ends) - now) / _DAY_SECONDS if ends else None
 
 
 def _scope(cluster: Cluster, webhook: Json) -> Iterator[Finding]:
-    """Whether it is called for the ConfigMap that the manager reads."""
+    """Return whether it is called for the ConfigMap that the manager reads."""
     config = cluster.config_name
-    conditions = " ".join(str(each.get("expression")) for each in webhook.get("matchConditions") or ())
+    conditions = " ".join(str(condition.get("expression")) for condition in webhook.get("matchConditions") or ())
     if conditions and f'"{config}"' not in conditions:
         message = f"The webhook is not asked about ConfigMap {cluster.namespace}/{config}, which the manager reads."
         yield warning(message, upgrade(cluster, f"configMap.name={config}", force=True), docs="configuration.md")
 
 
 def _endpoints(cluster: Cluster) -> Iterator[Finding]:
-    """Whether a manager is behind its Service."""
+    """Return whether a manager is behind its Service."""
     slices = [each for each in cluster.list(ENDPOINT_SLICES) if labels(each).get(_SERVICE_LABEL) == _SERVICE]
     endpoints = [endpoint for each in slices for endpoint in each.get("endpoints") or ()]
     if not any((endpoint.get("conditions") or {}).get("ready", True) for endpoint in endpoints):

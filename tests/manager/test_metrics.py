@@ -91,10 +91,10 @@ def test_verbose_tells_of_the_definition(server: MetricsServer, progress: Progre
     """A definition that goes later does not make the manager unready; the verbose page tells of it, and who leads."""
     progress.config_read = progress.nodes_listed = progress.pods.synced = progress.node_metrics.synced = True
     progress.node_metrics.not_found = True
-    progress.leadership = lambda: "stands by for a"
+    progress.leadership = lambda: "is a standby of a"
     assert _get(server, "/readyz")[0] == 200
     text = _get(server, "/readyz?verbose")[1]
-    assert "    leadership: stands by for a\n" in text
+    assert "    leadership: is a standby of a\n" in text
     assert "    NodeMetric: the API server does not know NodeMetric" in text
 
 

@@ -117,7 +117,7 @@ def test_frozen_leader_writes_no_more(stage: Stage, nodes: list[str], replicas: 
         leader.send(signal.SIGSTOP)
         eventually(_wrote(stage, standby, frozen), "the standby writes")
         leader.send(signal.SIGCONT)
-        eventually(lambda: "stands by for two" in leader.page("/readyz?verbose")[1], "the old leader stands by")
+        eventually(lambda: "is a standby of two" in leader.page("/readyz?verbose")[1], "the old leader stands by")
         thawed = datetime.now(UTC)
         eventually(_wrote(stage, standby, thawed), "the standby goes on writing")
     seconds = _expect_hand_over(stage, leader, standby, frozen)

@@ -40,7 +40,7 @@ async def follow(
         def sent(item: Json) -> Any:  # noqa: ANN401 - what `decode` makes
             return (decode or plain)(msgspec.Raw(json.dumps(item).encode()))
 
-        health.heard()
+        health.responded()
         for change in changes.get(path, ()):
             if isinstance(change, Relisted):
                 listed = [keep(sent(item)) for item in change.items]

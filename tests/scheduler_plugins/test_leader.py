@@ -119,7 +119,7 @@ async def test_only_its_own_host_counts(kubernetes: Kubernetes) -> None:
     await live(kubernetes, 4, long, short)
     assert long.leads()
     assert not short.leads()
-    assert short.description == "stands by: ab_5d7 leads"
+    assert short.description == "is a standby; ab_5d7 leads"
 
 
 async def test_expired_lease_changes_hands_at_once(kubernetes: Kubernetes) -> None:
@@ -145,7 +145,7 @@ async def test_stolen_lease_ends_the_right(kubernetes: Kubernetes) -> None:
     kubernetes.acquired("new")
     await old.poll()
     assert not old.leads()
-    assert old.description == "stands by: new_5d7 leads"
+    assert old.description == "is a standby; new_5d7 leads"
     with pytest.raises(NotLeading):
         old.may_write_for()
     await live(kubernetes, 60, old)

@@ -64,7 +64,7 @@ async def test_unreadable_object_is_passed_over(
             ]
         },
     )
-    assert [record.getMessage().partition(" cannot")[0] for record in caplog.records] == ["NodeMetric a"]
+    assert [record.getMessage().partition(" is malformed")[0] for record in caplog.records] == ["NodeMetric a"]
     assert following.unreadable == {"NodeMetric a"}
     ledger = world.cache.ledger("a")
     assert ledger is not None

@@ -26,7 +26,7 @@ COMMANDS: Final = {
     "db": "agent.database:main",
     "replay": "agent.capture.replay:main",
 }
-"""Commands beside running. Each is given the arguments after its name and answers with the exit code; it may raise
+"""Subcommands. Each gets the arguments after its name and returns the exit code; it may raise
 WrongSetting, StoreError and OSError, whose message becomes one line."""
 
 log = logging.getLogger("agent")

@@ -89,7 +89,7 @@ def _parser() -> Parser:
         help="a folder, made if need be, a file .csv or .csv.gz, or - (the default)",
     )
     _add_window(one, "8d", "5m")
-    add("verify", _verify, "Read everything and say what is wrong; the exit code is 1 then.")
+    add("verify", _verify, "Read everything and report faults; with any, the exit code is 1.")
     return parser
 
 
@@ -110,19 +110,19 @@ def _add_window(parser: Parser, window: str, resolution: str) -> None:
 
 
 def _stats(database: DatabaseReader, given: argparse.Namespace) -> int:
-    found = database.stats()
+    result = database.stats()
     resolutions = [
         {**dataclasses.asdict(resolution), "bytes_per_point": resolution.bytes_per_point}
-        for resolution in found.resolutions
+        for resolution in result.resolutions
     ]
     if given.output == "json":
-        _print_json(_camel(dataclasses.asdict(found)) | {"resolutions": [_camel(row) for row in resolutions]})
+        _print_json(_camel(dataclasses.asdict(result)) | {"resolutions": [_camel(row) for row in resolutions]})
         return 0
-    sizes = (found.file_bytes, found.log_bytes, found.used_bytes)
+    sizes = (result.file_bytes, result.log_bytes, result.used_bytes)
     file, log, used = (f"{size / _MIB:.1f} MiB" for size in sizes)
-    _print_line(f"{found.path}: {file}, log {log}, in use {used}, schema {found.schema}")
-    learned = f"{found.checkpoints} parts, {found.checkpoint_bytes / 1024:.0f} KiB"
-    _print_line(f"{found.series} series; what was learned: {learned}\n")
+    _print_line(f"{result.path}: {file}, log {log}, in use {used}, schema {result.schema}")
+    learned = f"{result.checkpoints} parts, {result.checkpoint_bytes / 1024:.0f} KiB"
+    _print_line(f"{result.series} series; checkpoint: {learned}\n")
     rows = [
         {
             "resolution": row["name"],
@@ -143,14 +143,14 @@ def _query(database: DatabaseReader, given: argparse.Namespace) -> int:
     start, end = _window(database, given)
     period, unit = _PERIODS[given.resolution], _UNITS.get(given.metric.split("_", maxsplit=1)[0], "ratio")
     entities = _entities(database, given, start, end)
-    found = {
+    result = {
         entity: export.Extract(database, given.metric, start, end, period, (entity,), given.container)
         for entity in entities
     }
 
     def points() -> Iterator[Row]:
-        """An at a time: there may be many weeks of them, and the agent's container has no room for that."""
-        for entity, extract in found.items():
+        """Return them one at a time: many weeks of them do not fit into the memory of the agent's container."""
+        for entity, extract in result.items():
             for series in (column for columns in extract.slices() for column in columns.values()):
                 for time, value in zip(series.times.tolist(), series.values.tolist(), strict=True):
                     yield {"entity": entity, "time": _when(time), "value": value}
@@ -159,7 +159,7 @@ def _query(database: DatabaseReader, given: argparse.Namespace) -> int:
         _print_rows(points, given.output)
         return 0
     rows = []
-    for entity, extract in found.items():
+    for entity, extract in result.items():
         series = extract.read(start, end).get(entity, EMPTY)
         if len(series) or (given.entity and not period):
             rows.append({"entity": entity, "unit": unit, **_statistics(series)})
@@ -182,7 +182,7 @@ def _entities(database: DatabaseReader, given: argparse.Namespace, start: float,
     if not database.has_series(given.metric, given.entity, given.container):
         of = f" of container {given.container!r}" if given.container else ""
         raise WrongSetting(
-            f"there is no {given.metric}{of} of {given.entity!r}; `db query {given.metric}` lists whose there is"
+            f"there is no {given.metric}{of} of {given.entity!r}; `db query {given.metric}` lists the entities"
         )
     return [given.entity]
 
@@ -190,8 +190,8 @@ def _entities(database: DatabaseReader, given: argparse.Namespace, start: float,
 def _statistics(series: Series) -> Row:
     if not len(series):
         return {"count": 0}
-    found = dataclasses.asdict(statistics(series.times, series.values))
-    return {"count": found.pop("count"), "span": found.pop("span_seconds"), **found}
+    result = dataclasses.asdict(statistics(series.times, series.values))
+    return {"count": result.pop("count"), "span": result.pop("span_seconds"), **result}
 
 
 def _export(database: DatabaseReader, given: argparse.Namespace) -> int:
@@ -213,10 +213,10 @@ def _export(database: DatabaseReader, given: argparse.Namespace) -> int:
         extract = export.Extract(database, metric, start, end, period, highest=given.aggregate == "max")
         known = extract.names()
         wanted = given.entity or export.pods(known)
-        missing = [one for one in wanted if one not in known]
+        missing = [entity for entity in wanted if entity not in known]
         if missing:
             raise WrongSetting(
-                f"there is no {metric} of {missing[0]!r} in this window; `db query {metric}` lists whose there is"
+                f"there is no {metric} of {missing[0]!r} in this window; `db query {metric}` lists the entities"
             )
         uids.update(export.pods(wanted))
         lines = extract.rows(set(wanted))
@@ -230,12 +230,12 @@ def _export(database: DatabaseReader, given: argparse.Namespace) -> int:
 
 
 def _metadata(database: DatabaseReader) -> PodMetadataStore:
-    found = PodMetadataStore()
+    result = PodMetadataStore()
     try:
-        found.restore(checkpoints.load(database.connection))
+        result.restore(checkpoints.load(database.connection))
     except CheckpointError as error:
         sys.stderr.write(f"{database.path}: {error}; pods are exported without their names\n")
-    return found
+    return result
 
 
 def _write(path: Path, lines: Iterable[list[str]], what: str) -> None:
@@ -247,16 +247,18 @@ def _write(path: Path, lines: Iterable[list[str]], what: str) -> None:
 
 
 def _verify(database: DatabaseReader, given: argparse.Namespace) -> int:
-    found = verify(database)
+    result = verify(database)
     database.unreadable.clear()  # they are among the findings
     if given.output == "json":
-        _print_json({**_camel(dataclasses.asdict(found)), "sound": found.is_sound})
+        _print_json({**_camel(dataclasses.asdict(result)), "sound": result.is_sound})
     else:
-        for finding in found.findings:
+        for finding in result.findings:
             _print_line(finding)
-        state = "sound" if found.is_sound else f"{len(found.findings)} findings"
-        _print_line(f"{database.path}: {state}: {found.blocks} blocks, {found.chunks} chunks, {found.samples} samples")
-    return 0 if found.is_sound else _FAILED
+        state = "sound" if result.is_sound else f"{len(result.findings)} findings"
+        _print_line(
+            f"{database.path}: {state}: {result.blocks} blocks, {result.chunks} chunks, {result.samples} samples"
+        )
+    return 0 if result.is_sound else _FAILED
 
 
 def _window(database: DatabaseReader, given: argparse.Namespace) -> tuple[float, float]:

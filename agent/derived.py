@@ -6,7 +6,7 @@ from agent.samples import CPU, INPUT_MISSING, MEMORY, NODE, SYS, VANISHED, Colle
 
 
 def system_usage(node: float | None, pods: Iterable[float | None]) -> float | None:
-    """What the node uses beyond its pods: max(node - sum of pods, 0); None when any of them is unknown.
+    """Return the usage beyond the pods: max(node - sum of pods, 0); None when any of them is unknown.
 
     node 3.0 cores, pods 1.0 and 0.5: 1.5 cores.
     """

@@ -34,7 +34,7 @@ class Page:
 def pages(metrics: Callable[[], bytes], health: Health, more: Mapping[str, Page] | None = None) -> http.Pages:
     """All pages of the agent.
 
-    /livez is 200 while the program can answer: restarting it because the disk is full would lose what it remembers.
+    /livez is 200 while the program responds: a restart because of a full disk would lose the samples in memory.
     """
     return {
         **http.health_pages(lambda: health, livez=lambda _request: http.Reply.text("ok\n")),

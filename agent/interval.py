@@ -17,7 +17,7 @@ FORWARD: Final = "forward"  # the wall clock was set forward
 BACK: Final = "back"  # the wall clock was set back
 _JUMP_SECONDS: Final = 1.0
 
-Clock = Callable[[], float]  # answers with a time. [s]
+Clock = Callable[[], float]  # returns a time. [s]
 
 
 @dataclass(slots=True)
@@ -25,13 +25,13 @@ class Clocks:
     """The clocks of a machine, and whether they run alike."""
 
     wall: Clock = time.time  # time of the day; people and NTP set it. [seconds since 1970]
-    running: Clock = time.monotonic  # only runs forward, and stands still while the machine sleeps. [s]
+    running: Clock = time.monotonic  # never falls, and stops while the machine is suspended. [s]
     slept: Clock = slept_seconds  # how long the machine has slept. [s]
     _slept: float | None = None
     _offset: float | None = None
 
     def jump(self) -> tuple[str, float] | None:
-        """What happened to the clocks since the last call, and by how much, if it was a second or more. [s]
+        """Return the changes of the clocks since the last call that are a second or more. [s]
 
         Slow adjustments add up until they are a second.
         """
@@ -64,10 +64,10 @@ async def run_ticker(
     clocks = clocks or Clocks()
     due = clocks.running()
     while True:
-        found = clocks.jump()
-        if found is not None:
-            _log_jump(*found)
-            metrics.clock_jumps.labels(found[0]).inc()
+        result = clocks.jump()
+        if result is not None:
+            _log_jump(*result)
+            metrics.clock_jumps.labels(result[0]).inc()
         tick(clocks.wall())
         due += interval
         behind = clocks.running() - due

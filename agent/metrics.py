@@ -1,4 +1,4 @@
-"""The agent's own metrics. Knows numbers and names, nothing of what they mean; docs/metrics.md explains each.
+"""The agent's own metrics. Knows numbers and names only; docs/metrics.md explains each.
 
 What koordlet exports too keeps its name and labels, with our prefix in place of ``koordlet_``.
 """
@@ -20,10 +20,10 @@ disable_created_metrics()  # type: ignore[no-untyped-call] # unused, and doubles
 
 
 class DetectedInfo(Collector):
-    """What was detected, as the labels of a metric that is always 1; asked for when it is shown."""
+    """The detected facts, as the labels of a metric that is always 1; read at each scrape."""
 
     def __init__(self) -> None:
-        self.source: Callable[[], Mapping[str, str]] = dict  # answers with the labels; without any there is no metric
+        self.source: Callable[[], Mapping[str, str]] = dict  # returns the labels; without any there is no metric
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The metric of the moment."""
@@ -65,7 +65,7 @@ class Metrics:
         self.store_unwritten = self._gauge("store_unwritten_ticks", "Ticks that are in memory alone.")
         self.store_set_aside = self._gauge("store_files_set_aside", "Files set aside since the start.")
         self.store_damaged = self._gauge("store_damaged_chunks", "Chunks that could not be read since the start.")
-        self.store_dropped = self._gauge("store_dropped_blocks", "Blocks dropped early since the start, for room.")
+        self.store_dropped = self._gauge("store_dropped_blocks", "Blocks dropped early since the start, to free space.")
         self.pods = self._gauge("pods", "Pods on this node; warm ones are predicted from their history.", "state")
 
     def _training(self) -> None:
@@ -79,8 +79,8 @@ class Metrics:
         self.model_age = self._gauge(
             "model_age_seconds", "Time since the model that is furthest behind last learned.", "kind"
         )
-        self.checkpoint_seconds = self._histogram("checkpoint_seconds", "Time to save what was learned.")
-        self.checkpoint_bytes = self._gauge("checkpoint_bytes", "Size of what was learned, as saved.")
+        self.checkpoint_seconds = self._histogram("checkpoint_seconds", "Time to save a checkpoint.")
+        self.checkpoint_bytes = self._gauge("checkpoint_bytes", "Size of the checkpoint.")
         self.checkpoint_time = self._gauge("last_checkpoint_timestamp_seconds", "When it was last saved.")
         self.checkpoint_failures = self._counter("checkpoint_failures", "What was learned could not be saved.")
 

@@ -29,7 +29,7 @@ _BEFORE_SECONDS = 0.001
 
 
 class Pipeline:
-    """What happens every CollectInterval, in order."""
+    """The steps of a collect interval, in order."""
 
     def __init__(
         self,
@@ -47,10 +47,10 @@ class Pipeline:
         self._make_trainer = make_trainer
         self._metrics = metrics
         self._clock = clock
-        self.store = failover.open()  # the database, or what stands in for it
-        self.training = make_trainer(self.store)  # what was learned
-        self.failing: dict[str, str] = {}  # steps whose last run failed, and why; what the condition Collecting reports
-        self.missing: list[Missing] = []  # what the last tick should have had and has not
+        self.store = failover.open()  # the database, or the store in memory that replaces it
+        self.training = make_trainer(self.store)  # the learned histories
+        self.failing: dict[str, str] = {}  # failed steps and their reasons, for the condition Collecting
+        self.missing: list[Missing] = []  # the missing values of the last tick
         self.last_tick: float | None = None  # when the last tick stored something. [seconds since 1970]
         self.ticked_at: float | None = None  # when the last tick ended, by the clock that only runs forward. [s]
         self.node_measured_at: float | None = None
@@ -61,7 +61,7 @@ class Pipeline:
         self._begun: float | None = None
         self._metrics_seen: set[str] = set()
         self._store_failures: set[str] = set()  # steps whose last run failed because of the database
-        self._outage = ""  # what the log calls the present outage of the database; empty while it works
+        self._outage = ""  # the present outage of the database, for the log; empty without one
 
     @property
     def store_problem(self) -> str:
@@ -89,7 +89,7 @@ class Pipeline:
         self.ticked_at = self._clock()
 
     def close(self, now: float) -> None:
-        """Save what was learned, and close the database."""
+        """Save a checkpoint, and close the database."""
         with self._step(SAVE):
             self.training.save(now)
         self._failover.close()
@@ -133,19 +133,19 @@ class Pipeline:
         for name, collector in self._collectors.items():
             with self._step(name):
                 try:
-                    found = collector.collect(tick)
+                    result = collector.collect(tick)
                 except NoData as lacking:
                     log.debug("%s: %s", name, lacking)
                     continue
-                found.missing += [
+                result.missing += [
                     Missing(sample.metric, sample.entity, NOT_FINITE)
-                    for sample in found.samples
+                    for sample in result.samples
                     if not math.isfinite(sample.value)
                 ]
-                found.samples = [sample for sample in found.samples if math.isfinite(sample.value)]
-                collected.extend(found)
-                if found.problem:
-                    raise Incomplete(found.problem)
+                result.samples = [sample for sample in result.samples if math.isfinite(sample.value)]
+                collected.extend(result)
+                if result.problem:
+                    raise Incomplete(result.problem)
         return collected
 
     def _count(self, collected: CollectionResult) -> None:

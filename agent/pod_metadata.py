@@ -1,4 +1,4 @@
-"""Whose the series in the database are: the name, class, workload, requests and limits of each pod, kept with them.
+"""The owners of the series in the database: name, class, workload, requests and limits of each pod, kept with them.
 
 The export for a backtest needs them, and after a pod has ended they are known nowhere else.
 """
@@ -15,7 +15,7 @@ from agent.series_index import CLASS_NAMES
 
 NAME: Final = "identities"  # name of the checkpoint, and with a number behind it of those of pods that ended before
 KEPT_SECONDS: Final = 31 * 86400.0
-"""How long an ended pod is remembered: as long as the store keeps anything of it by default. [s]"""
+"""Time for which an ended pod is kept: as long as the store keeps its samples by default. [s]"""
 PACKED: Final = 250
 """So many pods that ended are packed together, the first of twice as many: nothing is kept in memory but bytes."""
 MOST: Final = 400  # so many packs are kept; the oldest is forgotten first
@@ -42,9 +42,9 @@ class PodMetadata:
 
     name: str  # namespace/name, or the uid where the pod was found in the cgroup tree alone
     class_name: str  # the class that it counts to: prod, mid, batch or free
-    workload: str | None  # the workload whose history it shares
-    requests: Resources  # what it requests. [milli-cores, bytes]
-    limits: Resources  # what it may use at most. [milli-cores, bytes]
+    workload: str | None  # its workload, which shares its history
+    requests: Resources  # its requests. [milli-cores, bytes]
+    limits: Resources  # its limits. [milli-cores, bytes]
     ended: float | None = None  # since when it is no longer listed; None while it is. [s of the index's clock]
 
 
@@ -85,10 +85,10 @@ class PodMetadataStore:
 
     def all_pods(self) -> dict[str, PodMetadata]:
         """All who are remembered, by uid, those that ended long ago included."""
-        found: dict[str, PodMetadata] = {}
+        result: dict[str, PodMetadata] = {}
         for _, data in self._packs.values():
-            found |= _unpacked(data)[0]
-        return found | self.pods
+            result |= _unpacked(data)[0]
+        return result | self.pods
 
     def restore(self, content: Mapping[str, bytes]) -> None:
         """Take over what `checkpoint` gave; the name of this node stays, where there is one. Others are left alone.
@@ -121,7 +121,7 @@ class PodMetadataStore:
 
     def _forget(self, now: float) -> None:
         for uid, one in self.pods.items():
-            if one.ended is not None and one.ended > now:  # by another clock: of an older version, or begun anew since
+            if one.ended is not None and one.ended > now:  # by another clock: an older version's, or one that was reset
                 self.pods[uid] = replace(one, ended=now)
         self._packs = {number: (min(last, now), data) for number, (last, data) in self._packs.items()}
         ended = sorted((one.ended, uid) for uid, one in self.pods.items() if one.ended is not None)
@@ -159,11 +159,11 @@ def _metadata(pod: PodRef) -> PodMetadata:
 
 
 def _restored(one: Mapping[str, Any]) -> PodMetadata:
-    found = PodMetadata(**one)
-    ended = None if found.ended is None else float(found.ended)
-    workload = None if found.workload is None else str(found.workload)
+    result = PodMetadata(**one)
+    ended = None if result.ended is None else float(result.ended)
+    workload = None if result.workload is None else str(result.workload)
     return PodMetadata(
-        str(found.name), str(found.class_name), workload, _amounts(found.requests), _amounts(found.limits), ended
+        str(result.name), str(result.class_name), workload, _amounts(result.requests), _amounts(result.limits), ended
     )
 
 

@@ -32,12 +32,12 @@ class PodRef:
     """The tier that it counts to in every sum: PROD for band prod and none; MID when it requests Mid resources."""
     qos: QoS  # its QoS class, with the default of its Kubernetes QoS
     requests: Resources = field(default_factory=dict)
-    """What it requests, and was granted where it is being resized. [milli-cores, bytes]"""
-    limits: Resources = field(default_factory=dict)  # what it may use at most. [milli-cores, bytes]
+    """Its requests, granted ones where it is being resized. [milli-cores, bytes]"""
+    limits: Resources = field(default_factory=dict)  # its limits. [milli-cores, bytes]
     priority_label: str = ""  # its priority class as reported (with the default of its QoS): `koord-prod` … or empty
     cgroup_uid: str = ""  # the uid in its cgroup directory's name: the config hash for a static pod, else the uid
     created: float = 0.0  # when it was created, or first found where it is not listed. [seconds since 1970]
-    workload: str | None = None  # the workload whose history it shares, or None
+    workload: str | None = None  # its workload, which shares its history, or None
     terminal: bool = False  # whether it has ended: Succeeded or Failed. Terminal pods are not measured.
     running: bool = True  # whether its containers were started, so that it must have a cgroup
     terminating: bool = False  # whether it is being deleted; it still runs for a while
@@ -46,7 +46,7 @@ class PodRef:
 
     @property
     def title(self) -> str:
-        """What a message calls it: namespace/name, or the name alone where no namespace is known."""
+        """Return its name in messages: namespace/name, or the name alone where no namespace is known."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
@@ -94,9 +94,9 @@ def pod_of_cgroup(cgroup: PodCgroup) -> PodRef:
 
 
 def unlisted_pod(cgroup: PodCgroup, now: float) -> PodRef:
-    """A pod that runs and is on no list: force-deleted, or a static one whose mirror was refused.
+    """A running pod that is on no list: force-deleted, or a static one whose mirror was refused.
 
-    Its tier is unknown, so it counts to the highest, and requests nothing: what it uses can only lower what is left.
+    Its tier is unknown, so it counts as Prod and requests nothing: its usage can only lower the reclaimable amount.
     """
     prod = PriorityBand.PROD
     return replace(pod_of_cgroup(cgroup), band=prod, priority_label=str(prod), created=now, listed=False)

@@ -52,7 +52,7 @@ def on_signals(stop: asyncio.Event, grace_seconds: float) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended by itself
             loop.call_soon_threadsafe(stop.set)
         time.sleep(grace_seconds)
-        text = "something did not let go in time: ending without a last checkpoint; the samples are safe"
+        text = "shutdown timed out; exiting without a final checkpoint, the samples are safe"
         logging_ = threading.Thread(target=log.warning, args=[text], daemon=True)  # the log may be what hangs
         logging_.start()
         logging_.join(_LOG_SECONDS)

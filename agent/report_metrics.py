@@ -1,4 +1,4 @@
-"""What /metrics shows of reports, models and accuracy. A number that is not known any more is not shown any more."""
+"""Metrics of reports, models and accuracy. A number that becomes unknown is removed."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -63,7 +63,7 @@ def show_pressure(metrics: Metrics, pressure: Pressure) -> None:
 
 
 def show_store(metrics: Metrics, size: StoreSize) -> None:
-    """Show how large the store is, and what it lost."""
+    """Set the metrics of the store's size and losses."""
     metrics.store_bytes.set(size.file_bytes)
     metrics.store_used.set(size.used_bytes)
     metrics.store_series.set(size.series)
@@ -107,7 +107,7 @@ def _in_units(amounts: Resources) -> dict[str, float]:
 
 
 def _show(gauge: Gauge, values: Mapping[tuple[str, ...], float]) -> None:
-    """Show these values by label, and no others any more."""
+    """Set these values by label, and remove all others."""
     gauge.clear()
     for labels, value in values.items():
         gauge.labels(*labels).set(value)

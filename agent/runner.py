@@ -29,11 +29,11 @@ _ANSWER_SECONDS = 0.5  # for an answer that is under way when the agent stops
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """How reports leave the agent."""
+    """The sender of reports."""
 
     run: Coroutine[Any, Any, None]  # reports, until cancelled; ends only with `--once`, or when its output is closed
     problem: Callable[[], str]  # why the last report was not taken; empty when it was
-    pages: Mapping[str, Page]  # what is served besides
+    pages: Mapping[str, Page]  # further pages to serve
 
 
 async def run(settings: AgentSettings) -> None:

@@ -40,11 +40,11 @@ REASONS: Final[dict[str, str]] = {
     NO_CGROUP: "The pod runs, and no cgroup was ever found for it.",
     "no-memory-controller": "The kernel, or this cgroup, has no memory controller.",
     "unreadable": "The file may not be read, or reading it failed.",
-    "malformed": "The file does not hold what it should: a short read, or another file.",
+    "malformed": "The file has unexpected content: a short read, or another file.",
     NOT_FINITE: "The value is no finite number.",
     INPUT_MISSING: "System usage is node - pods: one of them is missing in this tick.",
 }
-"""Why a value is missing, and what that means: every reason that `Missing` bears."""
+"""Reasons for a missing value, with their meanings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Sample:
     A missing measurement is no sample at all: there is no sample for "unknown", and zero means zero.
     """
 
-    metric: str  # what was measured: one of the names above, or `psi_*` [ratio]
-    entity: str  # whose it is: `node`, `sys`, a class name, or a pod's uid
+    metric: str  # the metric: a name from above, or `psi_*` [ratio]
+    entity: str  # its owner: `node`, `sys`, a class name, or a pod's uid
     time: float  # when, the same for every sample of a tick. [seconds since 1970]
     value: float  # how much, in the metric's unit. Always finite.
     container: str = ""  # which container of the pod; empty for the whole entity
@@ -65,16 +65,16 @@ class Sample:
 class Missing:
     """A value that a tick should have had, and has not."""
 
-    metric: str  # what was to be measured
-    entity: str  # whose it is
+    metric: str  # the metric
+    entity: str  # its owner
     reason: str  # why not: one of `REASONS`, counted by the runner
 
 
 @dataclass(slots=True)
 class CollectionResult:
-    """What one collector brought home from one tick."""
+    """Result of one collector for one interval."""
 
-    samples: list[Sample] = field(default_factory=list)  # what was measured
+    samples: list[Sample] = field(default_factory=list)  # the measured values
     missing: list[Missing] = field(default_factory=list)  # what should have been, and was not
     pods_listed: bool = False  # whether it is known which pods there are: each has a sample or is missing
     problem: str = ""  # what keeps the collector from its work, for people; empty when nothing does

@@ -1,4 +1,4 @@
-"""Whose history is in which row: the node, the system, the classes, each pod, and workloads whose pods have ended."""
+"""The index of rows and their owners: the node, the system, the classes, pods, and workloads of pods that ended."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,12 +29,12 @@ _EVICT_EVERY_SECONDS: Final = 60.0
 
 @dataclass(slots=True)
 class SeriesEntry:
-    """What is known about the owner of a row."""
+    """The owner of a row."""
 
     row: int
     history_number: int
-    """Number of the history in the row: no two were ever the same, so what is saved under it stays its own."""
-    class_name: str = ""  # the class that a pod counts to; empty for what is no pod
+    """Number of the history in the row; unique, so saved data of another history is never taken for it."""
+    class_name: str = ""  # the class of a pod; empty for other owners
     workload: str | None = None  # a pod's workload, which inherits the row when the pod ends
     ended_at: float | None = None
     """Since when a pod is no longer listed, or its workload has none on this node. [s of the index's clock]"""
@@ -45,7 +45,7 @@ class SeriesEntry:
 
     @property
     def kind(self) -> str:
-        """What it is: node (the node, the system and the classes), pod, departed (a pod lately gone) or workload."""
+        """The kind of owner: node (the node, the system and the classes), pod, departed (a removed pod) or workload."""
         if self.class_name:
             return "pod" if self.here else "departed"
         return "node" if self.workload is None else "workload"
@@ -53,7 +53,7 @@ class SeriesEntry:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSeries:
-    """Those who can be measured, as arrays of one order: the node, the system, then the pods. shape (E,) each."""
+    """The measurable owners, as arrays of one order: the node, the system, then the pods. shape (E,) each."""
 
     entities: tuple[str, ...]
     rows: IntArray
@@ -63,17 +63,17 @@ class MeasuredSeries:
 
 @dataclass(frozen=True, slots=True)
 class SeriesIndexLimits:
-    """How long and how many rows are kept after their pods."""
+    """Limits of the number and age of rows without a pod."""
 
     grace_seconds: float = 900.0
-    """A pod no longer listed keeps its row this long: what it used still belongs to its class's recent sums. [s]"""
+    """A pod that is no longer listed keeps its row this long: its usage is still in its class's recent sums. [s]"""
     workload_seconds: float = 7 * 86400.0  # a workload without a pod on this node is remembered this long [s]
     workloads: int = 200
     """At most so many workloads without a pod are remembered; the ones longest gone are forgotten first."""
 
 
 class RowHistories(Protocol):
-    """What the rows of the index hold."""
+    """The owners of rows."""
 
     def clear(self, row: int) -> None:
         """Forget a row, which may not exist yet."""
@@ -163,12 +163,12 @@ class SeriesIndex:
         Raises:
             KeyError, TypeError, ValueError: it does not begin with the fixed entities, or an entry is malformed.
         """
-        found: Mapping[str, Sequence[Any]] = measured["members"]
-        if tuple(found)[: len(FIXED)] != FIXED:
-            raise ValueError(f"it begins with {list(found)[: len(FIXED)]}, not with {list(FIXED)}")
+        result: Mapping[str, Sequence[Any]] = measured["members"]
+        if tuple(result)[: len(FIXED)] != FIXED:
+            raise ValueError(f"it begins with {list(result)[: len(FIXED)]}, not with {list(FIXED)}")
         entries = {
             entity: SeriesEntry(row, int(number), str(class_name), workload, ended_at)
-            for row, (entity, (number, class_name, workload, ended_at)) in enumerate(found.items())
+            for row, (entity, (number, class_name, workload, ended_at)) in enumerate(result.items())
         }
         self._next_history, self.clock = int(measured["born"]), float(measured["clock"])
         self._updated, self._evicted_at = measured["updated"], float(measured["looked"])
@@ -196,7 +196,7 @@ class SeriesIndex:
         return entry
 
     def _inherit(self, entry: SeriesEntry, workload: str) -> None:
-        """Let a pod whose workload has just become known continue its history, if that is the richer one."""
+        """Let a pod whose workload has just become known continue its history, if that is the longer one."""
         related = [other.row for other in self.entries.values() if other is not entry and other.workload == workload]
         evidence = self.histories.evidence
         best = max(related, key=evidence, default=None)

@@ -93,9 +93,9 @@ class TrainSettings:
     interval_seconds: float = setting(30.0, flag="training-interval", kind=duration(0.05, _HOUR))
     """Time between two training rounds (HistogramUpdateInterval); at least the collect interval. [s]"""
     checkpoint_seconds: float = setting(60.0, flag="checkpoint-interval", kind=duration(0.05, _DAY))
-    """What was learned is saved this often. [s] A crash costs this much learning, which the samples make up for."""
+    """Interval of checkpoints. [s] A crash costs this much learning, which the samples make up for."""
     catch_up_seconds: float = setting(_HOUR, flag="training-catch-up", kind=duration(0.05, 7 * _DAY))
-    """After a restart, this much of what the store holds is learned; older seconds are left out. [s]"""
+    """After a restart, this much of the store is learned again; older seconds are left out. [s]"""
     pod_grace_seconds: float = setting(900.0, flag="pod-grace", kind=duration(0.05, _DAY))
     """A pod that is gone counts this long in its class's recent sums. [s]"""
     workload_seconds: float = setting(7 * _DAY, flag="remember-workloads", kind=duration(1.0))
@@ -111,7 +111,7 @@ class ReportSettings:
     """Reporting."""
 
     first_after_seconds: float = setting(10.0, flag="report-after", kind=duration(0.0, _HOUR))
-    """How long after the start the first report is made, up to twice that: each node at its own moment. [s]"""
+    """Time from the start to the first report, up to twice that: each node at its own moment. [s]"""
     jitter: float = setting(0.1, flag="report-jitter", kind=number(0.0, 0.5))
     """Each wait after a failure is longer or shorter by up to this share: agents do not come back together."""
     longest_backoff_seconds: float = setting(30.0, flag="report-longest-backoff", kind=duration(1.0, _HOUR))
@@ -127,7 +127,7 @@ class ServeSettings:
     unhealthy_after_seconds: float = setting(15.0, flag="unhealthy-after", kind=duration(1.0, _HOUR))
     """/healthz fails when no tick was made for this long (at least three ticks' time). [s]"""
     unready_after_seconds: float = setting(300.0, flag="unready-after", kind=duration(0.0, _DAY))
-    """/readyz fails when samples could not be written for this long: a restart would lose what is in memory. [s]"""
+    """/readyz fails when samples could not be written for this long: a restart would lose the samples in memory. [s]"""
     log_format: str = setting("text", flag="log-format", kind=choice("text", "json", metavar="FORMAT"))
     """Form of the log on standard error: ``text`` or ``json``, one event per line."""
     log_level: str = setting(
@@ -141,7 +141,7 @@ class DisplaySettings:
     """Without a cluster."""
 
     standalone: bool = setting(False, flag="standalone", kind=SWITCH)
-    """No API server: show what this machine and its pods use, what is predicted, and what would be reclaimable."""
+    """No API server: show the usage of this machine and its pods, the prediction, and the reclaimable amounts."""
     once: bool = setting(False, flag="once", kind=SWITCH)
     """With --standalone: stop after the first report; nothing is served."""
     output: str = setting("table", flag="output", kind=choice("table", "json", "yaml", metavar="FORMAT"), letter="o")
@@ -149,7 +149,7 @@ class DisplaySettings:
     refresh_seconds: float | None = setting(
         None, flag="refresh", kind=duration(0.1, _DAY), shown="1s on a terminal, else 1m"
     )
-    """With --standalone: how often it is shown anew. [s]"""
+    """With --standalone: interval of the output. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class AgentSettings:
     )
     """The one folder that is written to."""
     stop_seconds: float = setting(1.8, flag="stop-within", kind=duration(0.05, 300.0))
-    """A clean stop that takes longer is cut short; what was measured is safe then, too. [s]"""
+    """A clean stop that takes longer is cut short; the samples are safe then, too. [s]"""
     display: DisplaySettings = field(default_factory=DisplaySettings)
     """Without a cluster."""
     collect: CollectSettings = field(default_factory=CollectSettings)
@@ -211,7 +211,7 @@ def load(
 
 
 def state_dir(environment: Mapping[str, str]) -> Path:
-    """Return where a person's own programs keep what they learn: $XDG_STATE_HOME, else ~/.local/state."""
+    """Return the folder for the data of a user's own programs: $XDG_STATE_HOME, else ~/.local/state."""
     stated = environment.get("XDG_STATE_HOME", "")
     home = Path(environment.get("HOME") or "/")
     return (Path(stated) if Path(stated).is_absolute() else home / ".local/state") / "headroom"

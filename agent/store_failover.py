@@ -41,7 +41,7 @@ class StoreFailover:
         self._retry_seconds = retry_seconds
         self.problem = ""  # why the store in use is in memory; empty when it is the database
         self.restored = False
-        """Whether the store in memory began with what the database remembers, which could still be read."""
+        """True if the store in memory began with the samples of the database, which was still readable."""
         self.clock: Callable[[], float] = time.monotonic  # what waits are measured with. [s]
         self.background: Callable[[Opener], Future[Tsdb]] = in_background  # runs a try without holding up the ticks
         self._tried_at = 0.0
@@ -90,7 +90,7 @@ class StoreFailover:
         return opened
 
     def close(self) -> None:
-        """Close what was opened and did not take over."""
+        """Close a database that was opened and not used."""
         if self._next is not None:
             self._next.close()
             self._next = None
@@ -113,12 +113,12 @@ class StoreFailover:
 
 def ticks(source: Tsdb, metrics: Iterable[str], start: float, end: float) -> Iterator[tuple[float, list[Sample]]]:
     """The ticks with start < time <= end, oldest first; none when the clock was set back to before start."""
-    found: dict[float, list[Sample]] = {}
+    result: dict[float, list[Sample]] = {}
     for metric in metrics:
         for entity, series in source.windows(metric, start, end).items():
             for when, value in zip(series.times.tolist(), series.values.tolist(), strict=True):
-                found.setdefault(when, []).append(Sample(metric, entity, when, value))
-    yield from sorted(found.items())
+                result.setdefault(when, []).append(Sample(metric, entity, when, value))
+    yield from sorted(result.items())
 
 
 def in_background(work: Opener) -> Future[Tsdb]:

@@ -17,23 +17,23 @@ log = logging.getLogger(__name__)
 
 
 class CheckpointedTrainer:
-    """A trainer whose checkpoints are in the store."""
+    """A trainer with its checkpoints in the store."""
 
     def __init__(self, store: Tsdb, settings: TrainSettings, metrics: Metrics | None = None, node: str = "") -> None:
-        """Restores what was saved; what cannot be used is left out with one line in the log."""
+        """Restores checkpoints; an unusable one is logged and skipped."""
         self._store = store
         self._metrics = metrics or Metrics()
         self._settings = settings
-        self.trainer = Trainer(_training(settings))  # what was learned
+        self.trainer = Trainer(_training(settings))  # the learned histories
         self.accuracy = Accuracy()  # how good the predictions were
-        self.pod_metadata = PodMetadataStore(node)  # whose the series in the store are
+        self.pod_metadata = PodMetadataStore(node)  # the owners of the series in the store
         self._unsaved = False
         self._saved_at: float | None = None
         self._begun_at: float | None = None
         saved = store.load_checkpoints()
         for restore, lost in (
-            (self.trainer.restore, "learning begins anew"),
-            (self.accuracy.restore, "judging predictions begins anew"),
+            (self.trainer.restore, "training restarts from scratch"),
+            (self.accuracy.restore, "accuracy restarts from scratch"),
             (self.pod_metadata.restore, "pods that ended before now stay without a name"),
         ):
             try:
@@ -43,9 +43,9 @@ class CheckpointedTrainer:
         self.use(store)
 
     def use(self, store: Tsdb) -> None:
-        """Go on with another store; what was learned stays."""
+        """Continue with another store and the same histories."""
         self._store = store
-        # The first prediction, which says it anew, may be long in coming.
+        # The first prediction would report it only later.
         store.set_minute_retention(self.trainer.window_days)
 
     def step(self, now: float, pods: list[PodRef]) -> None:
@@ -73,7 +73,7 @@ class CheckpointedTrainer:
         return self._unsaved and (tried is None or not 0 <= now - tried < self._settings.checkpoint_seconds)
 
     def save(self, now: float) -> None:
-        """Save what was learned. Raises StoreError: it cannot be written."""
+        """Save a checkpoint. Raises StoreError: it cannot be written."""
         self._saved_at = now
         content = {**self.trainer.checkpoints(), **self.accuracy.checkpoint(), **self.pod_metadata.checkpoint()}
         try:

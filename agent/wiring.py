@@ -31,7 +31,7 @@ _LONGEST_SECONDS = 30.0
 _LONGEST_INTERVALS = 3.0
 
 
-class CannotStart(Exception):  # noqa: N818 - what the user sees is the message
+class CannotStart(Exception):  # noqa: N818 - users see only the message
     """The agent cannot run here; one line that names the thing and the way out."""
 
 
@@ -41,9 +41,9 @@ class AgentComponents:
 
     pipeline: Pipeline  # what a tick does
     pods: PodSource  # the pods on this node
-    node: NodeSource  # what the node has
-    report_builder: ReportBuilder  # what is reported
-    metrics: Metrics  # what is counted
+    node: NodeSource  # the resources of the node
+    report_builder: ReportBuilder  # builds the reports
+    metrics: Metrics  # the agent's own metrics
     cgroups: CgroupTree  # where pods are measured
 
 
@@ -88,7 +88,7 @@ def build(settings: AgentSettings, api: kube.ApiServer | None) -> AgentComponent
 def health_details(
     settings: AgentSettings, components: AgentComponents, report_problem: Callable[[], str]
 ) -> Mapping[str, Callable[[], str]]:
-    """What /healthz?verbose shows: what was detected, and the current state."""
+    """Return the facts of /healthz?verbose: the detected machine and the current state."""
     pipeline, cgroups = components.pipeline, components.cgroups
 
     def describe_store() -> str:
@@ -131,14 +131,14 @@ def _layout(settings: AgentSettings) -> Layout:
 
 
 def _log_layout(settings: AgentSettings, cgroups: CgroupTree) -> None:
-    found = ", ".join(f"{top.path} ({top.driver} driver)" for top in cgroups.kubepods) or "no kubepods folder yet"
-    log.info("node %s: %s; %s", settings.node_name, cgroups.layout.description, found)
+    result = ", ".join(f"{top.path} ({top.driver} driver)" for top in cgroups.kubepods) or "no kubepods folder yet"
+    log.info("node %s: %s; %s", settings.node_name, cgroups.layout.description, result)
     if cgroups.layout.memory is None:
         log.warning("the kernel has no memory controller: pods' memory cannot be measured, and no Mid can be published")
 
 
 def _allow_many_files() -> None:
-    """A few files are held open per pod: use what the system allows."""
+    """Raise the limit of open files: the agent holds a few files open per pod."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):

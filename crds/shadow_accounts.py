@@ -45,8 +45,8 @@ def read(config_map: Mapping[str, Any] | None) -> dict[str, StoredAccounts | Non
 
 def _read(text: object) -> StoredAccounts | None:
     try:
-        found = json.loads(str(text))
-        return StoredAccounts(str(found[_UID]), from_json(ShadowAccount, found))
+        result = json.loads(str(text))
+        return StoredAccounts(str(result[_UID]), from_json(ShadowAccount, result))
     except (ValueError, RecursionError, KeyError, TypeError, CodecError):
         return None
 

@@ -124,9 +124,9 @@ async def _published(api: ApiServer) -> Published:
 
     nodes, _ = await api.list(paths.NODES, None, patch)
     pods, _ = await api.list(paths.PODS, _BOUND, mid_pod)
-    found = dict(filter(None, nodes))
-    patches = {name: each for name, each in found.items() if each is not None}
-    return Published(patches, dict(filter(None, pods)), len(found) - len(patches))
+    result = dict(filter(None, nodes))
+    patches = {name: each for name, each in result.items() if each is not None}
+    return Published(patches, dict(filter(None, pods)), len(result) - len(patches))
 
 
 @dataclass(slots=True)
@@ -151,9 +151,9 @@ class Cleanup:
         if revision is None and not self.options.without_helm:
             _say(_INSTALLED.format(release=self.options.release, namespace=self.options.namespace))
             return []
-        found = await _published(self.api)
+        result = await _published(self.api)
         forced = self.options.force or await self._forced()
-        if not forced and (pods := found.on(found.patches)):
+        if not forced and (pods := result.on(result.patches)):
             where = {"namespace": self.options.namespace, "name": self.options.config_name}
             known = {"release": self.options.release, "revision": revision, **where}
             rollback = _ROLLBACK.format(**known) if revision is not None else ""
@@ -161,14 +161,14 @@ class Cleanup:
         await self._stop(MANAGER, LEASE_NAME)
         await self._stop(SCHEDULER, self.options.scheduler_name)
         # Until they ended they published and scheduled: what there is now decides.
-        found = await _published(self.api)
-        busy = set() if forced else set(found.pods.values())
-        cleared = {node: patch for node, patch in found.patches.items() if node not in busy}
+        result = await _published(self.api)
+        busy = set() if forced else set(result.pods.values())
+        cleared = {node: patch for node, patch in result.patches.items() if node not in busy}
         nodes = {node: partial(self.api.patch, paths.status(paths.node(node)), cleared[node]) for node in cleared}
         await self._all("Mid resources of Node", nodes)
-        if found.foreign:
-            _say(f"Mid resources of {found.foreign} Nodes stay: Koordinator's manager wrote them.")
-        if pods := found.on(found.patches):
+        if result.foreign:
+            _say(f"Mid resources of {result.foreign} Nodes stay: Koordinator's manager wrote them.")
+        if pods := result.on(result.patches):
             if not forced:
                 self.left.append(f"Nodes keep their Mid resources, because Mid pods came meanwhile:{pods}")
                 return self.left
@@ -193,8 +193,8 @@ class Cleanup:
         wanted = {"owner": "helm", "name": self.options.release}
         selector = {"labelSelector": ",".join(f"{label}={value}" for label, value in wanted.items())}
         path = f"/api/v1/namespaces/{self.options.namespace}/secrets"
-        found, _ = await self.api.list(path, selector, lambda item: item["metadata"])
-        ours = [config_map for config_map in found if wanted.items() <= (config_map.get("labels") or {}).items()]
+        result, _ = await self.api.list(path, selector, lambda item: item["metadata"])
+        ours = [config_map for config_map in result if wanted.items() <= (config_map.get("labels") or {}).items()]
         last = max(ours, key=lambda each: int(each["labels"]["version"]), default=None)
         if last is None or last["labels"]["status"] != "uninstalling":
             return None
@@ -204,8 +204,8 @@ class Cleanup:
 
     async def _forced(self) -> bool:
         path = f"/apis/apps/v1/namespaces/{self.options.namespace}/deployments/{MANAGER}"
-        found = await optional(self.api.get(path)) or {}
-        return ((found.get("metadata") or {}).get("annotations") or {}).get(_FORCE) == "force"
+        result = await optional(self.api.get(path)) or {}
+        return ((result.get("metadata") or {}).get("annotations") or {}).get(_FORCE) == "force"
 
     async def _stop(self, name: str, lease: str) -> None:
         """Scale a Deployment to 0, and wait until its pods are gone and nobody holds its Lease, by our own clock."""
@@ -239,23 +239,23 @@ class Cleanup:
             return metric["metadata"]["name"], metric["metadata"].get("uid", "") if ours else None
 
         try:
-            found, _ = await self.api.list(node_metric.COLLECTION, None, uid)
+            result, _ = await self.api.list(node_metric.COLLECTION, None, uid)
         except ApiError as error:
             if error.not_found:  # the definition is gone, and every NodeMetric with it
                 return
             raise
-        ours = {name: each for name, each in found if each is not None}
+        ours = {name: each for name, each in result if each is not None}
         await self._all("NodeMetric", {name: self._deletion(node_metric.path(name), ours[name]) for name in ours})
-        if len(found) > len(ours):
-            _say(f"{len(found) - len(ours)} NodeMetrics that the manager did not write stay.")
+        if len(result) > len(ours):
+            _say(f"{len(result) - len(ours)} NodeMetrics that the manager did not write stay.")
 
     async def _of_namespace(self) -> None:
         api, namespace, config = self.api, self.options.namespace, self.options.config_name
         path = paths.config_map(namespace, config)
-        found = await optional(api.get(path))
-        if found and self.options.delete_config and is_headrooms(found):
-            await self._all("ConfigMap", {config: self._deletion(path, found["metadata"].get("uid"))})
-        elif found and ANNOTATION_CONFIG_STATE in (found["metadata"].get("annotations") or {}):
+        result = await optional(api.get(path))
+        if result and self.options.delete_config and is_headrooms(result):
+            await self._all("ConfigMap", {config: self._deletion(path, result["metadata"].get("uid"))})
+        elif result and ANNOTATION_CONFIG_STATE in (result["metadata"].get("annotations") or {}):
             patch = {"metadata": {"annotations": {ANNOTATION_CONFIG_STATE: None}}}
             await self._all(
                 f"annotation {ANNOTATION_CONFIG_STATE} of ConfigMap", {config: partial(api.patch, path, patch)}
@@ -276,9 +276,9 @@ class Cleanup:
         ours = {}
         for name in PRIORITY_CLASSES:
             path = paths.priority_class(name)
-            found = await optional(self.api.get(path))
-            if found and is_headrooms(found):
-                ours[name] = self._deletion(path, found["metadata"].get("uid"))
+            result = await optional(self.api.get(path))
+            if result and is_headrooms(result):
+                ours[name] = self._deletion(path, result["metadata"].get("uid"))
         named = set[str]()
         for path in _CREATORS if ours else ():
             named.update((await self.api.list(path, None, _priority_class))[0])

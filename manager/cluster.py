@@ -172,14 +172,14 @@ class ClusterState:
 
 
 def _own_conditions(status: object) -> dict[str, CachedCondition]:
-    found = (each for each in get_objects(status, "conditions") if each.get("type") in names.MANAGER_CONDITIONS)
+    result = (each for each in get_objects(status, "conditions") if each.get("type") in names.MANAGER_CONDITIONS)
     return {
         str(each["type"]): CachedCondition(
             sys.intern(str(each.get("status", ""))),
             sys.intern(str(each.get("reason", ""))),
             str(each.get("lastTransitionTime", "")),
         )
-        for each in found
+        for each in result
     }
 
 

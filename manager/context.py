@@ -46,8 +46,8 @@ class NodeState:
 
     def state_of(self, kind: type[_State]) -> _State:
         """A step's state of the node: one object of its class, made at first use."""
-        found: _State = self._states[kind]
-        return found
+        result: _State = self._states[kind]
+        return result
 
 
 @dataclass(slots=True)
@@ -71,8 +71,8 @@ class Context:
 
     def state_of(self, kind: type[_State]) -> _State:
         """A step's state of the whole cluster: one object of its class, made at first use."""
-        found: _State = self._states[kind]
-        return found
+        result: _State = self._states[kind]
+        return result
 
     def node_state(self, name: str) -> NodeState:
         return self.node_states[name]

@@ -52,8 +52,8 @@ class ManagerMetrics:
         """Metrics of one part of the manager: one object of its class, made at first use."""
         if kind not in self._groups:
             self._groups[kind] = kind(self.registry)
-        found: _Metrics = self._groups[kind]
-        return found
+        result: _Metrics = self._groups[kind]
+        return result
 
     def _gauge(self, name: str, text: str, labels: Iterable[str] = ()) -> Gauge:
         return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)

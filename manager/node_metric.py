@@ -129,8 +129,8 @@ def _is_ours(entry: Mapping[str, Any]) -> bool:
 
 def _owner_uids(fields: Mapping[str, Any]) -> list[str]:
     listed = get_path(fields, "f:metadata", "f:ownerReferences")
-    found = (_OWNER.fullmatch(key) for key in (listed if isinstance(listed, Mapping) else ()))
-    return [match.group(1) for match in found if match]
+    result = (_OWNER.fullmatch(key) for key in (listed if isinstance(listed, Mapping) else ()))
+    return [match.group(1) for match in result if match]
 
 
 def _has_values(current: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON
@@ -174,8 +174,8 @@ def undeclared_field(message: str) -> str | None:
 
     The server reports it with status 500 and this sentence alone; `None` for another message.
     """
-    found = _UNDECLARED.search(message)
-    return found.group(1) if found else None
+    result = _UNDECLARED.search(message)
+    return result.group(1) if result else None
 
 
 @dataclass(slots=True)

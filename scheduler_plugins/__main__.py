@@ -81,15 +81,15 @@ async def _run(api: ApiServer, parts: Parts) -> None:
 
 async def _watch(api: ApiServer, watch: ClusterWatch) -> None:
     """Watch, once the API server answers."""
-    told, backoff = False, Backoff(0.5, 10.0)
+    texts, backoff = False, Backoff(0.5, 10.0)
     while True:
         try:
             await api.get("/version")
             break
         except (ApiUnavailable, ApiError) as error:
-            if not told:
+            if not texts:
                 _LOG.warning("Waiting for the API server: %s", error)
-            told = True
+            texts = True
         await asyncio.sleep(backoff.failed())
     await watch.run()
 

@@ -55,10 +55,10 @@ def json_fields(cls: type[Any]) -> dict[str, dataclasses.Field[Any]]:
 def decode(cls: type[Any], data: object, path: str) -> Any:  # noqa: ANN401 - an object of cls
     """Build a dataclass from JSON, as `read` does. Raises ArgumentError: anything is wrong; all mistakes."""
     mistakes: list[str] = []
-    found = read(cls, data, path, mistakes)
+    result = read(cls, data, path, mistakes)
     if mistakes:
         raise ArgumentError(mistakes)
-    return found
+    return result
 
 
 def read(cls: type[Any], data: object, path: str, mistakes: list[str]) -> Any:  # noqa: ANN401 - an object of cls
@@ -91,9 +91,9 @@ def read(cls: type[Any], data: object, path: str, mistakes: list[str]) -> Any:  
         elif value is not None:
             wrong: list[str] = []
             value_of = _duration if field.name.endswith("_duration") else partial(_value, types_of[field.name])
-            found = value_of(value, f"{path}.{name}", wrong)
+            result = value_of(value, f"{path}.{name}", wrong)
             if not wrong:
-                values[field.name] = found
+                values[field.name] = result
             mistakes += wrong if field.repr or not wrong else [f"{path}.{name}: what is given is not text"]
     absent = [name for name, field in fields.items() if data.get(name) is None and _required(field)]
     mistakes += [f"{path}.{name}: is missing" for name in absent]

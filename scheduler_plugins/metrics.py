@@ -60,8 +60,8 @@ class Telemetry:
         known = self._parts.get(kind)
         if known is None:
             known = self._parts[kind] = kind(self.registry)
-        found: _Part = known
-        return found
+        result: _Part = known
+        return result
 
     def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
         Gauge(f"headroom_scheduler_{name}", text, registry=self.registry).set_function(value)

@@ -54,7 +54,7 @@ def find(folder: Path) -> tuple[list[Instant], list[str]]:
     """
     names = _names(folder)
     if not names:  # an archive may hold them in a folder of its own
-        inner = [(path, found) for path in sorted(folder.iterdir()) if path.is_dir() and (found := _names(path))]
+        inner = [(path, result) for path in sorted(folder.iterdir()) if path.is_dir() and (result := _names(path))]
         folder, names = inner[0] if len(inner) == 1 else (folder, [])
     if not names:
         raise NotARecording(f"{folder} holds no instants (folders t000, t001 …): give the folder that holds them")
@@ -67,7 +67,7 @@ def find(folder: Path) -> tuple[list[Instant], list[str]]:
 def _names(folder: Path) -> list[tuple[int, str]]:
     """The instants in a folder by their nominal seconds."""
     try:
-        names = [(int(found[1]), name) for name in os.listdir(folder) if (found := _NAME.fullmatch(name))]  # noqa: PTH208
+        names = [(int(result[1]), name) for name in os.listdir(folder) if (result := _NAME.fullmatch(name))]  # noqa: PTH208
     except OSError as error:
         raise NotARecording(f"cannot read {folder}: {error.strerror}") from error
     return sorted((number, name) for number, name in names if (folder / name).is_dir())
@@ -77,7 +77,7 @@ def _instant(folder: Path, problems: list[str]) -> Instant:
     facts = _facts(folder, problems)
     started, boot = facts.get("monotonic_ns"), facts.get("boottime_ns")
     lines = _lines(folder / "times.tsv", problems)
-    read = [(int(found[1]), int(found[2]), found[3]) for line in lines if (found := _TIME.fullmatch(line))]
+    read = [(int(result[1]), int(result[2]), result[3]) for line in lines if (result := _TIME.fullmatch(line))]
     times = {path: (start + end) / 2 / _NANO for start, end, path in read if start <= end}
     if bad := len(lines) - sum(start <= end for start, end, _ in read):
         problems.append(f"{folder.name}/times.tsv has {bad} lines that are no start, end and path")
@@ -90,7 +90,7 @@ def _instant(folder: Path, problems: list[str]) -> Instant:
         slept=None if started is None or boot is None else (boot - started) / _NANO,
         ticks_per_second=float(facts.get("clk_tck") or _TICKS_PER_SECOND),
         times=times,
-        inodes={found[2]: int(found[1]) for found in inodes if found},
+        inodes={result[2]: int(result[1]) for result in inodes if result},
     )
 
 
@@ -170,8 +170,8 @@ class RecordedMachine:
         """Return when a file was read; the instant's start when only that is known, else NaN. [s]"""
         if self.instant is None:
             return math.nan
-        found = self._known(self.instant.times, path)
-        return self.instant.started if found is None else found
+        result = self._known(self.instant.times, path)
+        return self.instant.started if result is None else result
 
     def identity(self, folder: str) -> int:
         """Distinguishes cgroups that had the same path.
@@ -190,15 +190,15 @@ class RecordedMachine:
         return self._identities[below]
 
     def _hierarchies(self) -> list[Hierarchy]:
-        found = (self.layout.cpu, self.layout.throttling, self.layout.memory) if self.layout is not None else ()
-        return [fromkey for fromkey in dict.fromkeys(found) if fromkey is not None]
+        result = (self.layout.cpu, self.layout.throttling, self.layout.memory) if self.layout is not None else ()
+        return [fromkey for fromkey in dict.fromkeys(result) if fromkey is not None]
 
     def _known(self, known: Mapping[str, _Number], path: str) -> _Number | None:
         """What is known of a path on the machine, else by its name without links: a hierarchy may have several."""
-        found = known.get(path.removeprefix(str(self.root)))
-        if found is None and known:
-            found = known.get(os.path.realpath(path).removeprefix(os.path.realpath(self.root)))
-        return found
+        result = known.get(path.removeprefix(str(self.root)))
+        if result is None and known:
+            result = known.get(os.path.realpath(path).removeprefix(os.path.realpath(self.root)))
+        return result
 
     def _identity_by_counters(self, below: str) -> int:
         counters: dict[str, int] = {}

@@ -57,7 +57,7 @@ def replay(path: Path) -> Replay:
 
 def _replay(recorded: RecordedMachine, folder: Path) -> Replay:
     instants, problems = recording.find(folder)
-    found = Replay(problems=problems)
+    result = Replay(problems=problems)
     tree = CgroupTree(_layout(recorded, instants))
     recorded.layout = tree.layout
     machine = Machine(
@@ -73,13 +73,13 @@ def _replay(recorded: RecordedMachine, folder: Path) -> Replay:
     before = None
     for instant in instants:
         recorded.show(instant)
-        collected = _collect(collectors, instant, found.problems)
-        found.driver = tree.driver or found.driver
+        collected = _collect(collectors, instant, result.problems)
+        result.driver = tree.driver or result.driver
         if before is not None:
-            found.intervals.append(_interval(f"{before.name}-{instant.name}", collected))
+            result.intervals.append(_interval(f"{before.name}-{instant.name}", collected))
         before = instant
-    found.cgroup_version, found.description = tree.layout.cpu.version, tree.layout.description
-    return found
+    result.cgroup_version, result.description = tree.layout.cpu.version, tree.layout.description
+    return result
 
 
 def _layout(recorded: RecordedMachine, instants: Sequence[Instant]) -> Layout:
@@ -98,10 +98,10 @@ def _collect(collectors: Mapping[str, Collector], instant: Instant, problems: li
     now = instant.started
     collected = CollectionResult()
     for collector in collectors.values():
-        found = collector.collect(Tick(now, ()))
-        collected.extend(found)
-        if found.problem:
-            problems.append(f"{instant.name}: {found.problem.partition('/now')[2] or found.problem}")
+        result = collector.collect(Tick(now, ()))
+        collected.extend(result)
+        if result.problem:
+            problems.append(f"{instant.name}: {result.problem.partition('/now')[2] or result.problem}")
     collected.extend(derived.system(collected, now))
     return collected
 
@@ -129,16 +129,16 @@ def _interval_json(interval: Interval) -> dict[str, Any]:
     return {
         "node": node,
         "system": system,
-        "pods": {entity: found for entity, found in amounts.items() if found},
+        "pods": {entity: result for entity, result in amounts.items() if result},
         "gaps": [{"uid": uid, "metric": metric, "reason": reason} for uid, metric, reason in interval.gaps],
     }
 
 
 def _amounts(values: Mapping[str, float]) -> dict[str, float | int]:
     """What is there; what is not, is not."""
-    found: dict[str, float | int] = {"cpuMilli": values[CPU] * 1000} if CPU in values else {}
+    result: dict[str, float | int] = {"cpuMilli": values[CPU] * 1000} if CPU in values else {}
     kinds = {MEMORY: "memoryBytes", MEMORY_WITH_PAGE_CACHE: "memoryWithPageCacheBytes"}
-    return found | {name: int(values[metric]) for metric, name in kinds.items() if metric in values}
+    return result | {name: int(values[metric]) for metric, name in kinds.items() if metric in values}
 
 
 def as_table(found: Replay) -> Iterator[str]:
@@ -176,10 +176,10 @@ def main(arguments: Sequence[str]) -> int:
         "-o", "--output", choices=("table", "json"), default="table", help="table for people (default), or json"
     )
     options = parser.parse_args(arguments)
-    found = replay(options.recording)
-    for problem in found.problems:
+    result = replay(options.recording)
+    for problem in result.problems:
         sys.stderr.write(f"headroom-agent replay: {problem}\n")
-    lines = [json.dumps(as_json(found), indent=2)] if options.output == "json" else as_table(found)
+    lines = [json.dumps(as_json(result), indent=2)] if options.output == "json" else as_table(result)
     try:
         for line in lines:
             sys.stdout.write(f"{line}\n")

@@ -1,4 +1,4 @@
-"""What a collector is."""
+"""The interface of a collector."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from agent.host.reopening_files import ReopeningFile
 from agent.pods import PodRef
 from agent.samples import CollectionResult
 
-Clock = Callable[[], float]  # answers with a time that only runs forward. [s]
+Clock = Callable[[], float]  # returns a time that never falls. [s]
 
 
 class NoData(Exception):  # noqa: N818 - an outcome, not an error
-    """This machine has nothing for this collector; the message says what is lacking."""
+    """This machine does not support this collector; the message names the missing part."""
 
 
 class Incomplete(RuntimeError):  # noqa: N818 - an outcome
@@ -27,7 +27,7 @@ class Incomplete(RuntimeError):  # noqa: N818 - an outcome
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What collectors read from."""
+    """The sources of collectors."""
 
     paths: HostPaths  # its files
     cgroups: CgroupTree  # its cgroups
@@ -50,7 +50,7 @@ class Machine:
 class Tick:
     """A round of collection."""
 
-    now: float  # the time that all its samples bear [seconds since 1970]
+    now: float  # the time of all its samples [seconds since 1970]
     pods: Sequence[PodRef]  # the pods that are known on this node
 
     def by_cgroup(self) -> dict[str, PodRef]:

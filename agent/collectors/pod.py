@@ -34,7 +34,7 @@ _ALL = (CPU, MEMORY, MEMORY_WITH_PAGE_CACHE)
 class PodCollector:
     """Reads every pod in the cgroup tree; one that is not listed yet has its cgroup's uid.
 
-    Those count too: what they use is not the system's. A running pod without a cgroup is a gap.
+    They count, too: their usage is not the system's. A running pod without a cgroup is a gap.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -74,8 +74,8 @@ class PodCollector:
             return
         first, self._located = self._located == float("-inf"), now
         if self._cgroups.locate() and not first:
-            found = ", ".join(f"{top.path} ({top.driver} driver)" for top in self._cgroups.kubepods)
-            log.info("pods are now in %s", found or "no folder: no kubelet runs here")
+            result = ", ".join(f"{top.path} ({top.driver} driver)" for top in self._cgroups.kubepods)
+            log.info("pods are now in %s", result or "no folder: no kubelet runs here")
         try:
             cpus = procfs.cpu_count((self._machine.paths.proc / "stat").read_text(encoding="ascii", errors="replace"))
         except OSError:
@@ -83,7 +83,7 @@ class PodCollector:
         self._most_cores = cpus * _FASTER if cpus else _MOST_CORES
 
     def _part(self, collected: CollectionResult, cgroups: Mapping[str, PodCgroup], known: Mapping[str, PodRef]) -> None:
-        """Let go of the pods that are not measured any more. What they last used is not known."""
+        """Close the files of pods that are no longer measured. Their last usage is unknown."""
         for uid in list(self._files):
             ended = uid in known and known[uid].terminal
             if uid in cgroups and not ended:
@@ -131,7 +131,7 @@ def _missing(pods: Iterable[PodFiles], metrics: Iterable[str], reason: str) -> I
 
 
 def _without_cgroup(known: Mapping[str, PodRef], seen: set[str]) -> Iterator[Missing]:
-    """Running pods whose cgroup was never seen; one whose cgroup was removed uses nothing."""
+    """Return running pods whose cgroup was never read; one whose cgroup was removed uses nothing."""
     for uid, pod in known.items():
         if uid not in seen and pod.running and not pod.terminal:
             yield Missing(CPU, pod.uid, NO_CGROUP)

@@ -33,7 +33,7 @@ class PodPressureCollector:
 
     def collect(self, tick: Tick) -> CollectionResult:
         """A pod's pressure from its second turn on; raises NoData where cgroups have no pressure files."""
-        cgroups = self._cgroups.latest  # what the pod collector found in this tick
+        cgroups = self._cgroups.latest  # as the pod collector read them in this tick
         self._forget_all_but({cgroup.path for cgroup in cgroups.values()})
         self._ticks += 1
         if cgroups and not self._path(next(iter(cgroups.values())), PSI_RESOURCES[0]).exists():

@@ -96,10 +96,10 @@ class CgroupTree:
 
         Returns whether they changed. Raises Unreadable: the hierarchy is not there, or may not be listed.
         """
-        found = [Kubepods(path, cgroup_names.driver_of([name]) or CGROUPFS) for path, name in self._candidates()]
-        found.sort(key=lambda top: top.driver != SYSTEMD)
-        changed = found != self.kubepods
-        self.kubepods = found
+        result = [Kubepods(path, cgroup_names.driver_of([name]) or CGROUPFS) for path, name in self._candidates()]
+        result.sort(key=lambda top: top.driver != SYSTEMD)
+        changed = result != self.kubepods
+        self.kubepods = result
         return changed
 
     @property
@@ -129,14 +129,14 @@ class CgroupTree:
 
         Raises Unreadable: A folder may not be listed, so it is unknown which pods there are.
         """
-        found: dict[str, PodCgroup] = {}
+        result: dict[str, PodCgroup] = {}
         for top in self.kubepods:
             for cgroup in self._in(top):
-                before = found.setdefault(cgroup.uid, cgroup)
+                before = result.setdefault(cgroup.uid, cgroup)
                 if before is not cgroup and not self._has_containers(before) and self._has_containers(cgroup):
-                    found[cgroup.uid] = cgroup
-        self.latest = found
-        return found
+                    result[cgroup.uid] = cgroup
+        self.latest = result
+        return result
 
     def _in(self, top: Kubepods) -> Iterator[PodCgroup]:
         for qos in (GUARANTEED, BURSTABLE, BEST_EFFORT):
@@ -235,7 +235,7 @@ def _folders(folder: Path) -> list[str]:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError as error:
-        found = unreadable(folder, error)
-        if found.gone:
+        result = unreadable(folder, error)
+        if result.gone:
             return []
-        raise found from error
+        raise result from error

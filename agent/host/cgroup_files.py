@@ -89,10 +89,12 @@ def memory_stat(text: str, version: int) -> MemoryStat:
     """
     pairs = _pairs(text, "memory.stat")
     prefix = "total_" if version == 1 else ""
-    found = {key: _value(pairs, prefix + key, "memory.stat") for key in _MEMORY_KEYS}
-    if sum(found.values()) >= MOST_BYTES:
-        raise Malformed(f"memory.stat: {max(found, key=found.__getitem__)} is more than any machine has, with the rest")
-    return MemoryStat(**found)
+    result = {key: _value(pairs, prefix + key, "memory.stat") for key in _MEMORY_KEYS}
+    if sum(result.values()) >= MOST_BYTES:
+        raise Malformed(
+            f"memory.stat: {max(result, key=result.__getitem__)} is more than any machine has, with the rest"
+        )
+    return MemoryStat(**result)
 
 
 def memory_bytes(text: str) -> int:

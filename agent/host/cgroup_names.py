@@ -46,10 +46,10 @@ def pod_dir(driver: Driver, qos: str, uid: str, top: str = "") -> str:
 def pod_uid(name: str, driver: Driver) -> str | None:
     """The uid in the name of a pod's cgroup (the config hash for a static pod); None for other names."""
     if driver == CGROUPFS:
-        found = _POD_CGROUPFS.fullmatch(name)
-        return found[1] if found else None
-    found = _POD_SYSTEMD.fullmatch(name)
-    return found[1].replace("_", "-") if found else None
+        result = _POD_CGROUPFS.fullmatch(name)
+        return result[1] if result else None
+    result = _POD_SYSTEMD.fullmatch(name)
+    return result[1].replace("_", "-") if result else None
 
 
 def container_name(container_id: str, driver: Driver) -> str:
@@ -66,16 +66,16 @@ def container_name(container_id: str, driver: Driver) -> str:
 
 def container_id(name: str, driver: Driver) -> str | None:
     """The id in the name of a container's cgroup; None for other names, cri-o's monitor among them."""
-    found = (_BARE if driver == CGROUPFS else _SCOPE).fullmatch(name)
-    return found[found.lastindex or 1] if found else None
+    result = (_BARE if driver == CGROUPFS else _SCOPE).fullmatch(name)
+    return result[result.lastindex or 1] if result else None
 
 
 def driver_of(names: Iterable[str]) -> Driver | None:
     """The driver that named one of these folders, systemd first; None when none of them holds all pods."""
-    found = [name for name in names if KUBEPODS.fullmatch(name)]
-    if not found:
+    result = [name for name in names if KUBEPODS.fullmatch(name)]
+    if not result:
         return None
-    return "systemd" if any(name.endswith(".slice") for name in found) else "cgroupfs"
+    return "systemd" if any(name.endswith(".slice") for name in result) else "cgroupfs"
 
 
 def _stem(path: str) -> str:

@@ -98,10 +98,10 @@ def meminfo(text: str) -> MemInfo:
     missing = [name for name in ("MemTotal", "MemFree", "MemAvailable") if name not in amounts]
     if missing:
         raise Malformed(f"/proc/meminfo has no {', '.join(missing)}")
-    found = MemInfo(amounts["MemTotal"] * 1024, amounts["MemFree"] * 1024, amounts["MemAvailable"] * 1024)
-    if max(found.free_bytes, found.available_bytes) > found.total_bytes or found.total_bytes > MOST_BYTES:
+    result = MemInfo(amounts["MemTotal"] * 1024, amounts["MemFree"] * 1024, amounts["MemAvailable"] * 1024)
+    if max(result.free_bytes, result.available_bytes) > result.total_bytes or result.total_bytes > MOST_BYTES:
         raise Malformed("/proc/meminfo says that more memory is free than there is, or that there is more than can be")
-    return found
+    return result
 
 
 def pressure_totals(text: str) -> dict[str, int]:
@@ -111,10 +111,10 @@ def pressure_totals(text: str) -> dict[str, int]:
     """
     totals = {}
     for line in text.splitlines():
-        found = _PRESSURE.fullmatch(line)
-        if found is None:
+        result = _PRESSURE.fullmatch(line)
+        if result is None:
             raise Malformed(f"not a line of a pressure file: {line[:40]!r}")
-        totals[found[1]] = number(found[2], f"total of {found[1]} in a pressure file")
+        totals[result[1]] = number(result[2], f"total of {result[1]} in a pressure file")
     if not totals:
         raise Malformed("a pressure file is empty")
     return totals

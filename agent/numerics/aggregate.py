@@ -13,7 +13,7 @@ import numpy as np
 
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 
-COLD_START_SHARE: Final = 0.5  # a window whose samples span less than this share of it says too little to be reported
+COLD_START_SHARE: Final = 0.5  # a window whose samples span less than this share of it is not reported
 PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}  # the percentiles that are reported, by name
 
 
@@ -23,7 +23,7 @@ class NoSamplesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WindowStatistics:
-    """What a window says."""
+    """Statistics of a window."""
 
     average: float  # mean of the samples
     stdev: float  # standard deviation of the samples about their mean (divided by n)
@@ -91,7 +91,7 @@ def is_cold(span_seconds: float, window_seconds: float) -> bool:
 def whole(value: float, scale: int = 1) -> int:
     """A measured value as a whole number of smaller units, cut off: 1.9996 cores -> 1999 milli-cores (scale 1000).
 
-    Never negative; what is no number counts as 0.
+    Never negative; NaN counts as 0.
     """
     scaled = value * scale  # may be infinite where the value is not
     return int(scaled) if math.isfinite(scaled) and scaled > 0.0 else 0

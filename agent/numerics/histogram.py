@@ -139,10 +139,10 @@ class HistogramBank(RowTables):
         self.totals[rows] += scaled
 
     def subtract(self, rows: IntArray, values: FloatArray, times: FloatArray, weights: float = 1.0) -> None:
-        """Take one sample from each of the rows; what is left below epsilon becomes zero. Arguments as in `add`."""
-        scaled, found = self._scaled(rows, times, weights), self.buckets.find(values)
-        left, total = self.weights[rows, found] - scaled, self.totals[rows] - scaled
-        self.weights[rows, found] = np.where(left < self.buckets.epsilon, 0.0, left)
+        """Subtract a sample from each of the rows; weights below epsilon become zero. Arguments as in `add`."""
+        scaled, result = self._scaled(rows, times, weights), self.buckets.find(values)
+        left, total = self.weights[rows, result] - scaled, self.totals[rows] - scaled
+        self.weights[rows, result] = np.where(left < self.buckets.epsilon, 0.0, left)
         self.totals[rows] = np.where(total < self.buckets.epsilon, 0.0, total)
 
     def percentiles(self, rows: IntArray, percentile: float) -> FloatArray:
@@ -162,9 +162,9 @@ class HistogramBank(RowTables):
         reached = sums >= wanted[:, None]
         if not (wanted > 0.0).all():
             reached &= numbers >= low[:, None]
-        found = np.minimum(np.where(reached.any(axis=1), reached.argmax(axis=1), high), high)
+        result = np.minimum(np.where(reached.any(axis=1), reached.argmax(axis=1), high), high)
         starts = self.buckets.starts
-        return np.where(empty, 0.0, starts[np.minimum(found + 1, len(starts) - 1)])
+        return np.where(empty, 0.0, starts[np.minimum(result + 1, len(starts) - 1)])
 
     def merge(self, other: "HistogramBank") -> None:
         """Add what counts of the same rows of another bank.
@@ -183,7 +183,7 @@ class HistogramBank(RowTables):
         self._absorb(theirs)
 
     def export(self, row: int) -> Checkpoint:
-        """A row as Koordinator's checkpoints have it: it drops what is lighter than 1/20000 of the heaviest bucket."""
+        """Return a row as in Koordinator's checkpoints: without buckets lighter than 1/20000 of the heaviest."""
         (low,), (high,) = self.spans(self.weights[[row]])
         weights = self.weights[row, low : high + 1]
         scaled = np.floor(weights * (_HEAVIEST / weights.max(initial=self.buckets.epsilon)) + 0.5).astype(int)
@@ -257,7 +257,7 @@ class HistogramBank(RowTables):
         return inside
 
     def _scaled(self, rows: IntArray, times: FloatArray, weights: FloatArray | float) -> FloatArray:
-        """What samples weigh at the references of their rows, which move where these are long ago."""
+        """Return the weights of samples at the references of their rows, which move where these are long ago."""
         if not np.min(weights, initial=0.0) >= 0.0:
             raise ValueError("a sample's weight must not be negative")
         late = times > self.references[rows] + self.half_life_seconds * _MAX_HALF_LIVES

@@ -1,4 +1,4 @@
-"""What was learned about one resource of many entities: histogram, moments, window averages, evidence.
+"""The history of a resource of many entities: histogram, moments, window averages, evidence.
 
 Everything decays on observed time. A sample stands for the time since the one before it when at least half of that
 time was measured, else for what was measured; that, and not the wall clock, is the time that passed for its row. Three
@@ -40,7 +40,7 @@ class ResourceHistory(RowTables):
         self.last: FloatArray = np.full(0, -np.inf)
 
     def grow(self, rows: int) -> None:
-        """Make room for that many rows."""
+        """Grow to that many rows."""
         super().grow(rows)
         for bank in self._banks:
             bank.grow(rows)
@@ -109,7 +109,7 @@ class ResourceHistory(RowTables):
             array[rows] = arrays[name]
 
     def _arrays(self) -> dict[str, FloatArray]:
-        """What a checkpoint holds of each row, by name."""
+        """The name of each row's field in a checkpoint."""
         return {
             "window_sums": self.windows.sums,
             "window_seen": self.windows.seen,

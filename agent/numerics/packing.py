@@ -1,4 +1,4 @@
-"""Arrays and a few facts <-> bytes, without loss: what checkpoints are made of."""
+"""Lossless encoding of arrays and a few facts as bytes, for checkpoints."""
 
 import json
 import math

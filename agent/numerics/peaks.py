@@ -33,7 +33,7 @@ class PeakWindows(RowTables):
         self.seen: FloatArray = np.zeros(rows)
         self._before: SingleArray = np.full(rows, np.nan, dtype=np.float32)  # of this slot, when it began again
         self.slot = _UNKNOWN
-        self.changed: set[int] = set()  # slots written since this set was cleared: what the next checkpoint writes
+        self.changed: set[int] = set()  # slots written since this set was cleared, for the next checkpoint
 
     @property
     def slots(self) -> int:
@@ -52,7 +52,7 @@ class PeakWindows(RowTables):
         self.labels[labels[kept] % slots] = labels[kept]
 
     def copy(self, source: int, target: int) -> None:
-        """Let one row continue another's history: in the slots gone by it stands where the other stood."""
+        """Let a row continue another's history: copy its past slots."""
         super().copy(source, target)
         self.sums[target], self.seen[target] = 0.0, 0.0
         self.changed.add(self.slot)
@@ -84,7 +84,7 @@ class PeakWindows(RowTables):
             self.changed.add(self.slot)
 
     def fill(self, row: int, times: FloatArray, averages: FloatArray) -> None:
-        """Put averages known from elsewhere into the slots before the current one; what is there already stays.
+        """Put known averages into the slots before the current one; existing ones stay.
 
         A slot without the one before it may be a few seconds of start-up, so it is left out.
 
@@ -102,11 +102,11 @@ class PeakWindows(RowTables):
         self.changed.update(slots[kept].tolist())
 
     def read(self, rows: IntArray, slots: IntArray) -> SingleArray:
-        """What the ring holds of these rows in these slots, shape (N, K); NaN for a slot that it does not hold."""
+        """Return the ring's values of these rows in these slots, shape (N, K); NaN for a slot outside of it."""
         columns = slots % self.slots
-        found: SingleArray = self.averages[np.ix_(rows, columns)]
-        found[:, self.labels[columns] != slots] = np.nan
-        return found
+        result: SingleArray = self.averages[np.ix_(rows, columns)]
+        result[:, self.labels[columns] != slots] = np.nan
+        return result
 
     def write(self, rows: IntArray, slots: IntArray, averages: SingleArray) -> None:
         """Put back what `read` gave, shape (N, K); where two slots share a column, the one nearer to now stays."""
@@ -125,8 +125,8 @@ class PeakWindows(RowTables):
         wanted = min(max(int(np.ceil(window_seconds / SLOT_SECONDS)), 1), self.slots)
         # Slots dated ahead are of a clock that was set back since: they are as recent as those before.
         columns = np.flatnonzero(np.abs(self.labels - self.slot) < wanted)
-        found: SingleArray = self.averages[np.ix_(rows, columns)]
-        return found
+        result: SingleArray = self.averages[np.ix_(rows, columns)]
+        return result
 
     def _nearest_last(self, slots: IntArray) -> IntArray:
         """The order of these slots in which those nearest to now come last; of two as near, the later one."""

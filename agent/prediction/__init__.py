@@ -1,1 +1,1 @@
-"""From what was learned to peaks by class and Reclaimable, by the policy in force; and how good that was. No I/O."""
+"""Peaks by class and Reclaimable, from the histories and the policy in force; and their accuracy. No I/O."""

@@ -1,4 +1,4 @@
-"""How good the predictions were, judged on line: what the pods of Prod used against what was predicted for them.
+"""Accuracy of predictions, on line: the usage of the Prod pods against their prediction.
 
 Every five minutes (a slot) the predicted peak of Prod is remembered as it was reported: margin, cold pods and all. When
 a slot is over, its usage is compared with every prediction made since 24 hours before. Both are about the same pods: a
@@ -36,7 +36,7 @@ from agent.trainer.trainer import Trainer
 
 NAME: Final = "accuracy"  # under what name its checkpoint is kept
 HORIZONS: Final[Mapping[str, int]] = {"5m": 1, "24h": SLOTS_PER_DAY}  # how far a prediction is followed, in slots
-RESOURCES: Final = (CPU, MEMORY)  # what is judged, in the order of the columns
+RESOURCES: Final = (CPU, MEMORY)  # the evaluated resources, in the order of the columns
 _SLOTS: Final = 2 * SLOTS_PER_DAY
 _ENOUGH: Final = 0.5
 _NEVER: Final = -1
@@ -45,9 +45,9 @@ _SMALLEST: Final[Mapping[str, float]] = {CPU: 0.01, MEMORY: float(16 << 20)}
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How good the predictions of one resource were over one horizon."""
+    """Accuracy of the predictions of a resource over one horizon."""
 
-    judged: int  # predictions whose horizon ended in the last 24 hours, with enough of it measured
+    judged: int  # predictions whose horizon ended in the last 24 hours, with enough samples
     exceeded: int  # how many of them were exceeded
     mean_excess: float  # by how much these were exceeded on average, as a share of what was predicted; 0 when none was
     worst_excess: float  # by how much the worst of them was; 0 when none was
@@ -57,7 +57,7 @@ class Accuracy:
     """Remembers predictions and judges them. Arrays are rings of 48 hours, shape (slots, resources)."""
 
     def __init__(self) -> None:
-        self.slot = _NEVER  # the slot whose prediction was remembered last, in slots since 1970
+        self.slot = _NEVER  # the slot of the last stored prediction, in slots since 1970
         self._number = _NEVER
         self.arrived: dict[str, int] = {}
         """The number of the first slot whose prediction was about this pod, by uid, of the pods that are here."""
@@ -93,7 +93,7 @@ class Accuracy:
         return True
 
     def score(self, resource: str, horizon: str) -> Score | None:
-        """How good the predictions of a resource were, over one of `HORIZONS`; None while nothing can be judged."""
+        """Return the accuracy of a resource over one of `HORIZONS`; None without evaluated predictions."""
         column, length = RESOURCES.index(resource), HORIZONS[horizon]
         predicted = self._arrays["predicted"][:, column]
         used = self._arrays["at_once" if length == 1 else "highest"][:, column]
@@ -182,11 +182,11 @@ def _usage(trainer: Trainer, resource: str, uids: Sequence[str], slot: int, here
     system = trainer.row(SYS)
     if system is not None and np.isnan(windows.read(np.array([system]), np.array([slot]))).all():
         gone[:] = False  # no pod was measured: the agent was away, or could not tell the pods apart
-    found: FloatArray = np.where(np.isnan(averages) & gone, 0.0, averages)
-    return found
+    result: FloatArray = np.where(np.isnan(averages) & gone, 0.0, averages)
+    return result
 
 
-def _whole(value: Any) -> int:  # noqa: ANN401 - anything may stand in a file
+def _whole(value: Any) -> int:  # noqa: ANN401 - a file may have any content
     if not isinstance(value, int):
         raise CheckpointError(f"the checkpoint of the predictions' accuracy holds {value!r} where a slot should stand")
     return value

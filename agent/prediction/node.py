@@ -33,25 +33,25 @@ from agent.series_index import CLASS_NAMES, FIXED
 from agent.trainer.trainer import Trainer
 from crds.predict_policy import PredictPolicy
 
-PROD: Final = "prod"  # the class whose requests are reclaimed
+PROD: Final = "prod"  # the class that Headroom reclaims from
 UNITS: Final[Mapping[str, int]] = {CPU: 1000, MEMORY: 1}
-"""What a history's unit has of the unit of amounts: milli-cores per core, bytes per byte."""
+"""Factor of a history's unit in the unit of amounts: milli-cores per core, bytes per byte."""
 _ROUNDING: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class NodeResources:
-    """What the node has. A resource that is absent is unknown, and then nothing of it is reclaimable."""
+    """The resources of the node. A resource that is absent is unknown, and then nothing of it is reclaimable."""
 
     allocatable: Resources = field(default_factory=dict)
-    """What pods may request: annotation raw-allocatable, else status.allocatable. [milli-cores, bytes]"""
+    """The allocatable of pods: annotation raw-allocatable, else status.allocatable. [milli-cores, bytes]"""
     capacity: Resources = field(default_factory=dict)
-    reservation: Resources = field(default_factory=dict)  # what the reservation annotation keeps. [milli-cores, bytes]
+    reservation: Resources = field(default_factory=dict)  # of the reservation annotation. [milli-cores, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class ClassNumbers:
-    """What is known and expected of the node, the system, or a class of pods. What is unknown is absent."""
+    """Usage and prediction of the node, the system, or a class of pods. Unknown values are absent."""
 
     mean: Resources  # decayed mean of those that are here now. [milli-cores, bytes]
     stdev: Resources  # decayed standard deviation. [milli-cores, bytes]
@@ -69,12 +69,12 @@ class NodePrediction:
     classes: Mapping[str, ClassNumbers]  # by class: node, sys, prod, mid, batch, free
     warm: int  # pods predicted from history
     cold: tuple[str, ...]  # pods that count at their request, "namespace/name", sorted
-    reclaimable: Resources  # what the Prod pods requested and will not use
+    reclaimable: Resources  # the part of the Prod pods' requests that they will not use
     prod_peak: Resources  # peak of Prod plus the system's, margin included
     terms: Mapping[str, ReclaimableTerms]  # how Reclaimable came about, by resource
     readiness: Readiness
     problem: str = ""  # why the requested policy is not the one in force; empty when it is
-    window_days: float = 0.0  # how far back the models in force look at 5-minute averages. [days]
+    window_days: float = 0.0  # the window of 5-minute averages that the models in force read. [days]
 
 
 def predict(
@@ -93,20 +93,20 @@ def predict(
     chosen = policy if isinstance(policy, Policy) else in_force(policy, trainer.policy)
     here = [pod for pod in listed_once(pods) if not pod.terminal]
     models = ModelRunner()
-    found = {
+    result = {
         metric: _Resource(history, trainer, here, node, chosen, models, (present or {}).get(metric, {}))
         for metric, history in trainer.histories.items()
     }
-    terms = {metric: one.terms for metric, one in found.items() if one.terms is not None}
-    warm = np.logical_and.reduce([found[metric].warm for metric in terms or (CPU,)])
+    terms = {metric: one.terms for metric, one in result.items() if one.terms is not None}
+    warm = np.logical_and.reduce([result[metric].warm for metric in terms or (CPU,)])
     return NodePrediction(
         time=now,
         policy=chosen.policy,
-        classes={name: _numbers(row, name, found) for row, name in enumerate(FIXED)},
+        classes={name: _numbers(row, name, result) for row, name in enumerate(FIXED)},
         warm=int(warm.sum()),
         cold=tuple(sorted(pod.title for pod, is_warm in zip(here, warm, strict=True) if not is_warm)),
         reclaimable={metric: math.floor(term.reclaimable + _ROUNDING) for metric, term in terms.items()},
-        prod_peak={metric: found[metric].prod_peak for metric in terms},
+        prod_peak={metric: result[metric].prod_peak for metric in terms},
         terms=terms,
         readiness=evaluate_readiness(trainer, here, warm, terms.keys(), chosen, models.failures),
         problem=chosen.problem,
@@ -125,7 +125,7 @@ class ModelRunner:
         self.failures: list[str] = []  # a sentence each
 
     def peak(self, model: ResourceModel, view: ClassView) -> float:
-        """The model's peak; infinite when it fails or answers what is no amount."""
+        """Return the model's peak; infinite when it fails or returns no amount."""
         return self._call(
             model, view.history, lambda: [float(np.asarray(model.model.peak(view, model.margin)).item())]
         )[0]
@@ -136,8 +136,8 @@ class ModelRunner:
         """The estimate of the model's own rule; 0 reclaimable and an infinite peak when it fails."""
 
         def call() -> list[float]:
-            found = rule.estimate_reclaimable(prod, model.margin, ratio)
-            return [found.reclaimable, found.peak]
+            result = rule.estimate_reclaimable(prod, model.margin, ratio)
+            return [result.reclaimable, result.peak]
 
         reclaimable, peak = self._call(model, prod.history, call, failed=(0.0, math.inf))
         return ReclaimableEstimate(reclaimable, peak)
@@ -150,10 +150,10 @@ class ModelRunner:
         failed: Sequence[float] = (math.inf,),
     ) -> Sequence[float]:
         try:
-            found = call()
-            if all(0.0 <= one < math.inf for one in found):
-                return found
-            why = f"it answers {', '.join(f'{one:g}' for one in found)}"
+            result = call()
+            if all(0.0 <= peak < math.inf for peak in result):
+                return result
+            why = f"it returns {', '.join(f'{peak:g}' for peak in result)}"
         except MODEL_FAILURES as error:
             why = f"{type(error).__name__}: {error}"
         problem = f"Model {model.name} failed for {history.resource}: {' '.join(why.split())}"
@@ -216,22 +216,22 @@ class _Resource:
         """Return which pods belong to a class; all of them belong to the node, none to the system."""
         if name in (NODE, SYS):
             return np.full(len(self._rows), name == NODE)
-        found: BoolArray = self._classes == name
-        return found
+        result: BoolArray = self._classes == name
+        return result
 
     def _means(self) -> dict[str, float]:
-        """Decayed means of what the peaks are about: pods that have left count no longer."""
-        system, moments, found = FIXED.index(SYS), self.history.moments, {}
+        """Return decayed means of the pods behind the peaks: pods that have ended no longer count."""
+        system, moments, result = FIXED.index(SYS), self.history.moments, {}
         for row, name in enumerate(FIXED):
             if moments.counts[row] > 0.0:
                 rows = self._rows[self._members(name) & (self._rows >= 0)]
                 members = np.append(rows, system) if name in (NODE, SYS) else rows
                 recorded = moments.mean(np.array([row], dtype=np.intp))[0]
-                found[name] = min(float(recorded), float(moments.mean(members[moments.counts[members] > 0.0]).sum()))
-        return found
+                result[name] = min(float(recorded), float(moments.mean(members[moments.counts[members] > 0.0]).sum()))
+        return result
 
     def _peaks(self, capacity: float, present: Mapping[str, float]) -> dict[str, float]:
-        """Peak of every class that can have one, none below its mean and what is used now."""
+        """Return the peak of every class that can have one, at least its mean and its present usage."""
         peaks, history = {}, self.history
         system = np.array([FIXED.index(SYS)], dtype=np.intp)
         system_known = bool(history.moments.counts[system[0]] > 0.0)
@@ -251,7 +251,7 @@ class _Resource:
         return raised(peaks, capacity, self.means, present)
 
     def _own_estimate(self, allocatable: float) -> ReclaimableEstimate | None:
-        """What the model's own rule says, if it has one."""
+        """Return the result of the model's own rule, if it has one."""
         rule, prod = self._model.model, self._members(PROD)
         if not isinstance(rule, ReclaimableModel):
             return None
@@ -271,7 +271,7 @@ class _Resource:
     def _terms(self, node: NodeResources, own: ReclaimableEstimate | None) -> ReclaimableTerms:
         metric, prod = self.history.resource, self._members(PROD)
         allocatable, capacity = node.allocatable[metric], node.capacity[metric]
-        found = reclaimable_terms(
+        result = reclaimable_terms(
             allocatable=float(allocatable),
             reserved=float(max(capacity - allocatable, node.reservation.get(metric, 0))),
             warm_requests=float(self._requests[prod & self.warm].sum()) * self.unit,
@@ -281,19 +281,19 @@ class _Resource:
             ratio=self._policy.reclaim_ratio,
         )
         if own is None:
-            return found
-        return replace(found, reclaimable=min(own.reclaimable * self.unit, float(allocatable)), by_model=True)
+            return result
+        return replace(result, reclaimable=min(own.reclaimable * self.unit, float(allocatable)), by_model=True)
 
 
 def _numbers(row: int, name: str, found: Mapping[str, _Resource]) -> ClassNumbers:
     rows = np.array([row], dtype=np.intp)
-    seen = {metric: one for metric, one in found.items() if one.history.moments.counts[row] > 0.0}
+    seen = {metric: view for metric, view in found.items() if view.history.moments.counts[row] > 0.0}
     return ClassNumbers(
         mean={metric: _near(one.means[name] * one.unit) for metric, one in seen.items()},
         stdev={metric: _near(one.history.moments.stdev(rows)[0] * one.unit) for metric, one in seen.items()},
         peak={metric: _up(one.peaks[name] * one.unit) for metric, one in found.items() if name in one.peaks},
-        samples=min((int(one.history.moments.counts[row]) for one in seen.values()), default=0),
-        span_seconds=min((_near(one.history.observed[row]) for one in seen.values()), default=0),
+        samples=min((int(view.history.moments.counts[row]) for view in seen.values()), default=0),
+        span_seconds=min((_near(view.history.observed[row]) for view in seen.values()), default=0),
     )
 
 

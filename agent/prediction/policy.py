@@ -11,7 +11,7 @@ from crds.codec import to_json
 from crds.predict_policy import DEFAULTS, RANGES, PredictPolicy, Resource, effective, faults, with_defaults
 from crds.ranges import problems
 
-PATH: Final = "spec.predictPolicy"  # where the policy stands in a NodeMetric
+PATH: Final = "spec.predictPolicy"  # the path of the policy in a NodeMetric
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,8 @@ class ResourceModel:
 
     name: str  # its name in the policy
     model: Model
-    margin: float  # factor for what was measured; 1.1 for 10 percent
-    system_model: Model  # the model of what runs outside of pods: the same, unless that one looks at requests alone
+    margin: float  # factor for measured usage; 1.1 for 10 percent
+    system_model: Model  # the model of the system: the same, unless that one reads requests alone
     cold_start_seconds: float  # evidence below this is too little. [s]
 
     @property
@@ -33,7 +33,7 @@ class ResourceModel:
 class Policy:
     """A policy that can be followed, nothing left open."""
 
-    policy: PredictPolicy  # as it is written, defaults filled in
+    policy: PredictPolicy  # the policy with its defaults
     models: Mapping[str, ResourceModel]  # by resource
     cold_start_seconds: float  # A pod with less evidence counts at its request. [s]
     reclaim_ratio: float  # share of the warm Prod pods' requests that is reclaimable, 0..1
@@ -42,7 +42,9 @@ class Policy:
     @property
     def window_days(self) -> float:
         """Return how far back its models look at 5-minute averages. [days]"""
-        return max(window_days(one) for model in self.models.values() for one in (model.model, model.system_model))
+        return max(
+            window_days(model) for resource in self.models.values() for model in (resource.model, resource.system_model)
+        )
 
 
 def in_force(requested: PredictPolicy | None, last_good: PredictPolicy | None) -> Policy:
@@ -54,7 +56,7 @@ def in_force(requested: PredictPolicy | None, last_good: PredictPolicy | None) -
     for fallback in (last_good, DEFAULTS):
         try:
             return resolve(fallback, problem=reason)
-        except PolicyError:  # a model that was installed when it was good, and is not any more
+        except PolicyError:  # a model that was installed at the last check, and has been removed
             continue
     raise AssertionError("the default policy can be followed")  # pragma: no cover - a test resolves it
 

@@ -1,4 +1,4 @@
-"""Whether a prediction can be relied upon: the reason, and a sentence that says what a person can do."""
+"""The readiness of a prediction: the reason, and a sentence with the way out."""
 
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple

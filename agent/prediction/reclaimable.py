@@ -1,4 +1,4 @@
-"""What is reclaimable of one resource (the common formula), and how its numbers agree. No clocks, no I/O.
+"""The reclaimable amount of one resource (the common formula), and its consistency. No clocks, no I/O.
 
 No number of a prediction contradicts another one, or what is being measured:
 
@@ -19,7 +19,7 @@ from agent.predictors.base import ReclaimableEstimate
 from agent.samples import NODE, SYS
 
 PRESENT_SECONDS: Final = 300.0
-"""What a model predicts are averages of this much time, so what is used now is the average of as much. [s]"""
+"""Models predict averages of this much time, so the present usage is the average of as much. [s]"""
 _PROD: Final = "prod"
 
 
@@ -27,7 +27,7 @@ _PROD: Final = "prod"
 class ReclaimableTerms:
     """Reclaimable with its terms, in milli-cores or bytes."""
 
-    system_extra: float  # what the system uses beyond what the node reserves for it
+    system_extra: float  # usage of the system beyond the node's reservation
     slack: float  # what no Prod pod requested; it pays for the system's extra first
     reclaimable: float
     by_model: bool = False
@@ -64,12 +64,12 @@ def raised(peaks: Mapping[str, float], capacity: float, *floors: Mapping[str, fl
     prod 0.06, sys 0.05, node 0.09, of which prod has a mean of 0.107 and uses 0.08: prod 0.107, sys 0.05, node 0.157.
     Floors are what no peak may be below, by class: means, and what is used now; what is not known is absent.
     """
-    found = {
+    result = {
         name: min(max(peak, *(floor.get(name, 0.0) for floor in floors)), capacity) for name, peak in peaks.items()
     }
-    if NODE in found:
-        found[NODE] = min(max(*found.values(), found.get(_PROD, 0.0) + found.get(SYS, 0.0)), capacity)
-    return found
+    if NODE in result:
+        result[NODE] = min(max(*result.values(), result.get(_PROD, 0.0) + result.get(SYS, 0.0)), capacity)
+    return result
 
 
 def lowered(estimate: ReclaimableEstimate, present: Mapping[str, float]) -> ReclaimableEstimate:

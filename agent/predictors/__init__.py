@@ -1,4 +1,4 @@
-"""Peak models by name. A model sees the history of a class and of its warm pods, and answers with a number; no I/O.
+"""Peak models by name. A model reads the history of a class and of its warm pods, and returns a number; no I/O.
 
 A new model is one file and one line of `PREDICTORS`; others are found as entry points of the group
 ``headroom.predictors``. A model's parameters are its dataclass fields, written in camelCase in the policy.
@@ -28,18 +28,18 @@ PREDICTORS: Final[Mapping[str, str]] = {
     "resource-central": "agent.predictors.resource_central:ResourceCentral",
     "sum-max": "agent.predictors.sum_max:SumMax",
 }
-"""Name in the policy -> what makes the model."""
+"""Name in the policy -> path of the model's class."""
 ENTRY_POINT_GROUP: Final = "headroom.predictors"
 """Where other distributions announce models."""
 _DEEPEST: Final = 4
 
 
 class PolicyError(ValueError):
-    """A prediction policy that cannot be followed; the message names the field and what is allowed."""
+    """A prediction policy that cannot be used; the message names the field and the allowed values."""
 
 
 def build(policy: ResourcePolicy, path: str = "predictPolicy") -> Model:
-    """The model that a policy of one resource, which stands at that path, requests.
+    """Return the model in the policy of one resource, whose path is given.
 
     Raises PolicyError: the model or one of its parameters is unknown or out of range.
     """

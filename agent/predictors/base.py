@@ -1,4 +1,4 @@
-"""What a peak model is, and what it may look at."""
+"""The interface of a peak model, and its inputs."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, runtime_checkable
@@ -25,7 +25,7 @@ MODEL_FAILURES: Final = (
     TypeError,
     ValueError,
 )
-"""What a third-party model may raise: its answer is then unknown."""
+"""Exceptions that a third-party model may raise: its peak is unknown then."""
 _ENOUGH: Final = 0.5
 _SHOWN: Final = 80  # of a value in a message
 
@@ -51,10 +51,10 @@ class Windows(Protocol):
 
     @property
     def coincident_max(self) -> FloatArray:
-        """C: the highest sum of the pods' averages at one time, and what stands in for the others, shape (N,)."""
+        """C: the highest sum of the pods' averages at one time, with substitutes for missing ones, shape (N,)."""
 
     def percentiles(self, percent: float) -> FloatArray:
-        """Of each pod's averages the smallest that at least this share of them does not exceed, shape (N, P)."""
+        """The quantile at this share of each pod's averages, shape (N, P)."""
 
 
 class View(Protocol):
@@ -74,7 +74,7 @@ class View(Protocol):
 
     @property
     def requests(self) -> FloatArray:
-        """What each pod requests at every moment, shape (P,); 0 for nothing."""
+        """The requests of each pod, shape (P,); 0 for none."""
 
     @property
     def mean(self) -> FloatArray:
@@ -108,7 +108,7 @@ class PodWindows:
 
     averages: SingleArray  # shape (P, K), NaN where too little was measured
     highest: FloatArray
-    sparse: BoolArray  # for which pods the highest sample ever stands in, shape (P,)
+    sparse: BoolArray  # pods whose highest sample replaces the averages, shape (P,)
     evidence_seconds: FloatArray
 
     @property
@@ -128,8 +128,8 @@ class PodWindows:
         counts = np.count_nonzero(~np.isnan(self.averages), axis=1)
         places = np.maximum(np.ceil(counts * (percent / 100)).astype(np.intp) - 1, 0)
         ordered = np.sort(self.averages, axis=1)  # NaN comes last
-        found = ordered[np.arange(len(ordered)), places].astype(np.float64)
-        return np.where(self.sparse, self.highest, found)
+        result = ordered[np.arange(len(ordered)), places].astype(np.float64)
+        return np.where(self.sparse, self.highest, result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class Model(Protocol):
     def peak(self, view: View, margin: float) -> Amount:
         """The peak that the warm pods of a class, one at least, will reach. Called for each class at every report.
 
-        The margin is a factor for what was measured (1.1 for 10 percent); what was only requested is not multiplied.
+        The margin is a factor for measured usage (1.1 for 10 percent); requests are not multiplied.
         Returns the peak at each moment of the view, in its unit. Negative or not finite counts as unknown, and then as
         capacity.
         """
@@ -238,10 +238,10 @@ class ProdView:
 
 @dataclass(frozen=True, slots=True)
 class ReclaimableEstimate:
-    """What a rule of its own says, in the history's unit."""
+    """The result of a model's own rule, in the history's unit."""
 
     reclaimable: float
-    peak: float  # what the Prod pods and the system will reach, margin included
+    peak: float  # of the Prod pods and the system, margin included
 
 
 @runtime_checkable
@@ -249,14 +249,14 @@ class ReclaimableModel(Protocol):
     """A model that also estimates Reclaimable, in place of the common formula."""
 
     def estimate_reclaimable(self, prod: ProdView, margin: float, ratio: float) -> ReclaimableEstimate:
-        """What is reclaimable of the Prod pods' requests; the ratio is the share of them that may be, 0..1.
+        """Return the reclaimable part of the Prod pods' requests; the ratio is its limit as a share of them, 0..1.
 
         Called at every report; the system was measured.
         """
 
 
 def quoted(value: object) -> str:
-    """A value as it may stand in a message: cut where it is long."""
+    """Return a value for a message, shortened where it is long."""
     shown = repr(value)
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
 
@@ -281,7 +281,7 @@ def require_window(window_days: object) -> None:
 
 
 def window_days(model: Model) -> float:
-    """Return how far back a model looks: its `window_days`, else what is always kept. [days]"""
+    """Return the window of a model: its `window_days`, else that of the stored averages. [days]"""
     days = getattr(model, "window_days", WEEK_DAYS)
     return float(days) if isinstance(days, int | float) and 0.0 < days <= LONGEST_WINDOW_DAYS else WEEK_DAYS
 

@@ -26,9 +26,9 @@ class Diversity:
     """
 
     window_days: float = 14.0
-    """How far back to look. [days]"""
+    """The window. [days]"""
     lambda_min: float = 0.4
-    """What is left of the distance between C and S when the pods were seen for the whole window, 0..1."""
+    """The rest of the distance between C and S after a full window of observation, 0..1."""
     measured: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

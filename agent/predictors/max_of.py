@@ -10,7 +10,7 @@ from agent.predictors.base import Amount, Model, View, window_days
 
 @dataclass(frozen=True, slots=True)
 class MaxOf:
-    """The largest of the listed models' peaks; each applies the margin to what it measured itself."""
+    """The largest of the listed models' peaks; each applies the margin to its own measured usage."""
 
     of: tuple[Model, ...] = ()
     """The models."""
@@ -25,7 +25,7 @@ class MaxOf:
 
     @property
     def window_days(self) -> float:
-        """Return how far back the one that looks back furthest does. [days]"""
+        """Return the longest window of the listed models. [days]"""
         return max(window_days(model) for model in self.of)
 
     def peak(self, view: View, margin: float) -> Amount:

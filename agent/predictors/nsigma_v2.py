@@ -18,7 +18,7 @@ class NSigmaV2:
     """
 
     n: float = 3.0
-    """How many standard deviations."""
+    """The number of standard deviations."""
     cap_at_highest: bool = True
     """Not above the sum of the pods' own highest 5-minute averages, so that departed pods do not linger."""
     measured: ClassVar[bool] = True

@@ -25,7 +25,7 @@ USUAL: Final = {"cpu": 95.0, "memory": 98.0}
 
 @dataclass(frozen=True, slots=True)
 class PercentileEstimate:
-    """What one way of looking says, in whole milli-cores or bytes; None where it cannot say anything."""
+    """The estimate of one method, in whole milli-cores or bytes; None where it has none."""
 
     reclaimable: float | None
     peak: float | None
@@ -38,7 +38,7 @@ class ProdPods:
     requests: FloatArray
     """The reclaimable share of each one's request."""
     counted: FloatArray
-    """What each counts with while it has no usable history."""
+    """The substitute for the usage of each pod without a usable history."""
     percentiles: FloatArray
     """Each one's percentile without margin; NaN where this resource was not measured, which then adds nothing."""
     cold: BoolArray
@@ -60,8 +60,8 @@ def by_pods(pods: ProdPods, margin: float, allocatable: float | None) -> Percent
     measured = ~np.isnan(peaks)
     used = float(peaks[measured].sum())
     unused = float(np.maximum(pods.requests[judged][measured] - peaks[measured], 0.0).sum())
-    room = None if allocatable is None else min(max(allocatable - used, 0.0), unused)
-    return PercentileEstimate(room, used + float(pods.counted[pods.cold | pods.refused].sum()))
+    free = None if allocatable is None else min(max(allocatable - used, 0.0), unused)
+    return PercentileEstimate(free, used + float(pods.counted[pods.cold | pods.refused].sum()))
 
 
 def by_class(
@@ -86,8 +86,8 @@ def tightest(parts: Sequence[PercentileEstimate]) -> PercentileEstimate:
     reclaimable = [part.reclaimable for part in parts]
     peaks = [part.peak for part in parts]
     return PercentileEstimate(
-        None if None in reclaimable else min((one for one in reclaimable if one is not None), default=0.0),
-        None if None in peaks else max((one for one in peaks if one is not None), default=0.0),
+        None if None in reclaimable else min((amount for amount in reclaimable if amount is not None), default=0.0),
+        None if None in peaks else max((peak for peak in peaks if peak is not None), default=0.0),
     )
 
 
@@ -130,8 +130,8 @@ class Percentile:
         rows = np.array([prod.system, prod.series], dtype=np.intp)
         classes = np.nan_to_num(whole_percentiles(history, rows, percent)).tolist()
         room = prod.allocatable * history.units
-        found = tightest([by_pods(pods, margin, room), by_class(pods, classes, margin, room)])
-        return ReclaimableEstimate((found.reclaimable or 0.0) / history.units, (found.peak or 0.0) / history.units)
+        result = tightest([by_pods(pods, margin, room), by_class(pods, classes, margin, room)])
+        return ReclaimableEstimate((result.reclaimable or 0.0) / history.units, (result.peak or 0.0) / history.units)
 
     def _percent(self, resource: str) -> float:
         return USUAL[resource] if self.percentile is None else self.percentile

@@ -24,7 +24,7 @@ class ResourceCentral:
     percentile: float = 99.0
     """Which percentile of its own history a pod counts with. [percent]"""
     window_hours: float = 24.0
-    """How far back to look. [hours]"""
+    """The window. [hours]"""
     measured: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

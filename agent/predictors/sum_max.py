@@ -14,7 +14,7 @@ class SumMax:
     """
 
     window_days: float = 7.0
-    """How far back to look. [days]"""
+    """The window. [days]"""
     measured: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

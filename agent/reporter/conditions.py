@@ -16,17 +16,17 @@ STORE_STEPS: Final = ("database", "store", "maintain", "save", "size")
 """Steps of a tick that only fail when the database does."""
 SAMPLE_STEPS: Final = ("database", "store")  # those of them without which samples are not written
 NO_MEMORY_CONTROLLER: Final = "no-memory-controller"
-"""Why a pod's memory is missing where the kernel lacks the controller (`agent.collectors.pod`)."""
+"""The reason for missing memory of a pod where the kernel lacks the controller (`agent.collectors.pod`)."""
 MOST_NAMES: Final = 10  # at most so many pods are named
-_UNLISTED_SECONDS: Final = 60.0  # A pod that is not listed for less is on its way onto the list, or out. [s]
+_UNLISTED_SECONDS: Final = 60.0  # A pod may be missing from the list for less while it starts or ends. [s]
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionStatus:
-    """What went wrong lately, beside what the usages and the prediction say themselves."""
+    """Recent failures, beyond those in the usages and the prediction."""
 
-    failing: Mapping[str, str] = field(default_factory=dict)  # steps of a tick whose last run failed, and why
-    missing: Sequence[Missing] = ()  # what the last tick should have had, and has not
+    failing: Mapping[str, str] = field(default_factory=dict)  # failed steps of a tick and their reasons
+    missing: Sequence[Missing] = ()  # the missing values of the last tick
     pods_unknown: str = ""  # why it is not known which pods run here; empty when it is
     problems: Sequence[str] = ()
     """Sentences about what else is wrong: the spec, the cluster's definition, a list of pods that is not current."""
@@ -51,18 +51,18 @@ def conditions(
 ) -> tuple[Condition, ...]:
     """`Collecting` and `PredictionReady`.
 
-    The worst of what is wrong with collecting gives the reason; all else that is wrong is added to the message.
+    The worst fault of collecting gives the reason; all others are added to the message.
 
     `present` are the pods on this node, without terminal ones; `previous` are the conditions as last reported, of which
     one whose status stays keeps its time; `generation` is that of the spec.
     """
-    found = list(_problems(now, usages, present, collection))
-    if not found:
+    result = list(_problems(now, usages, present, collection))
+    if not result:
         count = sum(collector.running for collector in present)
         message = f"The node and all of its {count} running pods are measured."
-        found = [ConditionState(ok=True, reason="Measuring", message=message)]
-    sentences = [*(one.message for one in found), *collection.problems]
-    collecting = ConditionState(all(one.ok for one in found), found[0].reason, " ".join(sentences))
+        result = [ConditionState(ok=True, reason="Measuring", message=message)]
+    sentences = [*(one.message for one in result), *collection.problems]
+    collecting = ConditionState(all(one.ok for one in result), result[0].reason, " ".join(sentences))
     ready = ConditionState(readiness.ready, readiness.reason, readiness.message)
     return (
         condition(now, CONDITION_COLLECTING, collecting, previous, generation),
@@ -90,7 +90,7 @@ def store_problem(failing: Mapping[str, str]) -> str:
     step = next((step for step in STORE_STEPS if step in failing), None)
     if step is None:
         return ""
-    held = "new samples and what it learns" if step in SAMPLE_STEPS else "what it learns"
+    held = "new samples and histories" if step in SAMPLE_STEPS else "histories"
     return (
         f"The database does not work ({failing[step]}). The agent goes on measuring and predicting; it keeps {held} "
         "in memory only, and loses that when it restarts. Free space on its disk, or make its folder writable."
@@ -100,7 +100,7 @@ def store_problem(failing: Mapping[str, str]) -> str:
 def _problems(
     now: float, usages: Usages, present: Sequence[PodRef], collection: CollectionStatus
 ) -> Iterator[ConditionState]:
-    """What is wrong, the worst first."""
+    """Return the faults, the worst first."""
     failing, missing = collection.failing, collection.missing
     if lacking := [resource for resource in (CPU, MEMORY) if resource not in usages.node]:
         message = f"The node's {' and '.join(lacking)} could not be measured lately; the agent's log says why."

@@ -1,4 +1,4 @@
-"""JSON merge patches of a part of an object: what has to be sent so that our part becomes what we want. Pure."""
+"""JSON merge patches that change a part of an object into its wanted state. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ Json = dict[str, Any]
 
 
 def merge_patch(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
-    """The merge patch that makes an object what is wanted.
+    """Return the merge patch that changes an object into the wanted one.
 
     A merge patch keeps every key of a map that it does not name, so keys that are no longer wanted are set to null.
     """
@@ -22,7 +22,7 @@ def merge_patch(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
 
 
 def patch_of_keys(current: Mapping[str, Any], wanted: Mapping[str, Any], keys: frozenset[str]) -> Json:
-    """The same for the keys of the object that are ours alone: one that is absent from what is wanted is removed."""
+    """Return the same for our own keys: a key that is absent from the wanted object is removed."""
     mine = {key: value for key, value in current.items() if key in keys}
     return merge_patch(mine, {key: value for key, value in wanted.items() if key in keys})
 
@@ -32,17 +32,17 @@ def dropped_paths(wanted: Any, answered: Any, path: str = "") -> list[str]:  # n
     if isinstance(wanted, Mapping):
         if not isinstance(answered, Mapping):
             return [path] if wanted else []
-        found = []
+        result = []
         for key, value in wanted.items():
             name = f"{path}.{key}".lstrip(".")
             if key in answered and value is not None:
-                found += dropped_paths(value, answered[key], name)
+                result += dropped_paths(value, answered[key], name)
             elif value not in (None, {}, [], ()):
-                found.append(name)
-        return found
+                result.append(name)
+        return result
     if isinstance(wanted, list | tuple) and isinstance(answered, list) and len(wanted) == len(answered):
-        found = [
+        result = [
             name for one, other in zip(wanted, answered, strict=True) for name in dropped_paths(one, other, f"{path}[]")
         ]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(result))
     return []

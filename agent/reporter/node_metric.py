@@ -112,7 +112,7 @@ def quantities(amounts: Resources) -> dict[str, str]:
 
 
 def summary(usages: Usages, prediction: NodePrediction) -> Summary:
-    """The report for people: memory is rounded to two or three digits, and CPU and memory stand in one text."""
+    """Return the report for people: memory has two or three digits; CPU and memory share a text."""
     used = usages.node.get(MEMORY)
     return Summary(
         memory=None if used is None else short_bytes(whole(used, UNITS[MEMORY])),
@@ -133,10 +133,10 @@ def aggregated(window: Window) -> AggregatedUsage:
     """A percentile window. While it is cold (its CPU samples span less than half of it) every statistic is empty."""
     cpu = window.statistics.get(CPU)
     cold = cpu is None or is_cold(cpu.span_seconds, window.seconds)
-    found = {
+    result = {
         name: ResourceMap() if cold else resource_map(_statistic(window.statistics, name)) for name in AGGREGATIONS
     }
-    return AggregatedUsage(usage=found, duration=format_duration(window.seconds))
+    return AggregatedUsage(usage=result, duration=format_duration(window.seconds))
 
 
 def pod_metric(pod: PodRef, amounts: Amounts, extensions: Mapping[str, Any] | None = None) -> PodMetric:
@@ -168,7 +168,7 @@ def _prod_metric(amounts: Resources) -> ProdMetric | None:
 
 def _statistic(statistics: Mapping[str, WindowStatistics], name: str) -> dict[str, float]:
     field = "average" if name == "avg" else name
-    return {resource: float(getattr(found, field)) for resource, found in statistics.items()}
+    return {resource: float(getattr(result, field)) for resource, result in statistics.items()}
 
 
 def _class(name: str, usage: Amounts, numbers: ClassNumbers) -> ClassPrediction:

@@ -1,4 +1,4 @@
-"""How long tasks waited lately: pressure of the node and its pods, and throttling; averages from the store."""
+"""Recent stalls of tasks: pressure of the node and its pods, and throttling; averages from the store."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ LEAST: Final = 0.05  # A pod that waited for less than this share of the time is
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """Means over the window of a report, each a share of the time (0 to 1); what was not measured is absent."""
+    """Means over the window of a report, each a share of the time (0 to 1); unmeasured ones are absent."""
 
     node: Mapping[tuple[str, str], float]
     """By resource (cpu, memory, io) and kind: some of the tasks waited, or all of them (full)."""
@@ -29,8 +29,8 @@ def measure_pressure(now: float, store: UsageStore, uids: Collection[str], windo
     start = now - window_seconds
 
     def of_pods(metric: str) -> dict[str, float]:
-        found = store.windows(metric, start, now)
-        return {uid: float(np.mean(found[uid].values)) for uid in uids if uid in found and found[uid].values.size}
+        result = store.windows(metric, start, now)
+        return {uid: float(np.mean(result[uid].values)) for uid in uids if uid in result and result[uid].values.size}
 
     of_node = {
         (resource, kind): store.window(psi(resource, kind), NODE, start, now).values
@@ -49,15 +49,15 @@ def extensions(pressure: Pressure) -> dict[str, dict[str, Any]]:
 
     A report is kept in etcd and sent to every watcher, so it lists only the pods with the most pressure.
     """
-    everything = [pressure.throttled, *pressure.pods.values()]
-    worst = {uid: max(one.get(uid, 0.0) for one in everything) for uid in set().union(*everything)}
+    every_share = [pressure.throttled, *pressure.pods.values()]
+    worst = {uid: max(share.get(uid, 0.0) for share in every_share) for uid in set().union(*every_share)}
     chosen = sorted((uid for uid in worst if worst[uid] >= LEAST), key=lambda uid: (-worst[uid], uid))[:MOST_PODS]
     return {uid: _extension(pressure, uid) for uid in chosen}
 
 
 def _extension(pressure: Pressure, uid: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if uid in pressure.throttled:
-        found["cpuThrottledPercent"] = round(100 * pressure.throttled[uid])
+        result["cpuThrottledPercent"] = round(100 * pressure.throttled[uid])
     waited = {resource: round(100 * shares[uid]) for resource, shares in pressure.pods.items() if uid in shares}
-    return found | ({"pressurePercent": waited} if waited else {})
+    return result | ({"pressurePercent": waited} if waited else {})

@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 _FIRST_BACKOFF_SECONDS: Final = 1.0
 
 FAST_KEYS: Final = frozenset({"prediction", "prodReclaimableMetric", "prodPeakMetric"})
-"""What a fast report says; `conditions` too, when they changed."""
+"""The fields of a fast report; `conditions` too, when they changed."""
 FULL_KEYS: Final = FAST_KEYS | {"updateTime", "nodeMetric", "podsMetric", "conditions"}
-"""What a full report says; everything else in the status belongs to others."""
+"""The fields of a full report; all others in the status belong to other writers."""
 _COMPONENT: Final = "headroom-agent"
 _TRIES: Final = 3
 _MOST_PATHS: Final = 4
@@ -167,7 +167,7 @@ class Publisher:
         await self._events.record_policy(self._remote.object, problem, str(report.prediction.policy.model))
 
     async def _patch(self, report: Report, keys: frozenset[str]) -> tuple[Json, Json, bool]:
-        """Send a report: what was sent, the status it should lead to, whether another object took the old one's place.
+        """Send a report: the report, the status that should result, whether the object was recreated.
 
         A merge patch replaces the list of conditions, those of others with it. So it is sent only when ours differ, and
         only for the object as we know it: after a conflict, the report is built again for the current object.
@@ -208,15 +208,15 @@ class Publisher:
             log.warning("NodeMetric %s: %s", self.node_name, ANOTHER_REPORTS)
         if replaced:
             self._sent = None
-        found = specs.read(self._remote.spec, self.spec)
-        if found.problem and found.problem != self.spec.problem:
-            log.warning("NodeMetric %s: %s; the last good value stays in force", self.node_name, found.problem)
+        result = specs.read(self._remote.spec, self.spec)
+        if result.problem and result.problem != self.spec.problem:
+            log.warning("NodeMetric %s: %s; the last good value stays in force", self.node_name, result.problem)
             self.metrics.refused_inputs.labels("spec").inc()
-        self.spec = replace(found, generation=self._remote.generation)
+        self.spec = replace(result, generation=self._remote.generation)
         return replaced
 
     def _failed(self, kind: str, failure: Failure) -> float:
-        """Say what is wrong when it is new, and how long to wait."""
+        """Log a new failure, and return the time to wait."""
         state = self.report_status.failed(kind, failure, self.clock())
         if state in (FailureKind.ABSENT, FailureKind.CHANGED):
             self._remote, self._sent = RemoteNodeMetric(), None
@@ -240,9 +240,9 @@ class Publisher:
         await self._events.record_dropped(self._remote.object, text)
 
     def _problems(self) -> list[str]:
-        found = [f"{self.spec.problem}; the last good value stays in force."] if self.spec.problem else []
+        result = [f"{self.spec.problem}; the last good value stays in force."] if self.spec.problem else []
         others = ANOTHER_REPORTS if self._others.present(self.clock()) else ""
-        return found + [f"{text[:1].upper()}{text[1:]}." for text in (self._dropped_fields, others) if text]
+        return result + [f"{text[:1].upper()}{text[1:]}." for text in (self._dropped_fields, others) if text]
 
     def _check_seconds(self) -> float:
         policy = with_defaults(self._sent.policy if self._sent is not None else None)

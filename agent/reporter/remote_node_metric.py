@@ -25,7 +25,7 @@ _ENOUGH: Final = 2
 
 
 class RemoteNodeMetric:
-    """The object as last seen, empty while it was not. Whatever stands in it, reading it does not fail."""
+    """The last known object, empty before the first. Malformed fields are ignored."""
 
     def __init__(self) -> None:
         self._take({})
@@ -51,11 +51,11 @@ class RemoteNodeMetric:
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        found = []
+        result = []
         for condition in self._conditions:
             with contextlib.suppress(CodecError):  # written by another program, and replaced by this report
-                found.append(from_json(Condition, condition))
-        return tuple(found)
+                result.append(from_json(Condition, condition))
+        return tuple(result)
 
     def is_current(self, metadata: Mapping[str, Any]) -> bool:
         return all(metadata.get(key) == value for key, value in self.identity.items())
@@ -104,14 +104,14 @@ class OtherReporters:
 
 
 def _times(status: Mapping[str, Any]) -> Iterator[Time]:
-    found = {"updateTime": status.get("updateTime"), "time": _mapping(status.get("prediction")).get("time")}
-    return ((name, one) for name, one in found.items() if isinstance(one, str))
+    result = {"updateTime": status.get("updateTime"), "time": _mapping(status.get("prediction")).get("time")}
+    return ((name, one) for name, one in result.items() if isinstance(one, str))
 
 
 def with_own_conditions(status: Mapping[str, Any]) -> Json:
-    """A status with our conditions alone, always in the same order; without a list where none of them stands."""
-    found = status.get("conditions")
-    ours = [condition for condition in found if isinstance(condition, dict)] if isinstance(found, list) else []
+    """Return a status with our conditions alone, in a fixed order; without any of them it has no list."""
+    result = status.get("conditions")
+    ours = [condition for condition in result if isinstance(condition, dict)] if isinstance(result, list) else []
     ours = [our for name in _OUR_CONDITIONS for our in ours if our.get("type") == name]
     return {
         **{key: value for key, value in status.items() if key != "conditions"},

@@ -1,4 +1,4 @@
-"""Whether the reports arrive, and whether the policy is obeyed: said once per state, and again when it is over."""
+"""The state of reporting and of the policy: logged once per state, and again on recovery."""
 
 import logging
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _OVERLOADED: Final = 429
 
 
 class FailureKind(StrEnum):
-    """What a failure means."""
+    """The consequence of a failure."""
 
     AWAY = "away"
     OVERLOADED = "overloaded"
@@ -41,7 +41,7 @@ Failure = ApiError | ApiUnavailable | str  # why a report was not taken, or coul
 
 
 def kind_of(failure: Failure) -> FailureKind:
-    """What a failure means."""
+    """Return the consequence of a failure."""
     if isinstance(failure, str):
         return FailureKind.UNMADE
     if isinstance(failure, ApiUnavailable):
@@ -66,11 +66,11 @@ def describe(failure: Failure, node_name: str) -> str:
 
 @dataclass(slots=True)
 class ReportStatus:
-    """How reporting goes, for /healthz and the log."""
+    """The state of reporting, for /healthz and the log."""
 
     node_name: str
     problem: str = "no report was made yet"  # why the last try failed; empty when it was taken
-    state: FailureKind | None = None  # what the last failure means; None when the last try was taken, or none was made
+    state: FailureKind | None = None  # the last failure; None after a success, or before the first attempt
     kind: str = ""  # which kind of report failed
     _since: float = 0.0
     _tries: int = 0

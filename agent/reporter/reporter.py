@@ -1,4 +1,4 @@
-"""What is reported: gathers the numbers of the moment for a full or a fast report."""
+"""Builds full and fast reports from the present numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Report:
 
 
 class NodeSource(Protocol):
-    """Knows what the node has."""
+    """Has the resources of the node."""
 
     @property
     def resources(self) -> NodeResources:
@@ -49,7 +49,7 @@ class NodeSource(Protocol):
 
 
 class ReportBuilder:
-    """Makes reports of what the pipeline stored and learned.
+    """Builds reports from the stored and learned data of the pipeline.
 
     A report bears the time of the measurements that it rests on, not of its making: numbers of a machine that could
     not be measured lately age for every reader, however often they are sent.
@@ -72,7 +72,7 @@ class ReportBuilder:
     def accept(self, spec: SpecInForce) -> Policy:
         """Put the spec's policy into force when it arrives: averages and minutes are kept for as long as it needs them.
 
-        A store that takes another one's place is told of it, too.
+        A store that replaces another one is passed to it, too.
 
         A policy that cannot be followed leaves the last good one in force. So does a spec without one, as another
         program leaves behind that replaces the whole spec: the policy last requested stays in force, over restarts too.
@@ -97,17 +97,17 @@ class ReportBuilder:
         """The prediction of the moment, by the policy that the spec requests, see `accept`."""
         training, pods, policy = self._pipeline.training, self._pods.pods(), self.accept(spec)
         used = present(now, self._pipeline.store, self._class_of, PRESENT_SECONDS)
-        found = predict(now, training.trainer, pods, self._node.resources, policy, used)
-        if training.accuracy.observe(training.trainer, pods, found):
+        result = predict(now, training.trainer, pods, self._node.resources, policy, used)
+        if training.accuracy.observe(training.trainer, pods, result):
             show_accuracy(self._metrics, training.accuracy)
-        return found
+        return result
 
     def full(
         self, now: float, spec: SpecInForce, previous: Sequence[Condition] = (), problems: Sequence[str] = ()
     ) -> Report:
         """The full report.
 
-        Raises RuntimeError: the pods are still being listed: what was reported before the start is nearer to the truth.
+        Raises RuntimeError: the pods are still being listed; the previous report is more accurate until then.
         """
         if not self._pods.synced and not self._pods.problem:
             raise RuntimeError("the pods of this node are not listed yet")
@@ -143,7 +143,7 @@ class ReportBuilder:
         return Report(to_json(status), prediction)
 
     def _usages(self, now: float, spec: SpecInForce) -> Usages:
-        found = measure(
+        result = measure(
             now,
             self._pipeline.store,
             self._pods.pods(),
@@ -152,9 +152,9 @@ class ReportBuilder:
             durations_seconds=spec.durations_seconds,
             memory_policy=spec.memory_policy,
         )
-        if found.measured_at is not None:
-            self._measured_at = found.measured_at
-        return found
+        if result.measured_at is not None:
+            self._measured_at = result.measured_at
+        return result
 
     def _class_of(self, uid: str) -> str:
         return self._pipeline.training.trainer.class_of(uid) or PROD

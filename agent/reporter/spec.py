@@ -38,7 +38,7 @@ class SpecInForce:
 
     spec: NodeMetricSpec  # with every default filled in
     problem: str = ""
-    """What is wrong with the spec as written, in one line; then this is the last good one. Empty when it is fine."""
+    """The fault of the spec, in one line, while its last valid version is in force. Empty for a valid spec."""
     generation: int | None = None  # which version of the NodeMetric's spec this was read from; what conditions speak of
 
     @property
@@ -90,7 +90,7 @@ def read(spec: Mapping[str, Any] | None, last: SpecInForce) -> SpecInForce:
     A prediction policy that is well-formed passes: whether its model and numbers can be followed is for the
     prediction to judge, which keeps its own last good one.
     """
-    found = []
+    result = []
     parts: dict[str, Any] = {}
     for name, field in (("metricCollectPolicy", "metric_collect_policy"), ("predictPolicy", "predict_policy")):
         parsed = NodeMetricSpec()
@@ -99,9 +99,9 @@ def read(spec: Mapping[str, Any] | None, last: SpecInForce) -> SpecInForce:
             wrong = _collect_problems(_collect(parsed))
         except CodecError as error:
             wrong = [f"spec.{error}".replace("spec.the object:", "spec:")]
-        found += wrong
+        result += wrong
         parts[field] = getattr(last.spec if wrong else parsed, field)
-    return SpecInForce(merged(NodeMetricSpec(**parts)), "; ".join(dict.fromkeys(found)))
+    return SpecInForce(merged(NodeMetricSpec(**parts)), "; ".join(dict.fromkeys(result)))
 
 
 def default() -> SpecInForce:
@@ -120,27 +120,27 @@ def _written(duration: str) -> str:
 
 
 def _part(spec: Any, name: str) -> Any:  # noqa: ANN401 - as it came
-    """A part of a spec; something else than a map as it is, to be refused."""
+    """Return a part of a spec; a value that is no mapping is returned for the check to refuse."""
     return {name: spec.get(name)} if isinstance(spec, Mapping) else {name: None} if spec is None else spec
 
 
 def _collect_problems(collect: MetricCollectPolicy) -> list[str]:
-    found = problems(to_json(collect), _AT_MOST, _COLLECT)
+    result = problems(to_json(collect), _AT_MOST, _COLLECT)
     policy = collect.node_memory_collect_policy
     if policy is not None and policy not in MEMORY_COLLECT_POLICIES:
         allowed = ", ".join(MEMORY_COLLECT_POLICIES)
-        found.append(f"{_COLLECT}.nodeMemoryCollectPolicy: must be one of {allowed}, got {policy[:80]!r}")
+        result.append(f"{_COLLECT}.nodeMemoryCollectPolicy: must be one of {allowed}, got {policy[:80]!r}")
     path = f"{_COLLECT}.nodeAggregatePolicy.durations"
     durations = (collect.node_aggregate_policy and collect.node_aggregate_policy.durations) or ()
     if len(durations) > MOST_DURATIONS:
-        return [*found, f"{path}: must list at most {MOST_DURATIONS}, got {len(durations)}"]
+        return [*result, f"{path}: must list at most {MOST_DURATIONS}, got {len(durations)}"]
     for duration in durations:
         try:
             good = 0 < parse_duration(duration) <= LONGEST_DURATION_SECONDS
         except ValueError as error:
-            found.append(f"{path}: {error}")
+            result.append(f"{path}: {error}")
             continue
         if not good:
             longest = LONGEST_DURATION_SECONDS // 3600
-            found.append(f"{path}: must be positive and at most {longest}h, got {duration[:80]!r}")
-    return found
+            result.append(f"{path}: must be positive and at most {longest}h, got {duration[:80]!r}")
+    return result

@@ -1,4 +1,4 @@
-"""What the node, the system, the classes and the pods used lately: averages and percentiles from the store."""
+"""Recent usage of the node, the system, the classes and the pods: averages and percentiles from the store."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ _POD_CLASSES: Final = tuple(name for name in CLASSES if name not in (NODE, SYS))
 
 
 class UsageStore(Protocol):
-    """What the reporter needs of the store."""
+    """The part of the store that the reporter reads."""
 
     def windows(self, metric: str, start: float, end: float) -> Mapping[str, Series]:
         """Raw samples with start < time <= end, by entity."""
@@ -44,12 +44,12 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Usages:
-    """What a report says about the recent past: means, and statistics over the spec's windows."""
+    """The recent usage in a report: means, and statistics over the spec's windows."""
 
     node: Amounts
     system: Amounts  # what runs outside of pods
     classes: Mapping[str, Amounts]  # by class, all over the same ticks: node = sys + prod + mid + batch + free
-    pods: Mapping[str, Amounts]  # by pod uid, of the pods whose CPU and memory were both measured
+    pods: Mapping[str, Amounts]  # by pod uid; only pods with CPU and memory
     node_windows: Sequence[Window]
     system_windows: Sequence[Window]
     measured_at: float | None
@@ -89,21 +89,21 @@ def measure(
 def present(
     now: float, store: UsageStore, class_of: Callable[[str], str | None], window_seconds: float
 ) -> dict[str, dict[str, float]]:
-    """What the node, the system and the classes use now, by resource and class: averages over a window. [cores, bytes]
+    """Return the mean usage of the node, the system and the classes by resource and class. [cores, bytes]
 
     What is known of any of them counts, alone too: as long as one pod cannot be measured no tick has the system, and
     the other pods use what they use.
     """
     series = {metric: store.windows(metric, now - window_seconds, now) for metric in (CPU, MEMORY)}
-    found: dict[str, dict[str, float]] = {metric: {} for metric in series}
+    result: dict[str, dict[str, float]] = {metric: {} for metric in series}
     for name, amounts in _by_class(series, class_of).items():
         for metric, mean in amounts.items():
-            found[metric][name] = mean
+            result[metric][name] = mean
     for metric, by_entity in series.items():
         both = {name: mean for name in (NODE, SYS) for mean in _means({metric: by_entity}, name).values()}
         for name, mean in (_of_pods(by_entity, class_of) | both).items():
-            found[metric][name] = max(found[metric].get(name, 0.0), mean)
-    return found
+            result[metric][name] = max(result[metric].get(name, 0.0), mean)
+    return result
 
 
 def class_means(
@@ -122,7 +122,7 @@ def class_means(
 def _by_class(
     series: Mapping[str, Mapping[str, Series]], class_of: Callable[[str], str | None]
 ) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    result: dict[str, dict[str, float]] = {}
     for metric, by_entity in series.items():
         if NODE not in by_entity or SYS not in by_entity:
             continue
@@ -133,12 +133,12 @@ def _by_class(
             continue
         classes = [NODE, SYS, *(class_of(entity) for entity in entities[2:])]
         for name, mean in class_means(ticks, values, classes, CLASSES).items():
-            found.setdefault(name, {})[metric] = mean
-    return found
+            result.setdefault(name, {})[metric] = mean
+    return result
 
 
 def _of_pods(by_entity: Mapping[str, Series], class_of: Callable[[str], str | None]) -> dict[str, float]:
-    """Mean by class of what is known of the pods, over every tick that anything has."""
+    """Return the mean of the known pods by class, over every tick with any of them."""
     if not by_entity:
         return {}
     ticks, values = table([(series.times, series.values) for series in by_entity.values()])
@@ -170,8 +170,8 @@ def _windows(
     for resource, metric in ((CPU, CPU), (MEMORY, memory)):
         if short:
             samples[resource] = store.window(metric, entity, now - max(short), now)
-        if long and (found := store.minutes(metric, now - max(long), now, (entity,)).get(entity)) is not None:
-            minutes[resource] = found
+        if long and (result := store.minutes(metric, now - max(long), now, (entity,)).get(entity)) is not None:
+            minutes[resource] = result
     return tuple(
         Window(
             seconds, _statistics(samples, now - seconds) if seconds in short else _of_minutes(minutes, now - seconds)
@@ -181,27 +181,27 @@ def _windows(
 
 
 def _statistics(series: Mapping[str, Series], start: float) -> dict[str, WindowStatistics]:
-    found = {}
+    result = {}
     for resource, samples in series.items():
         first = int(np.searchsorted(samples.times, start, side="right"))
         if first < samples.values.size:
-            found[resource] = statistics(samples.times[first:], samples.values[first:])
-    return found
+            result[resource] = statistics(samples.times[first:], samples.values[first:])
+    return result
 
 
 def _of_minutes(series: Mapping[str, Points], start: float) -> dict[str, WindowStatistics]:
     """Statistics of 1-minute averages; the mean, the largest sample and their number are those of the samples."""
-    found = {}
+    result = {}
     for resource, points in series.items():
         first = int(np.searchsorted(points.starts_ms, start * 1000.0, side="left"))
         count = points.count[first:]
         if count.size:
             of_averages = statistics(points.starts_ms[first:] / 1000.0, points.average[first:])
-            found[resource] = replace(
+            result[resource] = replace(
                 of_averages,
                 average=float(np.average(points.average[first:], weights=count)),
                 max=float(points.highest[first:].max()),
                 count=int(count.sum()),
                 span_seconds=of_averages.span_seconds + _MINUTE_SECONDS,
             )
-    return found
+    return result

@@ -1,1 +1,1 @@
-"""Where the agent learns which pods run and what the node has: API server, kubelet, or the machine itself."""
+"""Sources of the running pods and of the node's resources: API server or the machine itself."""

@@ -1,4 +1,4 @@
-"""What the node has: from its Node object by a watch, or from the machine itself."""
+"""The resources of the node: from its Node object by a watch, or from the machine itself."""
 
 import json
 import logging
@@ -26,10 +26,10 @@ class ApiNode:
     def __init__(self, api: kube.ApiServer, node_name: str) -> None:
         self._api = api
         self._name = node_name
-        self.health = kube.WatchHealth()  # when the watch last heard from the server
+        self.health = kube.WatchHealth()  # the time of the server's last response
         self.on_rejected: Callable[[str], object] = lambda _what: None
         """Called for each object that could not be used, with its kind."""
-        self.resources = NodeResources()  # what the node has; empty until it was seen
+        self.resources = NodeResources()  # of the node; empty before its first event
         self._problems: tuple[str, ...] = ()
         self._missing = False
 
@@ -105,7 +105,7 @@ def read_node(node: Mapping[str, Any]) -> tuple[NodeResources, tuple[str, ...]]:
 
 
 def _reservation(problems: "_Problems", annotations: Mapping[str, str]) -> dict[str, int]:
-    """What the annotation reserves; named CPUs count whole, and override its number of CPUs."""
+    """Return the reservation of the annotation; named CPUs count whole, and override its number of CPUs."""
     name = names.ANNOTATION_NODE_RESERVATION
     content = problems.annotation(annotations, name)
     amounts = problems.amounts(content.get("resources"), name)

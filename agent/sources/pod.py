@@ -43,7 +43,7 @@ class ApiPods:
         self._timing = timing
         self._selector = f"spec.nodeName={node_name}"
         self._pods: dict[str, PodRef] = {}
-        self.health = kube.WatchHealth()  # when the watch last heard from the server
+        self.health = kube.WatchHealth()  # the time of the server's last response
         self.on_rejected: Callable[[str], object] = lambda _what: None
         """Called for each object that could not be used, with its kind."""
 
@@ -103,10 +103,10 @@ class CgroupPods:
     def pods(self) -> Sequence[PodRef]:
         """All that have a cgroup now; while the tree cannot be listed, those that were there before."""
         try:
-            found, self.problem = self._cgroups.pods(), ""
+            result, self.problem = self._cgroups.pods(), ""
         except Unreadable as error:
-            found, self.problem = self._cgroups.latest, f"the cgroups of pods cannot be listed: {error}"
-        return tuple(map(pod_of_cgroup, found.values()))
+            result, self.problem = self._cgroups.latest, f"the cgroups of pods cannot be listed: {error}"
+        return tuple(map(pod_of_cgroup, result.values()))
 
     @property
     def synced(self) -> bool:

@@ -44,13 +44,13 @@ class Display:
     report_builder: ReportBuilder  # makes the reports
     sources: Callable[[], Sources]  # where the table's numbers come from, now
     machine: Callable[[], str]  # one line about the machine
-    problems: Callable[[], Sequence[str]]  # what is wrong, in sentences
+    problems: Callable[[], Sequence[str]]  # faults, in sentences
     settings: DisplaySettings  # what to show, and how often
     first_after_seconds: float  # how long to measure before there is something to say. [s]
     out: TextIO = field(default_factory=lambda: sys.stdout)  # where it is shown
-    wall: Callable[[], float] = time.time  # the time that reports bear. [seconds since 1970]
+    wall: Callable[[], float] = time.time  # the time of reports. [seconds since 1970]
     clock: Callable[[], float] = time.monotonic  # what waits are measured with. [s]
-    spec: SpecInForce = field(default_factory=specs.default)  # what is reported
+    spec: SpecInForce = field(default_factory=specs.default)  # the settings of reports
     _full_due: float = 0.0
 
     async def run(self) -> None:
@@ -117,7 +117,7 @@ class Display:
             self._write(self.yaml() if self.settings.once else f"---\n{self.yaml()}")
         elif self.settings.once:
             self._write(self.json())
-        else:  # one document per line, so that a program can tell where one ends
+        else:  # one document per line, so that a program can split them
             self._write(printable_json(json.dumps(self.node_metric(), ensure_ascii=False)) + "\n")
 
     def _report(self) -> None:
@@ -156,7 +156,7 @@ def _with_unknown_requests(status: Json, sources: Sources) -> list[Json]:
 
 
 def _discard(out: TextIO) -> None:
-    """Let what is still buffered for a reader that has gone go nowhere."""
+    """Discard the output that is still buffered for a reader that has gone."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, out.fileno())

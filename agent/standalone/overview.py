@@ -62,15 +62,15 @@ class Sources:
 
 def build_overview(now: float, sources: Sources, prediction: NodePrediction, *, window_seconds: float) -> Overview:
     """A look. Usage is the mean of `window_seconds` before now."""
-    found = _Numbers(now, sources, prediction, window_seconds)
-    node, peak, chosen = found.capacity, found.peaks.get(NODE, {}), prediction.policy
+    result = _Numbers(now, sources, prediction, window_seconds)
+    node, peak, chosen = result.capacity, result.peaks.get(NODE, {}), prediction.policy
     rows = sorted(
-        map(found.pod, found.present), key=lambda row: (-row.peak.get(CPU, 0.0), -row.peak.get(MEMORY, 0.0), row.name)
+        map(result.pod, result.present), key=lambda row: (-row.peak.get(CPU, 0.0), -row.peak.get(MEMORY, 0.0), row.name)
     )
-    names = (NODE, SYS, *(name for name in CLASS_ENTITIES if found.members(name)))
+    names = (NODE, SYS, *(name for name in CLASS_ENTITIES if result.members(name)))
     return Overview(
         time=now,
-        classes=tuple(map(found.class_, names)),
+        classes=tuple(map(result.class_, names)),
         pods=tuple(rows),
         free={metric: max(node[metric] - peak[metric], 0.0) for metric in node if metric in peak},
         capacity=node,

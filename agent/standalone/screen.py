@@ -31,7 +31,7 @@ class Screen:
 
     @property
     def width(self) -> int | None:
-        """Columns of the terminal; None for a stream, whose lines may be long."""
+        """Columns of the terminal; None for a stream, whose lines may have any length."""
         return self._display.console.width if self._display else None
 
     def show(self, lines: Sequence[str]) -> None:

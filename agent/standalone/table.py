@@ -19,12 +19,12 @@ _WHOLE: Final = 100.0
 
 
 def cores(value: float | None) -> str:
-    """Cores with two decimals: 0.284 -> "0.28"; a dash for what is unknown."""
+    """Format cores with two decimals: 0.284 -> "0.28"; a dash for an unknown amount."""
     return "-" if value is None else f"{value:.2f}"
 
 
 def size(value: float | None) -> str:
-    """Bytes with three digits or so: 3328599654 -> "3.1Gi"; a dash for what is unknown."""
+    """Format bytes with three digits or so: 3328599654 -> "3.1Gi"; a dash for an unknown amount."""
     if value is None:
         return "-"
     for name, unit in _UNITS:
@@ -44,8 +44,8 @@ def table(
     """
     when = time.strftime("%H:%M:%S", time.localtime(view.time))
     cpus = f"{view.capacity[CPU]:g}" if CPU in view.capacity else "?"
-    room = f"{cpus} cores and {size(view.capacity.get(MEMORY))} of memory"
-    first = [*_broken([f"{when}  {title}; {room}; model {view.model}"], width), ""]
+    total = f"{cpus} cores and {size(view.capacity.get(MEMORY))} of memory"
+    first = [*_broken([f"{when}  {title}; {total}; model {view.model}"], width), ""]
     last = _broken(notes, width)
     if last:
         last = ["", *last]

@@ -30,7 +30,7 @@ _INDEX: Final = _PREFIX + "roster"
 
 
 class TrainingStore(Protocol):
-    """What the trainer needs of the store."""
+    """The part of the store that the trainer reads."""
 
     def windows(self, metric: str, start: float, end: float) -> Mapping[str, Series]:
         """Raw samples with start < time <= end, by entity."""
@@ -41,13 +41,13 @@ class TrainingStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TrainingSettings:
-    """How the agent learns."""
+    """Parameters of training."""
 
     interval_seconds: float = 30.0  # time from one training round to the next [s]
     catch_up_seconds: float = 3600.0
-    """After a restart, what the store holds of this much time is learned; older seconds are left out. [s]"""
+    """After a restart, this much of the store is learned; older seconds are left out. [s]"""
     index_limits: SeriesIndexLimits = field(default_factory=SeriesIndexLimits)
-    """How long pods and workloads are remembered."""
+    """The retention of pods and workloads."""
 
 
 class Trainer:
@@ -80,10 +80,10 @@ class Trainer:
 
     def rows_by_kind(self) -> dict[str, IntArray]:
         """Rows of everything that was learned, by kind of owner (`SeriesEntry.kind`), each shape (N,)."""
-        found: dict[str, list[int]] = {}
+        result: dict[str, list[int]] = {}
         for entry in self._index.entries.values():
-            found.setdefault(entry.kind, []).append(entry.row)
-        return {kind: np.array(rows, dtype=np.intp) for kind, rows in found.items()}
+            result.setdefault(entry.kind, []).append(entry.row)
+        return {kind: np.array(rows, dtype=np.intp) for kind, rows in result.items()}
 
     def update_pods(self, now: float, pods: Sequence[PodRef]) -> None:
         """Take in which pods are on this node now [seconds since 1970].
@@ -259,8 +259,8 @@ class Trainer:
         there = np.array([entity in series for entity in measured_series.entities], dtype=np.bool_)
         kept = there | (before & measured_series.here)
         kept[:2] = True  # the node and the system, measured or not
-        found = [series.get(entity, EMPTY) for entity in itertools.compress(measured_series.entities, kept)]
-        ticks, values = table([(series_data.times, series_data.values) for series_data in found])
+        result = [series.get(entity, EMPTY) for entity in itertools.compress(measured_series.entities, kept)]
+        ticks, values = table([(series_data.times, series_data.values) for series_data in result])
         values = np.where((values >= 0.0) & (values < math.inf), values, np.nan)
         rows, classes = measured_series.rows[kept], measured_series.classes[kept]
         before, here = before[kept], measured_series.here[kept]

@@ -22,7 +22,7 @@ _INHERITED: Final = "inherited/"
 
 
 class WindowBlocks:
-    """What was saved last of the windows of all resources, and what has changed since."""
+    """The saved windows of all resources, and their changes since."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, bytes] = {}
@@ -31,7 +31,7 @@ class WindowBlocks:
         """Rows that continue another's history since the last content: their past is not under their own number."""
 
     def content(self, histories: Mapping[str, ResourceHistory], entries: Iterable[SeriesEntry]) -> dict[str, bytes]:
-        """Blocks by name, packed anew only where something changed, of all series that have a row."""
+        """Return blocks by name, packed again only after a change, of all series that have a row."""
         listed = list(entries)
         changed = {slot // _BLOCK_SLOTS for history in histories.values() for slot in history.windows.changed}
         slots = _held(histories)
@@ -56,7 +56,7 @@ class WindowBlocks:
     def restore(
         self, content: Mapping[str, bytes], histories: Mapping[str, ResourceHistory], entries: Iterable[SeriesEntry]
     ) -> bool:
-        """Restore what `content` gave; the histories have all rows, and their rings stand at the slot of then.
+        """Restore the result of `content`; the histories have all rows, and their rings are at the slot of that time.
 
         Returns:
             Whether there were any averages.

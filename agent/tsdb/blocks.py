@@ -162,5 +162,5 @@ def _series_condition(connection: sqlite3.Connection, selector: SeriesSelector) 
     if names is None or len(names) > _MANY:
         return "series.metric = :metric AND series.container = :container"
     query = "SELECT id FROM series WHERE metric = ? AND container = ? AND entity = ?"
-    found = [row for name in names for row in connection.execute(query, (selector.metric, selector.container, name))]
-    return f"chunks.series IN ({','.join(str(number) for (number,) in found)})" if found else None
+    result = [row for name in names for row in connection.execute(query, (selector.metric, selector.container, name))]
+    return f"chunks.series IN ({','.join(str(number) for (number,) in result)})" if result else None

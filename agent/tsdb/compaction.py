@@ -83,16 +83,16 @@ def merge(connection: sqlite3.Connection) -> Iterator[None]:
         "SELECT run FROM blocks WHERE tier = ? AND state = ? AND level = 0 GROUP BY run HAVING count(*) >= ? "
         "ORDER BY run LIMIT 1"
     )
-    found = connection.execute(query, (MINUTES, LIVE, MERGE_BLOCKS)).fetchone()
-    if found is None:
+    result = connection.execute(query, (MINUTES, LIVE, MERGE_BLOCKS)).fetchone()
+    if result is None:
         return
     query = "SELECT id, times FROM blocks WHERE tier = ? AND state = ? AND level = 0 AND run = ? ORDER BY start_ms"
-    rows = connection.execute(f"{query} LIMIT {MERGE_BLOCKS}", (MINUTES, LIVE, found[0])).fetchall()
+    rows = connection.execute(f"{query} LIMIT {MERGE_BLOCKS}", (MINUTES, LIVE, result[0])).fetchall()
     parts = {block: times for block, encoded in rows if (times := _times(encoded)) is not None}
     yield
     if parts:
         times = np.unique(np.concatenate(list(parts.values())))
-        merged = NewBlock(connection, MINUTES, 1, found[0], times)
+        merged = NewBlock(connection, MINUTES, 1, result[0], times)
         series: set[int] = set()
         for block in parts:
             series.update(row[0] for row in connection.execute("SELECT series FROM chunks WHERE block = ?", (block,)))
@@ -117,12 +117,12 @@ def _times(encoded: bytes) -> Integers | None:
 
 
 def _merged(connection: sqlite3.Connection, parts: dict[int, Integers], series: int) -> Points:
-    found = [Part(0, np.empty(0, np.int64), np.empty((3, 0)))]
+    result = [Part(0, np.empty(0, np.int64), np.empty((3, 0)))]
     for block, times in parts.items():
         row = connection.execute("SELECT data FROM chunks WHERE block = ? AND series = ?", (block, series)).fetchone()
         if row is not None:
             try:
-                found.append(Part(0, *blocks.decode(MINUTES, row[0], times)))
+                result.append(Part(0, *blocks.decode(MINUTES, row[0], times)))
             except CodecError:
                 continue
-    return blocks.points(*joined(found)).merged(MINUTE_MS)
+    return blocks.points(*joined(result)).merged(MINUTE_MS)

@@ -60,10 +60,10 @@ class Extract:
         wanted = self.metric, start, end, self.entities, self.container
         if self.period_seconds == RAW_SECONDS:
             return self.database.windows(*wanted)
-        found = {name: one.merged(self.period_seconds * 1000) for name, one in self.database.minutes(*wanted).items()}
+        result = {name: one.merged(self.period_seconds * 1000) for name, one in self.database.minutes(*wanted).items()}
         return {
             name: Series(points.starts_ms / 1000.0, points.highest if self.highest else points.average)
-            for name, points in found.items()
+            for name, points in result.items()
         }
 
     def slices(self) -> Iterator[dict[str, Series]]:
@@ -90,8 +90,8 @@ class Extract:
         places = {name: place for place, name in enumerate(names)}
         unit = 1.0 / _MIB if self.metric.startswith(MEMORY) else _UNITS.get(self.metric, 1.0)
         period, due = self.period_seconds, np.inf
-        for found in self.slices():
-            columns = {places[name]: series for name, series in found.items() if name in places and len(series)}
+        for result in self.slices():
+            columns = {places[name]: series for name, series in result.items() if name in places and len(series)}
             if not columns:
                 continue
             times = np.unique(np.concatenate([series.times for series in columns.values()]))

@@ -144,9 +144,9 @@ class DatabaseFile:
     def _opened(self, *, check: bool) -> Recent:
         connection = opening.connect(self.path, self._settings, check=check)
         with opening.errors(self.path), opening.closed_on_error(connection):
-            found = recent.load(connection)
+            result = recent.load(connection)
         self._inode, self.connection = self._inode_of_path(), connection
-        return found
+        return result
 
     def _inode_of_path(self) -> int:
         try:

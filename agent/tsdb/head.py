@@ -145,38 +145,38 @@ class Head:
 
     def extents(self) -> Extents:
         """First and last time of each segment [milliseconds]."""
-        found: Extents = {}
+        result: Extents = {}
         for page in self._pages:
             first, last = int(page.times_ms[0]), int(page.times_ms[-1])
-            found[page.segment] = (found.get(page.segment, (first, 0))[0], last)
-        return found
+            result[page.segment] = (result.get(page.segment, (first, 0))[0], last)
+        return result
 
     def series(self) -> set[int]:
         return {column for page in self._pages for column in page.columns}
 
     def oldest(self, most: int) -> tuple[int, Integers, int]:
         """The segment of the oldest tick, times of its ticks [milliseconds], at most that many; number of the last."""
-        segment, found, number = self._pages[0].segment, [], 0
+        segment, result, number = self._pages[0].segment, [], 0
         for page in self._pages:
             if page.segment != segment or most <= 0:
                 break
-            found.append(page.times_ms[:most])
-            number = page.first + page.low + len(found[-1]) - 1
+            result.append(page.times_ms[:most])
+            number = page.first + page.low + len(result[-1]) - 1
             most -= len(page)
-        return segment, np.concatenate(found), number
+        return segment, np.concatenate(result), number
 
     def oldest_of(self, series: int, rows: int) -> Floats:
         """The amounts of a series in so many oldest ticks, NaN where there is none; shape (rows,). [steps]"""
-        found = np.full(rows, np.nan)
+        result = np.full(rows, np.nan)
         at = 0
         for page in self._pages:
             if at >= rows:
                 break
             if (column := page.columns.get(series)) is not None:
                 part = page.table[column, page.low : min(page.rows, page.low + rows - at)]
-                found[at : at + len(part)] = part
+                result[at : at + len(part)] = part
             at += len(page)
-        return found
+        return result
 
     def ticks(self, number: int, most: int = 1 << 62) -> Iterator[Tick]:
         """Ticks from that number on, as they were recorded; at most so many."""

@@ -123,10 +123,10 @@ class DatabaseReader(Reader):
 
     def time_range(self, tier: int) -> tuple[float, float] | None:
         """A window that has all that was recorded of a tier; None when nothing was. [seconds since 1970]"""
-        found = self._extents(tier).values()
-        if not found:
+        result = self._extents(tier).values()
+        if not result:
             return None
-        first, last = min(start for start, _ in found), max(end for _, end in found)
+        first, last = min(start for start, _ in result), max(end for _, end in result)
         return (first // MINUTE_MS * MINUTE_MS - 1) / 1000.0, (last // MINUTE_MS + 1) * MINUTE_MS / 1000.0
 
     def _recent_ticks(self) -> Resolution:

@@ -72,10 +72,10 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         StoreError: There is none, or another version of this program is needed.
     """
     try:
-        found = path.exists()
+        result = path.exists()
     except OSError as error:  # its folder may not be read
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
-    if not found:
+    if not result:
         raise StoreError(f"there is no database at {path}; give the agent's --data-dir")
     if path.is_dir():
         raise StoreCorrupt(f"{path} is a folder and no database")

@@ -49,16 +49,16 @@ class Reader(ABC):
         """The same for every entity, of these or of all, that has samples of this metric in the window."""
         selector, start_ms, end_ms = SeriesSelector(metric, entities, container), round(start * 1000), round(end * 1000)
         recent = self._recent_parts(selector, start_ms, end_ms)
-        found: Iterator[tuple[str, Integers, Floats]]
+        result: Iterator[tuple[str, Integers, Floats]]
         if self._head_has_all(start_ms, end_ms):  # in one segment, so each series has one part
-            found = ((entity, part.times_ms, part.columns) for entity, part in recent)
+            result = ((entity, part.times_ms, part.columns) for entity, part in recent)
         else:
             parts = self._blocks(RAW, selector, start_ms, end_ms)
             for entity, part in recent:
                 parts[entity].append(part)
-            found = latest(parts, self._extents(RAW))
+            result = latest(parts, self._extents(RAW))
         answer, before, seconds = {}, None, NO_TIMES
-        for entity, times_ms, columns in found:
+        for entity, times_ms, columns in result:
             if times_ms is not before:  # series that have the same ticks share their times
                 before, seconds = times_ms, times_ms / 1000.0
             if len(seconds):
@@ -83,17 +83,17 @@ class Reader(ABC):
             segment: (first // MINUTE_MS * MINUTE_MS, last // MINUTE_MS * MINUTE_MS)
             for segment, (first, last) in self._extents(MINUTES).items()
         }
-        found = {
+        result = {
             entity: blocks.points(times, columns).merged(MINUTE_MS) for entity, times, columns in latest(parts, extents)
         }
-        return {entity: points for entity, points in found.items() if len(points)}
+        return {entity: points for entity, points in result.items() if len(points)}
 
     def averages(
         self, metric: str, start: float, end: float, entities: Collection[str] | None = None
     ) -> dict[str, Series]:
         """Averages of five minutes by entity, of these or of all, at the times they begin; from 1-minute points."""
-        found = self.minutes(metric, start, end, entities)
-        return {entity: points.averages(FIVE_MINUTES_MS) for entity, points in found.items()}
+        result = self.minutes(metric, start, end, entities)
+        return {entity: points.averages(FIVE_MINUTES_MS) for entity, points in result.items()}
 
     def _blocks(self, tier: int, selector: SeriesSelector, start_ms: int, end_ms: int) -> defaultdict[str, list[Part]]:
         parts: defaultdict[str, list[Part]] = defaultdict(list)
@@ -127,9 +127,9 @@ class Reader(ABC):
         if (file := self.connection) is None:
             return []
         try:
-            found = list(query(file))
+            result = list(query(file))
         except sqlite3.Error as error:
             self._was_read(error)
             return []
         self._was_read(None)
-        return found
+        return result

@@ -45,10 +45,10 @@ def load(connection: sqlite3.Connection) -> Recent:
     """
     head = load_unflushed(connection)
     query = "SELECT id, metric, entity, container FROM series WHERE id = ?"
-    found = [row for one in sorted(head.series()) for row in connection.execute(query, (one,))]
+    result = [row for one in sorted(head.series()) for row in connection.execute(query, (one,))]
     (highest,) = connection.execute("SELECT max(id) FROM series").fetchone()
     (newest,) = connection.execute(_NEWEST).fetchone()
-    return Recent(head, Catalog(found, (highest or 0) + 1), newest or 0)
+    return Recent(head, Catalog(result, (highest or 0) + 1), newest or 0)
 
 
 def load_unflushed(connection: sqlite3.Connection, before: int = 1 << 62) -> Head:

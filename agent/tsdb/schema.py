@@ -86,8 +86,8 @@ def check(connection: sqlite3.Connection, path: Path) -> bool:
             ours.execute(statement)
         wanted = _columns(ours)
     own = {table for table, _ in wanted}
-    found = {column for column in _columns(connection) if column[0] in own}
-    if mark != APPLICATION_ID or version != VERSION or found != wanted:
+    result = {column for column in _columns(connection) if column[0] in own}
+    if mark != APPLICATION_ID or version != VERSION or result != wanted:
         raise ForeignDatabase(f"{path} is a database of something else")
     return True
 

@@ -34,29 +34,29 @@ class BatchPredictor:
         and steps alike, differs there, and runs step by step from then on. Raises ModelError when the model fails, or
         returns something that is not an amount.
         """
-        found = None if self._one_by_one else self._together(view)
-        if found is None:
+        result = None if self._one_by_one else self._together(view)
+        if result is None:
             self._one_by_one = True
-            found = np.array([self._single(view, step) for step in range(view.end - view.start)])
-        wrong = ~((found >= 0.0) & (found < np.inf))
+            result = np.array([self._single(view, step) for step in range(view.end - view.start)])
+        wrong = ~((result >= 0.0) & (result < np.inf))
         if wrong.any():
-            value = f"{found[wrong][0]:g}"
+            value = f"{result[wrong][0]:g}"
             raise ModelError(f"policy {self.name}: model {self.model.name} returns {value}, which is not an amount")
-        return found
+        return result
 
     def _together(self, view: SegmentView) -> FloatArray | None:
         """The result for all steps; None when it differs from the results for single steps."""
         count = view.end - view.start
         try:
-            found: FloatArray = np.broadcast_to(self._peak(view), (count,))
+            result: FloatArray = np.broadcast_to(self._peak(view), (count,))
         except (ModelError, TypeError, ValueError):
             return None
         if self._tries < _TRIED:
             self._tries += count > 1
             for step in {0, count // 2, count - 1}:
-                if not np.isclose(found[step], self._single(view, step), rtol=_SAME, atol=0.0, equal_nan=True):
+                if not np.isclose(result[step], self._single(view, step), rtol=_SAME, atol=0.0, equal_nan=True):
                     return None
-        return found
+        return result
 
     def _single(self, view: SegmentView, step: int) -> float:
         answer = self._peak(view.at(step))

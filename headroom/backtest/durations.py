@@ -23,8 +23,8 @@ def parse_span(text: str) -> float:
         ValueError: it is none; the message quotes it.
     """
     days, rest = 0.0, text.strip()
-    if found := _DAYS.fullmatch(rest):
-        days, rest = float(found["days"]), found["rest"] or "0s"
+    if result := _DAYS.fullmatch(rest):
+        days, rest = float(result["days"]), result["rest"] or "0s"
     try:
         seconds = days * DAY_SECONDS + (float(rest) if _PLAIN.fullmatch(rest) else parse_duration(rest))
     except DurationError:

@@ -62,17 +62,17 @@ class Machine:
 
     def limits(self, start: int, end: int) -> FloatArray:
         """Sum of the limits of what is there at each step, shape (N,). [cores or bytes]"""
-        found = np.zeros(end - start)
+        result = np.zeros(end - start)
         for lifetime, limit in zip(self.lifetimes, self._pod_limits.tolist(), strict=True):
-            found[max(lifetime.start - start, 0) : max(lifetime.end - start, 0)] += limit
-        return found
+            result[max(lifetime.start - start, 0) : max(lifetime.end - start, 0)] += limit
+        return result
 
     def oracle(self, start: int, end: int, horizon_steps: int) -> FloatArray:
         """The highest that the pods there at a step use together, from then to the end of the horizon, shape (N,).
 
         A pod that leaves before uses nothing from then on; who comes later does not count. [cores or bytes]
         """
-        found = np.zeros(end - start)
+        result = np.zeros(end - start)
         starts, ends = self._times
         for low, high in _between(np.concatenate([starts, ends]), start, end):
             used = np.zeros(high + horizon_steps - low)
@@ -80,8 +80,8 @@ class Machine:
                 self.pods[place].add_to(used, low)
                 if ends[place] <= high:
                     self.pods[place].forget()
-            found[low - start : high - start] = ahead_max(used, horizon_steps + 1)[: high - low]
-        return found
+            result[low - start : high - start] = ahead_max(used, horizon_steps + 1)[: high - low]
+        return result
 
     def segments(self, cold_seconds: float, start: int, end: int) -> Iterator[Segment]:
         """The time from a step to before another, cut where pods come, go or get warm: observed for cold_seconds."""

@@ -85,19 +85,19 @@ class PodColumns:
             for pod, row, column in zip(self._pods, self._rows, self._columns.tolist(), strict=True):
                 table[pod.start : pod.end, column] = query(pod, row)
             self._tables[name] = table
-        found: FloatArray = table[start:end, self._columns[places]]
-        return found
+        result: FloatArray = table[start:end, self._columns[places]]
+        return result
 
 
 def columns_of(pods: Sequence[PodHistory]) -> IntArray:
     """A column for each pod, so that no two are in one at the same time, and as few columns as that takes."""
-    found = np.zeros(len(pods), dtype=np.intp)
+    result = np.zeros(len(pods), dtype=np.intp)
     taken: list[tuple[int, int]] = []
     for place, pod in enumerate(pods):
         column = heapq.heappop(taken)[1] if taken and taken[0][0] <= pod.start else len(taken)
-        found[place] = column
+        result[place] = column
         heapq.heappush(taken, (pod.end, column))
-    return found
+    return result
 
 
 def _filled(values: FloatArray, nothing: float) -> FloatArray:

@@ -45,11 +45,11 @@ def parse(texts: Sequence[str]) -> list[NamedPolicy]:
     Raises:
         NamedPolicyError: one of them is no policy.
     """
-    found: dict[str, NamedPolicy] = {}
+    result: dict[str, NamedPolicy] = {}
     for text in map(str.strip, texts):
         for each in (name for name in names() if name not in COMBINING) if text == ALL else (text,):
-            found.setdefault(each, _of_json(each, each) if each.startswith("{") else _of_keys(each))
-    return list(found.values())
+            result.setdefault(each, _of_json(each, each) if each.startswith("{") else _of_keys(each))
+    return list(result.values())
 
 
 def of_file(text: str, place: str) -> NamedPolicy:
@@ -159,7 +159,7 @@ def _unknown(model: str) -> str:
 
 def _value(text: str) -> bool | int | float | str:
     try:
-        found = json.loads(text)
+        result = json.loads(text)
     except ValueError:
         return text
-    return found if isinstance(found, bool | int | float) else text
+    return result if isinstance(result, bool | int | float) else text

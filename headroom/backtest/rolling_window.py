@@ -10,12 +10,12 @@ def trailing_max(values: FloatArray, count: int) -> FloatArray:
 
     The windows double in length: of 1, 2, 4 … values, so a window of any length costs its logarithm.
     """
-    found, done = values.copy(), 1
+    result, done = values.copy(), 1
     while done < min(count, len(values)):
         shift = min(done, count - done)
-        found[shift:] = np.maximum(found[shift:], found[:-shift])
+        result[shift:] = np.maximum(result[shift:], result[:-shift])
         done += shift
-    return found
+    return result
 
 
 def ahead_max(values: FloatArray, count: int) -> FloatArray:
@@ -39,22 +39,22 @@ def trailing_percentiles(values: FloatArray, steps: int, percent: float) -> Floa
     counts = high - low
     places = np.maximum(np.ceil(counts * (percent / 100)).astype(np.intp) - 1, 0)
     distinct, ranks = np.unique(values[there], return_inverse=True)
-    found = distinct[np.minimum(_kth(ranks, low, high, places), len(distinct) - 1)]
-    return np.where(counts > 0, found, np.nan)
+    result = distinct[np.minimum(_kth(ranks, low, high, places), len(distinct) - 1)]
+    return np.where(counts > 0, result, np.nan)
 
 
 def _kth(ranks: IntArray, low: IntArray, high: IntArray, places: IntArray) -> IntArray:
     """The rank at a place among the sorted ranks low <= i < high, for many windows at once; all shape (T,)."""
-    found = np.zeros(len(low), dtype=np.intp)
+    result = np.zeros(len(low), dtype=np.intp)
     for bit in range(max(int(ranks.max()).bit_length(), 1) - 1, -1, -1):
         ones = (ranks >> bit) & 1 == 1
         zeros_before = np.append(0, np.cumsum(~ones))
         zero_low, zero_high = zeros_before[low], zeros_before[high]
         zeros = zero_high - zero_low
         up = places >= zeros
-        found[up] += 1 << bit
+        result[up] += 1 << bit
         places = np.where(up, places - zeros, places)
         low = np.where(up, zeros_before[-1] + low - zero_low, zero_low)
         high = np.where(up, zeros_before[-1] + high - zero_high, zero_high)
         ranks = np.concatenate([ranks[~ones], ranks[ones]])
-    return found
+    return result

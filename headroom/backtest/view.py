@@ -123,13 +123,13 @@ class SegmentWindows:
         pods, sparse = self.view.pods, self._sparse
         if not sparse.any():
             return self._together(pods)
-        found: FloatArray = np.where(sparse, self.highest, 0.0).sum(axis=-1)
+        result: FloatArray = np.where(sparse, self.highest, 0.0).sum(axis=-1)
         cuts = [0, *(np.flatnonzero((sparse[1:] != sparse[:-1]).any(axis=-1)) + 1).tolist(), len(sparse)]
         for low, high in itertools.pairwise(cuts):
             enough = [pod for pod, is_it in zip(pods, sparse[low].tolist(), strict=True) if not is_it]
             if enough:
-                found[low:high] += self._together(enough)[low:high]
-        return found
+                result[low:high] += self._together(enough)[low:high]
+        return result
 
     def percentiles(self, percent: float) -> FloatArray:
         """Each pod's percentile, shape (N, P)."""

@@ -25,13 +25,13 @@ def exclusion(deployment: Json | None) -> NodeFilter:
 
 def flag(deployment: Json | None, name: str) -> str | None:
     """The value of a flag in a Deployment's command, such as "--exclude-nodes"; None where it is not given."""
-    found = None
+    result = None
     words = _words(deployment or {})
     for word in words:
         given, equals, value = word.partition("=")
         if given == name:
-            found = value if equals else next(words, "")
-    return found
+            result = value if equals else next(words, "")
+    return result
 
 
 def _words(deployment: Json) -> Iterator[str]:

@@ -176,12 +176,12 @@ def seconds(text: str) -> float:
     """
     plain = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
     try:
-        found = float(text) if plain else parse_duration(text)
+        result = float(text) if plain else parse_duration(text)
     except DurationError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-    if not 0 <= found <= _LONGEST_SECONDS:
+    if not 0 <= result <= _LONGEST_SECONDS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time between 0s and 24h")
-    return found
+    return result
 
 
 def interval(text: str) -> float:
@@ -190,7 +190,7 @@ def interval(text: str) -> float:
     Raises:
         ArgumentTypeError: it is none, or shorter than a second, which no API server deserves.
     """
-    found = seconds(text)
-    if found < _SHORTEST_INTERVAL_SECONDS:
+    result = seconds(text)
+    if result < _SHORTEST_INTERVAL_SECONDS:
         raise argparse.ArgumentTypeError(f"{text!r} is shorter than a second")
-    return found
+    return result

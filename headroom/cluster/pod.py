@@ -155,12 +155,12 @@ def workload_key(pod: Mapping[str, Any]) -> str | None:
     under its own name; kubelet lists it without owner.
     """
     metadata = pod.get("metadata") or {}
-    found = workload(pod)
-    if found is None and _annotations(pod).get(names.ANNOTATION_CONFIG_SOURCE) in _STATIC_SOURCES:
-        found = "Node", ""
-    if found is None:
+    result = workload(pod)
+    if result is None and _annotations(pod).get(names.ANNOTATION_CONFIG_SOURCE) in _STATIC_SOURCES:
+        result = "Node", ""
+    if result is None:
         return None
-    kind, name = found
+    kind, name = result
     if kind == "Node":
         kind, name = "Pod", str(metadata.get("name", ""))
     elif kind == "Job":

@@ -64,10 +64,10 @@ def _containers(
     for container in containers:
         status = known.get(str(container.get("name")))
         resources = container.get("resources") or {}
-        found = resources
+        result = resources
         if status is not None and (not lasting or container.get("restartPolicy") == "Always"):
-            found = _counted(resources, status, view, refused=refused)
-        counted.append(container if found is resources else {**container, "resources": found})
+            result = _counted(resources, status, view, refused=refused)
+        counted.append(container if result is resources else {**container, "resources": result})
     return counted
 
 
@@ -95,20 +95,20 @@ def _counted(resources: Json, status: Json, view: Resize, *, refused: bool) -> J
 
 
 def _largest(amounts: Sequence[Json]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for amount in amounts:
         for name, quantity in amount.items():
-            known: Any = found.setdefault(name, quantity)
+            known: Any = result.setdefault(name, quantity)
             if known != quantity and parse_quantity(quantity) > parse_quantity(known):
-                found[name] = quantity
-    return found
+                result[name] = quantity
+    return result
 
 
 def _smallest(requested: Json, stated: Sequence[Json], *, without: bool) -> dict[str, Any]:
     """Return the smallest of requested and stated amounts; `without`: omit resizable resources that are not stated."""
-    found = {}
+    result = {}
     for name, quantity in requested.items():
         known = [amounts[name] for amounts in stated if name in amounts]
         if known or not (without and name in _RESIZED):
-            found[name] = min([quantity, *known], key=parse_quantity)
-    return found
+            result[name] = min([quantity, *known], key=parse_quantity)
+    return result

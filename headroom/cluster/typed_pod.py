@@ -338,7 +338,7 @@ def _problem(error: Exception) -> ValueError:
         return MalformedPod("it is nested deeper than can be read")
     text, _, path = str(error).partition(" - at `$")
     where = path.rstrip("`").removeprefix(".") or "the pod"
-    if found := _LENGTH.match(text):
-        return PodTooLarge(f"{where}: at most {found[2]} items are allowed")
+    if result := _LENGTH.match(text):
+        return PodTooLarge(f"{where}: at most {result[2]} items are allowed")
     expected = text.replace(" | null`", "`").replace("`", "").replace("Expected", "must be")
     return MalformedPod(f"{where}: {expected}")

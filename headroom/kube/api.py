@@ -141,8 +141,8 @@ class ApiServer:
 
         It comes from the server's cache, which may be a moment behind.
         """
-        found = await self._request("GET", path, accept=_METADATA_ALONE, params={"resourceVersion": "0"})
-        return dict(found.get("metadata") or {})
+        result = await self._request("GET", path, accept=_METADATA_ALONE, params={"resourceVersion": "0"})
+        return dict(result.get("metadata") or {})
 
     async def list(
         self,
@@ -173,12 +173,12 @@ class ApiServer:
                 paging.expired()
                 items, query = [], {**(params or {})}
                 continue
-            found, count, metadata = self._page(text, path, decode)
+            result, count, metadata = self._page(text, path, decode)
             paging.came(count, len(text))
             if keep is None:
-                items += found
+                items += result
             else:
-                await in_slices(found, keep, items)
+                await in_slices(result, keep, items)
             if self.on_page is not None:
                 self.on_page(path, len(items), _in_all(len(items), metadata))
             if not metadata.get("continue"):
@@ -345,10 +345,10 @@ class ApiServer:
         if decode is not None and (raws := undecoded_page(text)) is not None:
             return map(decode, raws.items or ()), len(raws.items or ()), raws.metadata or {}
         page = self._parsed(text)
-        found, metadata = page.get("items") or [], page.get("metadata") or {}
-        if decode is not None or not (isinstance(found, list) and isinstance(metadata, dict)):
+        result, metadata = page.get("items") or [], page.get("metadata") or {}
+        if decode is not None or not (isinstance(result, list) and isinstance(metadata, dict)):
             raise ApiUnavailable(f"{self.connection.server} answers {path} with something that is not a list")
-        return found, len(found), metadata
+        return result, len(result), metadata
 
     def _parsed(self, text: bytes) -> Json:
         try:
@@ -361,14 +361,14 @@ class ApiServer:
         return parsed
 
     def _unreachable(self, error: Exception) -> ApiUnavailable:
-        why, found = _reason(error), ""
+        why, result = _reason(error), ""
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             certificate_error = error.certificate_error
-            found = str(getattr(certificate_error, "verify_message", "") or certificate_error)
+            result = str(getattr(certificate_error, "verify_message", "") or certificate_error)
             origin = self.connection.origin or "use"
-            why = f"its certificate is refused ({found}); check the certificate authority in {origin}"
+            why = f"its certificate is refused ({result}); check the certificate authority in {origin}"
         text = f"The {self.connection.peer} at {self.connection.server} cannot be reached: {why}"
-        return ApiUnavailable(text, bad_certificate=found)
+        return ApiUnavailable(text, bad_certificate=result)
 
 
 def _in_all(so_far: int, metadata: Json) -> int | None:

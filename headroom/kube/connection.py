@@ -53,14 +53,14 @@ def acts_as(
         if groups or uid or extra:
             raise LoginError("Groups to act as need a user to act as: give --as NAME, too.")
         return ()
-    found = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
-    found += [("Impersonate-Uid", uid)] if uid else []
+    result = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
+    result += [("Impersonate-Uid", uid)] if uid else []
     for name, values in (extra or {}).items():
-        found += [(f"Impersonate-Extra-{quote(name, safe='')}", value) for value in values]
-    wrong = [text for pair in found for text in pair if not (text.isascii() and text.isprintable())]
+        result += [(f"Impersonate-Extra-{quote(name, safe='')}", value) for value in values]
+    wrong = [text for pair in result for text in pair if not (text.isascii() and text.isprintable())]
     if wrong:
         raise LoginError(f"Nobody can act as {wrong[0]!r}: names are one line of plain characters.")
-    return tuple(found)
+    return tuple(result)
 
 
 def bearer(token: str) -> str | None:

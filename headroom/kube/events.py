@@ -217,8 +217,8 @@ class EventRecorder:
     async def _join(self, path: str, now: float) -> _Series:
         """Increase the count of an event that another replica, or an earlier run, has written."""
         # An empty patch returns the object and needs no right to read events.
-        found = await self._api.patch(path, {}, content_type=MERGE_PATCH)
-        series = _Series(path, int((found.get("series") or {}).get("count") or 1) + 1, now)
+        result = await self._api.patch(path, {}, content_type=MERGE_PATCH)
+        series = _Series(path, int((result.get("series") or {}).get("count") or 1) + 1, now)
         await self._write_count(series, now)
         return series
 

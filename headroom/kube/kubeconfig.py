@@ -31,10 +31,10 @@ class _Entry:
 
     def text(self, name: str) -> str | None:
         """A field that is text; None when it is absent or empty."""
-        found = self.fields.get(name)
-        if found is not None and not isinstance(found, str):
-            raise LoginError(f"{self.described}: {name} must be text, got {type(found).__name__}; put it in quotes")
-        return found or None
+        result = self.fields.get(name)
+        if result is not None and not isinstance(result, str):
+            raise LoginError(f"{self.described}: {name} must be text, got {type(result).__name__}; put it in quotes")
+        return result or None
 
     def content(self, name: str) -> bytes | None:
         """Return the content of the field `name-data`, or of the file that the field `name` names."""

@@ -343,14 +343,14 @@ class LeaseFollower:
             return
         started = self._clock()
         try:
-            found = _Record.of(await self._api.get(self._lease.path))
+            result = _Record.of(await self._api.get(self._lease.path))
         except (ApiError, ApiUnavailable) as error:
             if not self._failure_logged:
                 _LOG.warning("The Lease %s cannot be read, trying again: %s", self._lease, error)
             self._failure_logged = True
             return
         self._failure_logged = False
-        self._take(found, started)
+        self._take(result, started)
 
     def _take(self, found: _Record, started: float) -> None:
         now, former = self._clock(), self._record

@@ -28,10 +28,10 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Connec
         and os.environ.get("KUBERNETES_SERVICE_HOST")
     ):
         return connection.in_cluster()
-    found = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    if not any(Path(part).is_file() for part in found.split(os.pathsep) if part):
+    result = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    if not any(Path(part).is_file() for part in result.split(os.pathsep) if part):
         raise LoginError(
-            f"No way to log in to Kubernetes: not in a pod, and there is no kubeconfig at {found}. "
+            f"No way to log in to Kubernetes: not in a pod, and there is no kubeconfig at {result}. "
             "Set KUBECONFIG or give --kubeconfig FILE."
         )
-    return from_kubeconfig(found, context)
+    return from_kubeconfig(result, context)

@@ -82,12 +82,12 @@ def changes(found: Iterable[tuple[str, tuple[FieldChange, ...]]]) -> tuple[Chang
 
 def _differences(old: EffectiveStrategy, new: EffectiveStrategy) -> tuple[FieldChange, ...]:
     old_values, new_values = to_json(old.strategy), to_json(new.strategy)
-    found = []
+    result = []
     for path in sorted({*old.sources, *new.sources}):
         was, becomes = _at(old_values, path), _at(new_values, path)
         if was != becomes:
-            found.append(FieldChange(path, was, old.sources.get(path, ""), becomes, new.sources.get(path, "")))
-    return tuple(found)
+            result.append(FieldChange(path, was, old.sources.get(path, ""), becomes, new.sources.get(path, "")))
+    return tuple(result)
 
 
 def _at(values: Any, path: str) -> Any:  # noqa: ANN401 - JSON

@@ -72,9 +72,9 @@ class Fields:
                 self.error(join(path, written), f"given twice, also as {spelt[name]}: remove one")
                 continue
             where, special = join(path, name), _SPECIAL.get((cls, name))
-            found = special(self, value, where) if special else self._value(known[name], value, where)
-            if found is not MISSING and self._within(cls, name, found, where):
-                clean[name] = found
+            result = special(self, value, where) if special else self._value(known[name], value, where)
+            if result is not MISSING and self._within(cls, name, result, where):
+                clean[name] = result
         return clean
 
     def _name(self, written: str, known: Mapping[str, Any], data: Mapping[str, Any], path: str) -> str | None:

@@ -41,10 +41,10 @@ def overlaps(config: ColocationConfig, matching: Iterable[tuple[str, tuple[int, 
     entries, alike = config.node_configs or (), defaultdict[tuple[int, ...], list[str]](list)
     for name, indexes in sorted(matching):
         alike[indexes].append(name)
-    found = defaultdict[tuple[int, int], list[str]](list)
+    result = defaultdict[tuple[int, int], list[str]](list)
     for indexes, members in alike.items():  # thousands of nodes that many entries match are few kinds of nodes
         for other in indexes[1:]:
-            found[indexes[0], other] += members
-    called = {index: entry_name(index, entries[index].name) for pair in found for index in pair}
-    named_pairs = sorted((called[wins], called[loses], names) for (wins, loses), names in found.items())
+            result[indexes[0], other] += members
+    called = {index: entry_name(index, entries[index].name) for pair in result for index in pair}
+    named_pairs = sorted((called[wins], called[loses], names) for (wins, loses), names in result.items())
     return tuple(Overlap(wins, loses, tuple(sorted(names))) for wins, loses, names in named_pairs)

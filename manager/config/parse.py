@@ -99,12 +99,12 @@ def parse_config(text: str | None) -> ParsedConfig:
         entry_errors += entry.errors
         fields.warnings += entry.warnings
     warnings = _bounded([*fields.warnings, *_same_names(entries)])
-    found = _bounded(entry_errors), warnings, _bounded([*_missing_names(entries)])
+    result = _bounded(entry_errors), warnings, _bounded([*_missing_names(entries)])
     if fields.errors:
-        return ParsedConfig(None, _bounded(fields.errors), *found)
+        return ParsedConfig(None, _bounded(fields.errors), *result)
     if entries:
         clean["nodeConfigs"] = entries
-    return ParsedConfig(from_json(ColocationConfig, clean), (), *found)
+    return ParsedConfig(from_json(ColocationConfig, clean), (), *result)
 
 
 def _same_names(entries: Sequence[Mapping[str, Any]]) -> Iterator[ConfigFinding]:

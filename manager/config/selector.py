@@ -61,19 +61,19 @@ def _expression_faults(expression: Any, path: str) -> Iterator[tuple[str, str]]:
     if not isinstance(expression, Mapping):
         yield path, f"must be an object with key and operator, got {shown(expression)}"
         return
-    found = [
+    result = [
         (join(path, name), "unknown field: only key, operator and values are allowed")
         for name in expression.keys() - {"key", "operator", "values"}
     ]
     key, operator, values = (expression.get(name) for name in ("key", "operator", "values"))
     if not isinstance(key, str) or not key:
-        found.append((join(path, "key"), f"must be a label's name, got {shown(key)}"))
+        result.append((join(path, "key"), f"must be a label's name, got {shown(key)}"))
     if not isinstance(operator, str) or operator not in _WITH_VALUES | _WITHOUT_VALUES:
-        found.append((join(path, "operator"), f"must be In, NotIn, Exists or DoesNotExist, got {shown(operator)}"))
+        result.append((join(path, "operator"), f"must be In, NotIn, Exists or DoesNotExist, got {shown(operator)}"))
     elif operator in _WITHOUT_VALUES and values:
-        found.append((join(path, "values"), f"must be absent for {operator}, got {shown(values)}"))
+        result.append((join(path, "values"), f"must be absent for {operator}, got {shown(values)}"))
     elif operator in _WITH_VALUES and not (
         isinstance(values, list) and values and all(isinstance(each, str) for each in values)
     ):
-        found.append((join(path, "values"), f"must list at least one text for {operator}, got {shown(values)}"))
-    yield from found or _label_faults(str(key), values or [], path)
+        result.append((join(path, "values"), f"must list at least one text for {operator}, got {shown(values)}"))
+    yield from result or _label_faults(str(key), values or [], path)

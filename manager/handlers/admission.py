@@ -32,11 +32,11 @@ def register(registry: kopf.OperatorRegistry) -> None:
     async def config_map_edit(*, warnings: list[str], **given: Any) -> None:  # noqa: ANN401 - whatever kopf gives
         # A text of a megabyte takes a second, and the manager has other things to do, some of them in threads.
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(_VALIDATOR, review, _text(given["new"]), _text(given["old"]))
-        refusals = found.refusals()
+        result = await loop.run_in_executor(_VALIDATOR, review, _text(given["new"]), _text(given["old"]))
+        refusals = result.refusals()
         if refusals:
             raise kopf.AdmissionError(admission.folded(refusals), code=admission.UNPROCESSABLE)
-        warnings += [str(warning) for warning in found.warnings]
+        warnings += [str(warning) for warning in result.warnings]
 
 
 def _text(config_map: Mapping[str, Any] | None) -> str | None:

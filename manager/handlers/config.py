@@ -33,11 +33,11 @@ async def load(api: ApiServer, context: Context) -> None:
     What an earlier run of this process has in force stays so if the ConfigMap is bad.
     """
     settings, own = context.settings, context.in_force
-    found = await config_map.read(api, settings, settings.config_name)
+    result = await config_map.read(api, settings, settings.config_name)
     kept = await config_map.read(api, settings, settings.last_good_name)
     context.in_force = at_start(
-        config_map.text_of(found),
-        present=found is not None,
+        config_map.text_of(result),
+        present=result is not None,
         last_good=own.text or config_map.text_of(kept),
         last_good_since=own.since if own.text else config_map.since_of(kept),
         now=context.wall(),
@@ -88,10 +88,10 @@ class ConfigReconciler:
     async def refresh(self) -> None:
         """Read the ConfigMap again: kopf misses a deletion while its watch was down."""
         settings, seen = self._run.context.settings, self._seen
-        found = await config_map.read(self._run.api, settings, settings.config_name)
-        await _parsed(config_map.text_of(found))
+        result = await config_map.read(self._run.api, settings, settings.config_name)
+        await _parsed(config_map.text_of(result))
         if seen == self._seen:  # else the watch has reported something newer meanwhile
-            self.observe(found)
+            self.observe(result)
 
     async def reconcile(self) -> None:
         """Report the configuration and store its text, if this replica leads and has not done so yet."""
@@ -116,11 +116,11 @@ class ConfigReconciler:
         if settings.create_priority_classes:
             await priority_classes.create_missing(self._run.api)
         kept = await config_map.read(self._run.api, settings, settings.last_good_name)
-        found = await config_map.read(self._run.api, settings, settings.config_name)
-        if found is None and kept is None and not context.in_force.present:  # otherwise it was deleted
-            found = await config_map.create_default(self._run.api, settings)
+        result = await config_map.read(self._run.api, settings, settings.config_name)
+        if result is None and kept is None and not context.in_force.present:  # otherwise it was deleted
+            result = await config_map.create_default(self._run.api, settings)
         if seen == self._seen:  # else the watch has reported something newer meanwhile
-            self._record_object(found)
+            self._record_object(result)
         text, since = config_map.text_of(kept) or "", config_map.since_of(kept)
         await _parsed(text)
         known, now = parse_config(text).config if text else None, context.in_force

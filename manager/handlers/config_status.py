@@ -112,10 +112,10 @@ class ConfigStatusReporter:
             await self._event("Warning", "ColocationConfigWarning", sentences(now.warnings))
 
     async def _what_applies(self, now: InForce) -> str:
-        nodes, found = self._nodes(), list[tuple[str, tuple[FieldChange, ...]]]()
+        nodes, result = self._nodes(), list[tuple[str, tuple[FieldChange, ...]]]()
         compared = differences(self._applied or ColocationConfig(), now.config, nodes)
-        await in_slices(compared, lambda each: each, found)
-        words = applied(changes(found), len(nodes))
+        await in_slices(compared, lambda each: each, result)
+        words = applied(changes(result), len(nodes))
         return f"valid again and {words}" if self._was_bad else words
 
     async def _report_overlaps(self, now: InForce, steady: float) -> None:

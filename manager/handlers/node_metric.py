@@ -181,8 +181,8 @@ async def _held_back(run: Run, name: str, wanted: Json) -> float:
 
 async def _is_current(run: Run, name: str, uid: str) -> bool:
     """Return whether the Node of this name has this uid: the cached Node may be older than its NodeMetric."""
-    found, _ = await run.api.list(paths.NODES, {"fieldSelector": f"metadata.name={name}"})
-    return any(node["metadata"]["name"] == name and node["metadata"].get("uid") == uid for node in found)
+    result, _ = await run.api.list(paths.NODES, {"fieldSelector": f"metadata.name={name}"})
+    return any(node["metadata"]["name"] == name and node["metadata"].get("uid") == uid for node in result)
 
 
 async def remove(run: Run, name: str, *, if_ours: bool = False) -> None:

@@ -43,7 +43,7 @@ class NodeReport:
         """Reduce a NodeMetric; `None` while no agent has written to its status."""
         status = get_path(node_metric, "status")
         lengths = {path: get_path(status, *path) for path in _LISTS}
-        too_long = [path for path, found in lengths.items() if isinstance(found, list) and len(found) > MOST_ITEMS]
+        too_long = [path for path, result in lengths.items() if isinstance(result, list) and len(result) > MOST_ITEMS]
         if too_long:  # a sum over a part of it would be a wrong number
             what = f"at most {MOST_ITEMS} items are read; the report counts as never sent"
             return cls(problems=tuple(f"status.{'.'.join(path)}: {what}" for path in too_long))

@@ -87,8 +87,8 @@ def get_path(data: object, *path: str) -> Any:  # noqa: ANN401 - JSON from outsi
 
 def get_objects(data: object, *path: str) -> list[Json]:
     """The first objects of the list at a path of JSON; empty where there is none."""
-    found = get_path(data, *path)
-    listed = found[:MOST_ITEMS] if isinstance(found, list | tuple) else ()
+    result = get_path(data, *path)
+    listed = result[:MOST_ITEMS] if isinstance(result, list | tuple) else ()
     return [item for item in listed if isinstance(item, Mapping)]
 
 

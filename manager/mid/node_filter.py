@@ -34,15 +34,15 @@ def parse(text: str) -> dict[str, Any] | None:
 
 
 def _requirement(text: str) -> dict[str, Any]:
-    if found := _EQUALITY.fullmatch(text):
-        key, operator, value = found.groups()
+    if result := _EQUALITY.fullmatch(text):
+        key, operator, value = result.groups()
         return {"key": key, "operator": "NotIn" if operator == "!=" else "In", "values": [value]}
-    if found := _SET.fullmatch(text):
-        key, operator, listed = found.groups()
+    if result := _SET.fullmatch(text):
+        key, operator, listed = result.groups()
         values = [each.strip() for each in listed.split(",")]
         return {"key": key, "operator": "In" if operator == "in" else "NotIn", "values": values}
-    if found := _PRESENCE.fullmatch(text):
-        absent, key = found.groups()
+    if result := _PRESENCE.fullmatch(text):
+        absent, key = result.groups()
         return {"key": key, "operator": "DoesNotExist" if absent else "Exists"}
     raise ValueError(f"{text!r} is no label selector: write it like type=virtual-kubelet, zone in (a, b) or !real")
 

@@ -61,12 +61,12 @@ class Decision:
 def published_amounts(node: Mapping[str, Any]) -> dict[Resource, PublishedAmount]:
     """The amounts of the Mid resources on a Node; an unreadable amount counts as a difference."""
     lists = [get_path(node, "status", name) for name in ("capacity", "allocatable")]
-    found = {}
+    result = {}
     for resource in Resource:
         stated = [_stated(each, resource) for each in lists]
         known = [amount for amount in stated if amount is not None]
-        found[resource] = PublishedAmount(max(known) if known else None, stated[0] == stated[1])
-    return found
+        result[resource] = PublishedAmount(max(known) if known else None, stated[0] == stated[1])
+    return result
 
 
 def _stated(amounts: object, resource: Resource) -> int | None:

@@ -88,8 +88,8 @@ class Plot(NamedTuple):
         return Plot(self.times[first:end], self.values[:, first:end])
 
     def of(self, series: Series, resource: str) -> Floats:
-        found: Floats = self.values[at(series, resource)]
-        return found
+        result: Floats = self.values[at(series, resource)]
+        return result
 
 
 class History:

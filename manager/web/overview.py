@@ -86,7 +86,7 @@ class Selection(NamedTuple):
 def select(rows: Iterable[Row], query: Query) -> Selection:
     """The nodes that a query asks for."""
     text = query.q.lower()
-    found = [
+    result = [
         row
         for row in list(rows)  # at once: the event loop may add and remove nodes meanwhile
         if text in row.name
@@ -94,8 +94,8 @@ def select(rows: Iterable[Row], query: Query) -> Selection:
         and (not query.prediction or (row.prediction == "ready") == (query.prediction == "ready"))
     ]
     key = _ORDERS[query.sort]
-    known = [row for row in sorted(found, key=lambda row: row.name) if key(row) is not None]
-    unknown = [row for row in found if key(row) is None]
+    known = [row for row in sorted(result, key=lambda row: row.name) if key(row) is not None]
+    unknown = [row for row in result if key(row) is None]
     known.sort(key=key, reverse=(query.sort not in ASCENDING) != query.backwards)
     ordered = [*known, *sorted(unknown, key=lambda row: row.name)]  # what is not known comes last either way
     pages = max(-(-len(ordered) // PAGE_SIZE), 1)

@@ -43,8 +43,8 @@ class Row:
 
     def number(self, series: Series, resource: str) -> float | None:
         """A number, or None where it is not known. [cores, GiB]"""
-        found = self.point[at(series, resource)]
-        return None if math.isnan(found) else found
+        result = self.point[at(series, resource)]
+        return None if math.isnan(result) else result
 
     def age_at(self, now: float) -> float | None:
         """Age of the report at a moment [unix s], if none has come since. [s]"""
@@ -102,12 +102,12 @@ class Recorder:
         if known is not None and known[0] is node:
             return known[1]
         offer = published_amounts(node)
-        found = {
+        result = {
             Series.ALLOCATABLE: Reader().measured(get_path(node, "status", "allocatable"), "allocatable"),
             Series.PUBLISHED: Measured(*(max(offer[resource].amount or 0, 0) for resource in Resource)),
         }
-        self._fixed[name] = (node, found)
-        return found
+        self._fixed[name] = (node, result)
+        return result
 
 
 def _of_pods(pods: Iterable[PodInputs]) -> dict[Series, Measured]:
@@ -144,8 +144,8 @@ def sums(rows: Iterable[Row]) -> Floats:
     table = np.array(points)
     known = ~np.isnan(table)
     total = np.where(known, table, 0.0).sum(axis=0).astype(np.float32)
-    found: Floats = np.where(known.any(axis=0), total, np.float32(np.nan))
-    return found
+    result: Floats = np.where(known.any(axis=0), total, np.float32(np.nan))
+    return result
 
 
 async def record(context: Context, pause_seconds: float = PAUSE_SECONDS) -> None:

@@ -139,15 +139,15 @@ class WebhookServer:
         except Exception:  # noqa: BLE001 - the outer runner: a fault of ours must not refuse anybody's edit
             _LOG.exception("An edit could not be checked, which should not happen; please report it")
             return self._unchecked(asked, "its check failed; please report it")
-        found = admission.answer(asked, given)
-        refused = admission.refused(found)
+        result = admission.answer(asked, given)
+        refused = admission.refused(result)
         self._metrics.reviews.labels("refused" if refused else "allowed").inc()
         if refused:
-            causes = found["response"]["status"]["details"]["causes"]
+            causes = result["response"]["status"]["details"]["causes"]
             first = f"{causes[0]['field']}: {causes[0]['message']}"
             user = printable(asked.user) or "somebody"
             _LOG.info("Refused an edit of ConfigMap %s by %s, faults: %d: %s", self._name, user, len(causes), first)
-        return found
+        return result
 
     async def _judge(self, asked: admission.Asked) -> Any:  # noqa: ANN401 - kopf's answer
         if self._fn is None:

@@ -155,7 +155,7 @@ class Extender:
             verdict = self._cycle.filter(pod, nodes, preempting=True)
         refusals = ((name, verdict.refusal(row)) for row, name in enumerate(nodes.names))
         hopeless = {name for name, refusal in refusals if refusal is not None and not refusal.eviction_helps}
-        victims = {name: found for name, found in asked.victims.items() if name not in hopeless}
+        victims = {name: result for name, result in asked.victims.items() if name not in hopeless}
         if not victims:
             return {}
         rows = np.array([row for row, name in enumerate(nodes.names) if name not in hopeless], np.intp)
@@ -164,7 +164,7 @@ class Extender:
     @contextmanager
     def _without(self, victims: Mapping[str, Victims]) -> Iterator[None]:
         """The cluster as filter will see it as soon as these pods are gone: what was measured of them still counts."""
-        there = [(ledger.pods, found.uids) for name, found in victims.items() if (ledger := self._cache.ledger(name))]
+        there = [(ledger.pods, result.uids) for name, result in victims.items() if (ledger := self._cache.ledger(name))]
         gone = [pods[uid] for pods, uids in there for uid in uids if uid in pods]
         for assigned in gone:
             self._cache.displace(assigned.pod.uid)
@@ -177,11 +177,11 @@ class Extender:
     def _relieve(self, pod: PodRequest, nodes: Nodes) -> None:
         """Take off a node what is measured there of those who have left it for this very pod."""
         for kept in self._relieving:
-            found = kept.relieved(pod.uid, nodes.now)
-            ledger = self._cache.ledger(found.node) if found is not None else None
-            if found is not None and ledger is not None and found.node in nodes.names:
-                row = nodes.names.index(found.node)
-                relief = np.array(ledger.left_behind(found.victims, found.relief), np.int64)
+            result = kept.relieved(pod.uid, nodes.now)
+            ledger = self._cache.ledger(result.node) if result is not None else None
+            if result is not None and ledger is not None and result.node in nodes.names:
+                row = nodes.names.index(result.node)
+                relief = np.array(ledger.left_behind(result.victims, result.relief), np.int64)
                 nodes.landing[row, :, : len(relief)] -= relief
 
     def _read(self, asked: Arguments | Preemption) -> PodRequest:
@@ -209,7 +209,7 @@ class Extender:
             near = (charge for charge in self._cache.in_flight.values() if not there.isdisjoint(charge.names))
             in_flight = sum(1 for _ in islice(near, _CROWD))
             rows = self._answering.shortlist.choose(scores, groups, self._generator, in_flight)
-        named, likely = ([nodes.names[row] for row in found.tolist()] for found in (rows, groups.likely(rows)))
+        named, likely = ([nodes.names[row] for row in result.tolist()] for result in (rows, groups.likely(rows)))
         return named, likely
 
 

@@ -50,10 +50,10 @@ class WatcherPages:
 
     async def watcher(self, request: Request) -> Reply:
         """All nodes, or one: 404 when that one is not known, 500 without a word while nothing is known."""
-        found = await self._paced()
-        if found is None:
+        result = await self._paced()
+        if result is None:
             return Reply(b"", 500)
-        document, written = found
+        document, written = result
         host = request.query.get("host")
         if not host:
             return Reply(written)
@@ -72,19 +72,19 @@ class WatcherPages:
 
     async def document(self) -> Mapping[str, Any] | None:
         """What is known of all nodes, as load-watcher writes it; None while nothing is."""
-        now, found = self._clock(), dict[str, _Known]()
+        now, result = self._clock(), dict[str, _Known]()
         for count, name in enumerate(tuple(self._cache.nodes)):
             if known := self._of_node(name, now):
-                found[name] = known
+                result[name] = known
             if count % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
-        self._known = found
-        if not found:
+        self._known = result
+        if not result:
             return None
-        windows = Counter(known.window for known in found.values() if known.window)
+        windows = Counter(known.window for known in result.values() if known.window)
         window = max(windows, key=lambda length: (windows[length], length), default=PREFERRED)
-        end = max(min(known.report.update_time or now, now) for known in found.values())
-        return wire_format("Headroom", now, window, end, {name: known.metrics for name, known in found.items()})
+        end = max(min(known.report.update_time or now, now) for known in result.values())
+        return wire_format("Headroom", now, window, end, {name: known.metrics for name, known in result.items()})
 
     def _of_node(self, name: str, now: float) -> _Known | None:
         ledger, allocatable = self._cache.ledger(name), self._cache.own_allocatable(name)
@@ -136,8 +136,8 @@ def _metrics(
     if window is None:
         return shares(average, LATEST, ""), 0.0
     rollup = short_duration(window)
-    found = [shares(report.aggregated.get((kind, window)), name, rollup) for kind, name in _OPERATORS.items()]
-    return [*chain.from_iterable(found)], window
+    result = [shares(report.aggregated.get((kind, window)), name, rollup) for kind, name in _OPERATORS.items()]
+    return [*chain.from_iterable(result)], window
 
 
 def latest(lengths: Collection[float], requested: float = PREFERRED) -> float | None:

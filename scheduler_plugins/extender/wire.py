@@ -148,16 +148,16 @@ def parse_preemption(body: bytes) -> Preemption:
     if asked.pod == _NOTHING or (asked.node_name_to_meta_victims is None and asked.node_name_to_victims is None):
         asked = _read(_PREEMPTING.decode, _in_go_case(body, _Preempting), "Pod and NodeNameToMetaVictims")
     pod, unreadable = _pod(asked.pod)
-    found: Mapping[str, _MetaVictims | _Victims | None]
+    result: Mapping[str, _MetaVictims | _Victims | None]
     if asked.node_name_to_meta_victims is not None:
-        found, key, what, uid = asked.node_name_to_meta_victims, "NodeNameToMetaVictims", "UID", attrgetter("uid")
+        result, key, what, uid = asked.node_name_to_meta_victims, "NodeNameToMetaVictims", "UID", attrgetter("uid")
     elif asked.node_name_to_victims is not None:
         key, what, uid = "NodeNameToVictims", "metadata.uid", attrgetter("metadata.uid")
-        found = asked.node_name_to_victims
+        result = asked.node_name_to_victims
     else:
         raise BadRequest("NodeNameToMetaVictims and NodeNameToVictims: both are missing, one has to be there")
     victims = {}
-    for node, given in found.items():
+    for node, given in result.items():
         uids = tuple(uid(each) if each else "" for each in (given and given.pods) or ())
         if not all(uids):
             raise BadRequest(f"{key}[{node}].Pods[{uids.index('')}]: has no {what}")

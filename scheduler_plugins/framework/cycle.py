@@ -74,8 +74,8 @@ class Cycle:
         """The verdict over the nodes: a node's first refusal stands, and what refuses the pod as such comes first."""
         passed_over = {name for name, _ in self._post_filters} if preempting else set()
         verdict = Verdict.all_pass(len(nodes))
-        for _, found in self.verdicts(pod, nodes, passed_over):
-            verdict = verdict.then(found)
+        for _, result in self.verdicts(pod, nodes, passed_over):
+            verdict = verdict.then(result)
             if verdict.refusals and len(nodes) and not verdict.passes.any():
                 break  # nothing further would count
         return verdict
@@ -127,10 +127,10 @@ class Cycle:
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """The numbers behind verdicts and scores: per plugin, one JSON object per node."""
-        found = {}
+        result = {}
         for name, plugin in self._explaining:
-            found[name] = self._call(name, plugin, "explain", pod, nodes)
-        return found
+            result[name] = self._call(name, plugin, "explain", pod, nodes)
+        return result
 
     def _call(self, name: str, plugin: object, method: str, *arguments: object) -> Any:  # noqa: ANN401 - as it answers
         """What a plugin answers; it is observed. Raises PluginError: it fails."""
@@ -147,13 +147,13 @@ class Cycle:
 
 def _checked(name: str, scores: IntArray | FloatArray, nodes: Nodes) -> FloatArray:
     """A plugin's scores within 0 and 100. Raises PluginError: one is not a number."""
-    found = np.asarray(scores, np.float64)
-    if len(found) and not (found.min() >= 0.0 and found.max() <= MAX_SCORE):
-        if np.isnan(found).any():
-            node = nodes.names[int(np.isnan(found).argmax())]
+    result = np.asarray(scores, np.float64)
+    if len(result) and not (result.min() >= 0.0 and result.max() <= MAX_SCORE):
+        if np.isnan(result).any():
+            node = nodes.names[int(np.isnan(result).argmax())]
             raise PluginError(f"{name} could not score: the score of node {node} is not a number")
-        found = np.clip(found, 0.0, MAX_SCORE)
-    return found
+        result = np.clip(result, 0.0, MAX_SCORE)
+    return result
 
 
 def rounded(scores: FloatArray) -> IntArray:

@@ -51,8 +51,8 @@ class CapacityScheduling:
         return self
 
     def problems(self) -> Sequence[Problem]:
-        found = self.reclaim.problems()
-        return tuple(Problem(f"reclaim.{problem.field}", problem.kind, problem.message) for problem in found)
+        result = self.reclaim.problems()
+        return tuple(Problem(f"reclaim.{problem.field}", problem.kind, problem.message) for problem in result)
 
     def new_state(self) -> QuotaCluster:
         return QuotaCluster(NAME, self.max_missing, self.charge)
@@ -110,9 +110,9 @@ class CapacityScheduling:
 
 def quota_cluster(nodes: Nodes) -> QuotaCluster:
     """The cluster as quotas see it."""
-    found = nodes.plugin_states[NAME]
-    assert isinstance(found, QuotaCluster)  # noqa: S101 - it is what `keep` made
-    return found
+    result = nodes.plugin_states[NAME]
+    assert isinstance(result, QuotaCluster)  # noqa: S101 - it is what `keep` made
+    return result
 
 
 def asked_as(pod: PodRequest) -> QuotaPod:

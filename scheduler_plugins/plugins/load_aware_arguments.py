@@ -179,12 +179,12 @@ def _read_thresholds(text: str) -> tuple[Thresholds | None, str]:
             usage_aggregation_type=_text(part.get("usageaggregationtype")),
             usage_aggregated_duration=parse_duration(_text(part.get("usageaggregatedduration", "0s"), "0s")),
         )
-        found = Thresholds(
+        result = Thresholds(
             _percents(data.get("usagethresholds")), _percents(data.get("produsagethresholds")), aggregated
         )
     except (ValueError, RecursionError) as error:
         return None, f"annotation {names.ANNOTATION_USAGE_THRESHOLDS} is ignored: {shortened(error)}"
-    return found, ""
+    return result, ""
 
 
 _thresholds: Final = BoundedCache(_read_thresholds, 4 * 2**20, of_json)  # Nodes of a pool have the same text
@@ -201,13 +201,13 @@ def _lowered(data: object) -> dict[str, Any]:
 def _percents(data: object) -> dict[str, int]:
     if data is None:
         return {}
-    found = integers(data)
-    if found is None:
+    result = integers(data)
+    if result is None:
         raise ValueError(f"{data!r} is not a map of integers")
-    for name, percent in found.items():
+    for name, percent in result.items():
         if not _PERCENT[ALLOWED].allows(percent):
             raise ValueError(f"{name}: {percent} is not a threshold, write 0..100 (0: not checked)")
-    return found
+    return result
 
 
 def _text(data: object, default: str = "") -> str:

@@ -103,7 +103,7 @@ class Controller:
 
     def _waiting(self, now: float) -> list[QuotaPod]:
         """The pods that may have somebody evicted for them, the most important first, then the oldest."""
-        ledger, present, found = self._cluster.ledger, self._cluster.present(now), []
+        ledger, present, result = self._cluster.ledger, self._cluster.present(now), []
         for uid in self._pending.waiting:
             pod = self._cluster.pods.get(uid)
             if (
@@ -115,8 +115,8 @@ class Controller:
                 and uid not in ledger.tentative  # it was answered for just now, and is on its way
                 and not self._cluster.preemption_grants.has(uid, now)  # kube-scheduler may be evicting for it itself
             ):
-                found.append(pod)
-        return sorted(found, key=rank)
+                result.append(pod)
+        return sorted(result, key=rank)
 
     async def _decide_for_all(self) -> None:
         now, steady = self._clocks.wall(), self._clocks.monotonic()
@@ -159,13 +159,13 @@ class Controller:
         barred = self._barred(pod)
         started = self._clocks.monotonic()
         key = self._like(pod), barred
-        found = undecided.get(key) or self._decided(pod, barred)
+        result = undecided.get(key) or self._decided(pod, barred)
         self._spent += self._clocks.monotonic() - started
-        if isinstance(found, Undecided):
-            undecided[key] = found
-            self._nobody(pod, found)
+        if isinstance(result, Undecided):
+            undecided[key] = result
+            self._nobody(pod, result)
         else:
-            await self._act(pod, found)
+            await self._act(pod, result)
 
     def _in_turn(self, due: list[QuotaPod]) -> Iterator[QuotaPod]:
         """Those that the last look did not come to come first now: nobody starves behind pods that cost much time."""

@@ -48,10 +48,10 @@ class Outcome:
 
 async def grace_of(api: ApiServer, victim: QuotaPod) -> float | None:
     """Return how long a pod takes to end; None when it is not as it is known here any more. [s]"""
-    found = await _read(api, victim)
-    if found is None:
+    result = await _read(api, victim)
+    if result is None:
         return None
-    grace = (found.get("spec") or {}).get("terminationGracePeriodSeconds")
+    grace = (result.get("spec") or {}).get("terminationGracePeriodSeconds")
     return min(float(_DEFAULT_GRACE_SECONDS if grace is None else grace), LONGEST_GRACE_SECONDS)
 
 
@@ -88,14 +88,14 @@ async def _once(api: ApiServer, victim: QuotaPod, rule: BudgetsRule, message: st
 async def _read(api: ApiServer, victim: QuotaPod) -> Mapping[str, Any] | None:
     """The pod as it is now; None when it has not to leave any more."""
     try:
-        found = await api.get(_path(victim))
+        result = await api.get(_path(victim))
     except ApiError as error:
         if error.not_found:
             return None
         raise
-    metadata, spec = found.get("metadata") or {}, found.get("spec") or {}
+    metadata, spec = result.get("metadata") or {}, result.get("spec") or {}
     same = metadata.get("uid") == victim.uid and spec.get("nodeName") == victim.node
-    return found if same and not metadata.get("deletionTimestamp") and not is_terminal(found) else None
+    return result if same and not metadata.get("deletionTimestamp") and not is_terminal(result) else None
 
 
 async def _mark(api: ApiServer, victim: QuotaPod, message: str, now: float) -> ApiError | None:

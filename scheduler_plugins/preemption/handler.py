@@ -53,8 +53,8 @@ def answer(
     for node, victims in proposed.items():
         chosen = _as_proposed(context, node, victims)
         if chosen is None and judged and node in cluster.nodes:
-            found = select_victims(context, node, fit.misfit)
-            chosen = found if isinstance(found, Candidate) and found.admitted else None
+            result = select_victims(context, node, fit.misfit)
+            chosen = result if isinstance(result, Candidate) and result.admitted else None
         if chosen is not None and not _is_protected(context, chosen, budgets_rule):
             answered[node] = chosen
     if answered and context.quota is not None:

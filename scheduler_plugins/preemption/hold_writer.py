@@ -37,24 +37,24 @@ async def write(api: ApiServer, pod: QuotaPod, hold: Hold | None, now: float, *,
         written = await _patch(api, pod, {"metadata": metadata, "status": status})
         if written is not None:
             return written
-        found = await waiting(api, pod)
-        if found is None or _version(found) == version:
+        result = await waiting(api, pod)
+        if result is None or _version(result) == version:
             return None
-        if ((found.get("status") or {}).get("nominatedNodeName") or "") != pod.nominated:
+        if ((result.get("status") or {}).get("nominatedNodeName") or "") != pod.nominated:
             return None
-        version = _version(found)
+        version = _version(result)
     return None
 
 
 async def waiting(api: ApiServer, pod: QuotaPod) -> Json | None:
     """The pod as it is now, if it still waits with the same hold."""
-    found = await optional(api.get(paths.pod(pod.namespace, pod.name)))
-    if found is None:
+    result = await optional(api.get(paths.pod(pod.namespace, pod.name)))
+    if result is None:
         return None
-    metadata, spec = found.get("metadata") or {}, found.get("spec") or {}
+    metadata, spec = result.get("metadata") or {}, result.get("spec") or {}
     if metadata.get("uid") != pod.uid or metadata.get("deletionTimestamp") or spec.get("nodeName"):
         return None
-    return found if Hold.of_pod(found) == pod.hold else None
+    return result if Hold.of_pod(result) == pod.hold else None
 
 
 def _version(pod: Json) -> str:
@@ -81,9 +81,9 @@ async def _patch(api: ApiServer, pod: QuotaPod, body: dict[str, Any]) -> Json | 
     try:
         # By the subresource, which takes annotations, too: the right to patch pods themselves would be the right to
         # run any image in anybody's pod.
-        found: Json = await api.patch(paths.status(paths.pod(pod.namespace, pod.name)), body, STRATEGIC_MERGE_PATCH)
+        result: Json = await api.patch(paths.status(paths.pod(pod.namespace, pod.name)), body, STRATEGIC_MERGE_PATCH)
     except ApiError as error:
         if error.not_found or error.conflict or error.other_uid:
             return None
         raise
-    return found
+    return result

@@ -28,11 +28,11 @@ class OverMax:
         if now < self._next:
             return
         self._next = now + INTERVAL_SECONDS
-        found = over_max_usage(self.cluster.ledger, self.cluster.pods.values(), self.cluster.quota_objects)
+        result = over_max_usage(self.cluster.ledger, self.cluster.pods.values(), self.cluster.quota_objects)
         evictor.metrics.over_max_usage.clear()
-        for each in found:
+        for each in result:
             evictor.metrics.over_max_usage.labels(each.quota.namespace, each.quota.name).set(len(each.pods))
-        named = [(pod, _NOTE.format(quota=excess.quota.key)) for excess in found for pod in excess.pods]
+        named = [(pod, _NOTE.format(quota=excess.quota.key)) for excess in result for pod in excess.pods]
         for pod, note in named:
             evictor.recorder.explain(pod, "Warning", events.BEYOND_MAX, note)
         if evictor.settings.over_max is not OverMaxRule.EVICT:

@@ -88,7 +88,7 @@ def is_about_room(refusal: str) -> bool:
 
     "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable. preemption: ..."
     """
-    _, found, reasons = refusal.partition("nodes are available: ")
+    _, result, reasons = refusal.partition("nodes are available: ")
     reasons = reasons.split(". preemption:")[0].removesuffix(".").split(". no new claims")[0]
     each = [part.lstrip("0123456789").strip() for part in _COUNTED.split(reasons)]
-    return bool(found) and all(part.startswith(_KNOWN_REASONS) for part in each)
+    return bool(result) and all(part.startswith(_KNOWN_REASONS) for part in each)

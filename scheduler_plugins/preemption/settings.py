@@ -50,7 +50,7 @@ class PreemptionSettings:
 
     def problems(self) -> Sequence[Problem]:
         """Everything wrong with the values, in order."""
-        found = [
+        result = [
             Problem(
                 json_name(name), ProblemKind.INVALID, f"{getattr(self, name):g} is not in the range {low:g} to {high:g}"
             )
@@ -59,13 +59,13 @@ class PreemptionSettings:
         ]
         if self.back_off_seconds > self.longest_back_off_seconds:
             said = f"{self.longest_back_off_seconds:g} is less than backOffSeconds, {self.back_off_seconds:g}"
-            found.append(Problem("longestBackOffSeconds", ProblemKind.INVALID, said))
-        found += [
+            result.append(Problem("longestBackOffSeconds", ProblemKind.INVALID, said))
+        result += [
             Problem(f"schedulerNames[{index}]", ProblemKind.INVALID, f"{name[:60]!r} is no name of a scheduler")
             for index, name in enumerate(self.scheduler_names)
             if not 0 < len(name) <= _LONGEST_NAME
         ]
-        return tuple(found)
+        return tuple(result)
 
 
 RANGES: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(

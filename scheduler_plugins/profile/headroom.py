@@ -66,15 +66,15 @@ def _plugins(data: object, arguments: Mapping[str, Any], complaints: Complaints)
         complaints.mistakes.append("plugins: must be a list of at least one plugin, as in - name: LoadAwareScheduling")
         return ()
     parts = (_plugin(entry, f"plugins[{index}]", arguments, complaints) for index, entry in enumerate(data))
-    found = [part for part in parts if part]
+    result = [part for part in parts if part]
     by_name: dict[str, list[Any]] = {}
-    for part in found:
+    for part in result:
         by_name.setdefault(part.name, []).append(part.plugin)
     for name, plugins in by_name.items():
         if len(plugins) > 1:
             complaints.twice(name, plugins, "plugins")
     complaints.unknown(arguments, by_name, "arguments.")
-    return tuple(part for part in found if part.plugin is not None)
+    return tuple(part for part in result if part.plugin is not None)
 
 
 def _plugin(entry: object, path: str, arguments: Mapping[str, Any], complaints: Complaints) -> Enabled | None:
@@ -85,8 +85,8 @@ def _plugin(entry: object, path: str, arguments: Mapping[str, Any], complaints: 
     weight = complaints.number(entry, "weight", 1.0, (0, 100), f"{path}.")
     name = entry.get("name")
     if not isinstance(name, str) or name not in registry.known():
-        told = name if isinstance(name, str) else shown(name)
-        complaints.mistakes.append(f'{path}.name: "{told}" is not a plugin; {nearest(told, registry.known())}')
+        texts = name if isinstance(name, str) else shown(name)
+        complaints.mistakes.append(f'{path}.name: "{texts}" is not a plugin; {nearest(texts, registry.known())}')
         return None
     given, place = entry.get("args"), f"{path}.args"
     if name in arguments:

@@ -40,9 +40,9 @@ def parse_profile(content: str, origin: str, mode: str | None = None, scheduler_
     if len(counting) > 1:
         complaints.mistakes.append(f"plugins: {' and '.join(counting)} both say how load is counted: leave one")
     if complaints.mistakes:
-        told = complaints.mistakes[:_MOST_TOLD]
-        more = len(complaints.mistakes) - len(told)
-        lines = "".join(f"\n  {mistake}" for mistake in [*told, *([f"and {more} more"] if more else [])])
+        texts = complaints.mistakes[:_MOST_TOLD]
+        more = len(complaints.mistakes) - len(texts)
+        lines = "".join(f"\n  {mistake}" for mistake in [*texts, *([f"and {more} more"] if more else [])])
         raise ProfileError(f"{origin} cannot be used:{lines}")
     answering = profile.answering if mode is None else replace(profile.answering, mode=Mode(mode))
     return replace(profile, answering=answering, notes=tuple(complaints.notes))

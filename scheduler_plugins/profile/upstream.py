@@ -189,7 +189,7 @@ class _Reader:
 
 def _plugin_config(data: object, path: str, complaints: Complaints) -> Mapping[str, tuple[str, object]]:
     """The arguments of our plugins, with their paths."""
-    found: dict[str, tuple[str, object]] = {}
+    result: dict[str, tuple[str, object]] = {}
     known = registry.known()
     for index, entry in enumerate(complaints.as_list(data, path)):
         at = f"{path}[{index}]"
@@ -198,18 +198,18 @@ def _plugin_config(data: object, path: str, complaints: Complaints) -> Mapping[s
         name = part.get("name")
         if not isinstance(name, str) or not name:
             complaints.mistakes.append(f"{at}.name: {shown(name)}: must be the name of a plugin")
-        elif name in found:
-            given = [complaints.plugin(name, args, where) for where, args in (found[name], (at, part.get("args")))]
+        elif name in result:
+            given = [complaints.plugin(name, args, where) for where, args in (result[name], (at, part.get("args")))]
             complaints.twice(name, given, path)
         elif name in known:
-            found[name] = f"{at}.args", part.get("args")
+            result[name] = f"{at}.args", part.get("args")
         elif name in IN_TREE:
             complaints.notes.append(f"{at}: {name} is kube-scheduler's own, passed over")
         else:
             complaints.mistakes.append(
                 f'{at}.name: "{name}" is a plugin neither of Headroom nor of kube-scheduler; {nearest(name, known)}'
             )
-    return found
+    return result
 
 
 def _enabled(reader: _Reader, arguments: Mapping[str, tuple[str, object]], complaints: Complaints) -> Iterator[Enabled]:

@@ -35,13 +35,13 @@ def decode(document: Any, now: float) -> Answer:  # noqa: ANN401 - JSON from out
     if not isinstance(nodes, Mapping):
         raise ProviderError("the answer is not load-watcher's: it has no data.NodeMetricsMap")
     measured_at = moment(at(document, "window", "end"), now) or moment(document.get("timestamp"), now) or now
-    found, unusable = {}, 0
+    result, unusable = {}, 0
     for name, node in nodes.items():
         metrics, bad = _metrics(node)
         unusable += bad
         if metrics:
-            found[name] = NodeAnswer(metrics, measured_at)
-    return Answer(found, unusable)
+            result[name] = NodeAnswer(metrics, measured_at)
+    return Answer(result, unusable)
 
 
 def _metrics(node: Any) -> tuple[list[Metric], int]:  # noqa: ANN401
@@ -51,7 +51,7 @@ def _metrics(node: Any) -> tuple[list[Metric], int]:  # noqa: ANN401
         return [], 0
     if not isinstance(entries, list):
         return [], 1
-    metrics = [found for entry in entries if (found := _metric(entry)) is not None]
+    metrics = [result for entry in entries if (result := _metric(entry)) is not None]
     return metrics, len(entries) - len(metrics)
 
 

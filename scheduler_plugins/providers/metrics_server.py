@@ -41,7 +41,7 @@ def decode(usages: Any, whole: Mapping[str, Mapping[str, int]], now: float) -> A
     """
     if not isinstance(usages, list):
         raise ProviderError("the answer is not a NodeMetricsList: it has no items")
-    found: dict[str, NodeAnswer] = {}
+    result: dict[str, NodeAnswer] = {}
     unusable = 0
     for item in usages:
         name, used = at(item, "metadata", "name"), at(item, "usage")
@@ -51,8 +51,8 @@ def decode(usages: Any, whole: Mapping[str, Mapping[str, int]], now: float) -> A
             metrics = [given for resource in RESOURCES if (given := _share(resource, used, whole[name])) is not None]
             unusable += len(RESOURCES) - len(metrics)
             if metrics:
-                found[name] = NodeAnswer(metrics, _measured_at(item, now))
-    return Answer(found, unusable)
+                result[name] = NodeAnswer(metrics, _measured_at(item, now))
+    return Answer(result, unusable)
 
 
 def _share(resource: str, used: Mapping[str, Any], whole: Mapping[str, int]) -> Metric | None:
@@ -74,15 +74,15 @@ def _measured_at(item: Mapping[str, Any], now: float) -> float:
 
 def capacities(nodes: Any) -> dict[str, dict[str, int]]:  # noqa: ANN401 - JSON from outside can be anything
     """What each Node has by its `status.capacity`. [milli-cores for cpu, else base units]"""
-    found = {}
+    result = {}
     for node in nodes if isinstance(nodes, list) else ():
         try:
             capacity = node["status"]["capacity"]
             amounts = {resource: units(resource, capacity[resource]) for resource in RESOURCES if resource in capacity}
-            found[str(node["metadata"]["name"])] = amounts
+            result[str(node["metadata"]["name"])] = amounts
         except (QuantityError, KeyError, TypeError, ValueError, ArithmeticError):
             continue
-    return found
+    return result
 
 
 class MetricsServer:

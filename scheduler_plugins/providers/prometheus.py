@@ -161,7 +161,7 @@ class Prometheus:
         return await asyncio.to_thread(self._joined, wanted, bodies, ages, now)
 
     def _joined(self, wanted: Sequence[tuple[str, str]], bodies: Sequence[Any], ages: Any, now: float) -> Answer:  # noqa: ANN401
-        found: dict[str, list[Metric]] = {}
+        result: dict[str, list[Metric]] = {}
         unusable = 0
         for (kind, operator), body in zip(wanted, bodies, strict=True):
             values = percentages(body, self._naming)
@@ -169,14 +169,14 @@ class Prometheus:
             given = metrics(values.by_node, kind, operator, self._expressions[kind], self._rollup)
             for node, more in given.items():
                 # A deviation without its average would stand beside an average of zero.
-                if operator == AVERAGE or any(each["type"] == kind for each in found.get(node, ())):
-                    found.setdefault(node, []).extend(more)
+                if operator == AVERAGE or any(each["type"] == kind for each in result.get(node, ())):
+                    result.setdefault(node, []).extend(more)
         stamps = Values()
         for labels, stamp in samples(ages):
             stamps.put(self._naming.node(labels), moment(stamp, now))
         # Of an ended series whose last sample is not found no more is known than that it is in the window.
         oldest = now - self._window_seconds
-        nodes = {node: NodeAnswer(given, stamps.by_node.get(node, oldest)) for node, given in found.items()}
+        nodes = {node: NodeAnswer(given, stamps.by_node.get(node, oldest)) for node, given in result.items()}
         return Answer(nodes, unusable)
 
 

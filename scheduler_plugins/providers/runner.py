@@ -142,8 +142,8 @@ class Runner:
         self._cache.retain_readings(self._plugin, answer.nodes.keys())
         said = iter(answer.nodes.items())
         while some := list(islice(said, _AT_ONCE)):
-            found = {name: utilisation(node.metrics, node.measured_at, smoothed=smoothed) for name, node in some}
-            known = {name: reading for name, reading in found.items() if reading is not None}
+            result = {name: utilisation(node.metrics, node.measured_at, smoothed=smoothed) for name, node in some}
+            known = {name: reading for name, reading in result.items() if reading is not None}
             readings |= known
             self._cache.update_readings(self._plugin, known)
             self._cache.freeze(self._clock())

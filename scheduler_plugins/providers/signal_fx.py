@@ -57,7 +57,7 @@ def decode(kind: str, points: Any, series: Any) -> tuple[dict[str, Metric], int]
     if not isinstance(data, Mapping) or not isinstance(results, list):
         raise ProviderError("the answer is not SignalFx's: it has no data or no results")
     hosts = dict(filter(None, map(_host, results)))
-    found: dict[str, Metric] = {}
+    result: dict[str, Metric] = {}
     unusable = 0
     for name, values in data.items():
         if name not in hosts:  # an old series, or one beyond the limit
@@ -65,9 +65,9 @@ def decode(kind: str, points: Any, series: Any) -> tuple[dict[str, Metric], int]
         mean = _mean(values)
         if mean is None:
             unusable += values != []
-        elif mean >= found.get(hosts[name], {"value": 0.0})["value"]:
-            found[hosts[name]] = metric(kind, AVERAGE, mean, name=METRICS[kind])
-    return found, unusable
+        elif mean >= result.get(hosts[name], {"value": 0.0})["value"]:
+            result[hosts[name]] = metric(kind, AVERAGE, mean, name=METRICS[kind])
+    return result, unusable
 
 
 def _host(entry: Any) -> tuple[str, str] | None:  # noqa: ANN401
@@ -104,9 +104,9 @@ class SignalFx:
         async with self._site.session() as session:
             asked = []
             for kind in METRICS:
-                found = search(kind, settings.host_name_suffix, settings.cluster_name)
-                asked.append((POINTS, points_params(found, now - settings.window_duration, now)))
-                asked.append((SERIES, series_params(found)))
+                result = search(kind, settings.host_name_suffix, settings.cluster_name)
+                asked.append((POINTS, points_params(result, now - settings.window_duration, now)))
+                asked.append((SERIES, series_params(result)))
             answers = await session.get_all(asked)
         metrics: dict[str, list[Metric]] = {}
         unusable = 0

@@ -59,24 +59,24 @@ class MetricProvider:
 
     def mistakes(self) -> Sequence[tuple[str, str]]:
         """What cannot be used, as the JSON name of the field and a sentence. The type is not looked at."""
-        found = []
+        result = []
         if self.address and not is_url(self.address):
-            found.append(("address", f"{without_login(self.address)!r}: must be a URL, as in https://prometheus:9090"))
+            result.append(("address", f"{without_login(self.address)!r}: must be a URL, as in https://prometheus:9090"))
         if self.token and self.token_file:
-            found.append(("tokenFile", "must not be given beside token"))
+            result.append(("tokenFile", "must not be given beside token"))
         for name, metric in (("cpuMetric", self.cpu_metric), ("memoryMetric", self.memory_metric)):
             if len(metric) > _METRIC:
-                found.append((name, f"must not be longer than {_METRIC} characters"))
+                result.append((name, f"must not be longer than {_METRIC} characters"))
         if self.node_pattern:
-            found += [("nodePattern", why) for why in _pattern_mistakes(self.node_pattern)]
+            result += [("nodePattern", why) for why in _pattern_mistakes(self.node_pattern)]
         for name, value, allowed in (
             ("windowDuration", self.window_duration, (1.0, _LONGEST_WINDOW)),
             ("intervalSeconds", self.interval_seconds, _SECONDS),
             ("timeoutSeconds", self.timeout_seconds, _SECONDS),
         ):
             if not (math.isfinite(value) and allowed[0] <= value <= allowed[1]):
-                found.append((name, f"{value:g}: must be from {allowed[0]:g} s to {allowed[1]:g} s"))
-        return found
+                result.append((name, f"{value:g}: must be from {allowed[0]:g} s to {allowed[1]:g} s"))
+        return result
 
 
 def is_url(text: str) -> bool:

@@ -163,8 +163,8 @@ def _shown(body: bytes) -> str:
 def _why(error: Exception) -> str:
     """Why, the same text each time: aiohttp's own names an object in memory."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        found = error.certificate_error
-        why = getattr(found, "verify_message", "") or found
+        result = error.certificate_error
+        why = getattr(result, "verify_message", "") or result
         return f"its certificate is refused ({why}); give its authority in caFile"
     if isinstance(error, aiohttp.ClientConnectorError):
         error = error.os_error

@@ -10,12 +10,12 @@ from scheduler_plugins.quota.pod import QuotaPod
 
 def holders_before(pod: QuotaPod, cluster: QuotaCluster, now: float) -> Mapping[str, Sequence[QuotaPod]]:
     """By node, the pods for which room is held and that this one may not push aside."""
-    found = {}
+    result = {}
     for node, holders in cluster.holding_on(now).items():
         before = [holder for holder in holders if holder.uid != pod.uid and is_before(holder, pod, cluster)]
         if before and node in cluster.nodes:
-            found[node] = before
-    return found
+            result[node] = before
+    return result
 
 
 def is_before(holder: QuotaPod, pod: QuotaPod, cluster: QuotaCluster) -> bool:

@@ -58,15 +58,15 @@ def over_max_usage(
 
 def _last(pods: list[QuotaPod], more: Amounts, since: float) -> list[QuotaPod]:
     """The pods without which it would be within max; who leaves already counts as gone."""
-    left, found = dict(more), []
+    left, result = dict(more), []
     for pod in sorted(pods, key=lambda pod: (not pod.terminating, pod.priority, -_bound_at(pod), pod.key)):
         helps = any(left.get(name, 0) > 0 and amount > 0 for name, amount in pod.charge.items())
         if not helps or not (pod.terminating or _bound_at(pod) > since):
             continue
         left = {name: amount - pod.charge.get(name, 0) for name, amount in left.items()}
         if not pod.terminating:
-            found.append(pod)
-    return found
+            result.append(pod)
+    return result
 
 
 def _bound_at(pod: QuotaPod) -> float:

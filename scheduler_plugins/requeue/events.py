@@ -81,10 +81,10 @@ class RefusalEventRecorder:
         """Note that there is something to tell of a pod, unless it was told lately."""
         which = np.unique(verdict.refused).tolist()
         reasons = frozenset(verdict.refusals[row].family for row in which if row != PASSES)
-        told = self._told.get(pod.uid)
-        if told is not None:
-            age = self._monotonic() - told.at
-            if age < (REPEAT_SECONDS if told.reasons == reasons else _SHORTEST_PAUSE_SECONDS):
+        texts = self._told.get(pod.uid)
+        if texts is not None:
+            age = self._monotonic() - texts.at
+            if age < (REPEAT_SECONDS if texts.reasons == reasons else _SHORTEST_PAUSE_SECONDS):
                 self._metrics.events.labels("suppressed").inc()
                 return
         self._due[pod.uid] = reasons
@@ -99,8 +99,8 @@ class RefusalEventRecorder:
                 trouble = ""
             except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
                 if trouble != (trouble := f"{type(error).__name__}: {error}"):
-                    told = None if isinstance(error, PluginError) else error  # it names the plugin and says how
-                    _LOG.error("Refused pods cannot be told of: %s", error, exc_info=told)
+                    texts = None if isinstance(error, PluginError) else error  # it names the plugin and says how
+                    _LOG.error("Refused pods cannot be told of: %s", error, exc_info=texts)
 
     async def tell(self) -> None:
         """Write what may be written now, the most important pods first.
@@ -155,9 +155,9 @@ class RefusalEventRecorder:
 
     def _binding(self, pod: PodRequest, nodes: Nodes, row: int) -> str:
         """The limit that refuses a node, with the numbers; empty when no plugin tells it."""
-        told = self._cycle.explain(pod, nodes.take(np.array([row]), [nodes.names[row]]))
-        found = [str(numbers[0]["binding"]) for numbers in told.values() if numbers and numbers[0].get("binding")]
-        return found[0].rstrip(".") if found else ""
+        texts = self._cycle.explain(pod, nodes.take(np.array([row]), [nodes.names[row]]))
+        result = [str(numbers[0]["binding"]) for numbers in texts.values() if numbers and numbers[0].get("binding")]
+        return result[0].rstrip(".") if result else ""
 
     def _remember(self, uid: str, reasons: Reasons) -> None:
         self._told[uid] = _Reported(reasons, self._monotonic())

@@ -121,23 +121,23 @@ class Requeuer:
             pod, nodes = next(iter(group.pods.values())).request, group.fitting(snapshot)
             # First what refuses a pod as such: it costs little.
             passes = len(nodes) > 0 and self._cycle.refuses(pod, nodes) is None
-            found, group.trouble = passes and bool(self._cycle.filter(pod, nodes).passes.any()), ""
+            result, group.trouble = passes and bool(self._cycle.filter(pod, nodes).passes.any()), ""
         except Exception as error:  # noqa: BLE001 - whatever its pods hold
             if group.trouble != (trouble := str(error)):
                 _LOG.error("Pod %s and those like it cannot be evaluated: %s", group.pod.key, error)
-            found, group.trouble = False, trouble
-        return found
+            result, group.trouble = False, trouble
+        return result
 
     def _choose(self, ready: Sequence[Group]) -> list[UnschedulablePod]:
         """The pods to requeue: the first ones of each group, as many as there are tokens."""
         refill, now = 1 / self._settings.patches_per_second, self._clocks.monotonic()
         left = self._tokens.left(self._settings.patch_burst, refill, now) if now >= self._resume_at else 0
-        found = [entry for group in ready for entry in group.oldest(min(group.window, left))]
-        found.sort(key=lambda entry: (-entry.group.pod.priority, entry.created, entry.key))
-        for entry in found[:left]:
+        result = [entry for group in ready for entry in group.oldest(min(group.window, left))]
+        result.sort(key=lambda entry: (-entry.group.pod.priority, entry.created, entry.key))
+        for entry in result[:left]:
             self._tokens.take(refill, now)
             entry.group.requeued[entry.uid] = now
-        return found[:left]
+        return result[:left]
 
     async def _requeue(self, entry: UnschedulablePod) -> bool:
         """Patch a pod, unless another one has taken its name; whether that succeeded."""

@@ -149,8 +149,8 @@ def integers(data: object) -> dict[str, int] | None:
     """A map to integers as Go reads one from JSON: of 64 bits, null is 0. None: it is something else."""
     if not isinstance(data, dict):
         return None
-    found = {name: 0 if number is None else number for name, number in data.items()}
-    return found if all(type(number) is int and number in _INT64 for number in found.values()) else None
+    result = {name: 0 if number is None else number for name, number in data.items()}
+    return result if all(type(number) is int and number in _INT64 for number in result.values()) else None
 
 
 @dataclass(frozen=True, slots=True)

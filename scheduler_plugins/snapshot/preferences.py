@@ -92,9 +92,9 @@ class Groups(NamedTuple):
     def likely(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of some rows that kube-scheduler prefers: not to avoid, if there are any, and of the largest weight."""
         others = rows[~self.avoided[rows]]
-        found = others if len(others) else rows
-        weights = self.weights[found]
-        preferred: NDArray[np.int64] = found[weights == weights.max(initial=0)]
+        result = others if len(others) else rows
+        weights = self.weights[result]
+        preferred: NDArray[np.int64] = result[weights == weights.max(initial=0)]
         return preferred
 
 
@@ -139,7 +139,7 @@ class _Table:
         key = (matched, *(node.labels.get(each) for each in self._keys))
         return (
             self._numbers.setdefault(key, len(self._numbers)),
-            sum(weight for (weight, _), found in zip(self._terms, matched, strict=True) if found),
+            sum(weight for (weight, _), result in zip(self._terms, matched, strict=True) if result),
             not self._tolerate(node.soft_taints),
         )
 

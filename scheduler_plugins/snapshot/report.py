@@ -84,8 +84,8 @@ class NodeReport:
         Without a duration (`LONGEST`) it is the longest one that was reported of that type, and the plain node usage
         when none was. A stated duration has to match.
         """
-        found = self.aggregated.get((kind, duration))
-        return self.node_usage if found is None and duration == LONGEST else found
+        result = self.aggregated.get((kind, duration))
+        return self.node_usage if result is None and duration == LONGEST else result
 
 
 def _check_sizes(status: Mapping[str, Any]) -> None:
@@ -115,9 +115,9 @@ def _aggregated(measured: Mapping[str, Any], resources: Sequence[str]) -> dict[t
     for window in measured.get("aggregatedNodeUsages") or ():
         duration = _seconds(window.get("duration") or "0s")
         for kind, resource_map in (window.get("usage") or {}).items():
-            if (found := _usage(resource_map, resources)) is None:
+            if (result := _usage(resource_map, resources)) is None:
                 continue
-            usages[kind, duration] = found
+            usages[kind, duration] = result
             longest[kind] = max(duration, longest.get(kind, duration))
     return usages | {(kind, LONGEST): usages[kind, duration] for kind, duration in longest.items()}
 

@@ -81,8 +81,8 @@ class Server:
         known["/api/v1"] = {"groupVersion": "v1", "resources": kinds}
         if "/nodemetrics/" in request.path:
             known[request.path] = {"metadata": {"name": name, "uid": "1", "generation": 1}, "spec": {}}
-        found = known.get(request.path)
-        return web.json_response(found or {"reason": "NotFound"}, status=200 if found is not None else 404)
+        result = known.get(request.path)
+        return web.json_response(result or {"reason": "NotFound"}, status=200 if result is not None else 404)
 
     async def _watch(self, request: web.Request, name: str) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})

@@ -85,10 +85,10 @@ def part(*, quick: bool = False) -> Iterator[Row]:
         DevClusterError: A program ended early, or did not get ready; with the end of its log.
     """
     plan = QUICK if quick else Plan()
-    found = {count: measure(count, plan) for count in plan.nodes}
-    sizes = ", ".join(f"{count:,}" for count in found)
+    result = {count: measure(count, plan) for count in plan.nodes}
+    sizes = ", ".join(f"{count:,}" for count in result)
     for key, (what, unit, budget, reference) in FIGURES.items():
-        values = [figures.get(key) for figures in found.values()]
+        values = [figures.get(key) for figures in result.values()]
         measured = f"{', '.join(map(short, values))}{' ' if unit else ''}{unit} with {sizes} nodes"
         yield Row(what, measured, budget if budget == NONE else f"{budget} {unit}".strip(), reference, values[-1])
 
@@ -186,8 +186,8 @@ class _Manager:
 
 def _has_node_metrics(cluster: Cluster, wanted: int) -> bool:
     """Whether there are that many; the server counts them."""
-    found = cluster.api.get(f"{COLLECTION}?limit=1")
-    return len(found["items"]) + int(found["metadata"].get("remainingItemCount") or 0) >= wanted
+    result = cluster.api.get(f"{COLLECTION}?limit=1")
+    return len(result["items"]) + int(result["metadata"].get("remainingItemCount") or 0) >= wanted
 
 
 def _loaded(cluster: Cluster, manager: _Manager, count: int, plan: Plan) -> Figures:

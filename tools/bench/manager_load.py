@@ -143,9 +143,9 @@ class Load:
     async def _watch(self) -> None:
         async for change in list_and_watch(self._api, paths.NODES):
             now = time.monotonic()
-            for found in change.items if isinstance(change, Relisted) else [change.object]:
-                node = self._nodes[self._numbers[str(found["metadata"]["name"])]]
-                published = publish.published_amounts(found)[Resource.CPU].amount
+            for result in change.items if isinstance(change, Relisted) else [change.object]:
+                node = self._nodes[self._numbers[str(result["metadata"]["name"])]]
+                published = publish.published_amounts(result)[Resource.CPU].amount
                 if published == node.published:
                     continue
                 self._counts["writes"] += 1

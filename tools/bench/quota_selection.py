@@ -34,10 +34,10 @@ def measure(*, quick: bool = False) -> Iterator[Row]:
 def _measure(work: Work, calls: int) -> Iterator[Row]:
     """Victims on one node, and the decision over all of them."""
     cluster, size = work.cluster, f"{len(work.names):,} nodes"
-    found: dict[str, Decision | Undecided] = {}
+    result: dict[str, Decision | Undecided] = {}
 
     def decided(pod: QuotaPod) -> None:
-        found[pod.name] = decide(pod, cluster, NOW, FitModel(pod, cluster, cluster.nominations(NOW)).misfit)
+        result[pod.name] = decide(pod, cluster, NOW, FitModel(pod, cluster, cluster.nominations(NOW)).misfit)
 
     turn = count()
     pod = _pending("on-one-node", LARGE)
@@ -60,7 +60,7 @@ def _measure(work: Work, calls: int) -> Iterator[Row]:
         decided(pending)
         often = max(min(calls, int(SECONDS / max(time.thread_time() - began, 1e-9))), 3)
         measured = timed(lambda pending=pending: decided(pending), often)  # type: ignore[misc]
-        _check(what, found[what])
+        _check(what, result[what])
         yield Row(f"decision, {what}, {size}, {len(cluster.pods):,} pods", str(measured))
 
 

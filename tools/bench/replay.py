@@ -217,8 +217,8 @@ def _together(scores: Sequence[Figures]) -> Figures:
     sums = ("published", "used", "allocatable")
     values = {key: np.array([each[key] for each in scores]) for key in scores[0]}
     return {
-        key: float(found.sum()) if key in sums else float(np.nanmean(found)) if not np.isnan(found).all() else 0.0
-        for key, found in values.items()
+        key: float(result.sum()) if key in sums else float(np.nanmean(result)) if not np.isnan(result).all() else 0.0
+        for key, result in values.items()
     }
 
 

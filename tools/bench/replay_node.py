@@ -110,7 +110,7 @@ class Agent:
         """
         node, pipeline = self._node, self._running()
         node.step, begin = step, node.start + step * STEP_SECONDS
-        days = max(WEEK_DAYS if found is None else found.window_days for _, found in self._predictions)
+        days = max(WEEK_DAYS if result is None else result.window_days for _, result in self._predictions)
         pipeline.training.trainer.resize_windows(days)
         pipeline.store.set_minute_retention(days)
         for offset in FIRST_TICKS if pipeline.training.trainer.trained_until is None else TICKS:
@@ -133,9 +133,9 @@ class Agent:
         )
         reports, at = [], usages.measured_at
         for place, (policy, _) in enumerate(self._predictions):
-            found = predict(now, trainer, pods, self._node.resources, policy)
-            self._predictions[place] = (policy, found)
-            status = build_status(usages, found, (), as_of=at, predicted_as_of=at)
+            result = predict(now, trainer, pods, self._node.resources, policy)
+            self._predictions[place] = (policy, result)
+            status = build_status(usages, result, (), as_of=at, predicted_as_of=at)
             reports.append((policy, NodeReport.from_object({"status": to_json(status)})))
         return reports
 

@@ -57,14 +57,14 @@ def markdown(cells: Sequence[Sequence[str]]) -> str:
 
 def text(items: Iterable[Item]) -> str:
     """Return all that a benchmark measured as Markdown: its rows first."""
-    found = list(items)
+    result = list(items)
     rows = [
         [row.what, row.budget, row.reference, row.measured, _WITHIN[row.within]]
-        for row in found
+        for row in result
         if isinstance(row, Row)
     ]
     parts = [markdown([HEAD, *rows])] if rows else []
-    parts += [f"{table.title}\n\n{markdown(table.cells)}" for table in found if isinstance(table, Table)]
+    parts += [f"{table.title}\n\n{markdown(table.cells)}" for table in result if isinstance(table, Table)]
     return "\n\n".join(parts)
 
 

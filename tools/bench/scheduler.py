@@ -261,8 +261,8 @@ class Binds:
         changes = self._changes
         while time.monotonic() < self._deadline:
             try:
-                for kind, found in changes:
-                    listed = found["items"] if kind == "LISTED" else [found] if kind == "ADDED" else []
+                for kind, result in changes:
+                    listed = result["items"] if kind == "LISTED" else [result] if kind == "ADDED" else []
                     yield from (item["metadata"]["name"] for item in listed)
             except (OSError, ApiError):
                 time.sleep(0.1)
@@ -274,19 +274,19 @@ def items(runs: Sequence[Run]) -> Iterator[Item]:
     groups: dict[tuple[int, Mode], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.nodes, run.mode), []).append(run)
-    for (nodes, mode), found in groups.items():
+    for (nodes, mode), result in groups.items():
         what = f"pods per second on the real kube-scheduler, {nodes:,} nodes, {mode.title}"
-        rates, ratios = _spread([run.per_second for run in found], "{:.0f}"), _ratios(found, runs, PLAIN)
+        rates, ratios = _spread([run.per_second for run in result], "{:.0f}"), _ratios(result, runs, PLAIN)
         if mode.kind == NONE or not ratios:
             yield Row(what, f"{rates} pods/s")
             continue
         reference = NO_BUDGET if mode.names else REFERENCES.get((nodes, mode.kind), NO_BUDGET)
         measured = f"{_spread(ratios, '{:.2f}')} x no extender ({rates} pods/s)"
         yield Row(what, measured, BUDGETS.get(mode.kind, NO_BUDGET), reference, median(ratios))
-        if mode.kind == SHORTLIST and (same := _ratios(found, runs, SAMPLED)):
+        if mode.kind == SHORTLIST and (same := _ratios(result, runs, SAMPLED)):
             measured = f"{_spread(same, '{:.2f}')} x no extender"
             yield Row(f"{what}, beside the same node sampling", measured, ">= 0.8 x", value=median(same))
-            spent = median([run.cpu_ms["extender"] for run in found])
+            spent = median([run.cpu_ms["extender"] for run in result])
             yield Row(
                 f"CPU of the extender per pod, {nodes:,} nodes, {mode.title}",
                 f"{spent:.2f} ms",
@@ -302,7 +302,7 @@ def items(runs: Sequence[Run]) -> Iterator[Item]:
     )
     head += ("to the same node sampling", "scheduling algorithm [ms]")
     head += (f"CPU per pod: {' / '.join(PROCESSES)} [ms]", "extender", "rest of the machine [% of a core]")
-    cells = [_cells(nodes, mode, found, runs) for (nodes, mode), found in groups.items()]
+    cells = [_cells(nodes, mode, result, runs) for (nodes, mode), result in groups.items()]
     yield Table("Of all runs. A ratio is to the mean of the runs with no extender of the same round:", [head, *cells])
 
 

@@ -40,19 +40,19 @@ class Mode:
 
 def configuration(mode: Mode, kubeconfig: str, url: str) -> Json:
     """Return the shipped KubeSchedulerConfiguration for a mode, for one kube-scheduler without election."""
-    found: Json = yaml.safe_load((SHIPPED / "kube-scheduler-configuration.yaml").read_text(encoding="utf-8"))
-    found["leaderElection"] = {"leaderElect": False}
-    found["clientConnection"] = {"kubeconfig": kubeconfig, "qps": REQUESTS_PER_SECOND, "burst": REQUESTS_PER_SECOND}
+    result: Json = yaml.safe_load((SHIPPED / "kube-scheduler-configuration.yaml").read_text(encoding="utf-8"))
+    result["leaderElection"] = {"leaderElect": False}
+    result["clientConnection"] = {"kubeconfig": kubeconfig, "qps": REQUESTS_PER_SECOND, "burst": REQUESTS_PER_SECOND}
     if mode.percentage is not None:
-        found["percentageOfNodesToScore"] = mode.percentage
-    (extender,) = found.pop("extenders")
+        result["percentageOfNodesToScore"] = mode.percentage
+    (extender,) = result.pop("extenders")
     if mode.kind != NONE:
         scores = mode.kind == WEIGHTED or (mode.kind == NOTHING and not mode.names)
         asked = {"prioritizeVerb": "prioritize", "weight": 1} if scores else {}
         # A machine that is busy with other things must not look like an extender that is away.
         own = {"urlPrefix": url, "httpTimeout": "30s", "ignorable": False}
-        found["extenders"] = [{**extender, **own, **asked}]
-    return found
+        result["extenders"] = [{**extender, **own, **asked}]
+    return result
 
 
 def scheduler_name() -> str:
@@ -62,15 +62,15 @@ def scheduler_name() -> str:
 
 def profile(mode: Mode) -> Json:
     """Return the shipped profile with every plugin that there is, for a mode; reports expire late."""
-    found: Json = yaml.safe_load((SHIPPED / "profile.yaml").read_text(encoding="utf-8"))
-    named = {part["name"] for part in found["plugins"]}
-    found["plugins"] += [{"name": name, "weight": 1} for name in PLUGINS if name not in named]
-    for part in found["plugins"]:
+    result: Json = yaml.safe_load((SHIPPED / "profile.yaml").read_text(encoding="utf-8"))
+    named = {part["name"] for part in result["plugins"]}
+    result["plugins"] += [{"name": name, "weight": 1} for name in PLUGINS if name not in named]
+    for part in result["plugins"]:
         kind = pkgutil.resolve_name(PLUGINS[part["name"]])
         ages = [json_name(one.name) for one in dataclasses.fields(kind) if one.name.endswith("expiration_seconds")]
         part["args"] = {**(part.get("args") or {}), **dict.fromkeys(ages, LONG_SECONDS)}
-    found["mode"] = mode.kind
-    return found
+    result["mode"] = mode.kind
+    return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,20 +110,22 @@ class Workload:
             CPU: (float(cpu.sum()) + jobs * JOB_CPU, system_cpu),
             MEMORY: (float(memory.sum()) + jobs * JOB_MEMORY, system_memory),
         }
-        found = [Sample(metric, NODE, now, pods + system) for metric, (pods, system) in totals.items()]
-        found.append(Sample(MEMORY_WITH_PAGE_CACHE, NODE, now, float(cached.sum()) + jobs * JOB_MEMORY + system_memory))
-        found += [Sample(f"psi_{name}", NODE, now, 0.0) for name in PRESSURES]
+        result = [Sample(metric, NODE, now, pods + system) for metric, (pods, system) in totals.items()]
+        result.append(
+            Sample(MEMORY_WITH_PAGE_CACHE, NODE, now, float(cached.sum()) + jobs * JOB_MEMORY + system_memory)
+        )
+        result += [Sample(f"psi_{name}", NODE, now, 0.0) for name in PRESSURES]
         turn = int(seconds) % PRESSURE_EVERY
         read = self.present[turn::PRESSURE_EVERY]
-        found += [Sample(f"psi_{name}_some", pod.uid, now, 0.0) for name in ("cpu", "memory", "io") for pod in read]
+        result += [Sample(f"psi_{name}_some", pod.uid, now, 0.0) for name in ("cpu", "memory", "io") for pod in read]
         limited = self.present[::THROTTLED_EVERY]
-        found += [Sample(CPU_THROTTLED, pod.uid, now, 0.0) for pod in limited]
+        result += [Sample(CPU_THROTTLED, pod.uid, now, 0.0) for pod in limited]
         for metric, values in ((CPU, cpu), (MEMORY, memory), (MEMORY_WITH_PAGE_CACHE, cached)):
-            found += [
+            result += [
                 Sample(metric, pod.uid, now, value) for pod, value in zip(self.present, values.tolist(), strict=True)
             ]
-            found += [Sample(metric, pod.uid, now, JOB_CPU if metric == CPU else JOB_MEMORY) for pod in self.short]
-        return found
+            result += [Sample(metric, pod.uid, now, JOB_CPU if metric == CPU else JOB_MEMORY) for pod in self.short]
+        return result
 
     def _at(self, levels: SingleArray, seconds: float) -> FloatArray:
         at, part = divmod(seconds / traces.STEP_SECONDS, 1.0)

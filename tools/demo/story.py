@@ -67,11 +67,11 @@ class Narrator:
         began = time.monotonic()
         with self.console.status(f"waiting until {what} ...") as status:
             while True:
-                found = probe()
+                result = probe()
                 waited = time.monotonic() - began
-                if found is not None:
+                if result is not None:
                     self.seen(f"{what} (after {waited:.0f} s)")
-                    return found
+                    return result
                 if waited > seconds:
                     raise StepFailed(f"after {seconds:.0f} s still not: {what}")
                 status.update(f"waiting until {what} ... {waited:.0f} s")
@@ -124,8 +124,8 @@ class Story:
 
     def node_metric(self, node: str) -> dict[str, Any] | None:
         """The NodeMetric of a node, or None before there is one."""
-        found = self.get("nodemetrics", "--field-selector", f"metadata.name={node}")["items"]
-        return found[0] if found else None
+        result = self.get("nodemetrics", "--field-selector", f"metadata.name={node}")["items"]
+        return result[0] if result else None
 
     def pod(self, name: str) -> dict[str, Any]:
         """A pod of the demo."""

@@ -63,9 +63,9 @@ def detach(options: argparse.Namespace) -> None:
     say(f"starting cluster {options.name} in the background; it says what it does in {log}")
     deadline = time.monotonic() + DETACH_SECONDS
     while time.monotonic() < deadline:
-        found = state.read(options.name)
-        if found is not None and found.pid == owner.pid and found.ready:
-            say(f"export KUBECONFIG={found.kubeconfig}")
+        result = state.read(options.name)
+        if result is not None and result.pid == owner.pid and result.ready:
+            say(f"export KUBECONFIG={result.kubeconfig}")
             return
         if owner.poll() is not None:
             break
@@ -75,13 +75,13 @@ def detach(options: argparse.Namespace) -> None:
 
 def down(options: argparse.Namespace) -> None:
     """End one cluster, or all of this user."""
-    names = [found.name for found in state.clusters()] if options.all else [options.name]
+    names = [result.name for result in state.clusters()] if options.all else [options.name]
     for name in names:
-        found = state.read(name)
-        if found is None:
+        result = state.read(name)
+        if result is None:
             raise DevClusterError(f"there is no cluster {name!r}; {known()}")
-        say(f"stopping cluster {name} (pid {found.pid})")
-        state.end(found, DOWN_SECONDS)
+        say(f"stopping cluster {name} (pid {result.pid})")
+        state.end(result, DOWN_SECONDS)
         (clusters_directory() / f"{name}.log").unlink(missing_ok=True)
     if packages.real_node_refusal() is None:
         node.sweep(say)
@@ -89,17 +89,19 @@ def down(options: argparse.Namespace) -> None:
 
 def known() -> str:
     """The running clusters in one phrase."""
-    names = [found.name for found in state.clusters()]
+    names = [result.name for result in state.clusters()]
     return f"running: {', '.join(names)}" if names else "none runs"
 
 
 def status(_: argparse.Namespace) -> None:
     """Print a line for each cluster of this user."""
     rows = [("NAME", "STATE", "PID", "REAL NODE", "KWOK NODES", "KUBECONFIG")]
-    for found in state.clusters():
-        condition = "gone" if not found.alive else "ready" if found.ready else "starting"
-        node_name = found.real_node or "-"
-        rows.append((found.name, condition, str(found.pid), node_name, str(found.kwok_nodes), str(found.kubeconfig)))
+    for result in state.clusters():
+        condition = "gone" if not result.alive else "ready" if result.ready else "starting"
+        node_name = result.real_node or "-"
+        rows.append(
+            (result.name, condition, str(result.pid), node_name, str(result.kwok_nodes), str(result.kubeconfig))
+        )
     if len(rows) == 1:
         say(f"no dev cluster runs (looked in {clusters_directory()})")
         return
@@ -110,12 +112,12 @@ def status(_: argparse.Namespace) -> None:
 
 def running(name: str) -> state.ClusterState:
     """A cluster that is ready."""
-    found = state.read(name)
-    if found is None or not found.alive:
+    result = state.read(name)
+    if result is None or not result.alive:
         raise DevClusterError(f"there is no cluster {name!r}; {known()}")
-    if not found.ready:
+    if not result.ready:
         raise DevClusterError(f"cluster {name!r} is still starting")
-    return found
+    return result
 
 
 def kubeconfig(options: argparse.Namespace) -> None:
@@ -125,17 +127,17 @@ def kubeconfig(options: argparse.Namespace) -> None:
 
 def real_node(options: argparse.Namespace) -> None:
     """Print the state of a cluster's real node: the Node, its pods, the end of its programs' logs."""
-    found = running(options.name)
-    if found.real_node is None:
-        raise DevClusterError(f"cluster {found.name!r} has no real node: start one with `up --real-node`")
+    result = running(options.name)
+    if result.real_node is None:
+        raise DevClusterError(f"cluster {result.name!r} has no real node: start one with `up --real-node`")
     kubectl = Binaries.find_or_build(["kubernetes"], say=lambda _: None).path("kubectl")
     for words in (
-        ("get", "node", found.real_node, "-o", "wide"),
-        ("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={found.real_node}"),
+        ("get", "node", result.real_node, "-o", "wide"),
+        ("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={result.real_node}"),
     ):
-        subprocess.run([kubectl, "--kubeconfig", found.kubeconfig, *words], check=False)
+        subprocess.run([kubectl, "--kubeconfig", result.kubeconfig, *words], check=False)
     for log in ("containerd", "kubelet"):
-        file = found.directory / "logs" / f"{log}.log"
+        file = result.directory / "logs" / f"{log}.log"
         say(f"the end of {file}:\n{last_lines(file, 5)}")
 
 

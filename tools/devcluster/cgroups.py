@@ -37,15 +37,15 @@ class Hierarchy:
 
 def hierarchies(mountinfo: str) -> list[Hierarchy]:
     """Every cgroup hierarchy in the text of `/proc/<pid>/mountinfo`, each once, in the order of mounting."""
-    found: dict[str, Hierarchy] = {}
+    result: dict[str, Hierarchy] = {}
     for line in mountinfo.splitlines():
         mount, _, filesystem = line.partition(" - ")
         kind, _, super_options = filesystem.split(" ")[:3]
         if kind not in {"cgroup", "cgroup2"}:
             continue
         options = "" if kind == "cgroup2" else _identity(super_options)
-        found.setdefault(kind + options, Hierarchy(Path(mount.split(" ")[4]), kind, options))
-    return list(found.values())
+        result.setdefault(kind + options, Hierarchy(Path(mount.split(" ")[4]), kind, options))
+    return list(result.values())
 
 
 def _identity(super_options: str) -> str:

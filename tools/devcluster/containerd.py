@@ -57,10 +57,10 @@ disabled_plugins = [
 
 def runc() -> str:
     """The runtime's program."""
-    found = shutil.which("runc", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    if found is None:
+    result = shutil.which("runc", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if result is None:
         raise MissingRequirementError("runc is not installed: install it (Debian, Ubuntu: apt-get install runc)")
-    return found
+    return result
 
 
 def lies_on_overlay(directory: Path) -> bool:

@@ -122,9 +122,9 @@ def _kernel_packages() -> list[str]:
             relations = run(["apt-cache", "depends", "--no-suggests", "--no-recommends", name])
         except CommandError:
             continue
-        found = re.findall(r"Depends: (linux-(?:image|modules)\S*-\d\S*)", relations)
-        if found:
-            return [*found, *_modules_of(found)]
+        result = re.findall(r"Depends: (linux-(?:image|modules)\S*-\d\S*)", relations)
+        if result:
+            return [*result, *_modules_of(result)]
     raise MissingRequirementError(
         f"apt knows no kernel package ({' or '.join(META_PACKAGES)}): "
         "run apt-get update, or add the distribution's archive"
@@ -189,8 +189,8 @@ def _content(module: bytes | Path) -> bytes:
 
 def _depends(module: bytes) -> Iterator[str]:
     """What a module says that it needs, in its section .modinfo."""
-    found = re.search(rb"\0depends=([^\0]*)\0", module)
-    return (part for part in (found[1].decode() if found else "").split(",") if part)
+    result = re.search(rb"\0depends=([^\0]*)\0", module)
+    return (part for part in (result[1].decode() if result else "").split(",") if part)
 
 
 def archive(files: Mapping[str, bytes]) -> bytes:

@@ -83,17 +83,17 @@ def make_groups(pod: GuestPod, driver: str) -> Path:
 
 def start(pod: GuestPod, container: Path, file: Path) -> int:
     """Start a pod's process in its container's cgroup; answers with its pid when it holds its memory."""
-    ready, told = os.pipe()
+    ready, texts = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(ready)
         (container / "cgroup.procs").write_text(str(os.getpid()))
         held = hold(pod, file)
-        os.write(told, b"1")
+        os.write(texts, b"1")
         burn(pod.cpu_cores)
         del held
         os._exit(0)
-    os.close(told)
+    os.close(texts)
     if not os.read(ready, 1):
         raise SystemExit(f"the process of pod {pod.uid} ended at once")
     os.close(ready)
@@ -137,7 +137,7 @@ def burn(cores: float) -> None:
 
 def truth(driver: str) -> dict[str, dict[str, float]]:
     """What the kernel counts for each pod now, by name, and when that was; read here, apart from the agent."""
-    found = {}
+    result = {}
     for name, pod in PODS.items():
         folder = ROOT / pod_folder(pod, driver)
         numbers = {**_pairs(folder / "cpu.stat"), "time": time.time(), "anon": _pairs(folder / "memory.stat")["anon"]}
@@ -145,8 +145,8 @@ def truth(driver: str) -> dict[str, dict[str, float]]:
             for line in (folder / f"{resource}.pressure").read_text().splitlines():
                 kind, *fields = line.split()
                 numbers[f"psi_{resource}_{kind}"] = float(fields[-1].removeprefix("total="))
-        found[name] = numbers
-    return found
+        result[name] = numbers
+    return result
 
 
 def _pairs(file: Path) -> dict[str, float]:

@@ -65,15 +65,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 def copy_system(target: Path) -> None:
     """Copy the interpreter, its standard library, the shared libraries that these load; name the users."""
     interpreter = Path(sys.executable)
-    found = [interpreter, *_shared_libraries([interpreter.resolve()])]
+    result = [interpreter, *_shared_libraries([interpreter.resolve()])]
     for folder in sorted({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}):
         files = [path for path in _files(Path(folder)) if _is_run(path.relative_to(folder))]
-        found += [*files, *_shared_libraries([path for path in files if path.suffix == ".so"])]
-    found += [path for name in RUNTIME_LIBRARIES.split() if (path := _system_library(name))]
-    found += [path for name in SYSTEM_FILES if (path := Path(name)).exists()]
-    for path in found:
+        result += [*files, *_shared_libraries([path for path in files if path.suffix == ".so"])]
+    result += [path for name in RUNTIME_LIBRARIES.split() if (path := _system_library(name))]
+    result += [path for name in SYSTEM_FILES if (path := Path(name)).exists()]
+    for path in result:
         take(path, target)
-    _name_packages(found, target)
+    _name_packages(result, target)
     etc = target / "etc"
     (etc / "passwd").write_text(f"root:x:0:0:root:/:/none\nheadroom:x:{USER}:{USER}:Headroom:/:/none\n")
     (etc / "group").write_text(f"root:x:0:\nheadroom:x:{USER}:\n")

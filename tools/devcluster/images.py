@@ -52,8 +52,8 @@ class Recipe:
         """Every file that goes into the image, in a fixed order."""
         for name in sorted((self.dockerfile, *SHARED_INPUTS, *self.inputs)):
             path = root / name
-            found = sorted(path.rglob("*")) if path.is_dir() else [path]
-            yield from (one for one in found if one.is_file() and "__pycache__" not in one.parts)
+            result = sorted(path.rglob("*")) if path.is_dir() else [path]
+            yield from (one for one in result if one.is_file() and "__pycache__" not in one.parts)
 
     def key(self, root: Path, base: str) -> str:
         """A key over the contents and names of all inputs and of the base image."""
@@ -127,8 +127,8 @@ def _cached(name: str, key: str) -> Path:
 
 def _versions(name: str) -> list[Path]:
     """What the cache has of an image, the oldest first."""
-    found = images_directory().glob(f"{name}-" + "[0-9a-f]" * KEY_LENGTH)
-    return sorted(found, key=lambda path: path.stat().st_mtime)
+    result = images_directory().glob(f"{name}-" + "[0-9a-f]" * KEY_LENGTH)
+    return sorted(result, key=lambda path: path.stat().st_mtime)
 
 
 def _trim(name: str) -> None:

@@ -17,8 +17,8 @@ NAMESPACES = ("pid", "network", "ipc", "uts", "mount")
 
 def image_config(image: Layout) -> Json:
     """What an image says of itself: architecture, and how to run it."""
-    found: Json = json.loads(image.blob(image.blobs()[1]).read_text())
-    return found
+    result: Json = json.loads(image.blob(image.blobs()[1]).read_text())
+    return result
 
 
 def unpack(image: Layout, directory: Path) -> None:

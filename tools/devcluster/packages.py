@@ -134,7 +134,7 @@ BROWSERS = (BROWSER.name, "headless_shell", "chromium", "chromium-browser", "goo
 
 
 def _find_browser() -> Path | None:
-    return next((Path(found) for each in BROWSERS if (found := shutil.which(each))), None)
+    return next((Path(result) for each in BROWSERS if (result := shutil.which(each))), None)
 
 
 def browser_refusal() -> str | None:
@@ -154,10 +154,10 @@ def browser(say: Say = print) -> Path:
         raise MissingRequirementError(unable)
     if _find_browser() is None:
         install_packages([BROWSER], say)
-    found = _find_browser()
-    if found is None:
+    result = _find_browser()
+    if result is None:
         raise MissingRequirementError(f"{BROWSER.name} is installed and brought none of {', '.join(BROWSERS)}")
-    return found
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +186,16 @@ def prometheus(say: Say = print) -> Prometheus:
     """The Prometheus that is installed, else the one in the cache, unpacked there the first time, not installed."""
     if unable := prometheus_refusal():
         raise MissingRequirementError(unable)
-    if (found := _find_prometheus()) is not None:
-        return found
+    if (result := _find_prometheus()) is not None:
+        return result
     directory = cache_directory() / "prometheus"
     with file_lock(directory / "lock", "prometheus", say):
-        if (found := _find_prometheus()) is not None:
-            return found
+        if (result := _find_prometheus()) is not None:
+            return result
         say("downloading prometheus, without installing it")
         with tempfile.TemporaryDirectory(dir=directory, prefix=".partial-") as work:
             (download(["prometheus"], Path(work), say) / "usr/bin").rename(directory / "bin")
-    found = _find_prometheus()
-    if found is None:
+    result = _find_prometheus()
+    if result is None:
         raise DevClusterError("the package prometheus does not hold prometheus and promtool")
-    return found
+    return result

@@ -99,11 +99,11 @@ def sum_of(pod: Json, kind: str, names: tuple[str, ...]) -> float:
 
     For limits it is 0 when a container has none: then there is no limit.
     """
-    found = []
+    result = []
     for container in pod["spec"].get("containers", ()):
         resources = container.get("resources", {}).get(kind) or {}
-        found.append(next((amount(str(resources[name])) for name in names if name in resources), 0.0))
-    return 0.0 if kind == "limits" and 0.0 in found else sum(found)
+        result.append(next((amount(str(resources[name])) for name in names if name in resources), 0.0))
+    return 0.0 if kind == "limits" and 0.0 in result else sum(result)
 
 
 def _load(what: str, annotations: Mapping[str, str], key: str, cpu: float, memory: float) -> Load:

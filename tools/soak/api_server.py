@@ -135,9 +135,9 @@ def trial(progress: Progress) -> None:
     ended = ", ".join(f"{name} with {code}" for name, code in codes.items() if code) or "all with 0"
     progress.check("every service ends in order", ended, passed=not any(codes.values()))
     progress.check("no service says a traceback", ", ".join(broken) or "none did", passed=not broken)
-    found = ", ".join(f"{node} {gap:.1f} s" for node, gap in gaps.items())
+    result = ", ".join(f"{node} {gap:.1f} s" for node, gap in gaps.items())
     progress.check(
-        f"agents measure on: no gap above {GAP_SECONDS:.0f} s", found, passed=max(gaps.values()) <= GAP_SECONDS
+        f"agents measure on: no gap above {GAP_SECONDS:.0f} s", result, passed=max(gaps.values()) <= GAP_SECONDS
     )
     _judge_growth(progress, seen)
 

@@ -53,8 +53,8 @@ def files() -> list[str]:
     """The test files that have properties: reading all the others takes every worker a while."""
     tests = sorted((ROOT / "tests").rglob("test_*.py"))
     marks = ("hypothesis", "fuzz.strength")
-    found = [path for path in tests if any(mark in path.read_text(encoding="utf-8") for mark in marks)]
-    return [str(path.relative_to(ROOT)) for path in found]
+    result = [path for path in tests if any(mark in path.read_text(encoding="utf-8") for mark in marks)]
+    return [str(path.relative_to(ROOT)) for path in result]
 
 
 def _watch(progress: Progress, process: "subprocess.Popen[bytes]", begun: Path) -> None:

@@ -49,15 +49,15 @@ contexts: [{name: none, context: {cluster: none, user: none}}]
 def strangers(port: int, count: int, said: bytes = UNFINISHED) -> Iterator[list[socket.socket]]:
     """So many connections that say this, and neither go on nor read; one that was shown out meanwhile is no error."""
     with ExitStack() as stack:
-        found = []
+        result = []
         for _ in range(count):
             each = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
             try:
                 each.sendall(said)
             except ConnectionError:
                 continue
-            found.append(each)
-        yield found
+            result.append(each)
+        yield result
 
 
 def still_open(connections: list[socket.socket]) -> int:

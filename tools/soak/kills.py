@@ -31,8 +31,8 @@ def trial(progress: Progress) -> None:
                 progress.log(f"{dead} deaths")
         problems = [wrong] if wrong else left_behind(folder)
         chosen = suicides(folder)
-    found = "; ".join(problems) or f"nothing after {dead} deaths, {chosen} of them in the middle of a kind of work"
-    progress.check("a killed store has lost, doubled or reordered nothing", found, passed=not problems)
+    result = "; ".join(problems) or f"nothing after {dead} deaths, {chosen} of them in the middle of a kind of work"
+    progress.check("a killed store has lost, doubled or reordered nothing", result, passed=not problems)
     progress.check(f"at least {FEWEST} deaths were tried", f"{dead}", passed=dead >= FEWEST)
 
 

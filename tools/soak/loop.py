@@ -78,9 +78,9 @@ class Loop:
             self._launch(f"agent-{node}", "agent", login, *flags, *quick, "--listen=127.0.0.1:0", "--stop-within=30s")
         self._launch("manager", "manager", login, f"--namespace={NAMESPACE}", "--listen=127.0.0.1:0", "--leader-elect")
         self._launch("extender", "scheduler_plugins", login, f"--listen=127.0.0.1:{self.extender_port}")
-        found = yaml.safe_load((ROOT / "scheduler_plugins/kube-scheduler-configuration.yaml").read_text("utf-8"))
-        found["extenders"][0] |= {"urlPrefix": f"http://127.0.0.1:{self.extender_port}", "httpTimeout": "10s"}
-        self.cluster.control_plane.add_scheduler(SCHEDULER, found)
+        result = yaml.safe_load((ROOT / "scheduler_plugins/kube-scheduler-configuration.yaml").read_text("utf-8"))
+        result["extenders"][0] |= {"urlPrefix": f"http://127.0.0.1:{self.extender_port}", "httpTimeout": "10s"}
+        self.cluster.control_plane.add_scheduler(SCHEDULER, result)
         running = list(self.processes.values())
         for node in NODES:
             self.add_pod(f"always-{node}", node)
@@ -110,10 +110,10 @@ class Loop:
 
     def pods(self) -> dict[str, set[str]]:
         """Names of the pods on each node, and under "" of those that have none."""
-        found: dict[str, set[str]] = {node: set() for node in (*NODES, "")}
+        result: dict[str, set[str]] = {node: set() for node in (*NODES, "")}
         for pod in self.cluster.api.get(PODS)["items"]:
-            found[pod["spec"].get("nodeName", "")].add(pod["metadata"]["name"])
-        return found
+            result[pod["spec"].get("nodeName", "")].add(pod["metadata"]["name"])
+        return result
 
     def reported(self, node: str) -> tuple[float, set[str]]:
         """When a node's agent last reported, and the pods that it then knew. [seconds since 1970]"""

@@ -58,16 +58,16 @@ def trial(progress: Progress) -> None:
     settle = max(progress.seconds * SETTLE_SHARE, LEAST_SETTLE_SECONDS)
     plan = bench.Plan(minute_seconds=minute, settle_seconds=settle)
     figures = bench.measure(nodes, plan, lambda cluster, process: _trouble(Trouble(cluster, process, nodes), progress))
-    found = {key: -1.0 if figure is None else figure for key, figure in figures.items()}
+    result = {key: -1.0 if figure is None else figure for key, figure in figures.items()}
     fast = figures.get("decrease_p99")
     times = "no decrease was timed" if fast is None else f"99 of 100 decreases were on their Node within {fast:.1f} s"
-    progress.log(f"{times}; {found['missed']:.0f} numbers came after the next report of their node")
-    peak, behind, writes = found["manager_rss_peak"], found["behind"], found["restart_writes"]
+    progress.log(f"{times}; {result['missed']:.0f} numbers came after the next report of their node")
+    peak, behind, writes = result["manager_rss_peak"], result["behind"], result["restart_writes"]
     memory = f"the manager of {nodes:,} nodes stays within {RSS_MIB:,} MiB"
     progress.check(memory, f"{peak:.0f} MiB at most", passed=0 < peak <= RSS_MIB)
-    shown = f"{behind:.0f} Nodes do not, after {found['reports']:.1f} reports a second"
+    shown = f"{behind:.0f} Nodes do not, after {result['reports']:.1f} reports a second"
     progress.check(f"within {settle:.0f} s every Node shows what was reported last", shown, passed=behind == 0)
-    restart = f"{writes:.0f} writes, every node calculated after {found['restart']:.0f} s"
+    restart = f"{writes:.0f} writes, every node calculated after {result['restart']:.0f} s"
     progress.check("a restart with nothing changed writes nothing", restart, passed=writes == 0)
 
 
@@ -129,8 +129,8 @@ def _trouble(trouble: Trouble, progress: Progress) -> bench.Figures:
     progress.check("a node that floods the manager harms no other", others, passed=not lost and not moved)
     about = f"fieldSelector=regarding.name%3D{made.name(0)}"
     events = trouble.cluster.api.get(f"/apis/events.k8s.io/v1/namespaces/default/events?{about}")["items"]
-    found = f"{len(events)} events about it"
-    progress.check("and is reported now and then", found, passed=len(events) <= FLOOD_WRITES)
+    result = f"{len(events)} events about it"
+    progress.check("and is reported now and then", result, passed=len(events) <= FLOOD_WRITES)
     return {}
 
 

@@ -70,11 +70,11 @@ class Sizes:
             ("the database", self.database, DATABASE_MIB_A_DAY, DATABASE_MIB),
         ):
             trend = Trend.of(self.days[first:], values[first:])
-            found = "too few days were simulated: give it more time"
+            result = "too few days were simulated: give it more time"
             if trend is not None:
-                found = f"{trend.slope:+.2f} MiB a day, {trend.level:.0f} MiB on average"
+                result = f"{trend.slope:+.2f} MiB a day, {trend.level:.0f} MiB on average"
             claim = f"{what} is flat once {settled:.0f} days are kept: at most {a_day:g} MiB a day"
-            progress.check(claim, found, passed=trend is not None and trend.slope <= a_day)
+            progress.check(claim, result, passed=trend is not None and trend.slope <= a_day)
             largest = max(values, default=0.0)
             claim = f"{what} stays within {most:.0f} MiB"
             progress.check(claim, f"{largest:.1f} MiB at most", passed=0 < largest <= most)

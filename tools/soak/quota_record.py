@@ -60,8 +60,8 @@ class Record:
     def _watch(self, kind: str, path: str, ready: threading.Event) -> None:
         why = "it ended"
         try:
-            for what, found in self.cluster.api.watch(path, _LONGEST_WATCH_SECONDS):
-                for obj in found["items"] if what == "LISTED" else [found]:
+            for what, result in self.cluster.api.watch(path, _LONGEST_WATCH_SECONDS):
+                for obj in result["items"] if what == "LISTED" else [result]:
                     self._take(kind, obj, gone=what == "DELETED")
                 if what == "LISTED":
                     ready.set()

@@ -67,10 +67,10 @@ class Replica:
 
     def configured(self, *, ignorable: bool) -> Json:
         """The kube-scheduler's configuration."""
-        found = configuration("shortlist", SCHEDULER, self.extender.url)
-        found["extenders"][0] |= {"httpTimeout": f"{ANSWER_SECONDS:.0f}s", "ignorable": ignorable}
+        result = configuration("shortlist", SCHEDULER, self.extender.url)
+        result["extenders"][0] |= {"httpTimeout": f"{ANSWER_SECONDS:.0f}s", "ignorable": ignorable}
         election = {"leaderElection": {"leaderElect": True, **LEASE}}
-        return {**found, **election, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2}
+        return {**result, **election, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2}
 
 
 @dataclass(slots=True)
@@ -128,9 +128,9 @@ class Site:
 
     def schedule(self, replica: Replica) -> None:
         """Start a replica's kube-scheduler."""
-        found = replica.configured(ignorable=self.ignorable)
+        result = replica.configured(ignorable=self.ignorable)
         name = f"scheduler-{replica.name}"
-        replica.scheduler = self.cluster.control_plane.add_scheduler(name, found, elect=True, host=replica.name)
+        replica.scheduler = self.cluster.control_plane.add_scheduler(name, result, elect=True, host=replica.name)
 
     def place_without_extenders(self) -> None:
         """From now on pods are placed without an extender that is away."""
@@ -250,16 +250,16 @@ def trial(progress: Progress) -> None:
     kinds = Counter(type(event) for event in events)
     counts = {"bindings": kinds[Bound], "evictions": evicted, "holders of the Lease": kinds[LeaseTaken]}
     counts["troubles"] = site.done.total()
-    found = ", ".join(f"{what} {count}" for what, count in counts.items())
+    result = ", ".join(f"{what} {count}" for what, count in counts.items())
     named = "; ".join(wrong[:MOST_TOLD]) + (f"; and {len(wrong) - MOST_TOLD} more" if len(wrong) > MOST_TOLD else "")
     claim = "no binding passes a max, no pod is evicted twice, only the leader evicts"
-    progress.check(claim, named or found, passed=not wrong)
+    progress.check(claim, named or result, passed=not wrong)
     enough = all(counts[what] >= least for what, least in FEWEST.items())
-    progress.check("enough of it was tried, and the Lease changed hands", found, passed=enough)
+    progress.check("enough of it was tried, and the Lease changed hands", result, passed=enough)
 
 
 def _live(progress: Progress, site: Site) -> None:
-    began, troubles, told = time.monotonic(), site.trouble(), 0
+    began, troubles, texts = time.monotonic(), site.trouble(), 0
     for share, what in ((STRICT_SHARE, "wait for the extender"), (ALL_SHARE, "are placed without an extender")):
         if share > STRICT_SHARE:
             for _ in troubles:
@@ -272,9 +272,9 @@ def _live(progress: Progress, site: Site) -> None:
             next(troubles)
             site.revive()
             site.live(time.monotonic() - began)
-            if site.done.total() > told:
-                told = site.done.total()
-                progress.log(f"{told} troubles: {dict(site.done)}")
+            if site.done.total() > texts:
+                texts = site.done.total()
+                progress.log(f"{texts} troubles: {dict(site.done)}")
             time.sleep(TICK_SECONDS)
 
 

@@ -77,9 +77,9 @@ def objects(path: Path, kind: str, command: str) -> Iterator[Json]:
     items = document.get("items") if isinstance(document, Mapping) else document
     for item in items if isinstance(items, list) else [document]:
         # The items of a list of one kind, as the API itself returns them, have no kind of their own.
-        found = item.get("kind", kind) if isinstance(item, Mapping) else type(item).__name__
-        if found != kind:
-            raise TraceError(f"{path}: has a {found}, not a {kind}; it is written by {command}")
+        result = item.get("kind", kind) if isinstance(item, Mapping) else type(item).__name__
+        if result != kind:
+            raise TraceError(f"{path}: has a {result}, not a {kind}; it is written by {command}")
         yield item
 
 
@@ -134,14 +134,14 @@ def dict_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str
 
 def header(path: Path, lines: Lines) -> tuple[str, ...]:
     """The names of the columns after the first one, ``ts``; TraceError without such a header."""
-    _, found = next(lines, (0, []))
-    if not found:
+    _, result = next(lines, (0, []))
+    if not result:
         raise TraceError(f"{path}: is empty")
-    cells = [cell.strip() for cell in found]
+    cells = [cell.strip() for cell in result]
     if cells[0] != "ts":
         raise TraceError(
             f"{path}: its first line must be a header that begins with 'ts' and has commas between its columns, "
-            f"got: {shown(','.join(found))}"
+            f"got: {shown(','.join(result))}"
         )
     names = cells[1:]
     if not names:
@@ -202,8 +202,8 @@ def _time(text: str, path: Path, line: int) -> float:
 def _times(path: Path, options: Options) -> list[float]:
     """Return the interval between rows once all are in order: a few out of order hide it."""
     with open_text(path) as stream:
-        found = (_time(row[0], path, line) for line, row in islice(csv_rows(path, stream), 1, None))
-        return [time for time in found if options.has(time)]
+        result = (_time(row[0], path, line) for line, row in islice(csv_rows(path, stream), 1, None))
+        return [time for time in result if options.has(time)]
 
 
 def _cell(cell: str, path: Path, line: int, name: str) -> float:

@@ -95,12 +95,14 @@ class Steps:
 
     def notes(self) -> list[str]:
         """What was repaired."""
-        found = []
+        result = []
         if self._out_of_order:
-            found.append(f"{self.where}: {counted(self._out_of_order, 'row')} out of order, put in order.")
+            result.append(f"{self.where}: {counted(self._out_of_order, 'row')} out of order, put in order.")
         if self._merged:
-            found.append(f"{self.where}: rows of the same five minutes were averaged ({counted(self._merged, 'row')}).")
-        return found
+            result.append(
+                f"{self.where}: rows of the same five minutes were averaged ({counted(self._merged, 'row')})."
+            )
+        return result
 
 
 def machine_trace(resource: Resource, table: Table, limits: FloatArray, source: str) -> Trace:
@@ -181,8 +183,8 @@ def place_title(places: Sequence[object]) -> str:
 def unique(names: Iterable[str]) -> tuple[str, ...]:
     """Names, each once: the second "a" is called "a (2)"."""
     seen: dict[str, int] = {}
-    found = []
+    result = []
     for name in names:
         seen[name] = seen.get(name, 0) + 1
-        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return tuple(found)
+        result.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return tuple(result)

@@ -38,15 +38,15 @@ def read(folder: Path, options: Options, progress: Progress) -> list[Trace]:
     """
     machines = _machines(folder)
     paths = {resource: find(folder, TABLES[resource][0]) for resource in options.resources}
-    found = []
+    result = []
     for number, (resource, path) in enumerate(paths.items()):
         if path is not None:
             progress(number / len(paths), f"reading {path.name}")
-            found.append(_trace(path, resource, machines, options))
-    if not found:
+            result.append(_trace(path, resource, machines, options))
+    if not result:
         names = " nor ".join(f"{TABLES[resource][0]}[.gz|.xz]" for resource in options.resources)
         raise TraceError(f"{folder}: has no {names}")
-    return found
+    return result
 
 
 def _trace(path: Path, resource: Resource, machines: Mapping[str, _Machine], options: Options) -> Trace:
@@ -81,12 +81,12 @@ def _machines(folder: Path) -> dict[str, _Machine]:
             f"{folder}: has no {MACHINES}, with the size of each machine (columns {_NAME}, cores, "
             f"mem_capacity_mib, {_COVERAGE}); for pods give --pods FILE, with kubectl get pods --all-namespaces -o json"
         )
-    found: dict[str, _Machine] = {}
+    result: dict[str, _Machine] = {}
     for where, row in dict_rows(path, (_NAME, *(column for column, _ in _SIZES.values()))):
         name = row[_NAME]
         if not name:
             raise TraceError(f"{where} names no machine")
-        if name in found:
+        if name in result:
             raise TraceError(f"{where}: machine {grid.shown(name)} is there twice")
         limits = {
             resource: amount(row, column, where, required=True) * unit for resource, (column, unit) in _SIZES.items()
@@ -95,5 +95,5 @@ def _machines(folder: Path) -> dict[str, _Machine]:
         if share is not None and share > 1.0:
             text = grid.shown(row[_COVERAGE])
             raise TraceError(f"{where}, column {_COVERAGE!r}: {text} must be a share from 0 to 1")
-        found[name] = _Machine(limits, share)
-    return found
+        result[name] = _Machine(limits, share)
+    return result

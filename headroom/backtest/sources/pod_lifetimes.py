@@ -66,8 +66,8 @@ class Measured:
         """Steps counted from 1970, rising, and the average of the samples in each."""
         steps = np.frombuffer(self._steps[key], dtype=np.intc).astype(np.intp)
         values = np.frombuffer(self._values[key], dtype=np.float64)
-        found, places = np.unique(steps, return_inverse=True)
-        return found, np.bincount(places, weights=values) / np.bincount(places)
+        result, places = np.unique(steps, return_inverse=True)
+        return result, np.bincount(places, weights=values) / np.bincount(places)
 
 
 def traces_of(measured: Iterable[Measured], pod_of: Callable[[Key], Pod | None], source: str) -> list[Trace]:
@@ -85,12 +85,12 @@ def traces_of(measured: Iterable[Measured], pod_of: Callable[[Key], Pod | None],
     Raises:
         TraceError: no pod can be evaluated.
     """
-    found = []
+    result = []
     for query in measured:
         known = {key: pod for key in query.keys if (pod := pod_of(key)) is not None}
         if query.keys:
-            found.append(_trace(query, known, source))
-    return found
+            result.append(_trace(query, known, source))
+    return result
 
 
 def _trace(measured: Measured, pods: Mapping[Key, Pod], source: str) -> Trace:

@@ -44,21 +44,21 @@ def read_from(api: Api, options: Options, progress: Progress) -> list[Trace]:
         cluster.query(*piece)
 
     def pod_of(key: Key) -> Pod | None:
-        found = cluster.pod(key)
-        return replace(merge_pod(found, given.get(key.pod)) or found, node=key.node) if key.node else None
+        result = cluster.pod(key)
+        return replace(merge_pod(result, given.get(key.pod)) or result, node=key.node) if key.node else None
 
     for each in cluster.measured:
         if homeless := sum(not key.node for key in each.keys):
             where = f"query {cluster.queries['pods']!r} has the node of each pod"
             each.notes.append(f"{homeless} pods are on no node that is known; {where}.")
-    found = traces_of(cluster.measured, pod_of, api.url)
-    if not found:
+    result = traces_of(cluster.measured, pod_of, api.url)
+    if not result:
         texts = " and ".join(repr(cluster.queries[resource]) for resource in options.resources)
         raise TraceError(
             f"{api.url}: has nothing for the queries {texts} in the requested time; give your own with "
             "--query NAME=QUERY, and another time with --last"
         )
-    return found
+    return result
 
 
 def _pieces(options: Options, now: float) -> Iterator[tuple[float, float]]:
@@ -106,8 +106,8 @@ class _Cluster:
         labels = self._homes.get(key.pod, {})
 
         def of(what: str) -> dict[Resource, float]:
-            found = {kind: self._amounts.get(f"{kind}-{what}", {}).get(key.pod) for kind in RESOURCES}
-            return {kind: amount for kind, amount in found.items() if amount is not None}
+            result = {kind: self._amounts.get(f"{kind}-{what}", {}).get(key.pod) for kind in RESOURCES}
+            return {kind: amount for kind, amount in result.items() if amount is not None}
 
         prod = labels.get("priority_class", "") not in _BELOW_PROD
         return Pod(key.pod, "", key.node, _workload(labels), prod, of("requests"), of("limits"))
@@ -129,6 +129,6 @@ def _workload(labels: Labels) -> str | None:
     if kind == "Node":
         kind, name = "Pod", labels.get("pod", "")
     pattern = {"ReplicaSet": _TEMPLATE_HASH, "Job": _CRON_JOB_RUN}.get(kind)
-    if pattern is not None and (found := pattern.fullmatch(name)):
-        name = found[1]
+    if pattern is not None and (result := pattern.fullmatch(name)):
+        name = result[1]
     return f"{labels.get('namespace', '')}/{kind}/{name}"

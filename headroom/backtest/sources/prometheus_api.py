@@ -79,13 +79,13 @@ class Api:
         """
         parameters = {"query": query, "start": f"{start:.0f}", "end": f"{end:.0f}", "step": f"{STEP_SECONDS:.0f}"}
         try:
-            found = self._query("query_range", parameters, "matrix")
+            result = self._query("query_range", parameters, "matrix")
         except AnswerTooLarge as error:
             middle = self._middle(query, start, end, error)
             yield from self.ranges(query, start, middle)
             yield from self.ranges(query, middle + STEP_SECONDS, end)
             return
-        for series in found:
+        for series in result:
             pairs = [pair for pair in series.get("values") or () if isinstance(pair, list) and len(pair) == _PAIR]
             times, values = (np.array([_number(pair[at]) for pair in pairs], dtype=np.float64) for at in (0, 1))
             yield Piece(_labels(series), times, values)
@@ -97,13 +97,13 @@ class Api:
         """
         text = f"max_over_time(({query})[{end - start:.0f}s:{STEP_SECONDS:.0f}s])"
         try:
-            found = self._query("query", {"query": text, "time": f"{end:.0f}"}, "vector")
+            result = self._query("query", {"query": text, "time": f"{end:.0f}"}, "vector")
         except AnswerTooLarge as error:
             middle = self._middle(query, start, end, error)
             yield from self.highest(query, start, middle)
             yield from self.highest(query, middle, end)
             return
-        for series in found:
+        for series in result:
             pair = series.get("value")
             if isinstance(pair, list) and len(pair) == _PAIR:
                 yield _labels(series), _number(pair[1])
@@ -236,8 +236,8 @@ def _why(error: Exception, timeout: float) -> str:
 
 
 def _labels(series: Mapping[str, Any]) -> Labels:
-    found = series.get("metric")
-    return {str(name): str(value) for name, value in found.items()} if isinstance(found, Mapping) else {}
+    result = series.get("metric")
+    return {str(name): str(value) for name, value in result.items()} if isinstance(result, Mapping) else {}
 
 
 def _number(text: object) -> float:

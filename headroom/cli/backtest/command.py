@@ -34,12 +34,12 @@ def run(options: argparse.Namespace) -> int:
     wanted, choices = _wanted(options), _policies(options)
     with Bar() as bar:
         traces = _read(options, kind, wanted, bar)
-        found = _evaluated(options, choices, traces, bar)
-    _show(found, options.output)
+        result = _evaluated(options, choices, traces, bar)
+    _show(result, options.output)
     if options.plot is not None:
-        title = f"{_source(found)}\n{text.placed(found)} Figures include each policy's margin."
+        title = f"{_source(result)}\n{text.placed(result)} Figures include each policy's margin."
         try:
-            plot.draw(found.results, options.plot, title)
+            plot.draw(result.results, options.plot, title)
         except plot.PlotError as error:
             raise CommandError(f"--plot: {error}.") from error
     return 0
@@ -63,15 +63,15 @@ def _policies(options: argparse.Namespace) -> list[NamedPolicy]:
     """The policies, each once, in the order given."""
     wanted = [*options.policy, *([policies.ALL] if options.policies else [])]
     try:
-        found = [policies.of_file(_text_of(file), file) for file in options.policy_file]
-        if wanted or not found:
-            found += policies.parse(wanted or [policies.DEFAULT])
+        result = [policies.of_file(_text_of(file), file) for file in options.policy_file]
+        if wanted or not result:
+            result += policies.parse(wanted or [policies.DEFAULT])
     except policies.NamedPolicyError as error:
         raise CommandError(f"{error}.", USAGE) from error
-    names = [policy.name for policy in found]
+    names = [policy.name for policy in result]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise CommandError(f"Two policies are called {twice}: give a file another name.", USAGE)
-    return found
+    return result
 
 
 def _text_of(file: str) -> str:

@@ -62,10 +62,10 @@ def seeds(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(map(_is_whole, parts)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of seeds such as 0,1")
-    found = tuple(dict.fromkeys(int(part) for part in parts))
-    if len(found) > _MOST_SEEDS:
+    result = tuple(dict.fromkeys(int(part) for part in parts))
+    if len(result) > _MOST_SEEDS:
         raise argparse.ArgumentTypeError(f"at most {_MOST_SEEDS} seeds")
-    return found
+    return result
 
 
 def machines(text: str) -> int:
@@ -78,12 +78,12 @@ def machines(text: str) -> int:
 def percent(text: str) -> float:
     """A share. [percent]"""
     try:
-        found = float(text)
+        result = float(text)
     except ValueError:
-        found = -1.0
-    if not 0.0 <= found <= 100.0:  # noqa: PLR2004 - percent
+        result = -1.0
+    if not 0.0 <= result <= 100.0:  # noqa: PLR2004 - percent
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 100")
-    return found
+    return result
 
 
 def _is_whole(text: str) -> bool:

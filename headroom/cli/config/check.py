@@ -30,12 +30,12 @@ def run(source: str, output: str) -> int:
         CommandError: the file cannot be read, or holds no config.
     """
     file = config_file.read(source)
-    found = review(file.text)
+    result = review(file.text)
     if outputs.is_for_people(output):
-        show(file, found)
+        show(file, result)
     else:
-        outputs.show(as_json(file, found), output)
-    return FAILED if found.refusals() else 0
+        outputs.show(as_json(file, result), output)
+    return FAILED if result.refusals() else 0
 
 
 def show(file: ConfigFile, found: Review) -> None:

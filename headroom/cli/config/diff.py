@@ -38,9 +38,9 @@ async def run(api: kube.ApiServer, file: ConfigFile, namespace: str, config_name
     Returns:
         The exit code: 0, or 1 when the text would be refused as a whole, so that nothing would change.
     """
-    found = review(file.text)
-    if found.config is None:
-        config_check.show(file, found)
+    result = review(file.text)
+    if result.config is None:
+        config_check.show(file, result)
         return FAILED
     config_map, last_good, deployment, (settings, _) = await live.together(
         live.config_map(api, namespace, config_name),
@@ -51,10 +51,10 @@ async def run(api: kube.ApiServer, file: ConfigFile, namespace: str, config_name
     exclusion = manager_state.exclusion(deployment)
     nodes: list[NodeMetadata] = [node for node in settings if not exclusion.excludes(node.labels)]
     before = at_start(_text(config_map), present=config_map is not None, last_good=_text(last_good))
-    changes = compare(before.config, found.config, nodes)
-    overlaps = on_nodes(found.config, ((node.name, node.labels) for node in nodes))
+    changes = compare(before.config, result.config, nodes)
+    overlaps = on_nodes(result.config, ((node.name, node.labels) for node in nodes))
     if not outputs.is_for_people(output):
-        outputs.show(_as_json(file, found, changes, overlaps, len(nodes)), output)
+        outputs.show(_as_json(file, result, changes, overlaps, len(nodes)), output)
         return 0
     outputs.line(f"{file.place} compared with {_called(before, f'{namespace}/{config_name}')}")
     if excluded := len(settings) - len(nodes):
@@ -62,10 +62,10 @@ async def run(api: kube.ApiServer, file: ConfigFile, namespace: str, config_name
             f"Left out: {excluded} of {len(settings)} nodes, which the manager leaves alone (--exclude-nodes)."
         )
     _show(changes, overlaps, len(nodes), None if output == outputs.WIDE else _LONGEST_VALUE)
-    if found.entry_errors or found.warnings:
+    if result.entry_errors or result.warnings:
         outputs.line()
         sys.stdout.flush()
-        config_check.show(file, found)
+        config_check.show(file, result)
     return 0
 
 

@@ -50,13 +50,13 @@ def parse(text: str, place: str) -> ConfigFile:
     Raises:
         CommandError: it holds several such ConfigMaps, or only objects of other kinds.
     """
-    found = list(_objects(text))
-    if not found:
+    result = list(_objects(text))
+    if not result:
         return ConfigFile(place, text)
-    maps = [document for document in found if document.get("kind") == "ConfigMap"]
+    maps = [document for document in result if document.get("kind") == "ConfigMap"]
     holding = [each for each in maps if CONFIG_MAP_KEY in _data(each)] or maps
     if not holding:
-        kinds = ", ".join(sorted({str(document["kind"]) for document in found}))
+        kinds = ", ".join(sorted({str(document["kind"]) for document in result}))
         raise CommandError(f"{place} holds no ConfigMap, but {kinds}.", USAGE)
     if len(holding) > 1:
         raise CommandError(

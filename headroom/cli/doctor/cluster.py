@@ -118,8 +118,8 @@ class Cluster:
             Forbidden: this login may not.
             UnknownKind: there is no such kind.
         """
-        found: Sequence[Any] = self._answer((permission, ""))
-        return found
+        result: Sequence[Any] = self._answer((permission, ""))
+        return result
 
     def get(self, permission: Permission, called: str) -> Json | None:
         """An object, None where there is none.
@@ -127,13 +127,13 @@ class Cluster:
         Raises:
             Forbidden: this login may not.
         """
-        found: Json | None = self._answer((permission, called))
-        return found
+        result: Json | None = self._answer((permission, called))
+        return result
 
     def workload(self, component: str) -> Json | None:
         """The Deployment or DaemonSet of a component, None where there is none; raises as `list` does."""
-        found = self.list(DAEMON_SETS if component == AGENT else DEPLOYMENTS)
-        own = (each for each in found if each["metadata"].get("namespace") == self.namespace)
+        result = self.list(DAEMON_SETS if component == AGENT else DEPLOYMENTS)
+        own = (each for each in result if each["metadata"].get("namespace") == self.namespace)
         return next((each for each in own if name(each) == component), None)
 
     def pods(self, component: str) -> Sequence[Pod]:

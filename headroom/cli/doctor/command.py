@@ -61,9 +61,9 @@ async def examine(cluster: Cluster) -> AsyncIterator[Result]:
     for check in CHECKS:
         if (Stage.PREFLIGHT if cluster.preflight else Stage.INSTALLED) in check.stage:
             await cluster.read(check.reads)
-            async for found in _guarded(check, cluster):
-                has_docs = found.docs is None and found.severity in {Severity.WARNING, Severity.ERROR}
-                yield check.name, replace(found, docs=check.docs if has_docs else found.docs or "")
+            async for result in _guarded(check, cluster):
+                has_docs = result.docs is None and result.severity in {Severity.WARNING, Severity.ERROR}
+                yield check.name, replace(result, docs=check.docs if has_docs else result.docs or "")
 
 
 async def _guarded(check: Check, cluster: Cluster) -> AsyncIterator[Finding]:
@@ -71,11 +71,11 @@ async def _guarded(check: Check, cluster: Cluster) -> AsyncIterator[Finding]:
     try:
         findings = check.load()(cluster)
         if isinstance(findings, Iterator):
-            for found in findings:
-                yield found
+            for result in findings:
+                yield result
         else:
-            async for found in findings:
-                yield found
+            async for result in findings:
+                yield result
     except Forbidden as forbidden:
         (permission,) = forbidden.args
         where = f" in namespace {cluster.namespace}" if permission.namespaced else ""
@@ -102,20 +102,20 @@ def _rows(check: str, found: Finding, *, wide: bool) -> Iterator[Row]:
 
 def verdict(results: Sequence[Result]) -> str:
     """The sum of the findings in one line."""
-    counts = Counter(found.severity for _, found in results)
+    counts = Counter(result.severity for _, result in results)
     worst = [
         f"{counts[severity]} {severity}{'' if counts[severity] == 1 else 's'}"
         for severity in (Severity.ERROR, Severity.WARNING)
         if counts[severity]
     ]
-    unreadable = sum(found.is_unreadable for _, found in results)
+    unreadable = sum(result.is_unreadable for _, result in results)
     rest = f"; {unreadable} of {len(results)} findings say only that this login may not look" if unreadable else ""
     return f"{' and '.join(worst) or 'No errors and no warnings'}{rest}."
 
 
 def as_json(results: Sequence[Result], *, preflight: bool) -> dict[str, Any]:
     """The findings for programs."""
-    counts = Counter(found.severity for _, found in results)
+    counts = Counter(result.severity for _, result in results)
     return {
         "kind": "Doctor",
         "version": 1,
@@ -124,12 +124,12 @@ def as_json(results: Sequence[Result], *, preflight: bool) -> dict[str, Any]:
         "findings": [
             {
                 "check": check,
-                "severity": str(found.severity),
-                "message": found.message,
-                "fix": found.fix,
-                "docs": found.docs or "",
-                "objects": list(found.objects),
+                "severity": str(result.severity),
+                "message": result.message,
+                "fix": result.fix,
+                "docs": result.docs or "",
+                "objects": list(result.objects),
             }
-            for check, found in results
+            for check, result in results
         ],
     }

@@ -21,13 +21,13 @@ def name(obj: Json) -> str:
 
 
 def labels(obj: Json) -> Mapping[str, str]:
-    found: Mapping[str, str] = obj["metadata"].get("labels") or {}
-    return found
+    result: Mapping[str, str] = obj["metadata"].get("labels") or {}
+    return result
 
 
 def node_info(node: Json) -> Mapping[str, str]:
-    found: Mapping[str, str] = (node.get("status") or {}).get("nodeInfo") or {}
-    return found
+    result: Mapping[str, str] = (node.get("status") or {}).get("nodeInfo") or {}
+    return result
 
 
 def is_linux(node: Json) -> bool:
@@ -41,8 +41,8 @@ def is_ready(node: Json) -> bool:
 
 def pod_template(workload: Json) -> Json:
     """The pod template of a workload, empty where there is none."""
-    found: Json = (workload.get("spec") or {}).get("template") or {}
-    return found
+    result: Json = (workload.get("spec") or {}).get("template") or {}
+    return result
 
 
 @dataclass(frozen=True, slots=True)

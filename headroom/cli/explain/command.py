@@ -45,7 +45,7 @@ async def node(
     Raises:
         CommandError: there is no such node, or the cluster does not know NodeMetrics.
     """
-    found, metric, pods, settings, kept = await live.together(
+    result, metric, pods, settings, kept = await live.together(
         live.node(api, name),
         live.node_metric(api, name),
         live.objects(api, kube.paths.PODS, fieldSelector=f"spec.nodeName={name}"),
@@ -54,13 +54,13 @@ async def node(
     )
     account = shadow_accounts.read(kept).get(name)
     seen = Seen(
-        found,
+        result,
         metric,
         pods,
         api.server_time(),
         lease=settings.lease,
         exclusion=settings.exclusion,
-        shadow=account.account if account and account.node_uid == found["metadata"].get("uid") else None,
+        shadow=account.account if account and account.node_uid == result["metadata"].get("uid") else None,
     )
     explanation = explain(seen, settings.config, tried)
     if outputs.is_for_people(output):

@@ -90,12 +90,12 @@ def _comparison(explanation: Explanation) -> Section:
         return heading, _TRIED_COLUMNS, ()
     rows = []
     for resource in Resource:
-        found: list[tuple[str, int | None, int | None]] = [
+        result: list[tuple[str, int | None, int | None]] = [
             ("calculated", now.result.calculated[resource], explanation.result.calculated[resource]),
             ("on the Node", now.published[resource], explanation.desired[resource]),
             ("deficit", now.result.deficit[resource], explanation.result.deficit[resource]),
         ]
-        for name, before, then in found:
+        for name, before, then in result:
             title = f"{explain_terms.TITLES[resource]} {name}"
             numbers = (Cell(tables.or_none(resource, before)), Cell(tables.or_none(resource, then)))
             rows.append((Cell(title, "bold"), *numbers, Cell(_change(resource, before, then))))

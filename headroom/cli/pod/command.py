@@ -90,24 +90,24 @@ async def read(
     Raises:
         CommandError: there is no such pod, or the cluster does not know NodeMetrics.
     """
-    found = await kube.optional(api.get(kube.paths.pod(namespace, name)))
-    if found is None:
+    result = await kube.optional(api.get(kube.paths.pod(namespace, name)))
+    if result is None:
         raise CommandError(await _missing(api, namespace, name))
     now = (clock or api.server_time)()
-    if is_terminal(found):
-        return PodSeen(found, now)
+    if is_terminal(result):
+        return PodSeen(result, now)
     chosen = place.chosen or await profiles.of_cluster(api, place.headroom_namespace, place.scheduler_name)
-    gathered = _Gathered(found, World.empty(chosen.profile, now), QuotaSeen.empty(chosen, now))
+    gathered = _Gathered(result, World.empty(chosen.profile, now), QuotaSeen.empty(chosen, now))
     notes = await gathered.read(api)
     node = await _node(api, gathered, place.headroom_namespace, config_name, now)
     quota = gathered.quota()
     simulation = gathered.simulation()
     blind = without_readings(chosen.profile)
-    told = [f"{plugin} works from a provider of its own, which is not asked here." for plugin in blind]
-    told += gathered.quotas.notes
+    texts = [f"{plugin} works from a provider of its own, which is not asked here." for plugin in blind]
+    texts += gathered.quotas.notes
     if quota is not None and quota.quota is not None and not quota.pod.node:
-        told.append(_NOT_SEEN)
-    return PodSeen(found, now, node, quota, gathered.quotas, simulation, chosen, gathered.mid_nodes, (*notes, *told))
+        texts.append(_NOT_SEEN)
+    return PodSeen(result, now, node, quota, gathered.quotas, simulation, chosen, gathered.mid_nodes, (*notes, *texts))
 
 
 async def _missing(api: kube.ApiServer, namespace: str, name: str) -> str:
@@ -166,8 +166,8 @@ class _Gathered:
 
     def quota(self) -> QuotaExplanation | None:
         """What quotas say of the pod; None: it has gone meanwhile."""
-        found = self.quotas.cluster.pods.get(str(self.pod["metadata"].get("uid") or ""))
-        return None if found is None else explain_quota(self.quotas, found)
+        result = self.quotas.cluster.pods.get(str(self.pod["metadata"].get("uid") or ""))
+        return None if result is None else explain_quota(self.quotas, result)
 
     def simulation(self) -> Simulation | None:
         metadata = self.pod["metadata"]

@@ -144,13 +144,13 @@ class PodSeen:
     def limits(self) -> Amount:
         """What it may use at most; None where nothing limits it."""
         try:
-            found = pod_limits(self.pod)
+            result = pod_limits(self.pod)
         except QuantityError:  # the API server admits no such pod
             return Amount()
         if self.is_mid:
-            cpu, memory = found.get(MID_CPU), found.get(MID_MEMORY)
+            cpu, memory = result.get(MID_CPU), result.get(MID_MEMORY)
             return Amount(None if cpu is None else value(cpu), None if memory is None else value(memory))
-        return Amount.of(found)
+        return Amount.of(result)
 
     def _requests(self) -> Mapping[str, Any]:
         try:
@@ -171,13 +171,13 @@ class PodSeen:
 
     @property
     def history(self) -> History:
-        told = self.node.prediction.get("pods") if self.node is not None else None
-        if not isinstance(told, Mapping) or self.band is not PriorityBand.PROD:
+        texts = self.node.prediction.get("pods") if self.node is not None else None
+        if not isinstance(texts, Mapping) or self.band is not PriorityBand.PROD:
             return History.UNKNOWN
-        named = told.get("coldNames") or ()
+        named = texts.get("coldNames") or ()
         if self.key in named:
             return History.COLD
-        everybody_is_named = len(named) == (told.get("cold") or 0)
+        everybody_is_named = len(named) == (texts.get("cold") or 0)
         return History.WARM if everybody_is_named and self.used != Amount() else History.UNKNOWN
 
     @property

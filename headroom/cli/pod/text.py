@@ -40,8 +40,8 @@ def title(seen: PodSeen) -> str:
 def _since(seen: PodSeen) -> str:
     waits = seen.state in {State.WAITS, State.GATED}
     moment = (seen.pod.get("metadata") or {}).get("creationTimestamp") if waits else seen.status.get("startTime")
-    found = age(str(moment or ""), seen.now) if seen.state is not State.ENDED else None
-    return "" if found is None else amounts.age(found)
+    result = age(str(moment or ""), seen.now) if seen.state is not State.ENDED else None
+    return "" if result is None else amounts.age(result)
 
 
 def sentences(seen: PodSeen) -> Iterator[str]:
@@ -77,9 +77,9 @@ def _nowhere(seen: PodSeen) -> Iterator[str]:
     if gates:
         yield f"Nobody looks for a node until {_list(gates)} (spec.schedulingGates) {_is(gates)} taken away."
         return
-    told = seen.condition("PodScheduled")
-    if told.get("status") == "False":
-        yield f"kube-scheduler says: {str(told.get('message') or told.get('reason')).rstrip('.')}."
+    texts = seen.condition("PodScheduled")
+    if texts.get("status") == "False":
+        yield f"kube-scheduler says: {str(texts.get('message') or texts.get('reason')).rstrip('.')}."
     else:
         scheduler = seen.simulation.scheduler_name if seen.simulation else "its scheduler"
         yield f"Scheduler {scheduler} has not said anything of it yet: does it run?"
@@ -192,17 +192,17 @@ def _plugins(seen: PodSeen) -> Iterator[str]:
         return
     total = len(simulation.outcomes)
     passing = [outcome for outcome in simulation.outcomes if not outcome.refusals]
-    told = ""
+    texts = ""
     if len(passing) < total:
         reasons = Counter(
             f"{plugin}: {why}" for outcome in simulation.outcomes for plugin, why in outcome.refusals.items()
         ).most_common(_MOST)
-        told = f"; refused by {'; '.join(f'{why} ({count})' for why, count in reasons)}"
+        texts = f"; refused by {'; '.join(f'{why} ({count})' for why, count in reasons)}"
     ours = _other_scheduler(seen)
     if ours is None:
-        yield f"The scheduler's plugins let it go to {len(passing)} of {total} nodes{told}."
+        yield f"The scheduler's plugins let it go to {len(passing)} of {total} nodes{texts}."
     else:
-        yield f"If {ours} placed it, its plugins would let it go to {len(passing)} of {total} nodes{told}."
+        yield f"If {ours} placed it, its plugins would let it go to {len(passing)} of {total} nodes{texts}."
     now = "If it were placed now" if ours is None else f"If {ours} placed it now"
     mine, best = seen.outcome, passing[0] if passing else None
     if mine is not None and mine.total is not None and best is not None and best.total is not None:

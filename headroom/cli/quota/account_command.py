@@ -50,14 +50,14 @@ async def quota(
         CommandError: there is no such quota.
     """
     seen = await read(api, place, clock)
-    found = account(seen, live.namespace_of(api, namespace), name)
+    result = account(seen, live.namespace_of(api, namespace), name)
     if not outputs.is_for_people(output):
-        outputs.show(as_json(seen, found), output)
+        outputs.show(as_json(seen, result), output)
         return
-    outputs.line(f"ElasticQuota {found.quota.key}: {'not in force' if found.older else 'in force'}")
-    for sentence in sentences(found):
+    outputs.line(f"ElasticQuota {result.quota.key}: {'not in force' if result.older else 'in force'}")
+    for sentence in sentences(result):
         outputs.line(f"- {sentence}")
-    _tables(found, seen.now, wide=output == outputs.WIDE)
+    _tables(result, seen.now, wide=output == outputs.WIDE)
     if seen.notes:
         outputs.line()
     for note in seen.notes:

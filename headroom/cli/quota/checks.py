@@ -37,10 +37,10 @@ def check(cluster: QuotaCluster) -> list[Finding]:
     Args:
         cluster: quotas, pods and nodes.
     """
-    found = [*_over_capacity(cluster), *_unguaranteed(cluster)]
+    result = [*_over_capacity(cluster), *_unguaranteed(cluster)]
     for quota in sorted(cluster.ledger.in_force, key=lambda each: each.namespace):
-        found += [*_status(cluster, quota, _said(cluster, quota)), *_bounds(quota), *_over_max(cluster, quota)]
-        found += [
+        result += [*_status(cluster, quota, _said(cluster, quota)), *_bounds(quota), *_over_max(cluster, quota)]
+        result += [
             Finding(
                 Level.WRONG,
                 "several",
@@ -49,7 +49,7 @@ def check(cluster: QuotaCluster) -> list[Finding]:
             )
             for other in cluster.ledger.passed_over(quota.namespace)
         ]
-    return sorted(found, key=lambda each: each.level is not Level.WRONG)
+    return sorted(result, key=lambda each: each.level is not Level.WRONG)
 
 
 def _said(cluster: QuotaCluster, quota: Quota) -> Mapping[str, Any]:
@@ -69,14 +69,14 @@ def _status(cluster: QuotaCluster, quota: Quota, status: Mapping[str, Any]) -> I
         )
         return
     try:
-        told: Amounts = amounts_of(given)
+        texts: Amounts = amounts_of(given)
     except QuantityError as error:
         yield Finding(Level.WRONG, "status", quota.key, f"status.used cannot be read: {error}")
         return
     right = cluster.ledger.bound(quota.namespace)
-    for name in _names(quota, told, right):
-        if told.get(name, 0) != right.get(name, 0):
-            numbers = f"{name} {_text(name, told)}, and the pods of the namespace come to {_text(name, right)}"
+    for name in _names(quota, texts, right):
+        if texts.get(name, 0) != right.get(name, 0):
+            numbers = f"{name} {_text(name, texts)}, and the pods of the namespace come to {_text(name, right)}"
             yield Finding(Level.WRONG, "status", quota.key, f"status.used says {numbers}")
 
 
@@ -88,12 +88,12 @@ def _over_capacity(cluster: QuotaCluster) -> Iterator[Finding]:
     least = cluster.ledger.total_min
     for name in _in_order(least):
         if least[name] > has.get(name, 0):
-            told = f"of {name} all min together are {_text(name, least)}, and the nodes have {_text(name, has)}"
+            texts = f"of {name} all min together are {_text(name, least)}, and the nodes have {_text(name, has)}"
             yield Finding(
                 Level.WRONG,
                 "capacity",
                 _ALL,
-                f"{told}: not everybody can get what is guaranteed; lower min, or add nodes",
+                f"{texts}: not everybody can get what is guaranteed; lower min, or add nodes",
             )
 
 
@@ -118,8 +118,8 @@ def _unguaranteed(cluster: QuotaCluster) -> Iterator[Finding]:
 def _bounds(quota: Quota) -> Iterator[Finding]:
     for name in _in_order(quota.min):
         if quota.min[name] > quota.max.get(name, UNLIMITED):
-            told = f"min of {name}, {_text(name, quota.min)}, is more than max, {_text(name, quota.max)}"
-            yield Finding(Level.WRONG, "bounds", quota.key, f"{told}: what is guaranteed can never be used")
+            texts = f"min of {name}, {_text(name, quota.min)}, is more than max, {_text(name, quota.max)}"
+            yield Finding(Level.WRONG, "bounds", quota.key, f"{texts}: what is guaranteed can never be used")
     for name in quota.named:
         if not is_counted(name):
             yield Finding(
@@ -131,8 +131,8 @@ def _over_max(cluster: QuotaCluster, quota: Quota) -> Iterator[Finding]:
     used = cluster.ledger.bound(quota.namespace)
     for name in _in_order(used):
         if used[name] > quota.max.get(name, UNLIMITED):
-            told = f"uses {_text(name, used)} of {name}, and max is {_text(name, quota.max)}"
-            yield Finding(Level.NOTE, "over-max", quota.key, f"{told}: nobody is evicted for that, new pods wait")
+            texts = f"uses {_text(name, used)} of {name}, and max is {_text(name, quota.max)}"
+            yield Finding(Level.NOTE, "over-max", quota.key, f"{texts}: nobody is evicted for that, new pods wait")
 
 
 def _names(quota: Quota, *amounts: Amounts) -> list[str]:

@@ -40,14 +40,14 @@ async def quotas(
         CommandError: there is no quota to show.
     """
     seen = await read(api, place, clock)
-    found, total = all_shares(seen.cluster)
-    shown = [share for share in found if namespace is None or share.quota.namespace == namespace]
+    result, total = all_shares(seen.cluster)
+    shown = [share for share in result if namespace is None or share.quota.namespace == namespace]
     if not outputs.is_for_people(output):
         outputs.show(show.as_json(seen, shown, total), output)
     elif not shown:
         raise CommandError(NONE.format(where=f" in namespace {namespace}" if namespace else ""))
     else:
-        table.write(show.COLUMNS, show.rows(shown, total if len(found) > 1 else []), wide=output == outputs.WIDE)
+        table.write(show.COLUMNS, show.rows(shown, total if len(result) > 1 else []), wide=output == outputs.WIDE)
         _print_notes(seen.notes)
 
 

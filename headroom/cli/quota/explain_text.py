@@ -64,8 +64,8 @@ def _of_nodes(explanation: Explanation) -> Iterator[str]:
         yield f"By the model of kube-scheduler's filters it fits {count} of {total} nodes: {names}{more}."
     else:
         reasons = Counter(explanation.misfits.values())
-        told = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common(_MOST_NODES))
-        yield f"By the model of kube-scheduler's filters it fits none of {total} nodes{f': {told}' if told else ''}."
+        texts = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common(_MOST_NODES))
+        yield f"By the model of kube-scheduler's filters it fits none of {total} nodes{f': {texts}' if texts else ''}."
     if explanation.unmodelled:
         yield f"The model cannot judge {', '.join(explanation.unmodelled)} of it: kube-scheduler alone knows."
 

@@ -67,9 +67,9 @@ def explain(seen: Seen, pod: QuotaPod) -> Explanation:
     cluster, now = seen.cluster, seen.now
     quota, nominations = cluster.ledger.quota(pod.namespace), cluster.nominations(now)
     claimants = tuple(
-        Claimant(nomination, found.key, found.hold.until if found.hold and found.hold.lasts(now) else None)
+        Claimant(nomination, result.key, result.hold.until if result.hold and result.hold.lasts(now) else None)
         for nomination in nominations
-        if nomination.uid != pod.uid and (found := cluster.pods[nomination.uid])
+        if nomination.uid != pod.uid and (result := cluster.pods[nomination.uid])
     )
     over_min = cluster.ledger.is_over_min(pod.namespace)
     if pod.node:
@@ -108,7 +108,7 @@ def _lines(seen: Seen, pod: QuotaPod, quota: Quota | None) -> tuple[Line, ...]:
     own, everything = minus(own, pod.charge), minus(everything, pod.charge)
     used, all_used, all_min = ledger.used(pod.namespace), ledger.total_used, ledger.total_min
     names = {*pod.charge, *own, *everything, *(name for name in quota.named if is_counted(name)), *all_used}
-    found = []
+    result = []
     for name in sorted(names, key=lambda each: (CORE.index(each) if each in CORE else len(CORE), each)):
         most = quota.max.get(name, UNLIMITED)
         # As admission compares: a scalar that the pod does not name is not held against it by max.
@@ -116,7 +116,7 @@ def _lines(seen: Seen, pod: QuotaPod, quota: Quota | None) -> tuple[Line, ...]:
         over_max = looked_at and used.get(name, 0) + asked.get(name, 0) + own.get(name, 0) > most
         total = all_used.get(name, 0) + asked.get(name, 0) + everything.get(name, 0)
         over_min = total > all_min.get(name, 0)
-        found.append(
+        result.append(
             Line(
                 name,
                 pod.charge.get(name, 0),
@@ -129,33 +129,33 @@ def _lines(seen: Seen, pod: QuotaPod, quota: Quota | None) -> tuple[Line, ...]:
                 "max" if over_max else "sum of min" if over_min else "",
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _obstacles(seen: Seen, pod: QuotaPod) -> Sequence[str]:
     """What keeps the extender from evicting for a pod, whatever the rules select."""
     settings, given = seen.plugin.reclaim, pod.json or {}
     scheduler = str((given.get("spec") or {}).get("schedulerName") or "default-scheduler")
-    found = []
+    result = []
     if not seen.enforced:
-        found.append("the scheduler's profile does not list CapacityScheduling")
+        result.append("the scheduler's profile does not list CapacityScheduling")
     if not settings.enabled:
-        found.append("reclaim.enabled is false")
+        result.append("reclaim.enabled is false")
     if settings.dry_run:
-        found.append("reclaim.dryRun is true: it only tells, in Events")
+        result.append("reclaim.dryRun is true: it only tells, in Events")
     if not pod.gated and scheduler not in (names := settings.scheduler_names or seen.scheduler_names):
-        found.append(f"the pod asks for scheduler {scheduler}, and room is made for pods of {', '.join(names)}")
+        result.append(f"the pod asks for scheduler {scheduler}, and room is made for pods of {', '.join(names)}")
     if pod.terminating:
-        found.append("the pod is being deleted")
+        result.append("the pod is being deleted")
     if pod.gated:
-        found.append("scheduling gates hold the pod back")
+        result.append("scheduling gates hold the pod back")
     elif not _unschedulable(given):
-        found.append("kube-scheduler has not said yet that it found no node for the pod (PodScheduled=False)")
+        result.append("kube-scheduler has not said yet that it found no node for the pod (PodScheduled=False)")
     if pod.hold is not None and pod.hold.lasts(seen.now):
-        found.append(f"room is held for the pod on node {pod.hold.node} already")
+        result.append(f"room is held for the pod on node {pod.hold.node} already")
     if seen.cluster.ledger.quota(pod.namespace) is None:
-        found.append("the pod's namespace has no quota: kube-scheduler's own preemption serves it")
-    return found
+        result.append("the pod's namespace has no quota: kube-scheduler's own preemption serves it")
+    return result
 
 
 def _unschedulable(pod: Mapping[str, Any]) -> bool:

@@ -56,15 +56,15 @@ class Seen:
 
     @property
     def notes(self) -> list[str]:
-        found = []
+        result = []
         if not self.enforced:
-            found.append(f"No quota is enforced: the scheduler's profile ({self.origin}) does not list {NAME}.")
+            result.append(f"No quota is enforced: the scheduler's profile ({self.origin}) does not list {NAME}.")
         for quota in self.cluster.ledger.in_force:
-            found += [
+            result += [
                 f"ElasticQuota {other.key} is not in force: {quota.key} is older, and a namespace has one."
                 for other in self.cluster.ledger.passed_over(quota.namespace)
             ]
-        return [*found, *self.unreadable]
+        return [*result, *self.unreadable]
 
     def take(self, kind: str, put: Callable[[Json], None], item: Json) -> None:
         """Take one object."""

@@ -55,14 +55,14 @@ def all_shares(cluster: QuotaCluster) -> tuple[list[QuotaShares], list[Share]]:
     names = {quota.namespace: _names(quota, used[quota.namespace], pending[quota.namespace]) for quota in quotas}
     everything = _in_order({name for each in names.values() for name in each})
     lent = {name: lending(name, quotas, used) for name in everything}
-    found = []
+    result = []
     for quota in quotas:
         namespace = quota.namespace
         shares = tuple(
             _share(name, quota, used[namespace], lent[name][namespace], pending[namespace]) for name in names[namespace]
         )
-        found.append(QuotaShares(quota, shares, len(waiting.get(namespace, ()))))
-    return found, [_total(name, found, ledger.total_min, ledger.total_used) for name in everything]
+        result.append(QuotaShares(quota, shares, len(waiting.get(namespace, ()))))
+    return result, [_total(name, result, ledger.total_min, ledger.total_used) for name in everything]
 
 
 def waits(pod: QuotaPod) -> bool:
@@ -87,12 +87,12 @@ def lending(resource: str, quotas: Iterable[Quota], used: Mapping[str, Amounts])
     if borrowed >= total:
         return spare
     parts = {namespace: divmod(amount * borrowed, total) for namespace, amount in spare.items()}
-    found = {namespace: whole for namespace, (whole, _) in parts.items()}
+    result = {namespace: whole for namespace, (whole, _) in parts.items()}
     # What rounding down left over goes, one by one, to the largest remainders.
     largest = sorted(parts, key=lambda namespace: (-parts[namespace][1], namespace))
-    for namespace in largest[: borrowed - sum(found.values())]:
-        found[namespace] += 1
-    return found
+    for namespace in largest[: borrowed - sum(result.values())]:
+        result[namespace] += 1
+    return result
 
 
 def _share(name: str, quota: Quota, used: Amounts, lent: int, pending: Amounts) -> Share:

@@ -45,13 +45,13 @@ def rows(quotas: Iterable[QuotaShares], total: Sequence[Share]) -> list[Row]:
     """A row per quota and resource, then one per resource of all quotas together where there are several."""
     listed = list(quotas)
     spare = {share.resource: share.min - share.used for share in total}
-    found = [
+    result = [
         _row(item.quota.namespace, item.quota.name, share, share.left(spare), item.pending_pods)
         for item in listed
         for share in item.shares
     ]
     waiting = sum(item.pending_pods for item in listed)
-    return [*found, *(_row(ALL, ALL, share, max(0, spare[share.resource]), waiting) for share in total)]
+    return [*result, *(_row(ALL, ALL, share, max(0, spare[share.resource]), waiting) for share in total)]
 
 
 def _row(namespace: str, name: str, share: Share, left: int | None, waiting: int) -> Row:

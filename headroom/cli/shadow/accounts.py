@@ -48,9 +48,9 @@ def accounts(config_maps: Iterable[Any], nodes: Mapping[str, str], now: float) -
         nodes: name -> uid of the nodes that are meant: an account of another machine of that name is left out.
         now: the time to measure ages from. [unix s]
     """
-    kept = [found for each in config_maps for found in shadow_accounts.read(each).items()]
-    found = [of(name, each.account, now) for name, each in kept if each and nodes.get(name) == each.node_uid]
-    return sorted(found, key=lambda account: account.name)
+    kept = [result for each in config_maps for result in shadow_accounts.read(each).items()]
+    result = [of(name, each.account, now) for name, each in kept if each and nodes.get(name) == each.node_uid]
+    return sorted(result, key=lambda account: account.name)
 
 
 def of(name: str, stored: ShadowAccount, now: float) -> Account:

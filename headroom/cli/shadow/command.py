@@ -34,14 +34,14 @@ async def nodes(api: kube.ApiServer, namespace: str, selector: str | None, outpu
         api.list(kube.paths.NODES, wanted, _name_and_uid),
         *(live.config_map(api, namespace, name) for name in shadow_accounts.NAMES),
     )
-    found = accounts(config_maps, dict(listed), api.server_time())
+    result = accounts(config_maps, dict(listed), api.server_time())
     if not outputs.is_for_people(output):
-        whole = as_json(total(found)) if found else None
-        outputs.show({"nodes": [as_json(account) for account in found], "total": whole}, output)
+        whole = as_json(total(result)) if result else None
+        outputs.show({"nodes": [as_json(account) for account in result], "total": whole}, output)
         return
-    if not found:
+    if not result:
         raise CommandError(NOBODY.format(which=f" with {selector}" if selector else "", namespace=namespace))
-    rows = [*found, *([total(found)] if len(found) > 1 else [])]
+    rows = [*result, *([total(result)] if len(result) > 1 else [])]
     table.write(COLUMNS, [cells(row) for row in rows], wide=output == outputs.WIDE)
 
 

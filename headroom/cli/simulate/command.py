@@ -112,21 +112,21 @@ async def read_kept(api: kube.ApiServer, world: World) -> list[str]:
 
 
 async def _live_pod(api: kube.ApiServer, namespace: str, name: str) -> GivenPod:
-    found = await kube.optional(api.get(kube.paths.pod(namespace, name)))
-    if found is None:
+    result = await kube.optional(api.get(kube.paths.pod(namespace, name)))
+    if result is None:
         raise CommandError(
             f"There is no pod {name!r} in namespace {namespace}: name another with -n, or give a file as ./{name}.yaml."
         )
-    return GivenPod(f"Pod {namespace}/{name}", found)
+    return GivenPod(f"Pod {namespace}/{name}", result)
 
 
 async def _priority_classes(api: kube.ApiServer) -> dict[str, Json] | None:
     """The PriorityClasses by name; None where they may not be read."""
     try:
-        found = await live.objects(api, PRIORITY_CLASSES)
+        result = await live.objects(api, PRIORITY_CLASSES)
     except kube.ApiError:
         return None
-    return {str(priority_class["metadata"]["name"]): priority_class for priority_class in found}
+    return {str(priority_class["metadata"]["name"]): priority_class for priority_class in result}
 
 
 def _settle_priority(given: GivenPod, classes: dict[str, Json] | None) -> list[str]:
@@ -138,9 +138,9 @@ def _settle_priority(given: GivenPod, classes: dict[str, Json] | None) -> list[s
     if classes is None:
         return [f"{given.title}: its priority counts as 0, because PriorityClasses may not be read."] if name else []
     default = next((cls_ for cls_ in classes.values() if cls_.get("globalDefault")), None)
-    found = classes.get(name) if isinstance(name, str) and name else default
-    if found is not None:
-        spec["priority"] = found.get("value")
+    result = classes.get(name) if isinstance(name, str) and name else default
+    if result is not None:
+        spec["priority"] = result.get("value")
     elif name:
         return [f"{given.title}: there is no PriorityClass {name}; its priority counts as 0."]
     return []

@@ -88,8 +88,8 @@ def _node(outcome: Outcome) -> dict[str, Any]:
 def binding(outcome: Outcome, plugin: str) -> str | None:
     """The sentence with the limit that binds, if the plugin gives one."""
     given = outcome.numbers.get(plugin)
-    found = given.get("binding") if isinstance(given, Mapping) else None
-    return str(found) if found else None
+    result = given.get("binding") if isinstance(given, Mapping) else None
+    return str(result) if result else None
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - numbers that a plugin took out of an array

@@ -148,20 +148,20 @@ def _outcomes(
     place = {int(row): at for at, row in enumerate(passing)}
     answers, descending = rounded(totals), np.sort(-totals)
     weights = sum(weight for _, weight, _ in scores)
-    found = []
+    result = []
     for row, name in enumerate(names):
         at = place.get(row)
         explained = {plugin: rows[row] for plugin, rows in numbers.items()}
         if at is None:
-            found.append(Outcome(name, refusals[row], {}, None, None, None, explained))
+            result.append(Outcome(name, refusals[row], {}, None, None, None, explained))
             continue
         given = {
             plugin: PluginScore(float(score[at]), weight, float(score[at]) * weight / weights)
             for plugin, weight, score in scores
         }
         rank = 1 + int(np.searchsorted(descending, -totals[at]))
-        found.append(Outcome(name, {}, given, float(totals[at]), int(answers[at]), rank, explained))
-    return found
+        result.append(Outcome(name, {}, given, float(totals[at]), int(answers[at]), rank, explained))
+    return result
 
 
 def without_readings(profile: Profile) -> list[str]:
@@ -175,10 +175,10 @@ def without_readings(profile: Profile) -> list[str]:
 
 def _refusals(cycle: Cycle, pod: PodRequest, nodes: Nodes) -> list[dict[str, str]]:
     """Per node the plugins that refuse it, and why; all of them, not only the first that the extender would tell."""
-    found: list[dict[str, str]] = [{} for _ in range(len(nodes))]
+    result: list[dict[str, str]] = [{} for _ in range(len(nodes))]
     for plugin, verdict in cycle.verdicts(pod, nodes):
         for row in np.flatnonzero(~verdict.passes).tolist():
             refusal = verdict.refusal(row)
             if refusal is not None:
-                found[row].setdefault(plugin, refusal.reason)
-    return found
+                result[row].setdefault(plugin, refusal.reason)
+    return result

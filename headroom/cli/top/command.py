@@ -52,13 +52,13 @@ async def nodes(
             live.node_metrics(api),
             _pods(api, None, None),
         )
-        found, metrics, bound = await live.together(*requests)
+        result, metrics, bound = await live.together(*requests)
     else:
         one, metric, bound = await live.together(
             live.node(api, only), live.node_metric(api, only), _pods(api, None, only)
         )
-        found, metrics = [one], [metric] if metric else []
-    rows = top_nodes.node_rows(found, metrics, bound, api.server_time())
+        result, metrics = [one], [metric] if metric else []
+    rows = top_nodes.node_rows(result, metrics, bound, api.server_time())
     if not rows:
         raise CommandError(f"No node has the labels {labels}." if labels else "The cluster has no nodes.")
     _print_problems(row.report.problem for row in rows)
@@ -94,12 +94,12 @@ async def pods(
     """
     namespace = place.chosen(api)
     if node is None:
-        found, metrics = await live.together(_pods(api, namespace, None, labels), live.node_metrics(api))
+        result, metrics = await live.together(_pods(api, namespace, None, labels), live.node_metrics(api))
     else:
         requests = (_pods(api, namespace, node), live.node_metric(api, node), live.node(api, node))
-        found, metric, _ = await live.together(*requests)
+        result, metric, _ = await live.together(*requests)
         metrics = [metric] if metric else []
-    rows = _sorted(top_pods.pod_rows(found, metrics, api.server_time()), top_pods.ORDERS.get(order))
+    rows = _sorted(top_pods.pod_rows(result, metrics, api.server_time()), top_pods.ORDERS.get(order))
     if not outputs.is_for_people(output):
         outputs.show(top_pods.as_json(rows), output)
     elif rows:

@@ -65,8 +65,8 @@ class NodeRow:
 
 
 def _wasted(requested: int | None, peak: int | None, published: int | None) -> int | None:
-    found = waste(requested, peak, published)
-    return None if found is None else int(found)
+    result = waste(requested, peak, published)
+    return None if result is None else int(result)
 
 
 def unused(whole: Amount, used: Amount) -> Amount:
@@ -112,9 +112,9 @@ def _counted(metric: Mapping[str, Any], now: float) -> Report:
 
     How old it may be (`degradeTimeMinutes`) is not on the object; whether the manager counts it is.
     """
-    report, told = read(metric, now), published(metric)
+    report, texts = read(metric, now), published(metric)
     old = report.age_seconds is not None and report.age_seconds > _EXPIRED_SECONDS
-    if told.get("reason") in EXPIRED_REASONS or (old and told.get("status") != "True"):
+    if texts.get("reason") in EXPIRED_REASONS or (old and texts.get("status") != "True"):
         return replace(report, prediction=EXPIRED, prod_peak=Amount(), reclaimable=Amount())
     return report
 

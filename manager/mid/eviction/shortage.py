@@ -64,16 +64,18 @@ def unknown_inputs(inputs: NodeInputs) -> tuple[str, ...]:
     report = inputs.report
     if report is None:
         return ()
-    found = [] if report.collecting else ["the agent reports that it does not measure this node (condition Collecting)"]
+    result = (
+        [] if report.collecting else ["the agent reports that it does not measure this node (condition Collecting)"]
+    )
     if not _is_known(report.node_usage):
-        found.append("the usage of the node is not reported")
+        result.append("the usage of the node is not reported")
     elif report.own_agent and not _is_known(report.system_usage):
-        found.append("the usage of the system is not reported")
+        result.append("the usage of the system is not reported")
     if not report.prediction_ready:
-        found.append("the prediction is not ready (condition PredictionReady)")
+        result.append("the prediction is not ready (condition PredictionReady)")
     elif not _is_known(report.reclaimable):
-        found.append("what can be reclaimed of Prod pods is not reported")
-    return tuple(found)
+        result.append("what can be reclaimed of Prod pods is not reported")
+    return tuple(result)
 
 
 def unproven_deficit(inputs: NodeInputs, result: Result, seen: Shortage | None) -> Amounts:

@@ -161,10 +161,10 @@ def _terms(result: Result) -> list[dict[str, Any]]:
 
 
 def _inputs(explanation: Explanation) -> list[dict[str, Any]]:
-    found = inputs(decided(explanation).terms, explanation.facts, explanation.status)
+    result = inputs(decided(explanation).terms, explanation.facts, explanation.status)
     return [
         {"name": each.name, "values": dict(each.values), "from": each.origin.value, "ageSeconds": each.age_seconds}
-        for each in found
+        for each in result
     ]
 
 

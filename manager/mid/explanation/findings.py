@@ -36,11 +36,13 @@ def _tried(explanation: Explanation) -> Iterator[str]:
     predicted = [name.removeprefix("predictPolicy.") for name in changed if name.startswith("predictPolicy.")]
     measured = [name.removeprefix("metricCollectPolicy.") for name in changed if name.startswith("metricCollect")]
     if predicted:
-        told = "the agent predicts as it is told now; Reclaimable, and Mid with it, changes further when it has the new"
-        yield f"what if: {told} prediction policy ({', '.join(predicted)}), which cannot be told from here"
+        texts = (
+            "the agent predicts as it is told now; Reclaimable, and Mid with it, changes further when it has the new"
+        )
+        yield f"what if: {texts} prediction policy ({', '.join(predicted)}), which cannot be told from here"
     if measured:
-        told = "usage is measured as the agent is told now, and changes when it is told otherwise"
-        yield f"what if: {told} ({', '.join(measured)})"
+        texts = "usage is measured as the agent is told now, and changes when it is told otherwise"
+        yield f"what if: {texts} ({', '.join(measured)})"
 
 
 def agent_changes(explanation: Explanation) -> list[str]:
@@ -159,8 +161,8 @@ def _prediction(explanation: Explanation) -> Iterator[str]:
     if explanation.ready_message and explanation.report.prediction != "ready":
         yield f"prediction: {explanation.ready_message}"
     policy = explanation.prediction.get("policy") or {}
-    told = (explanation.before or explanation).strategy.strategy
-    asked = spec_for(told).predict_policy
+    texts = (explanation.before or explanation).strategy.strategy
+    asked = spec_for(texts).predict_policy
     if policy.get("model") and asked and asked.model != policy["model"]:
         yield (
             f"prediction: the agent predicts with {policy['model']}, the strategy asks for {asked.model}: it follows "

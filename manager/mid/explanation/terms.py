@@ -81,14 +81,14 @@ def inputs(terms: Sequence[Term], facts: NodeInputs, status: Mapping[str, Any] |
     The NodeMetric's status says by which of two ways a number came.
     """
     calculated = {term.name for term in terms}
-    found: dict[str, dict[Resource, int]] = {}
+    result: dict[str, dict[Resource, int]] = {}
     for term in terms:
         for name, number in term.inputs.items():
             if name not in calculated:
-                found.setdefault(name, {})[term.resource] = number
+                result.setdefault(name, {})[term.resource] = number
     ages = {Origin.REPORT: facts.report_age, Origin.PREDICTION: facts.prediction_age}
-    origins = {name: _origin(name, values, status or {}) for name, values in found.items()}
-    return [Input(name, values, origins[name], ages.get(origins[name])) for name, values in found.items()]
+    origins = {name: _origin(name, values, status or {}) for name, values in result.items()}
+    return [Input(name, values, origins[name], ages.get(origins[name])) for name, values in result.items()]
 
 
 def _origin(name: str, values: Mapping[Resource, int], status: Mapping[str, Any]) -> Origin:

@@ -80,8 +80,8 @@ def deficit(result: Result) -> ConditionState:
 
 
 def _words(amounts: Amounts | None) -> str:
-    found = amounts or Amounts()
-    return f"{found.cpu}m CPU and {found.memory // _MEBIBYTE}Mi memory"
+    result = amounts or Amounts()
+    return f"{result.cpu}m CPU and {result.memory // _MEBIBYTE}Mi memory"
 
 
 def _sentence(text: str) -> str:
@@ -105,13 +105,13 @@ def as_json(
     stand = [(old.status, old.reason) if (old := known.get(state.type)) else None for state in states]
     if stand == [(state.status, state.reason) for state in states]:
         return None
-    moment, found = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), []
+    moment, result = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), []
     for each in states:
         before = last.get(each.type)
         since = before.since if before and before.status == each.status and before.since else moment
         stated = {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
-        found.append({**stated, "lastTransitionTime": since})
-    return found
+        result.append({**stated, "lastTransitionTime": since})
+    return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,10 +198,10 @@ class _EvictionPass:
         """Request an eviction; one that certainly failed is given back to the limits."""
         requested = False
         try:
-            found = await recheck(self.run.api, pod)
-            if found is None and self.run.leader.is_leader:
+            result = await recheck(self.run.api, pod)
+            if result is None and self.run.leader.is_leader:
                 requested = True
-                found = await request(self.run.api, pod)
+                result = await request(self.run.api, pod)
         except (ApiError, ApiUnavailable) as error:
             if requested and isinstance(error, ApiUnavailable):
                 self._record_eviction(pod)  # it may have been accepted
@@ -210,7 +210,7 @@ class _EvictionPass:
             else:
                 self._give_back(now)
             raise
-        return found
+        return result
 
     async def _evict(self, pod: PodInputs) -> None:
         now, earlier = self.run.context.steady(), self.state.unconfirmed.pop(pod.uid, None)
@@ -218,8 +218,8 @@ class _EvictionPass:
             self._give_back(earlier)
         for rate in self._rates:
             rate.take(now)
-        found = await self._request(pod, now, again=earlier is not None)
-        answer, why = found or (None, "")
+        result = await self._request(pod, now, again=earlier is not None)
+        answer, why = result or (None, "")
         if answer is not EvictionOutcome.EVICTED and not (answer is EvictionOutcome.GONE and earlier is not None):
             self._give_back(now)
         if answer is None:

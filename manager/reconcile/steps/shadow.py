@@ -103,14 +103,14 @@ async def _write(run: Run, name: str, state: ShadowState, simulation: ShadowSimu
     if held_back := store.wait(name, now):
         return held_back
     same = {
-        each: found.state_of(ShadowState)
-        for each, found in context.node_states.items()
+        each: result.state_of(ShadowState)
+        for each, result in context.node_states.items()
         if name_of(each) == name_of(name)
     }
     accounts = {
-        each: StoredAccounts(found.node_uid, found.simulation.to_status(wall))
-        for each, found in same.items()
-        if found.simulation is not None and not found.unread
+        each: StoredAccounts(result.node_uid, result.simulation.to_status(wall))
+        for each, result in same.items()
+        if result.simulation is not None and not result.unread
     }
     if await store.write(run, name, accounts):
         for each in accounts:

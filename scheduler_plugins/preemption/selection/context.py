@@ -83,9 +83,9 @@ class Budgets:
         known = self._known.get((pod.namespace, id(pod.labels)))
         if known is not None:
             return known[1]
-        found = [budget for budget in self._of[pod.namespace] if budget_is_about(budget, pod)]
-        self._known[pod.namespace, id(pod.labels)] = pod.labels, found
-        return found
+        result = [budget for budget in self._of[pod.namespace] if budget_is_about(budget, pod)]
+        self._known[pod.namespace, id(pod.labels)] = pod.labels, result
+        return result
 
 
 def budget_is_about(budget: Budget, pod: QuotaPod) -> bool:
@@ -225,17 +225,17 @@ class PreemptionContext:
         """
         pod, ledger, there = self.pod, self.cluster.ledger, self.cluster.on_node(node).values()
         if self.quota is None:
-            found = [each for each in there if each.priority < pod.priority and ledger.quota(each.namespace) is None]
+            result = [each for each in there if each.priority < pod.priority and ledger.quota(each.namespace) is None]
         elif self.beyond_min:
             own = (each for each in there if each.namespace == pod.namespace and not each.static)
-            found = [each for each in own if each.priority < pod.priority]
+            result = [each for each in own if each.priority < pod.priority]
         else:
-            found = [pod for pod in there if pod.namespace in self.lenders and not pod.static]
+            result = [pod for pod in there if pod.namespace in self.lenders and not pod.static]
         if self.going:
-            found = [pod for pod in found if pod.uid not in self.going]
-        if len(found) > 1:
-            found.sort(key=importance, reverse=True)
-        return found
+            result = [pod for pod in result if pod.uid not in self.going]
+        if len(result) > 1:
+            result.sort(key=importance, reverse=True)
+        return result
 
     def is_possible_victim(self, other: QuotaPod, freed: Freed) -> bool:
         """Return whether one of these may still leave once others have: a namespace keeps what is guaranteed to it."""

@@ -112,10 +112,10 @@ def decide(
         roomy = next((name for name in names if misfit(name, context.going) is None), None)
         if roomy is not None:
             return Undecided(f"node {roomy} has room for it without evicting anybody else", {})
-    found = search(context, names, misfit, lambda each: _spared(context, each, budgets_rule))
-    best = found.best
+    result = search(context, names, misfit, lambda each: _spared(context, each, budgets_rule))
+    best = result.best
     if best is None:
-        rejected = {**found.rejected, **refused}
+        rejected = {**result.rejected, **refused}
         return Undecided(_in_short(rejected), rejected)
     # A node's count is that of the worst case, in which everybody who may leave would; where budgets hold it is none.
     violations = 0 if budgets_rule is BudgetsRule.RESPECT else best.violations
@@ -134,6 +134,6 @@ def _spared(context: PreemptionContext, candidate: Candidate, rule: BudgetsRule)
 def _in_short(rejected: Mapping[str, str]) -> str:
     """Return why no eviction helps, counted over the nodes."""
     counts = Counter(NOBODY if reason.startswith("No victims found") else reason for reason in rejected.values())
-    told = ", ".join(f"{count} {reason}" for reason, count in counts.most_common(_TOLD))
+    texts = ", ".join(f"{count} {reason}" for reason, count in counts.most_common(_TOLD))
     more = f", and {len(counts) - _TOLD} other reasons" if len(counts) > _TOLD else ""
-    return f"no eviction helps on any of {len(rejected)} nodes: {told}{more}" if rejected else "there is no node"
+    return f"no eviction helps on any of {len(rejected)} nodes: {texts}{more}" if rejected else "there is no node"

@@ -71,12 +71,12 @@ def select_victims(context: PreemptionContext, node: str, misfit: Misfit) -> Can
 
 def all_possible_victims(context: PreemptionContext, node: str) -> tuple[list[QuotaPod], Freed]:
     """Everybody who may leave a node, the least important first, and what is freed when all do."""
-    freed, found = Freed(context), []
+    freed, result = Freed(context), []
     for each in context.possible(node):
         if context.is_possible_victim(each, freed):
-            found.append(each)
+            result.append(each)
             freed.take(each)
-    return found, freed
+    return result, freed
 
 
 def no_victims(pod: QuotaPod, node: str) -> str:
@@ -157,15 +157,15 @@ def arithmetic(context: PreemptionContext, victims: Iterable[QuotaPod]) -> str:
         resource = _decisive(context, over_min_with(context.used_by(pod.namespace), quota.min, context.own))
         needs = f"needs {quantity(resource, pod.charge.get(resource, 0))} more"
         return f"{_uses(context, quota, resource)} and {needs}: its own pods of lower priority than {pod.priority} go"
-    told, resources = [], []
+    texts, resources = [], []
     for namespace in dict.fromkeys(victim.namespace for victim in victims):
         lender = context.cluster.ledger.quota(namespace)
         if lender is not None and namespace in context.lenders:
             resources.append(_decisive(context, list(context.lenders[namespace])))
-            told.append(_uses(context, lender, resources[-1]))
-    if len(told) > _TOLD:
-        told[_TOLD:] = [f"{len(told) - _TOLD} further quotas use more than their min"]
-    return ", ".join([*told, _needs(context, quota, resources)])
+            texts.append(_uses(context, lender, resources[-1]))
+    if len(texts) > _TOLD:
+        texts[_TOLD:] = [f"{len(texts) - _TOLD} further quotas use more than their min"]
+    return ", ".join([*texts, _needs(context, quota, resources)])
 
 
 def _decisive(context: PreemptionContext, resources: Sequence[str]) -> str:

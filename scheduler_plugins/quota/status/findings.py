@@ -51,11 +51,11 @@ def findings(
         surroundings: what all quotas are judged against.
         bound_pods: what the namespace is charged for bound pods. [milli-cores for cpu, else base units]
     """
-    found = [_in_force(quota, of_namespace), _min_within_max(quota)]
+    result = [_in_force(quota, of_namespace), _min_within_max(quota)]
     if of_namespace[0].uid == quota.uid:
-        found.append(_min_within_capacity(quota, surroundings))
-        found.append(_used_within_max(quota, bound_pods))
-    return found
+        result.append(_min_within_capacity(quota, surroundings))
+        result.append(_used_within_max(quota, bound_pods))
+    return result
 
 
 def _in_force(quota: Quota, of_namespace: Sequence[Quota]) -> Finding:

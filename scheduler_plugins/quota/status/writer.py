@@ -119,10 +119,10 @@ class Writer:
         """What there is to write, as far as it may be written now. Requests are answered in between."""
         refill, now = 1 / WRITES_PER_SECOND, self.monotonic()
         left = self._tokens.left(WRITE_BURST, refill, now)
-        surroundings, found = self._surroundings(), list[tuple[Json, Update]]()
+        surroundings, result = self._surroundings(), list[tuple[Json, Update]]()
         started = time.perf_counter()
         for number in range(len(uids)):
-            if len(found) >= left:
+            if len(result) >= left:
                 self._turn = (self._turn + number) % len(uids)
                 break
             if time.perf_counter() - started >= _SLICE_SECONDS:
@@ -130,9 +130,9 @@ class Writer:
                 started = time.perf_counter()
             uid = uids[(self._turn + number) % len(uids)]
             if (due := self._attempt(uid, surroundings, now)) is not None:
-                found.append(due)
+                result.append(due)
                 self._tokens.take(refill, now)
-        return found
+        return result
 
     def _attempt(self, uid: str, surroundings: Surroundings, now: float) -> tuple[Json, Update] | None:
         """What there is to write to one quota; one that cannot be judged is named once and stops no other."""

@@ -19,12 +19,12 @@ Json = Mapping[str, Any]
 def check(cluster: Cluster) -> Iterator[Finding]:
     """The CRDs of an installation; those that are there before an install helm leaves as they are."""
     for name in CRDS:
-        found = cluster.get(DEFINITIONS, name)
-        if found is None and cluster.preflight:
+        result = cluster.get(DEFINITIONS, name)
+        if result is None and cluster.preflight:
             yield ok(f"CRD {name} is not there yet: the chart brings it.")
-        elif found is None:
+        elif result is None:
             yield error(f"CRD {name} is not there, so {_CONSEQUENCES[name]}.", _APPLY)
-        elif faults := list(_faults(name, found, shipped(name))):
+        elif faults := list(_faults(name, result, shipped(name))):
             yield from faults
         elif cluster.preflight:
             message = f"CRD {name} is there already and knows every field; helm leaves it as it is."
@@ -72,8 +72,8 @@ def _faults(name: str, found: Json, own: Json) -> Iterator[Finding]:
 
 
 def _schema(version: Json) -> Json:
-    found: Json = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    return found
+    result: Json = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    return result
 
 
 def missing(wanted: Json, found: Json, path: str = "") -> Iterator[str]:

@@ -44,19 +44,19 @@ def kubernetes(cluster: Cluster) -> Iterator[Finding]:
 
 def minor(version: str) -> tuple[int, int] | None:
     """Major and minor number of a version such as "v1.33.5-gke.1"; None for anything else."""
-    found = re.match(r"v?(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else None
+    result = re.match(r"v?(\d+)\.(\d+)", version)
+    return (int(result[1]), int(result[2])) if result else None
 
 
 def nodes(cluster: Cluster) -> Iterator[Finding]:
     """Return whether our images run on the Nodes, and whether their kubelets are new enough."""
-    found = {name(node): node for node in sorted(cluster.list(NODES), key=name)}
-    linux = {node: node_info(each) for node, each in found.items() if is_linux(each)}
+    result = {name(node): node for node in sorted(cluster.list(NODES), key=name)}
+    linux = {node: node_info(each) for node, each in result.items() if is_linux(each)}
     if not linux:
-        message = f"None of {count(len(found), 'node')} runs Linux, and Headroom runs nowhere else."
+        message = f"None of {count(len(result), 'node')} runs Linux, and Headroom runs nowhere else."
         yield error(message, "add a Linux node to the cluster")
         return
-    others = [node for node in found if node not in linux]
+    others = [node for node in result if node not in linux]
     message = "{count} without Linux are left alone: {names}."
     yield from about(Severity.INFO, others, message, docs="compatibility.md")
     yield from about(
@@ -123,13 +123,13 @@ def pod_security(cluster: Cluster) -> Iterator[Finding]:
 
 def priority_classes(cluster: Cluster) -> Iterator[Finding]:
     """Each band has its class, and each class the value of its band; before an install none need be there."""
-    found = {name(cls_): cls_ for cls_ in cluster.list(PRIORITY_CLASSES)}
+    result = {name(cls_): cls_ for cls_ in cluster.list(PRIORITY_CLASSES)}
     # A manager that leads already creates nothing.
     restart = f"kubectl -n {cluster.namespace} rollout restart deployment {MANAGER}"
     create = f"{upgrade(cluster, 'priorityClasses.create=true')} && {restart}"
-    wrong = list(_wrong_classes(found, "" if cluster.preflight else f" && {create}"))
+    wrong = list(_wrong_classes(result, "" if cluster.preflight else f" && {create}"))
     if not cluster.preflight:
-        absent = [str(band) for band in VALUES if band not in found]
+        absent = [str(band) for band in VALUES if band not in result]
         message = "There is no PriorityClass {names}; pods that name a missing class are refused."
         wrong = [*about(Severity.WARNING, absent, message, create), *wrong]
     yield from wrong

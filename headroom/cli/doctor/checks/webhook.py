@@ -31,14 +31,14 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
             docs="configuration.md",
         )
         return
-    found = (cluster.get(VALIDATING, WEBHOOK) or {}).get("webhooks")
-    if not found:
+    result = (cluster.get(VALIDATING, WEBHOOK) or {}).get("webhooks")
+    if not result:
         message = (
             f"There is no ValidatingWebhookConfiguration {WEBHOOK}, so no edit of the colocation config is judged."
         )
         yield warning(message, upgrade(cluster))
         return
-    problems = [*_authority(cluster, found[0]), *_scope(cluster, found[0]), *_endpoints(cluster)]
+    problems = [*_authority(cluster, result[0]), *_scope(cluster, result[0]), *_endpoints(cluster)]
     for problem in problems:
         yield problem
     if not problems:

@@ -17,20 +17,19 @@ def system_usage(node: float | None, pods: Iterable[float | None]) -> float | No
 
 
 def system(collected: CollectionResult, now: float) -> CollectionResult:
-    """System CPU and memory of a tick, of everything that was collected in it.
+    """Return the system's CPU and memory in a tick.
 
-    A resource of which the node or any pod is missing is missing too, and so are both when it is not known which pods
-    there are. A pod that vanished since the last tick used CPU that cannot be told from the system's, and holds no
-    memory any more.
+    A resource is missing when the node's value or any pod's is missing. Both are missing when the list of pods is
+    incomplete. A pod that ended since the last tick has used CPU that counts to nothing, and holds no memory.
     """
     derived = CollectionResult()
     for metric in (CPU, MEMORY):
         values = [(sample.entity, sample.value) for sample in collected.samples if sample.metric == metric]
         node = next((value for entity, value in values if entity == NODE), None)
         pods: list[float | None] = [value for entity, value in values if entity not in (NODE, SYS)]
-        for one in collected.missing:
-            is_nothing = metric == MEMORY and one.reason == VANISHED
-            if one.metric == metric and one.entity != NODE and not is_nothing:
+        for gap in collected.missing:
+            is_nothing = metric == MEMORY and gap.reason == VANISHED
+            if gap.metric == metric and gap.entity != NODE and not is_nothing:
                 pods.append(None)
         value = system_usage(node, pods) if collected.pods_listed else None
         derived.add(metric, SYS, now, INPUT_MISSING if value is None else value)

@@ -58,8 +58,8 @@ async def run_ticker(
 ) -> None:
     """Tick for ever, each tick with its time. [seconds since 1970]
 
-    A tick that comes too late is left out and counted, not made up for. The wall clock may be set in either direction
-    and the machine may sleep: that is logged and counted, and the ticker goes on.
+    A late tick is skipped and counted. The wall clock may be set in either direction,
+    and the machine may be suspended: that is logged and counted, and the ticker continues.
     """
     clocks = clocks or Clocks()
     due = clocks.running()

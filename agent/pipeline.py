@@ -60,7 +60,7 @@ class Pipeline:
         self._ticks = 0
         self._begun: float | None = None
         self._metrics_seen: set[str] = set()
-        self._store_failures: set[str] = set()  # steps whose last run failed because of the database
+        self._store_failures: set[str] = set()  # steps that the database made fail
         self._outage = ""  # the present outage of the database, for the log; empty without one
 
     @property
@@ -154,8 +154,8 @@ class Pipeline:
         if {CPU, MEMORY} <= measured:
             self.node_measured_at = self._clock()
         self._metrics.samples.inc(len(collected.samples))
-        for one in collected.missing:
-            self._metrics.gaps.labels(one.metric, one.reason).inc()
+        for gap in collected.missing:
+            self._metrics.gaps.labels(gap.metric, gap.reason).inc()
         if self._ticks % _SIZE_EVERY_TICKS == 0:
             with self._step("size"):
                 show_store(self._metrics, self.store.size())

@@ -94,7 +94,7 @@ def pod_of_cgroup(cgroup: PodCgroup) -> PodRef:
 
 
 def unlisted_pod(cgroup: PodCgroup, now: float) -> PodRef:
-    """A running pod that is on no list: force-deleted, or a static one whose mirror was refused.
+    """A running pod that is on no list: force-deleted, or a static one with a refused mirror.
 
     Its tier is unknown, so it counts as Prod and requests nothing: its usage can only lower the reclaimable amount.
     """

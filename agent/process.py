@@ -1,8 +1,8 @@
-"""The agent's process: SIGTERM and SIGINT end it within two seconds whatever hangs, and freed memory goes back.
+"""The agent's process: SIGTERM and SIGINT end it within two seconds, and freed memory returns to the kernel.
 
-A clean stop saves what was learned and closes the database. If something does not let go (a disk that does not answer,
-a server that keeps a connection), the program ends all the same. Nothing that was measured is lost then either: every
-tick was written through, and what was learned since the last checkpoint is learned again from the samples.
+A clean stop saves a checkpoint and closes the database. A blocked operation (a disk that does not respond, a server
+that keeps a connection open) does not delay the exit. No sample is lost then: every tick was written through, and
+training since the last checkpoint is repeated from the samples.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ _LARGE: Final = 256 * 1024
 
 
 def set_mmap_threshold() -> None:
-    """Take each block of 256 KiB and more from the kernel by itself, so that it goes back as soon as it is freed.
+    """Allocate each block of 256 KiB and more with mmap, so that the kernel gets it back when it is freed.
 
-    Left alone, glibc raises that bound to the largest block that was ever freed (mallopt(3)), and tables that grow
-    leave holes behind. A C library that knows no such bound (musl) is left as it is.
+    By default, glibc raises this threshold to the largest freed block (mallopt(3)), and growing tables
+    leave holes behind. A C library without this threshold (musl) is not changed.
     """
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE)

@@ -88,7 +88,7 @@ class RowHistories(Protocol):
 class SeriesIndex:
     """Owners and their rows.
 
-    Its clock stands still while the agent is away and takes no part in jumps of the machine's: a wrong clock does not
+    Its clock stops while the agent is away and ignores jumps of the machine's clock: a wrong clock does not
     evict any series.
     """
 
@@ -196,7 +196,7 @@ class SeriesIndex:
         return entry
 
     def _inherit(self, entry: SeriesEntry, workload: str) -> None:
-        """Let a pod whose workload has just become known continue its history, if that is the longer one."""
+        """Let a pod whose workload has just become known continue the workload's history, if that is the longer one."""
         related = [other.row for other in self.entries.values() if other is not entry and other.workload == workload]
         evidence = self.histories.evidence
         best = max(related, key=evidence, default=None)

@@ -1,8 +1,8 @@
-"""Where samples are kept: in the database, or in memory for as long as the database cannot be opened.
+"""The store of samples: the database, or memory while the database cannot be opened.
 
-An agent starts and goes on without its disk: what it learns and predicts then rests on memory, which is bounded. It
-tries again now and then, off the tick; once the database opens, the recent samples are copied into it, a few minutes
-per tick, and it takes over.
+An agent starts and continues without its disk: its histories and predictions then rest on memory, which is bounded. It
+retries the database at intervals, off the tick. Once it opens, the recent samples are copied into it, a few minutes
+per tick, and it replaces the store in memory.
 """
 
 import threading

@@ -44,7 +44,7 @@ _COLD: Final = (
 )  # fmt: skip
 
 
-class CannotCapture(OSError):  # noqa: N818 - what the user sees is the message
+class CannotCapture(OSError):  # noqa: N818 - users see only the message
     """Nothing can be recorded, or not there; one line that names the thing and the way out."""
 
 
@@ -107,14 +107,14 @@ def _hierarchies(paths: HostPaths) -> list[Path]:
         layout = detect(paths.cgroup)
     except NoCgroups as error:
         raise CannotCapture(str(error)) from error
-    wanted = [one.root for one in (layout.cpu, layout.throttling, layout.memory) if one is not None]
+    wanted = [tree.root for tree in (layout.cpu, layout.throttling, layout.memory) if tree is not None]
     if layout.hybrid:
         wanted += [root for root in paths.cgroup.iterdir() if (root / "cgroup.controllers").exists()]
     return list(dict.fromkeys(Path(os.path.realpath(root)) for root in wanted))
 
 
 class _Instant:
-    """An instant in an archive: a folder with the machine's files, and with what is known of their reading."""
+    """An instant in an archive: a folder with the machine's files and their read times."""
 
     def __init__(self, archive: tarfile.TarFile, name: str) -> None:
         self.archive, self.name, self.files = archive, name, 0

@@ -27,8 +27,8 @@ _TICKS_PER_SECOND: Final = 100.0
 _Number = TypeVar("_Number", int, float)
 
 
-class NotARecording(OSError):  # noqa: N818 - what the folder is
-    """A folder or file that cannot be replayed; one line that names it and says what is missing."""
+class NotARecording(OSError):  # noqa: N818 - the state of the folder
+    """A folder or file that cannot be replayed; the message names it and the missing part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def find(folder: Path) -> tuple[list[Instant], list[str]]:
     if not names:
         raise NotARecording(f"{folder} holds no instants (folders t000, t001 …): give the folder that holds them")
     if len(names) == 1:
-        raise NotARecording(f"{folder} has one instant only ({names[0][1]}): CPU is what was used between two")
+        raise NotARecording(f"{folder} has one instant only ({names[0][1]}): CPU usage is the difference of two")
     problems: list[str] = []
     return [_instant(folder / name, problems) for _, name in names], problems
 
@@ -132,7 +132,7 @@ class RecordedMachine:
     def open(cls, recording: Path) -> Iterator[tuple[Self, Path]]:
         """A stage in a temporary folder, and the folder of the recording: an archive is unpacked there.
 
-        Raises NotARecording: there is no room for one, or the archive cannot be read.
+        Raises NotARecording: there is no space for one, or the archive cannot be read.
         """
         try:
             made = tempfile.TemporaryDirectory(prefix="headroom-replay-")
@@ -194,7 +194,7 @@ class RecordedMachine:
         return [fromkey for fromkey in dict.fromkeys(result) if fromkey is not None]
 
     def _known(self, known: Mapping[str, _Number], path: str) -> _Number | None:
-        """What is known of a path on the machine, else by its name without links: a hierarchy may have several."""
+        """Return the value for a path on the machine, else for its name without links: a hierarchy may have several."""
         result = known.get(path.removeprefix(str(self.root)))
         if result is None and known:
             result = known.get(os.path.realpath(path).removeprefix(os.path.realpath(self.root)))
@@ -207,11 +207,11 @@ class RecordedMachine:
         generation, before = self._generations.get(below, (0, {}))
         generation += any(counters[name] < value for name, value in before.items() if name in counters)
         self._generations[below] = generation, counters
-        return zlib.crc32(os.fsencode(below)) << 16 | generation  # under another path it is another cgroup in any case
+        return zlib.crc32(os.fsencode(below)) << 16 | generation  # another path is another cgroup
 
 
 class _RecordedFile(ReopeningFile):
-    """A file of a recording: read anew at each instant, with the time at which the recorder read it."""
+    """A file of a recording: read again at each instant, with the time at which the recorder read it."""
 
     __slots__ = ("_recorded",)
 
@@ -251,11 +251,11 @@ _RISING: Final[Mapping[Callable[[str], Mapping[str, int]], tuple[str, ...]]] = {
     procfs.pressure_totals: ("cpu.pressure", "memory.pressure", "io.pressure"),
     _faults: ("memory.stat",),
 }  # fmt: skip
-"""How to read the files of a cgroup whose numbers only rise: where one fell, it is another cgroup."""
+"""Parsers of the files of a cgroup with counters: a lower value means another cgroup."""
 
 
 def _rising_counters(folder: Path, version: int) -> dict[str, int]:
-    """What the files of a cgroup count, by name; what cannot be read is left out."""
+    """Return the counters of a cgroup's files by name; unreadable ones are skipped."""
     counters: dict[str, int] = {}
     for parse, names in _RISING.items():
         for name in names if version != 1 or parse is not _faults else ():  # those of v1 lose what children had

@@ -25,16 +25,16 @@ _LONG_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What was measured between two instants."""
+    """The measurements between two instants."""
 
     name: str  # the two, as in t000-t001
     values: Mapping[str, Mapping[str, float]]  # amounts by entity and metric. [cores, bytes, ratio]
-    gaps: Sequence[tuple[str, str, str]]  # what is missing: entity, metric, reason
+    gaps: Sequence[tuple[str, str, str]]  # missing values: entity, metric, reason
 
 
 @dataclass(slots=True)
 class Replay:
-    """What a recording shows."""
+    """The result of a replay."""
 
     intervals: list[Interval] = field(default_factory=list)  # one for each two consecutive instants
     cgroup_version: int = 0  # 1 or 2: where CPU time was found
@@ -46,7 +46,7 @@ class Replay:
 def replay(path: Path) -> Replay:
     """Drive a recording, a folder or a tar file, through the collectors.
 
-    Raises NotARecording: no recording, fewer than two instants, or no room for a temporary link.
+    Raises NotARecording: no recording, fewer than two instants, or no space for a temporary link.
     """
     with RecordedMachine.open(path) as (recorded, folder):
         try:
@@ -110,7 +110,7 @@ def _interval(name: str, collected: CollectionResult) -> Interval:
     values: dict[str, dict[str, float]] = {}
     for sample in collected.samples:
         values.setdefault(_NAMES.get(sample.entity, sample.entity), {})[sample.metric] = sample.value
-    gaps = sorted((_NAMES.get(one.entity, one.entity), one.metric, str(one.reason)) for one in collected.missing)
+    gaps = sorted((_NAMES.get(gap.entity, gap.entity), gap.metric, str(gap.reason)) for gap in collected.missing)
     return Interval(name, values, gaps)
 
 
@@ -135,7 +135,7 @@ def _interval_json(interval: Interval) -> dict[str, Any]:
 
 
 def _amounts(values: Mapping[str, float]) -> dict[str, float | int]:
-    """What is there; what is not, is not."""
+    """Return the known values alone."""
     result: dict[str, float | int] = {"cpuMilli": values[CPU] * 1000} if CPU in values else {}
     kinds = {MEMORY: "memoryBytes", MEMORY_WITH_PAGE_CACHE: "memoryWithPageCacheBytes"}
     return result | {name: int(values[metric]) for metric, name in kinds.items() if metric in values}
@@ -165,7 +165,7 @@ def _row(entity: str, values: Mapping[str, float]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Replay a recording and print what it shows.
+    """Replay a recording and print the result.
 
     Returns 0. What could not be used is said on standard error. Raises WrongSetting: the command line is wrong.
     NotARecording: The folder cannot be replayed.

@@ -49,10 +49,10 @@ class Layout:
     def description(self) -> str:
         if self.cpu.version == 1:
             memory = "none" if self.memory is None else f"v{self.memory.version}"
-            beside = ", version 2 beside it" if self.hybrid else ""
-            return f"cgroup v1 (cpu and cpuacct {self.arrangement}, memory {memory}{beside})"
+            second = ", with version 2 as well" if self.hybrid else ""
+            return f"cgroup v1 (cpu and cpuacct {self.arrangement}, memory {memory}{second})"
         lacking = "" if self.memory else " without the memory controller"
-        return "cgroup v2" + lacking + (", version 1 beside it" if self.hybrid else "")
+        return "cgroup v2" + lacking + (", with version 1 as well" if self.hybrid else "")
 
     @property
     def arrangement(self) -> str:
@@ -127,7 +127,7 @@ class CgroupTree:
 
         A uid that has two folders (one was left behind when the driver changed) goes with the one that has containers.
 
-        Raises Unreadable: A folder may not be listed, so it is unknown which pods there are.
+        Raises Unreadable: A folder may not be listed, so the pods are unknown.
         """
         result: dict[str, PodCgroup] = {}
         for top in self.kubepods:
@@ -157,8 +157,8 @@ class CgroupTree:
         for depth in range(_DEPTH):
             yield from ((path, name) for path, name in level if KUBEPODS.fullmatch(name))
             if depth + 1 < _DEPTH:
-                others = [path for path, name in level if not KUBEPODS.fullmatch(name)]
-                level = [(f"{path}/{name}", name) for path in others for name in self._below(path)]
+                between = [path for path, name in level if not KUBEPODS.fullmatch(name)]
+                level = [(f"{path}/{name}", name) for path in between for name in self._below(path)]
 
     def _below(self, path: str) -> list[str]:
         try:
@@ -168,7 +168,7 @@ class CgroupTree:
 
 
 def detect(root: Path) -> Layout:
-    """Find the hierarchies below the mount point of cgroups, by what they hold, else by what they are called.
+    """Find the hierarchies below the mount point of cgroups, by their files, else by their names.
 
     Version 1 may have ``cpu`` and ``cpuacct`` in one hierarchy or in two, and a version 2 hierarchy beside them.
 
@@ -203,7 +203,7 @@ def _mounted(folders: list[Path]) -> Layout | None:
     usage = _first_version(folders, "cpuacct", "cpuacct.usage")
     cpu = _first_version(folders, "cpu", "cpu.shares")
     memory = _first_version(folders, "memory", "memory.usage_in_bytes")
-    on_second = next((one for one in second if _has_memory(one.root)), None)
+    on_second = next((tree for tree in second if _has_memory(tree.root)), None)
     hybrid = bool(second) and any((usage, cpu, memory))
     if usage is not None:
         return Layout(usage, cpu, memory or on_second, next(iter(second), None), hybrid)

@@ -14,7 +14,7 @@ FILES: Final[dict[str, dict[int, str]]] = {
     "memory-usage": {1: "memory.usage_in_bytes", 2: "memory.current"},
     "memory-limit": {1: "memory.limit_in_bytes", 2: "memory.max"},
 }
-"""File name by what is wanted and the cgroup version. Pressure is in ``cpu.pressure`` and so on: with version 2, and
+"""File name by metric and cgroup version. Pressure is in ``cpu.pressure`` and so on: with version 2, and
 with version 1 of some distributions."""
 
 UNLIMITED: Final = -1  # what a limit of `max` reads as
@@ -24,7 +24,7 @@ _MOST_DIGITS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """How often a cgroup was held back by its CPU quota."""
+    """Periods, and throttled ones, of a cgroup's CPU quota."""
 
     periods: int  # quota periods in which it was active
     throttled: int  # those of them in which it was held back

@@ -16,7 +16,7 @@ _QOS: Final = {"": GUARANTEED, GUARANTEED: GUARANTEED, BURSTABLE: BURSTABLE, BES
 _RUNTIMES: Final = {"docker": "docker", "containerd": "cri-containerd", "cri-o": "crio", "pouch": "pouch"}
 _SHOWN: Final = 100  # of an id in a message; ids have 64 digits
 _ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
-_POD_CGROUPFS: Final = re.compile(r"pod([^/\s\ud800-\udfff]+)")  # what is not UTF-8 is no uid
+_POD_CGROUPFS: Final = re.compile(r"pod([^/\s\ud800-\udfff]+)")  # a uid is valid UTF-8
 _POD_SYSTEMD: Final = re.compile(r"(?:.+-)?kubepods(?:-burstable|-besteffort)?-pod([^-/\s\ud800-\udfff]+)\.slice")
 _SCOPE: Final = re.compile(
     r"(?:docker|cri-containerd|crio|pouch)-(?!conmon-)([0-9a-zA-Z-]+)\.scope|crio-(?!conmon-)([0-9a-zA-Z-]+)"

@@ -1,4 +1,4 @@
-"""The files of one pod's cgroup, and what they last said. Answers with a number, or with the reason why not."""
+"""The files of one pod's cgroup, and their last values. Returns a number, or the reason for its absence."""
 
 import os
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class PodFiles:
     def __init__(
         self, cgroup: PodCgroup, layout: Layout, entity: str, open_file: Callable[[Path], ReopeningFile]
     ) -> None:
-        self.entity = entity  # whose samples these are, or were when it was last seen
+        self.entity = entity  # the entity of the last samples
         self._path = cgroup.path
         self._layout = layout
         self._folder = layout.cpu.root / cgroup.path
@@ -51,7 +51,7 @@ class PodFiles:
     ) -> tuple[float | Gap, float | Gap | None]:
         """CPU since the last call.
 
-        `slept` is how long the machine was suspended so far. [s] Returns what it used [cores], and the share of its
+        `slept` is the time for which the machine was suspended so far. [s] Returns its usage [cores], and the share of its
         quota's periods in which it was held back [0..1]: None for a pod without a quota, and where the kernel does not
         count.
         """
@@ -82,7 +82,7 @@ class PodFiles:
             return Gap.NO_MEMORY_CONTROLLER if lacking else gap
 
     def _counters(self) -> tuple[int, Throttling | None]:
-        """CPU time [ns], and what the same file says of throttling: in version 1 it is another file."""
+        """Return CPU time [ns], and the throttling of the same file: in version 1 it is another file."""
         text = self._usage.read()
         if self._layout.cpu.version == 1:
             return cgroup_files.cpu_usage_nanoseconds(text, 1), None

@@ -15,8 +15,8 @@ MOST_BYTES: Final = 1 << 53
 """More memory than this no machine has (8 PiB): a counter that wrapped around, or another file. [bytes]"""
 
 
-class Malformed(ValueError):  # noqa: N818 - what the file is
-    """A kernel file without what it should hold: a short read, or another file. The message names what is missing."""
+class Malformed(ValueError):  # noqa: N818 - the state of the file
+    """A kernel file with unexpected content: a short read, or another file. The message names the missing part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class HostPaths:
 
 @dataclass(frozen=True, slots=True)
 class MemInfo:
-    """What /proc/meminfo says of the whole machine."""
+    """The fields of /proc/meminfo for the whole machine."""
 
     total_bytes: int  # MemTotal
     free_bytes: int  # MemFree

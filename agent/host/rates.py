@@ -25,7 +25,7 @@ def slept_seconds() -> float:
 
 
 class Gap(StrEnum):
-    """Why there is no number."""
+    """The reason for a missing number."""
 
     FIRST = "first-reading"
     RECREATED = "recreated"
@@ -50,7 +50,7 @@ class _Reading:
 
 
 class Rates:
-    """Remembers the last reading of each counter, and answers with its growth per second."""
+    """Stores the last reading of each counter, and returns its growth per second."""
 
     def __init__(self, longest_seconds: float = 30.0, shortest_seconds: float = 0.02) -> None:
         """Nothing is remembered yet.
@@ -74,7 +74,7 @@ class Rates:
     ) -> float | Gap:
         """Growth per second since the last reading.
 
-        `at` is of a clock that only runs forward, NaN when that is not known. [s] Another `identity` begins anew,
+        `at` is of a clock that never falls, NaN when unknown. [s] Another `identity` restarts the counter,
         whatever the value. `slept` is how long the machine was suspended so far. [s] A rate above `highest` cannot be.
         Returns the rate, or why there is none.
         """

@@ -1,4 +1,4 @@
-"""Files that are read every second: opened once, read again from the start, opened anew when they were replaced."""
+"""Files that are read every second: opened once, read again from the start, and opened again after a replacement."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ _SLOW_SECONDS = 0.02
 _GONE = (errno.ENOENT, errno.ENODEV, errno.ENOTDIR)
 
 
-class Unreadable(OSError):  # noqa: N818 - what the file is
+class Unreadable(OSError):  # noqa: N818 - the state of the file
     """A file or folder that is not there or cannot be read; the message names it."""
 
     @property
@@ -31,8 +31,8 @@ def _no_clock() -> float:
 class ReopeningFile:
     """A file of /proc or a cgroup, held open.
 
-    A cgroup that was removed and made again is another cgroup, though its path is the same: `identity` tells them
-    apart, so that a counter is never compared with its predecessor's.
+    A cgroup that was removed and created again is another cgroup with the same path: `identity` differs,
+    so that a counter is never compared with its predecessor's.
     """
 
     __slots__ = ("_clock", "_descriptor", "_folder", "_name", "_plain", "at", "identity")

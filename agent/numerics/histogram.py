@@ -148,7 +148,7 @@ class HistogramBank(RowTables):
     def percentiles(self, rows: IntArray, percentile: float) -> FloatArray:
         """Value that the given share (0..1) of the weight does not exceed; 0 for an empty row. shape (N,).
 
-        Walks up from the lowest bucket until the share is reached and answers with that bucket's end (the last
+        Walks up from the lowest bucket until the share is reached and returns that bucket's end (the last
         bucket's start): 0 to 5 % too high.
         """
         weights = self.weights[rows]

@@ -86,7 +86,7 @@ class PeakWindows(RowTables):
     def fill(self, row: int, times: FloatArray, averages: FloatArray) -> None:
         """Put known averages into the slots before the current one; existing ones stay.
 
-        A slot without the one before it may be a few seconds of start-up, so it is left out.
+        A slot without the one before it may be a few seconds of start-up, so it is skipped.
 
         Args:
             row: the entity's row.

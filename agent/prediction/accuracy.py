@@ -1,22 +1,22 @@
 """Accuracy of predictions, on line: the usage of the Prod pods against their prediction.
 
-Every five minutes (a slot) the predicted peak of Prod is remembered as it was reported: margin, cold pods and all. When
-a slot is over, its usage is compared with every prediction made since 24 hours before. Both are about the same pods: a
-pod that came after a prediction does not count against it, and one that left uses nothing any more.
+Every five minutes (a slot) the predicted peak of Prod is stored as reported, with margin and cold pods. At the end of
+a slot, its usage is compared with every prediction of the last 24 hours. Both are about the same pods: a
+pod that started after a prediction does not count against it, and one that ended uses nothing.
 
     usage(s, k) = sum of the averages in slot k of the pods that were there when prediction s was made
 
-    horizon 5m:  prediction k is exceeded when usage(k, k) > predicted(k): what was used while it was in force
+        horizon 5m:  prediction k is exceeded when usage(k, k) > predicted(k): the usage while it was in force
     horizon 24h: prediction s is exceeded when usage(s, k) > predicted(s) for any slot k of s, s + 1, … s + 287
 
-An excess is (usage - predicted) / predicted. Answers are about the predictions whose horizon ended in the last 24
-hours: for 5m those of today, for 24h those of yesterday, once half of their 24 hours was measured. A slot in which a
-pod of the set was not measured says nothing about that set, and one without system usage, which takes every pod's,
-says nothing about any: it is unknown what a pod used that left while the agent was away. Nothing is counted for a node
-without Prod pods.
+An excess is (usage - predicted) / predicted. Statistics are about the predictions whose horizon ended in the last 24
+hours: for 5m those of today, for 24h those of yesterday, once half of their 24 hours has samples. A slot without
+samples of a pod is skipped for its predictions. One without system usage, for which every pod is needed,
+is skipped for all: the usage of a pod that ended while the agent was away is unknown. A node without
+Prod pods has no statistics.
 
-Slots are numbered by how they follow one another: after a clock that was set back, or on by more than a day, the next
-slot is the next number, so that no prediction is forgotten for it. An agent that was away for longer goes on likewise.
+Slots are numbered in order: after a clock that was set back, or on by more than a day, the next slot has the
+next number, so that no prediction is lost. The same holds after an agent was away for longer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,20 +47,20 @@ _SMALLEST: Final[Mapping[str, float]] = {CPU: 0.01, MEMORY: float(16 << 20)}
 class Score:
     """Accuracy of the predictions of a resource over one horizon."""
 
-    judged: int  # predictions whose horizon ended in the last 24 hours, with enough samples
-    exceeded: int  # how many of them were exceeded
-    mean_excess: float  # by how much these were exceeded on average, as a share of what was predicted; 0 when none was
-    worst_excess: float  # by how much the worst of them was; 0 when none was
+    judged: int  # predictions of a horizon that ended in the last 24 hours, with enough samples
+    exceeded: int  # the number of exceeded ones
+    mean_excess: float  # their mean excess, as a share of the prediction; 0 without any
+    worst_excess: float  # the largest excess; 0 without any
 
 
 class Accuracy:
-    """Remembers predictions and judges them. Arrays are rings of 48 hours, shape (slots, resources)."""
+    """Stores predictions and evaluates them. Arrays are rings of 48 hours, shape (slots, resources)."""
 
     def __init__(self) -> None:
         self.slot = _NEVER  # the slot of the last stored prediction, in slots since 1970
         self._number = _NEVER
         self.arrived: dict[str, int] = {}
-        """The number of the first slot whose prediction was about this pod, by uid, of the pods that are here."""
+        """The number of the first slot with a prediction for this pod, by uid, of the present pods."""
         shape = (_SLOTS, len(RESOURCES))
         self._labels: IntArray = np.full(_SLOTS, _NEVER, dtype=np.intp)
         self._arrays: dict[str, FloatArray] = {
@@ -181,12 +181,12 @@ def _usage(trainer: Trainer, resource: str, uids: Sequence[str], slot: int, here
     gone = np.array([uid not in here for uid in uids], dtype=np.bool_)
     system = trainer.row(SYS)
     if system is not None and np.isnan(windows.read(np.array([system]), np.array([slot]))).all():
-        gone[:] = False  # no pod was measured: the agent was away, or could not tell the pods apart
+        gone[:] = False  # no pod has samples: the agent was away, or could not identify the pods
     result: FloatArray = np.where(np.isnan(averages) & gone, 0.0, averages)
     return result
 
 
 def _whole(value: Any) -> int:  # noqa: ANN401 - a file may have any content
     if not isinstance(value, int):
-        raise CheckpointError(f"the checkpoint of the predictions' accuracy holds {value!r} where a slot should stand")
+        raise CheckpointError(f"the checkpoint of the predictions' accuracy holds {value!r} in place of a slot")
     return value

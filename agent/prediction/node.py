@@ -1,6 +1,6 @@
 """From trained history to peaks by class and Reclaimable. No clocks, no I/O.
 
-Per resource, with m = 1 + safety margin on what was measured (models apply it themselves):
+Per resource, with m = 1 + safety margin on measured usage (models apply it themselves):
 
     Peak[c]     = m * model(warm pods of c) + sum over its cold pods of max(request, else limit; highest seen),
                   at most the node's capacity
@@ -10,7 +10,7 @@ Per resource, with m = 1 + safety margin on what was measured (models apply it t
                                - Peak[Prod] - max(0, sysExtra - slack),
                              allocatable - Peak[Prod] - sysExtra))
 
-where peaks are raised to what they have to agree with (`agent.prediction.reclaimable.raised`).
+where peaks are raised to their floors (`agent.prediction.reclaimable.raised`).
 The margin is in Peak[sys] once. Amounts are milli-cores and bytes; a peak is rounded up, Reclaimable down.
 """
 

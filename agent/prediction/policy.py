@@ -41,7 +41,7 @@ class Policy:
 
     @property
     def window_days(self) -> float:
-        """Return how far back its models look at 5-minute averages. [days]"""
+        """Return the longest window of its models. [days]"""
         return max(
             window_days(model) for resource in self.models.values() for model in (resource.model, resource.system_model)
         )

@@ -19,7 +19,7 @@ NO_MEASUREMENTS: Final = "NoMeasurements"  # the node itself, or the system, was
 
 
 class Readiness(NamedTuple):
-    """The condition `PredictionReady`: whether what is reclaimable rests on evidence, a word, a sentence."""
+    """The condition `PredictionReady`: whether Reclaimable rests on enough history, a reason, a message."""
 
     ready: bool
     reason: str
@@ -55,8 +55,8 @@ def evaluate_readiness(
     if not prod:
         message = "No Prod pod runs here, so there is nothing to reclaim."
         return Readiness(ready=True, reason=NO_PROD_PODS, message=message)
-    others = ", the others count at their request" if cold else ""
-    message = f"{len(prod) - len(cold)} of {len(prod)} Prod pods are predicted from history{others}."
+    cold_pods = ", the others count at their request" if cold else ""
+    message = f"{len(prod) - len(cold)} of {len(prod)} Prod pods are predicted from history{cold_pods}."
     return Readiness(ready=True, reason=READY, message=message)
 
 
@@ -72,7 +72,7 @@ def _what_is_missing(trainer: Trainer, judged: Collection[str]) -> Readiness | N
         reason = "MemoryControllerMissing"
         message = (
             "Memory of pods cannot be read, so no memory is reclaimable: boot the node with the memory cgroup "
-            "controller (cgroup_enable=memory), or look at the agent's log if it is there."
+            "controller (cgroup_enable=memory), or see the agent's log if it is there."
         )
     elif not _measured(trainer, CPU, SYS):
         reason = NO_MEASUREMENTS

@@ -1,14 +1,14 @@
 """The reclaimable amount of one resource (the common formula), and its consistency. No clocks, no I/O.
 
-No number of a prediction contradicts another one, or what is being measured:
+The numbers of a prediction agree with each other and with the present usage:
 
-    Peak[c]     at least its mean, and at least the average of the last five minutes of what it predicts
+        Peak[c]     at least its mean, and at least the last five-minute average of the same pods
     Peak[node]  at least Peak[c] of every part c, and at least Peak[prod] + Peak[sys], which are reported together
-    Mean[c]     of what Peak[c] is about: of the recorded class, at most what the means of its present members add up to
+        Mean[c]     over the pods of Peak[c]: for the recorded class, at most the sum of its present members' means
 
-A model looks at the highest averages of the pods that are here; a class that has just risen beyond them, a system
-without enough history, or samples of seconds (the mean) beside averages of five minutes (the peak) may be above it.
-Whatever is raised is raised before anything is derived from it, and never above the node's capacity.
+A model reads the highest averages of the present pods. A class that has just risen beyond them, a system
+without enough history, or samples of seconds (the mean) beside averages of five minutes (the peak) may exceed it.
+A value is raised before others are derived from it, and never above the node's capacity.
 """
 
 from collections.abc import Mapping
@@ -59,10 +59,10 @@ def reclaimable_terms(
 
 
 def raised(peaks: Mapping[str, float], capacity: float, *floors: Mapping[str, float]) -> dict[str, float]:
-    """The peaks, each no lower than what they have to agree with. All amounts in one unit.
+    """Return the peaks, each raised to its floors. All amounts in one unit.
 
     prod 0.06, sys 0.05, node 0.09, of which prod has a mean of 0.107 and uses 0.08: prod 0.107, sys 0.05, node 0.157.
-    Floors are what no peak may be below, by class: means, and what is used now; what is not known is absent.
+    Floors by class: means and present usage; unknown ones are absent.
     """
     result = {
         name: min(max(peak, *(floor.get(name, 0.0) for floor in floors)), capacity) for name, peak in peaks.items()

@@ -31,10 +31,10 @@ _SHOWN: Final = 80  # of a value in a message
 
 
 class Windows(Protocol):
-    """The 5-minute averages of some pods in a window; every answer is in the history's unit.
+    """The 5-minute averages of some pods in a window, all in the history's unit.
 
-    A pod of which the window holds less than half of what it should (half of its evidence, or of the window, if that is
-    shorter) was away, or is younger than five minutes: then its highest sample ever stands in for its averages.
+    Where the window has less than half of a pod's expected samples (half of its history, or of the window, if that is
+    shorter), the pod was away or is younger than five minutes: its highest sample then replaces its averages.
     """
 
     @property

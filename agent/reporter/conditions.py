@@ -53,16 +53,16 @@ def conditions(
 
     The worst fault of collecting gives the reason; all others are added to the message.
 
-    `present` are the pods on this node, without terminal ones; `previous` are the conditions as last reported, of which
-    one whose status stays keeps its time; `generation` is that of the spec.
+    `present` are the pods on this node, without terminal ones; `previous` are the conditions of the last report: one
+    with the same status keeps its time; `generation` is that of the spec.
     """
     result = list(_problems(now, usages, present, collection))
     if not result:
         count = sum(collector.running for collector in present)
         message = f"The node and all of its {count} running pods are measured."
         result = [ConditionState(ok=True, reason="Measuring", message=message)]
-    sentences = [*(one.message for one in result), *collection.problems]
-    collecting = ConditionState(all(one.ok for one in result), result[0].reason, " ".join(sentences))
+    sentences = [*(state.message for state in result), *collection.problems]
+    collecting = ConditionState(all(state.ok for state in result), result[0].reason, " ".join(sentences))
     ready = ConditionState(readiness.ready, readiness.reason, readiness.message)
     return (
         condition(now, CONDITION_COLLECTING, collecting, previous, generation),
@@ -73,9 +73,9 @@ def conditions(
 def condition(
     now: float, name: str, state: ConditionState, previous: Sequence[Condition] = (), generation: int | None = None
 ) -> Condition:
-    """A condition; its time is kept from the previous one of that name when the status did not change."""
+    """Return a condition; its time is that of the previous one of this name and status, if there is one."""
     status = "True" if state.ok else "False"
-    before = next((one for one in previous if one.type == name and one.status == status), None)
+    before = next((each for each in previous if each.type == name and each.status == status), None)
     since = before.last_transition_time if before is not None else None
     return Condition(name, status, state.reason, state.message, since or timestamp(now), generation)
 
@@ -135,7 +135,7 @@ def _pods(
     if uids:
         message = (
             f"{len(uids)} pods have a cgroup and are not listed on this node (uid {_some(uids)}): force-deleted ones, "
-            "or static ones whose mirror is refused. They count as Prod without requests until they end or are listed."
+            "or static ones with a refused mirror. They count as Prod without requests until they end or are listed."
         )
         yield ConditionState(ok=True, reason="PodsUnlisted", message=message)
 

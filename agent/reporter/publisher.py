@@ -241,8 +241,8 @@ class Publisher:
 
     def _problems(self) -> list[str]:
         result = [f"{self.spec.problem}; the last good value stays in force."] if self.spec.problem else []
-        others = ANOTHER_REPORTS if self._others.present(self.clock()) else ""
-        return result + [f"{text[:1].upper()}{text[1:]}." for text in (self._dropped_fields, others) if text]
+        other_reports = ANOTHER_REPORTS if self._others.present(self.clock()) else ""
+        return result + [f"{text[:1].upper()}{text[1:]}." for text in (self._dropped_fields, other_reports) if text]
 
     def _check_seconds(self) -> float:
         policy = with_defaults(self._sent.policy if self._sent is not None else None)

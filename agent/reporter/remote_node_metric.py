@@ -66,15 +66,17 @@ class RemoteNodeMetric:
 
     def has_conditions(self, wanted: Sequence[Mapping[str, Any]]) -> bool:
         stored = self.status.get("conditions")
-        return isinstance(stored, list) and len(stored) == len(wanted) and all(each in stored for each in wanted)
+        return (
+            isinstance(stored, list) and len(stored) == len(wanted) and all(condition in stored for condition in wanted)
+        )
 
 
 @dataclass(slots=True)
 class OtherReporters:
-    """Remembers which times of reports are ours, and who else's were seen, by a clock that only runs forward. [s]
+    """Tells the times of our reports from those of other reporters, by a clock that never falls. [s]
 
-    A second agent, or koordlet beside ours, writes the same status, and each undoes what the other wrote. It shows in
-    the times of the reports, which nobody else has a reason to write: those that we did not send are another's.
+    A second agent, or koordlet on the same node, writes the same status, and each overwrites the other's report. Only
+    reporters write the report times, so a time that this agent did not send is another reporter's.
     """
 
     _ours: deque[Time] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
@@ -82,11 +84,11 @@ class OtherReporters:
     _reported: bool = False
 
     def mark_own(self, status: Mapping[str, Any]) -> None:
-        """Take the times of a status for ours: before it is sent, arrive or not, and of what stood there before us."""
+        """Record the times of a status as ours, before it is sent, or as those before our first report."""
         self._ours.extend(time for time in _times(status) if time not in self._ours)
 
     def observe(self, status: Mapping[str, Any], now: float) -> bool:
-        """Look at a status as the server has it. Whether another reporter shows in it that was not there before."""
+        """Record a status of the server, and return whether it shows another reporter for the first time."""
         for time in _times(status):
             if time not in self._ours and time not in self._others:
                 self._others[time] = now

@@ -24,7 +24,7 @@ from crds.predict_policy import PredictPolicy
 Json = dict[str, Any]
 _ROUNDS_TO_SPARE: Final = 10.0
 _LOST: Final = (
-    "spec.predictPolicy is gone, as after another program has replaced the spec: the policy that it asked for last "
+    "spec.predictPolicy is gone, for example because another program has replaced the spec: the last policy "
     "stays in force. To have the agent's own default, set it to {}."
 )
 
@@ -51,8 +51,8 @@ class NodeSource(Protocol):
 class ReportBuilder:
     """Builds reports from the stored and learned data of the pipeline.
 
-    A report bears the time of the measurements that it rests on, not of its making: numbers of a machine that could
-    not be measured lately age for every reader, however often they are sent.
+    `updateTime` is the time of the newest measurement, not of the report: numbers of a machine without new
+    measurements become old for every reader, however often they are sent.
     """
 
     def __init__(

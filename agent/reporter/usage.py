@@ -91,8 +91,8 @@ def present(
 ) -> dict[str, dict[str, float]]:
     """Return the mean usage of the node, the system and the classes by resource and class. [cores, bytes]
 
-    What is known of any of them counts, alone too: as long as one pod cannot be measured no tick has the system, and
-    the other pods use what they use.
+    Each series counts without the others: while one pod has no samples, no tick has the system's usage, but
+    the other pods count.
     """
     series = {metric: store.windows(metric, now - window_seconds, now) for metric in (CPU, MEMORY)}
     result: dict[str, dict[str, float]] = {metric: {} for metric in series}

@@ -145,12 +145,16 @@ def _with_unknown_requests(status: Json, sources: Sources) -> list[Json]:
     """The conditions; where requests are unknown, with the reason why nothing is reclaimable."""
     conditions = [dict(condition) for condition in status.get("conditions") or []]
     unknown = any(not pod.terminal and not pod.requests for pod in sources.pods)
-    for one in conditions:
-        if unknown and one.get("type") == CONDITION_PREDICTION_READY and one.get("reason") in _ABOUT_EVIDENCE:
-            one |= {
+    for condition in conditions:
+        if (
+            unknown
+            and condition.get("type") == CONDITION_PREDICTION_READY
+            and condition.get("reason") in _ABOUT_EVIDENCE
+        ):
+            condition |= {
                 "status": "False",
                 "reason": NO_REQUESTS,
-                "message": f"{NOTHING_RECLAIMABLE} {one.get('message', '')}",
+                "message": f"{NOTHING_RECLAIMABLE} {condition.get('message', '')}",
             }
     return conditions
 

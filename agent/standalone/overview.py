@@ -1,4 +1,4 @@
-"""A machine at a glance: what is used, the predicted peak, what is reclaimable, and why something is cold."""
+"""An overview of a machine: usage, predicted peak, reclaimable amount, and the cold pods."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -33,20 +33,20 @@ class Row:
 
     name: str
     used: Amounts  # mean of the last seconds
-    peak: Amounts  # predicted peak, margin included; of a cold pod what it counts with
-    reclaimable: Amounts  # what of its requests is reclaimable
+    peak: Amounts  # predicted peak, margin included; of a cold pod its substitute
+    reclaimable: Amounts  # the reclaimable part of its requests
     history: str  # how much is known: `warm`, or how far it is from it
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A look at a machine."""
+    """An overview of a machine."""
 
     time: float  # [seconds since 1970]
     classes: tuple[Row, ...]  # the node, the system, and each class that has pods
     pods: tuple[Row, ...]  # every pod, the largest peak of CPU first
-    free: Amounts  # what of the machine stays free at the predicted peak of everything
-    capacity: Amounts  # what the machine has
+    free: Amounts  # the capacity beyond the predicted peak of the node
+    capacity: Amounts  # of the machine
     model: str  # the model in force, and its margin
 
 
@@ -79,7 +79,7 @@ def build_overview(now: float, sources: Sources, prediction: NodePrediction, *, 
 
 
 class _Numbers:
-    """What the rows are made of; every peak is at least what is shown as used just now."""
+    """The inputs of the rows; every peak is at least the present usage in the row."""
 
     def __init__(self, now: float, sources: Sources, prediction: NodePrediction, window_seconds: float) -> None:
         self.prediction, self.trainer = prediction, sources.trainer
@@ -94,13 +94,13 @@ class _Numbers:
         for name in CLASS_ENTITIES:
             of_pods = [self.used.get(pod.uid, {}) for pod in self.members(name)]
             self.used[name] = {
-                metric: sum(one.get(metric, 0.0) for one in of_pods)
+                metric: sum(pod.get(metric, 0.0) for pod in of_pods)
                 for metric in UNITS
-                if any(metric in one for one in of_pods)
+                if any(metric in pod for pod in of_pods)
             }
         self.peaks: dict[str, dict[str, float]] = {}
         for metric, capacity in self.capacity.items():
-            known = {name: _in_units(one.peak) for name, one in prediction.classes.items()}
+            known = {name: _in_units(class_.peak) for name, class_ in prediction.classes.items()}
             peaks = {name: peak[metric] for name, peak in known.items() if metric in peak}
             shown = {name: amounts[metric] for name, amounts in self.used.items() if metric in amounts}
             for name, amount in raised(peaks, capacity, shown).items():
@@ -123,7 +123,7 @@ class _Numbers:
         )
 
     def pod(self, pod: PodRef) -> Row:
-        """A pod; its peak is neither below what it uses just now nor above that of its class."""
+        """A pod; its peak is between its present usage and the peak of its class."""
         warm, history = self.evidence(pod.uid)
         used, of_class = self.used.get(pod.uid, {}), self.peaks.get(CLASS_NAMES[pod.band], {})
         amounts = {metric: self.peak(pod, known, warm=warm) for metric, known in self.trainer.histories.items()}
@@ -137,7 +137,7 @@ class _Numbers:
         return Row(pod.title, used, peak, reclaimable, history)
 
     def peak(self, pod: PodRef, history: ResourceHistory, *, warm: bool) -> float | None:
-        """What the model in force says of one pod alone; of a cold pod what it counts with. None: unknown."""
+        """Return the peak of one pod by the model in force; of a cold pod its substitute. None: unknown."""
         metric = history.resource
         row, unit = self.trainer.row(pod.uid), UNITS[metric]
         requested = (pod.requests.get(metric, 0) or pod.limits.get(metric, 0)) / unit

@@ -37,9 +37,9 @@ def size(value: float | None) -> str:
 def table(
     view: Overview, title: str, notes: Sequence[str], *, height: int | None = None, width: int | None = None
 ) -> list[str]:
-    """The lines; the title follows the time in the first one.
+    """Return the lines; the title follows the time in the first one.
 
-    At most `height` lines where there is room for the least of it: pods are left out first. Text is broken and names
+    At most `height` lines, if that is enough for the shortest table: pods are omitted first. Text is wrapped and names
     are cut to `width`.
     """
     when = time.strftime("%H:%M:%S", time.localtime(view.time))
@@ -65,10 +65,10 @@ def _broken(texts: Sequence[str], width: int | None) -> list[str]:
 
 
 def _narrowed(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
-    """Rows whose names are so short that the numbers fit beside them."""
-    others = sum(2 + max(map(len, column)) for column in list(zip(*rows, strict=True))[1:])
-    room = max(width - others, _LEAST_NAME)
-    return [(row[0] if len(row[0]) <= room else row[0][: room - 1] + "…", *row[1:]) for row in rows]
+    """Return rows with names that leave enough columns for the numbers."""
+    numbers = sum(2 + max(map(len, column)) for column in list(zip(*rows, strict=True))[1:])
+    columns = max(width - numbers, _LEAST_NAME)
+    return [(row[0] if len(row[0]) <= columns else row[0][: columns - 1] + "…", *row[1:]) for row in rows]
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -216,7 +216,7 @@ class Trainer:
         rows = np.arange(self._index.rows, dtype=np.intp)
         for metric, history in self.histories.items():
             history.restore(own[metric], rows)
-        # A checkpoint of an older version does not say what was still to be read.
+        # A checkpoint of an older version lacks the samples that were still to be read.
         known = self._blocks.restore(own, self.histories, self._index.entries.values())
         self._windows_known = known and bool(facts.get("windows_known", True))
         days = facts.get("unfilled", ())

@@ -2,7 +2,7 @@
 
 A block is written a few chunks at a time while it is STAGED, counts at once and as a whole when it becomes LIVE, and is
 deleted a few chunks at a time when it is DEAD. So no step between two ticks is long, and a crash in the middle leaves
-only what is never read.
+only rows that are never read.
 """
 
 import sqlite3
@@ -58,7 +58,7 @@ class NewBlock:
 
 def mark_dead(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
     """From now on these blocks do not count; `sweep` deletes them."""
-    connection.executemany("UPDATE blocks SET state = ? WHERE id = ?", [(DEAD, one) for one in ids])
+    connection.executemany("UPDATE blocks SET state = ? WHERE id = ?", [(DEAD, block) for block in ids])
 
 
 def sweep(connection: sqlite3.Connection) -> Iterator[None]:
@@ -85,7 +85,7 @@ def encode(tier: int, block_times_ms: Integers, times_ms: Integers, columns: Flo
     """A chunk: times and columns of one series as in `Part` [steps]; the block's times must hold all of its own."""
     fields = np.rint(columns).astype(np.int64)
     if tier == MINUTES:
-        fields[1] -= fields[0]  # the highest is kept as what it is above the average
+        fields[1] -= fields[0]  # the maximum is stored as its difference to the average
     present = None
     if len(times_ms) < len(block_times_ms):
         present = np.zeros(len(block_times_ms), bool)
@@ -117,9 +117,9 @@ def read(
     end_ms: int,
     damaged: OnDamaged,
 ) -> Iterator[tuple[str, Part]]:
-    """What series have with start < time <= end [milliseconds], by entity, block by block as they were recorded.
+    """Return the values of series with start < time <= end [milliseconds], by entity and block in recording order.
 
-    Chunks that cannot be read are left out, and told to `damaged`.
+    Unreadable chunks are skipped and passed to `damaged`.
     """
     condition = _series_condition(connection, selector)
     if condition is None:

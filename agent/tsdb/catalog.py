@@ -1,7 +1,7 @@
-"""Which series the recent ticks have, and their numbers.
+"""The series of the recent ticks, and their numbers.
 
-Pods come and go by the thousand, so series that no recent tick has are known to the file alone. One that comes back
-after that gets a new number: several numbers may bear the same labels, and answers put them together.
+Thousands of pods start and end, so series without a recent tick are in the file alone. One that returns
+after that gets a new number: several numbers may have the same labels, and queries merge them.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ class SeriesSelector:
     """Selects series."""
 
     metric: str
-    entities: Collection[str] | None = None  # whose they are; None for all
+    entities: Collection[str] | None = None  # the entities; None for all
     container: str = ""  # their container; empty for whole entities
 
 

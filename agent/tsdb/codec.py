@@ -27,11 +27,11 @@ _UNREADABLE = (zlib.error, struct.error, ValueError, IndexError, OverflowError)
 
 
 class CodecError(ValueError):
-    """A chunk that cannot be read: its bytes are not what the store wrote."""
+    """A chunk with bytes that the store did not write."""
 
 
 def steps_per_unit(metric: str) -> float:
-    """How finely a metric is kept: steps per core, byte or ratio."""
+    """The precision of a metric: steps per core, byte or ratio."""
     if metric.startswith("memory"):
         return 1.0
     return 10_000.0 if metric == CPU else 1_000_000.0

@@ -65,7 +65,7 @@ def flush(connection: sqlite3.Connection, head: Head, rows: int) -> Iterator[Non
 
 
 def delete_flushed(connection: sqlite3.Connection, before: int) -> Iterator[None]:
-    """Delete the rows of ticks below this number, which are in blocks, and layouts that no tick has any more."""
+    """Delete the rows of ticks below this number, which are in blocks, and layouts without a tick."""
     rows = "SELECT id FROM head WHERE id < ? ORDER BY id LIMIT ?"
     delete = f"DELETE FROM head WHERE id IN ({rows})"  # noqa: S608 - own text
     deleted = False

@@ -24,7 +24,7 @@ from agent.tsdb.series import Series
 RAW_SECONDS: Final = 0  # resolution of single samples
 _SLICE_SECONDS: Final = 6 * 3600  # how much of the minutes is read at a time; every shorter period is a part of it
 _RAW_SLICE_SECONDS: Final = 600
-_SERIES_SLICE: Final = 24  # so much longer is what is read of named series at a time than of all
+_SERIES_SLICE: Final = 24  # slices of named series are longer by this factor
 _UNITS: Final = {CPU: 1000.0}
 _MIB: Final = float(1 << 20)
 _FILES: Final = {CPU: "cpu_millicores.csv.gz", MEMORY: "mem_mib.csv.gz"}
@@ -42,8 +42,8 @@ def pods(entities: Iterable[str]) -> list[str]:
 class Extract:
     """Series of one metric in a window, single samples or periods.
 
-    They are read a slice of time after the other, for an export once for the names of its columns and once for its
-    lines: it runs inside the agent's container, whose memory the agent needs, and a window may be weeks long.
+    They are read slice by slice, for an export once for the names of its columns and once for its
+    lines: it runs inside the agent's container with its memory limit, and a window may be weeks long.
     """
 
     database: DatabaseReader
@@ -51,7 +51,7 @@ class Extract:
     start: float  # excluded for single samples, included for periods [seconds since 1970]
     end: float  # included for single samples, excluded for periods [seconds since 1970]
     period_seconds: int  # length of a period, whole minutes; `RAW_SECONDS` for single samples
-    entities: Collection[str] | None = None  # whose; None for all
+    entities: Collection[str] | None = None  # the entities; None for all
     container: str = ""  # of this container; empty for whole entities
     highest: bool = False  # the highest sample of each period instead of the average
 
@@ -60,14 +60,16 @@ class Extract:
         wanted = self.metric, start, end, self.entities, self.container
         if self.period_seconds == RAW_SECONDS:
             return self.database.windows(*wanted)
-        result = {name: one.merged(self.period_seconds * 1000) for name, one in self.database.minutes(*wanted).items()}
+        result = {
+            name: points.merged(self.period_seconds * 1000) for name, points in self.database.minutes(*wanted).items()
+        }
         return {
             name: Series(points.starts_ms / 1000.0, points.highest if self.highest else points.average)
             for name, points in result.items()
         }
 
     def slices(self) -> Iterator[dict[str, Series]]:
-        """What was recorded, slice by slice; each begins where a period does."""
+        """Return the samples, slice by slice; each slice begins where a period does."""
         raw = self.period_seconds == RAW_SECONDS
         recorded = self.database.time_range(RAW if raw else MINUTES)
         if recorded is None:
@@ -104,7 +106,7 @@ class Extract:
             for time, values in zip(times.tolist(), table, strict=True):
                 line = [""] * len(names)
                 for place, value in zip(columns, values.tolist(), strict=True):
-                    if value == value:  # noqa: PLR0124 - what is no number differs from itself
+                    if value == value:  # noqa: PLR0124 - NaN differs from itself
                         line[place] = f"{value:.10g}"
                 yield [f"{time:.3f}".rstrip("0").rstrip("."), *line]
 

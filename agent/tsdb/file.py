@@ -35,7 +35,7 @@ class DatabaseFile:
         """Open the file for writing, or begin a new one; what cannot be used is set aside.
 
         To check is to read the whole file for damage first; a file that turned out to be damaged is not opened again.
-        Answers what of it belongs in memory.
+        Returns the part that belongs in memory.
 
         Raises:
             StoreUnavailable: It cannot be written now.
@@ -87,7 +87,7 @@ class DatabaseFile:
             )
 
     def checkpoint(self) -> None:
-        """Move the log into the file and flush it, on a connection of its own; then begin the log anew.
+        """Move the log into the file and flush it, on a separate connection; then truncate the log.
 
         The first transaction after a checkpoint writes the head of the new log and waits until the disk has it. It is
         made here, so that no tick waits for that.

@@ -21,7 +21,7 @@ _FIRST_TICKS = 4
 
 
 class Tick(NamedTuple):
-    """A tick, as it is written to the file."""
+    """A tick, in the form of the file."""
 
     number: int  # ticks are numbered as they are recorded
     segment: int

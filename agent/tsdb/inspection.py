@@ -1,4 +1,4 @@
-"""A database as it is at one moment, for people and tools: read-only, beside the agent that writes to it."""
+"""A database at one moment, for people and tools: read-only, while the agent may write to it."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ _NAMES = {RAW: "samples", MINUTES: "minutes"}
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What is kept at one resolution."""
+    """The data of one resolution."""
 
     name: str  # ``recent`` (samples not yet compressed), ``samples`` or ``minutes``
     series: int  # series that have any
     points: int  # samples, or points
-    size: int  # what they take, without the database's own overhead [bytes]
+    size: int  # without the database's own overhead [bytes]
     first: float | None  # time of the first one [seconds since 1970]
     last: float | None  # time of the last one [seconds since 1970]
 
@@ -35,15 +35,15 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """How large a database is, and what is in it."""
+    """Size and content of a database."""
 
     path: str
     file_bytes: int  # the file on disk, without its write-ahead log
     log_bytes: int
-    used_bytes: int  # what of the file holds data
+    used_bytes: int  # the part of the file with data
     schema: int
     series: int
-    checkpoints: int  # what was learned, in so many parts
+    checkpoints: int  # the number of checkpoints
     checkpoint_bytes: int
     resolutions: tuple[Resolution, ...]
 
@@ -92,7 +92,7 @@ class DatabaseReader(Reader):
         return row[0] / 1000.0 if row else 0.0
 
     def stats(self) -> Stats:
-        """How large it is, and what is in it."""
+        """Return size and content."""
         (series,) = self._row("SELECT count(*) FROM series")
         checkpoints, checkpoint_bytes = self._row("SELECT count(*), coalesce(sum(length(data)), 0) FROM checkpoints")
         return Stats(

@@ -1,4 +1,4 @@
-"""What the file needs between ticks, in small steps: compress, merge, forget, give room back."""
+"""Maintenance of the file between ticks, in small steps: compress, merge, expire, free space."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class Maintenance:
         self.minute_days = minute_days  # how long 1-minute points are kept [days]
         self.damaged: dict[tuple[int, int], str] = {}
         """Chunks (block, series) that cannot be read, and why; they are deleted."""
-        self.dropped = dropped  # blocks that went because there was no room
+        self.dropped = dropped  # blocks that were dropped to free space
 
     def is_due(self, kept: Recent, now_ms: int) -> bool:
         """Return whether there is anything to do."""

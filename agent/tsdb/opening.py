@@ -1,4 +1,4 @@
-"""Opening the file: whose it is, whether it is sound, and setting aside what cannot be used."""
+"""Opening the file: lock, check, and move an unusable one aside."""
 
 import contextlib
 import errno
@@ -117,7 +117,7 @@ def connect_beside(path: Path, settings: StoreSettings) -> sqlite3.Connection:
 
 
 def lock(path: Path) -> IO[str]:
-    """The lock that says whose the file is, held until closed (or the process ends); makes its folder.
+    """Return the lock of the file, held until closed (or the process ends); makes its folder.
 
     Raises:
         StoreUnavailable: The disk cannot be written now.
@@ -160,7 +160,7 @@ def set_aside(path: Path, reason: StoreCorrupt) -> None:
                 path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
     except OSError as error:
         raise StoreUnavailable(f"{reason}, and it cannot be moved away: {error.strerror}") from error
-    log.error("%s; it is kept as %s and history begins anew", reason, aside.name)
+    log.error("%s; renamed to %s; starting with an empty database", reason, aside.name)
 
 
 @contextlib.contextmanager
@@ -189,7 +189,7 @@ def roll_back(file: sqlite3.Connection) -> None:
 
 
 def is_full(error: Exception) -> bool:
-    """Return whether there is no room: the disk is full, or the file has reached its bound."""
+    """Return whether the disk is full, or the file has reached its limit."""
     return (getattr(error, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_FULL
 
 

@@ -1,4 +1,4 @@
-"""What of a store lives in memory, recent ticks and their series: loaded at the start, written through as they come."""
+"""The part of a store in memory, recent ticks and their series: loaded at the start, written through after that."""
 
 import sqlite3
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class Recent:
     def append_from(self, other: "Recent", number: int) -> None:
         """Append another store's ticks from a number on, under our own numbers of their series."""
         for tick in other.head.ticks(number):
-            numbers = self.catalog.numbers([other.catalog.labels(one) for one in tick.series.tolist()])
+            numbers = self.catalog.numbers([other.catalog.labels(number) for number in tick.series.tolist()])
             self.append(tick.time_ms, numbers, tick.amounts.astype(float))
 
 

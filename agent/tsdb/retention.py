@@ -1,8 +1,8 @@
-"""Forgetting: what is too old, and what no longer fits.
+"""Retention: expire old data, and drop data that does not fit.
 
-The wall clock alone forgets nothing, because it may be wrong by years. What counts is what was recorded since: raw
-samples stay for so many hours of recording, 1-minute points until they are too old by a clock that a whole day of
-recording stands behind.
+The wall clock alone expires nothing, because it may be wrong by years. Later recordings decide: raw
+samples stay for so many hours of recording, 1-minute points until they are too old by a clock with a whole day of
+recording.
 """
 
 import sqlite3
@@ -25,24 +25,24 @@ _ORPHANS_PER_STEP = 256
 
 
 def expire(connection: sqlite3.Connection, now_ms: int, raw_seconds: int, minute_days: int) -> Iterator[None]:
-    """Retire what has outlived its retention; `blocks.sweep` deletes it. In a transaction, at `now_ms`."""
+    """Mark expired data as dead; `blocks.sweep` deletes it. In a transaction, at `now_ms`."""
     ids, _, _, since = _recorded(connection, RAW)
     blocks.mark_dead(connection, ids[since > raw_seconds * 1000].tolist())
     yield
     ids, starts, ends, since = _recorded(connection, MINUTES)
     believed = trusted_now(now_ms, starts, ends, since)
     keep = minute_days * DAY_MS
-    # Too old by the clock; or dated so oddly that the clock never gets there, and as much was recorded since.
+    # Too old by the clock; or dated in a future that the clock never reaches, with as much recorded since.
     dead = (ends < believed - keep) | ((since > keep) & (ends > now_ms))
     blocks.mark_dead(connection, ids[dead].tolist())
     yield
 
 
 def trusted_now(now_ms: int, starts_ms: Integers, ends_ms: Integers, since_ms: Integers) -> int:
-    """The time up to which the clock is believed: where it stood a day of recording ago, plus that day.
+    """Return the time up to which the clock is trusted: its time a day of recording ago, plus that day.
 
-    Blocks are given in order of recording: starts, ends, and how much was recorded after each, shape (N,). It is never
-    later than now, and the beginning of time when less than a day was recorded. [milliseconds]
+    Blocks are given in order of recording: starts, ends, and the amount recorded after each, shape (N,). It is never
+    later than now, and the beginning of time with less than a day of recording. [milliseconds]
     """
     backed = np.flatnonzero(since_ms + ends_ms - starts_ms >= TRUST_MS)
     if not len(backed):
@@ -51,7 +51,7 @@ def trusted_now(now_ms: int, starts_ms: Integers, ends_ms: Integers, since_ms: I
 
 
 def delete_orphans(connection: sqlite3.Connection, in_head: Callable[[], set[int]]) -> Iterator[None]:
-    """Delete series that have no data left anywhere, neither in blocks nor in recent ticks."""
+    """Delete series without data, neither in blocks nor in recent ticks."""
     query = "SELECT id, EXISTS (SELECT 1 FROM chunks WHERE series = id) FROM series WHERE id > ? ORDER BY id LIMIT ?"
     rows = connection.execute(query, (-1, _ORPHANS_PER_STEP)).fetchall()
     while rows:

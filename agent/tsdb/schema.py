@@ -93,7 +93,7 @@ def check(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def _columns(connection: sqlite3.Connection) -> set[tuple[str, str]]:
-    """Each column with its table: by them our files are told from others."""
+    """Return each column with its table: they identify our files."""
     statement = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
     return set(connection.execute(statement))
 

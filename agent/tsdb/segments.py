@@ -1,9 +1,9 @@
-"""Which samples count when the clock went back: the latest recording of a stretch of time is the one that is seen.
+"""Overlapping recordings after the clock went back: the latest recording of a time is in force.
 
 Recording is cut into segments: stretches in which the clock neither went back nor paused for ten minutes. A sample is
-hidden as soon as a later segment covers its time, like the old recording on a tape that is used again. So a window
-never holds two recordings of one moment, a clock that was wrong for a while costs nothing but the time that is
-recorded anew, and a machine that wakes up in 1970 hides nothing of what was recorded in the right year: the jump
+hidden as soon as a later segment covers its time. So a window
+never has two recordings of one moment, a wrong clock costs only the time that is
+recorded again, and a machine that starts in 1970 hides nothing of the right year: the jump
 forward to the right time begins a segment, which covers only itself.
 """
 
@@ -21,7 +21,7 @@ Extents: TypeAlias = dict[int, tuple[int, int]]
 
 
 class Part(NamedTuple):
-    """What one segment has of a series."""
+    """The samples of a series in one segment."""
 
     segment: int
     times_ms: Integers  # shape (N,), rising [milliseconds]

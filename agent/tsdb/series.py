@@ -1,4 +1,4 @@
-"""What a query is answered with: samples, or summaries of periods; times and values side by side."""
+"""Results of queries: samples, or summaries of periods; times and values side by side."""
 
 from dataclasses import dataclass
 from typing import Final, TypeAlias

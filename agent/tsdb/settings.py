@@ -1,4 +1,4 @@
-"""How much the store keeps, and for how long."""
+"""The size and the retention of the store."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,9 @@ class StoreSettings:
     """Keeping."""
 
     raw_seconds: int = setting(4 * 3600, flag="store-raw", kind=duration(1, 7 * _DAY, whole=True))
-    """How much of what was recorded is kept sample by sample. [s] Windows need 30 minutes; the rest is to look back."""
+    """Retention of single samples. [s] Windows need 30 minutes; the rest is for people."""
     minute_days: int = setting(8, flag="store-minute-days", kind=whole(1, 366))
-    """How long 1-minute points are kept at least. [days] A prediction policy may need more: windowDays + 1."""
+    """The least retention of 1-minute points. [days] A prediction policy may need more: windowDays + 1."""
     max_bytes: int = setting(256 * _MIB, flag="store-max-mib", kind=mebibytes(32, 1 << 20))
     """Hard bound of the database and its log. [bytes; the flag: MiB] The oldest samples go first when it is reached."""
     block_ticks: int = setting(600, flag="store-block-ticks", kind=whole(10, 3600))
@@ -24,10 +24,10 @@ class StoreSettings:
     memory_ticks: int = setting(2400, flag="store-memory-ticks", kind=whole(30, 100_000))
     """Ticks held in memory while the disk cannot be written: 40 minutes at one a second, about 12 MB at 110 pods."""
     wal_checkpoint_seconds: float = setting(5.0, flag="store-flush", kind=duration(0.05, 3600))
-    """How often the write-ahead log is moved into the file, off the tick. [s] What a power loss can cost at most."""
+    """Interval at which the write-ahead log is moved into the file, off the tick. [s] The most a power loss costs."""
 
     retry_seconds: float = setting(10.0, flag="store-retry", kind=duration(0.05, 3600))
-    """How long to wait before a database that cannot be opened is tried again; memory stands in meanwhile. [s]"""
+    """Time before a database that failed to open is opened again; memory replaces it meanwhile. [s]"""
 
     def __post_init__(self) -> None:
         if self.memory_ticks < 3 * self.block_ticks:
@@ -38,7 +38,7 @@ class StoreSettings:
 
     @property
     def file_bytes(self) -> int:
-        """What the database file itself may take; the rest of `max_bytes` is the log's. [bytes]"""
+        """The limit of the database file; the rest of `max_bytes` is the log's. [bytes]"""
         return self.max_bytes * 3 // 4
 
     @property

@@ -43,16 +43,16 @@ _steps_per_unit = lru_cache(maxsize=256)(codec.steps_per_unit)
 
 @dataclass(frozen=True, slots=True)
 class StoreSize:
-    """How large the store is, and what it had to do without since the start."""
+    """Size of the store, and its losses since the start."""
 
     file_bytes: int  # the file and its write-ahead log on disk
-    used_bytes: int  # what of the file holds data
+    used_bytes: int  # the part of the file with data
     series: int
     head_ticks: int  # ticks not yet compressed
     unwritten_ticks: int = 0  # ticks that are only in memory, because the disk could not be written
     set_aside: int = 0  # files that could not be used and were set aside
     damaged_chunks: int = 0  # chunks that could not be read: each is a gap of one series
-    dropped_blocks: int = 0  # blocks that went before their time, because there was no room
+    dropped_blocks: int = 0  # blocks that were dropped early to free space
 
 
 class Tsdb(Reader):
@@ -148,7 +148,7 @@ class Tsdb(Reader):
         self._maintenance.minute_days = max(self._settings.minute_days, int(np.ceil(window_days)) + 1)
 
     def maintain(self, now: float, seconds: float = _MAINTENANCE_SECONDS) -> None:
-        """Do a little of what is due: compress, merge, forget. Called between ticks, at `now` [seconds since 1970].
+        """Do a part of the pending work: compress, merge, expire. Called between ticks, at `now` [seconds since 1970].
 
         It may take so many seconds, more or less; longer when it does not keep up.
 
@@ -177,7 +177,7 @@ class Tsdb(Reader):
         self._file.checkpoint()
 
     def size(self) -> StoreSize:
-        """How large the store is now."""
+        """Return the present size of the store."""
         file = self.connection
         query = "SELECT count(*) FROM series"
         return StoreSize(
@@ -192,7 +192,7 @@ class Tsdb(Reader):
         )
 
     def close(self) -> None:
-        """Write what is left, flush and close; the log is emptied into the file."""
+        """Write the rest, flush and close; the log is emptied into the file."""
         while self._unwritten < self.recent.head.next_number and not self.problem:
             try:
                 self._write(None)
@@ -252,7 +252,7 @@ class Tsdb(Reader):
         self._file_extents.clear()
 
     def _do(self, action: Callable[[sqlite3.Connection], _Answer]) -> _Answer:
-        """Write to the file; when that shows that it is damaged, or has no room, to what it is then, once more.
+        """Write to the file; after a repair of a damaged or full file, write once more.
 
         Raises:
             StoreUnavailable: It cannot be written now.
@@ -273,7 +273,7 @@ class Tsdb(Reader):
         raise StoreUnavailable(self.problem or f"{self.path} is not open")
 
     def _repaired(self, error: Exception) -> bool:
-        """Make room in a full file, or begin a new one in place of a damaged one; whether it was either."""
+        """Free space in a full file, or replace a damaged one; return whether it did either."""
         try:
             with opening.errors(self.path):
                 raise error
@@ -291,7 +291,7 @@ class Tsdb(Reader):
         return self._maintenance.free_space_at_once(file)
 
     def _load(self, found: Recent, *, everything: bool = False) -> None:
-        """Go on with what was read from a file, and the ticks that it lacks: all, when it begins anew."""
+        """Continue with data from a file, plus the ticks that it lacks: all of them for an empty one."""
         first = found.head.next_number
         found.append_from(self.recent, self.recent.head.first_number if everything else self._unwritten)
         self.recent, self._unwritten = found, first

@@ -18,12 +18,12 @@ _MOST_FINDINGS = 20
 
 @dataclass(slots=True)
 class VerificationResult:
-    """What was found."""
+    """The result of a verification."""
 
     blocks: int = 0  # blocks that were read
     chunks: int = 0  # chunks that were decoded
     samples: int = 0  # samples in them, and ticks' samples that are not compressed yet
-    findings: list[str] = field(default_factory=list)  # what is wrong, a sentence each
+    findings: list[str] = field(default_factory=list)  # faults, a sentence each
 
     @property
     def is_sound(self) -> bool:
@@ -84,7 +84,7 @@ def _blocks(database: DatabaseReader, result: VerificationResult) -> Iterator[st
 def _points(tier: int, data: bytes, times: Integers) -> int:
     own, columns = blocks.decode(tier, data, times)
     if tier == MINUTES and bool(np.any(columns[1] < columns[0]) or np.any(columns[2] < 1)):
-        raise CodecError("damaged chunk: a minute whose highest is below its average, or that counts nothing")
+        raise CodecError("damaged chunk: a minute with a maximum below its average, or without samples")
     return len(own)
 
 

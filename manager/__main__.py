@@ -27,7 +27,7 @@ _LOG: Final = logging.getLogger("manager")
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 _SWITCH_SECONDS: Final = 0.0005
-"""How soon a thread that computes beside the event loop, as for /metrics of thousands of nodes, gives way to it. The
+"""The interval at which a thread that computes, such as /metrics of thousands of nodes, yields to the event loop. The
 loop waits for that at each of its reads and writes, dozens of times a pass. [s]"""
 
 

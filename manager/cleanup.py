@@ -35,7 +35,7 @@ TEST_POD: Final = "headroom-doctor"
 PRIORITY_CLASSES: Final = tuple(band.value for band in PriorityBand if band.value)
 """The PriorityClasses that the chart creates where there are none."""
 _LONGEST_SECONDS: Final = 240.0
-"""The time for everything, less than the Job has, so that what is left is printed. [s]"""
+"""The time limit of the cleanup, less than the Job's, so that the remaining objects are printed. [s]"""
 _HOOK_SECONDS: Final = 300.0
 """The time after helm's last write within which its hook may run: a little more than the Job's deadline. [s]"""
 _STOP_SECONDS: Final = 120.0
@@ -54,7 +54,7 @@ _CREATORS: Final = (
 _FORCE: Final = "headroom.sh/uninstall"  # annotation of the manager's Deployment; force: as --force
 _REFUSED: Final = """\
 Refused: Mid pods run, and nothing was changed.{pods}
-Let them end, or delete them, and uninstall again; "enable": false in ConfigMap {namespace}/{name} publishes no more.
+Let them end, or delete them, and uninstall again; "enable": false in ConfigMap {namespace}/{name} stops publishing.
 To uninstall all the same, although a kubelet that restarts then fails these pods, run this and uninstall again:
   kubectl --namespace {namespace} annotate deployment headroom-manager {annotation}=force{rollback}"""
 _ROLLBACK: Final = """
@@ -70,7 +70,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to remove."""
+    """The objects to remove."""
 
     kubeconfig: str | None = setting(None, flag="kubeconfig", kind=FILE, shown="the pod's service account")
     """Login to the API server."""
@@ -92,7 +92,7 @@ class Options:
     """Delete the PriorityClasses that Headroom created and that no pod or workload names."""
 
 
-class Refused(Exception):  # noqa: N818 - what the user sees is the message
+class Refused(Exception):  # noqa: N818 - users see only the message
     """Nothing is removed, for this reason."""
 
 
@@ -131,14 +131,14 @@ async def _published(api: ApiServer) -> Published:
 
 @dataclass(slots=True)
 class Cleanup:
-    """A run: it stops manager and scheduler, and then removes what they have written."""
+    """A run: it stops manager and scheduler, and then removes the objects that they have written."""
 
     api: ApiServer
     options: Options
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     left: list[str] = field(default_factory=list)
-    """What is left, and why."""
+    """The remaining objects, and the reasons."""
 
     async def run(self) -> list[str]:
         """Remove everything, if helm deletes the release; one failure stops no other. What is left, and why.
@@ -160,7 +160,7 @@ class Cleanup:
             raise Refused(_REFUSED.format(pods=pods, annotation=_FORCE, rollback=rollback, **where))
         await self._stop(MANAGER, LEASE_NAME)
         await self._stop(SCHEDULER, self.options.scheduler_name)
-        # Until they ended they published and scheduled: what there is now decides.
+        # They published and scheduled until they ended: only the objects that exist now count.
         result = await _published(self.api)
         busy = set() if forced else set(result.pods.values())
         cleared = {node: patch for node, patch in result.patches.items() if node not in busy}
@@ -188,7 +188,7 @@ class Cleanup:
 
         Helm gives the Secret of a release this status before it runs the hook. Its name has the revision, which the
         templates do not know after a rollback: that installs the objects of an earlier revision as they were rendered.
-        A revision whose hook has failed keeps the status, also when a rollback has followed it.
+        A revision with a failed hook keeps the status, also after a rollback.
         """
         wanted = {"owner": "helm", "name": self.options.release}
         selector = {"labelSelector": ",".join(f"{label}={value}" for label, value in wanted.items())}
@@ -208,7 +208,7 @@ class Cleanup:
         return ((result.get("metadata") or {}).get("annotations") or {}).get(_FORCE) == "force"
 
     async def _stop(self, name: str, lease: str) -> None:
-        """Scale a Deployment to 0, and wait until its pods are gone and nobody holds its Lease, by our own clock."""
+        """Scale a Deployment to 0, and wait until its pods are gone and its Lease has no holder, by our own clock."""
         namespace = self.options.namespace
         deployment = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
         await optional(self.api.patch(f"{deployment}/scale", {"spec": {"replicas": 0}}))
@@ -290,7 +290,7 @@ class Cleanup:
         return partial(self.api.delete, path, {"preconditions": {"uid": uid}} if uid else None)
 
     async def _all(self, kind: str, changes: Mapping[str, Callable[[], Awaitable[Any]]]) -> None:
-        """Make changes by name, some at a time; what is gone already counts as done."""
+        """Make changes by name, several at a time; an object that is already gone counts as done."""
         turn, done = asyncio.Semaphore(_AT_ONCE), list[str]()
 
         async def one(name: str, change: Callable[[], Awaitable[Any]]) -> None:
@@ -325,7 +325,7 @@ def is_headrooms(obj: Json) -> bool:
 
 
 def _priority_class(obj: Json) -> str:
-    """What a pod, or the template of a workload that no other one controls, names."""
+    """Return the PriorityClass of a pod, or of the template of a workload without a controller."""
     spec = obj.get("spec") or {}
     template = ((spec.get("jobTemplate") or {}).get("spec") or spec).get("template")
     if template is None:
@@ -345,9 +345,9 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-async def _run(asked: Options) -> int:
-    async with ApiServer(connect(asked.kubeconfig), PROG) as api:
-        cleanup = Cleanup(api, asked)
+async def _run(arguments: Options) -> int:
+    async with ApiServer(connect(arguments.kubeconfig), PROG) as api:
+        cleanup = Cleanup(api, arguments)
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
                 left = await cleanup.run()

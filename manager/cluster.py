@@ -47,11 +47,11 @@ class ClusterState:
     """Nodes, NodeMetrics and pods."""
 
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Node name -> what is kept of the Node: name, uid, labels, some annotations, capacity and allocatable."""
+    """Node name -> reduced Node: name, uid, labels, some annotations, capacity and allocatable."""
     node_metrics: dict[str, CachedNodeMetric] = field(default_factory=dict)
     pods_synced: bool = False
     label_changes: int = 0
-    """How often a Node came, went or changed its labels: as long as it stays, selectors match the same Nodes."""
+    """Counts added and deleted Nodes and label changes: while it is equal, selectors match the same Nodes."""
     _pods: dict[str, dict[str, PodInputs]] = field(default_factory=dict)
     _node_of_pod: dict[str, str] = field(default_factory=dict)
 

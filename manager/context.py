@@ -92,8 +92,8 @@ class Run:
         """Record an event about a Node; see `EventRecorder.record`."""
         await self.events.record(self.context.cluster.reference(node), type_, reason, action, note)
 
-    def take_written(self, name: str, answer: dict[str, Any]) -> None:
-        """Cache the answer to a write to a NodeMetric; one whose deletion was observed before is not brought back."""
+    def cache_response(self, name: str, answer: dict[str, Any]) -> None:
+        """Cache the response to a write to a NodeMetric, unless its deletion was observed before."""
         cluster = self.context.cluster
         if name in cluster.node_metrics and cluster.put_written_node_metric(answer, self.context.steady()):
             self.queue.add(name)

@@ -20,7 +20,7 @@ class Progress:
     nodes_listed: bool = False  # whether all Nodes have been listed once
     node_metrics: WatchHealth = field(default_factory=WatchHealth)
     pods: WatchHealth = field(default_factory=WatchHealth)
-    trouble: str = ""  # what blocks the manager; empty when nothing does
+    trouble: str = ""  # the problem that blocks the manager; empty without one
     leadership: Callable[[], str] = lambda: "has not started"
     further: dict[str, Check] = field(default_factory=dict)
 

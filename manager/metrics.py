@@ -14,7 +14,7 @@ from manager.calculators.base import Result
 from manager.http import HttpServer
 from manager.inputs import Amounts, Resource
 
-PREFIX: Final = "headroom_manager"  # what the name of every metric begins with
+PREFIX: Final = "headroom_manager"  # the prefix of all metric names
 
 _Metrics = TypeVar("_Metrics")
 
@@ -38,7 +38,7 @@ class ManagerMetrics:
         self._reason: dict[str, str] = {}
         self.leading = self._gauge("leading", "1 while this replica writes")
         self.node_metric_defined = self._gauge("nodemetric_defined", "1 while the API server knows NodeMetric")
-        self.config_valid = self._gauge("config_valid", "1 when the ConfigMap is what is in force")
+        self.config_valid = self._gauge("config_valid", "1 when the ConfigMap is in force")
         self.config_entries_disabled = self._gauge("config_entry_errors", "Faults in nodeConfigs entries")
         self.queue = self._gauge("queue_nodes", "Nodes that wait to be reconciled")
         self.known = self._gauge("known_objects", "Cached objects", ["kind"])

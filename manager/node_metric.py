@@ -1,4 +1,4 @@
-"""The NodeMetric that the manager keeps for each node: what we apply, whether it stands, which fields are known. Pure.
+"""The NodeMetric that the manager applies for each node: its fields, whether they are in force, and known fields. Pure.
 
 It is written by server-side apply. So every field has owners: fields of others are left alone, and fields that we no
 longer apply are removed, unless another manager applies them, too.
@@ -62,18 +62,18 @@ def spec_for(strategy: ColocationStrategy) -> NodeMetricSpec:
 
 
 def manifest(node_name: str, node_uid: str, strategy: ColocationStrategy, omitted: Iterable[str] = ()) -> Json:
-    """What we apply for a node."""
+    """Return the fields that the manager applies for a node."""
     body = {**identity(node_name), "spec": to_json(spec_for(strategy))}
     # The garbage collector takes the NodeMetric away with its Node.
     body["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid}]
-    for each in omitted:
-        body = without_field(body, each)
+    for path in omitted:
+        body = without_field(body, path)
     return body
 
 
 @dataclass(frozen=True, slots=True)
 class ManagedFields:
-    """What is remembered of a NodeMetric's spec and owners; what is the same on many nodes is remembered once."""
+    """The cached spec and owners of a NodeMetric; equal ones of many nodes are stored once."""
 
     spec: Json
     owners: tuple[tuple[str, str], ...]  # kind and uid of the objects that it goes with
@@ -84,7 +84,7 @@ class ManagedFields:
     @classmethod
     def from_object(cls, node_metric: Mapping[str, Any]) -> Self:
         """Reduce a NodeMetric, `managedFields` included."""
-        own = [each for each in get_objects(node_metric, "metadata", "managedFields") if _is_ours(each)]
+        own = [entry for entry in get_objects(node_metric, "metadata", "managedFields") if _is_ours(entry)]
         fields = next((entry["fieldsV1"] for entry in own if entry.get("operation") == "Apply"), None)
         return cls(
             spec=_shared(get_path(node_metric, "spec")),
@@ -101,7 +101,7 @@ class ManagedFields:
         return self.applied is not None
 
     def belongs_to_other_node(self, node_uid: str) -> bool:
-        """Return whether it belongs to a Node of the same name that is gone: what it reports is not about this one."""
+        """Return whether it belongs to a deleted Node of the same name: it does not report about the present one."""
         uids = [uid for kind, uid in self.owners if kind == "Node"]
         return bool(uids) and node_uid not in uids
 

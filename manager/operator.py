@@ -37,7 +37,7 @@ class _NoDiffs(kopf.DiffBaseStorage):
 
 
 def settings_for(settings: Settings) -> kopf.OperatorSettings:
-    """Settings of kopf that leave no trace on what it watches."""
+    """Settings of kopf that write nothing to the objects that it watches."""
     own = kopf.OperatorSettings()
     own.peering.standalone = True
     own.posting.enabled = False
@@ -73,7 +73,7 @@ async def operate(run: Run, api: ApiServer, config_reconciler: ConfigReconciler,
     When it ends, it cancels every task that began after it; tasks from before are left alone.
 
     Raises:
-        WatchesEnded: the certificate of the API server is not trusted any more.
+        WatchesEnded: the certificate of the API server is no longer trusted.
     """
     distrusted, sessions = asyncio.Event(), list[aiohttp.ClientSession]()
     registry = kopf.OperatorRegistry()
@@ -86,7 +86,7 @@ async def operate(run: Run, api: ApiServer, config_reconciler: ConfigReconciler,
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:  # noqa: ANN401
-        # Called again after a 401, when the login has been read anew.
+        # Called again after a 401, when the login has been read again.
         session = _session(api, run.context.settings.user_agent, distrusted)
         sessions.append(session)
         return kopf.AiohttpSession(server=api.connection.server, aiohttp_session=session)
@@ -107,7 +107,7 @@ async def operate(run: Run, api: ApiServer, config_reconciler: ConfigReconciler,
     try:
         await asyncio.wait({running, distrust, *tasks}, return_when=asyncio.FIRST_COMPLETED)
         if distrusted.is_set():  # a session keeps the authority that it began with
-            raise WatchesEnded("the API server's certificate is not trusted any more: reading the login again")
+            raise WatchesEnded("the API server's certificate is no longer trusted: reading the login again")
         for task in tasks:
             if task.done() and not task.cancelled():
                 task.result()

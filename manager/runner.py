@@ -1,6 +1,6 @@
 """A run after the other: list everything once, then watch, reconcile nodes and check deadlines until stopped.
 
-When a run fails, the next one begins with the state of the last; only the watches start anew.
+After a failed run, the next one continues with its state; only the watches are restarted.
 """
 
 import asyncio

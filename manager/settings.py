@@ -1,4 +1,4 @@
-"""The options of the manager itself; what it does to nodes is set in the ConfigMap."""
+"""The options of the manager itself; the ConfigMap has the settings of nodes."""
 
 import os
 import secrets
@@ -38,7 +38,7 @@ class TimingSettings:
     """Intervals and rates, chosen for 5,000 nodes that report each minute on one core."""
 
     workers: int = 32
-    """How many nodes are worked on at the same time. They wait for the API server, not for the CPU.
+    """The number of nodes that are reconciled at the same time. They wait for the API server, not for the CPU.
 
     83 nodes a second with two writes each get their numbers at once while a write takes up to 0.15 s; 8 workers would
     fall behind from 0.05 s on.
@@ -46,15 +46,15 @@ class TimingSettings:
     coalesce_seconds: float = 0.2
     """Changes of one node within this time lead to one calculation. [s]"""
     tick_seconds: float = 1.0
-    """How often deadlines are checked: expired reports, increases that have held. [s]"""
+    """The interval at which deadlines are checked: expired reports, increases that have held. [s]"""
     resync_seconds: float = 600.0
-    """How often everything is listed again, which finds objects whose deletion the watch missed. [s]"""
+    """The interval of full lists, which find objects whose deletion the watch missed. [s]"""
     first_retry_seconds: float = 1.0
     """Pause after a failed write; it doubles with each further failure of the same node. [s]"""
     longest_retry_seconds: float = 30.0
     """Longest such pause. [s]"""
     write_burst: int = 5
-    """How many writes to one Node may follow one another at once; a decrease is never delayed."""
+    """The burst of writes to one Node; a decrease is never delayed."""
     write_refill_seconds: float = 10.0
     """After these writes, one more may follow after this long. [s]"""
 
@@ -66,7 +66,7 @@ class WebhookSettings:
     listen: str = setting("", flag="webhook-listen", kind=_ADDRESS, shown="no webhook")
     """host:port at which API servers ask whether an edit of the ConfigMap is right."""
     certificates: str = setting("self", flag="webhook-certificates", kind=choice("self", "cert-manager", metavar="WHO"))
-    """Who makes the webhook's certificates: ``self`` (the replica that leads) or ``cert-manager``."""
+    """The issuer of the webhook's certificates: ``self`` (the replica that leads) or ``cert-manager``."""
     service_name: str = "headroom-manager-webhook"
     """Service by which API servers call it, in the manager's namespace."""
     secret_name: str = "headroom-manager-webhook-tls"  # noqa: S105 - a name
@@ -74,11 +74,11 @@ class WebhookSettings:
     configuration_name: str = "headroom-colocation-config"
     """ValidatingWebhookConfiguration in which API servers find the authority to trust."""
     poll_seconds: float = 10.0
-    """How often the Secret is read. [s]"""
+    """The interval at which the Secret is read. [s]"""
     first_poll_seconds: float = 1.0
-    """How soon it is read again at first, and before there is a certificate to serve; then ever later. [s]"""
+    """The first interval, at the start and before there is a certificate to serve; it doubles each time. [s]"""
     settle_seconds: float = 5.0
-    """How long API servers get to learn of a new authority before a certificate of it is served. [s]"""
+    """Time for API servers to learn of a new authority before a certificate of it is served. [s]"""
 
 
 @dataclass(frozen=True, slots=True)

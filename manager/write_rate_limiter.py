@@ -1,4 +1,4 @@
-"""How often one node may be written to and reported about. Pure; the clock is an argument.
+"""Rate limits of writes to a node, and of events about it. Pure; the clock is an argument.
 
 Without a limit the manager and another writer of the same amounts (a kubelet that rewrites its Node's status, another
 manager) could overwrite each other forever. A node gets a burst of writes and then one from time to time. A decrease
@@ -21,7 +21,7 @@ _CORRECTION_REFILL_SECONDS: Final = 60.0
 
 
 class WriteKind(StrEnum):
-    """How a write changes what was last written."""
+    """The direction of a change."""
 
     FIRST = "first"  # nothing was written yet
     DECREASE = "less"  # a resource decreases, or is removed
@@ -59,7 +59,7 @@ class ReportRateLimiter:
 
 @dataclass(slots=True)
 class DriftCorrection:
-    """Rate limit for correcting the NodeMetric of one node, whose fields another writer changes.
+    """Rate limit for correcting the NodeMetric of one node when another writer changes its fields.
 
     A new desired state, after a change of configuration, is never delayed.
     """
@@ -86,13 +86,13 @@ class DriftCorrection:
 class WriteRateLimiter:
     """The rate limiter of the Mid resources of one node."""
 
-    written: dict[Resource, int | None] = field(default_factory=dict)  # what was last written of each resource
+    written: dict[Resource, int | None] = field(default_factory=dict)  # the last written amount of each resource
     reported: bool = False  # whether an event reported another writer
     tokens: TokenBucket = field(default_factory=TokenBucket)
 
     def write_kind(self, writes: Writes) -> WriteKind:
-        """How these writes would change what was last written."""
-        known = [(number, self.written[each]) for each, number in writes.items() if each in self.written]
+        """Return the direction of these writes."""
+        known = [(number, self.written[resource]) for resource, number in writes.items() if resource in self.written]
         if not known:
             return WriteKind.FIRST
         if any((new or 0) < (old or 0) for new, old in known):

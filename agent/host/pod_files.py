@@ -49,9 +49,9 @@ class PodFiles:
     def cpu(
         self, rates: Rates, key: object, *, slept: float, highest_cores: float
     ) -> tuple[float | Gap, float | Gap | None]:
-        """CPU since the last call.
+        """Return the CPU usage since the last call.
 
-        `slept` is the time for which the machine was suspended so far. [s] Returns its usage [cores], and the share of its
+        `slept` is the time of suspension of the machine so far. [s] Returns its usage [cores], and the share of its
         quota's periods in which it was held back [0..1]: None for a pod without a quota, and where the kernel does not
         count.
         """

@@ -1,4 +1,4 @@
-"""What a calculator is, and what it returns."""
+"""The interface of a calculator, and its result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Term:
     note: str = ""  # what a person should know about it, such as why it is zero
 
 
-EXPIRED: Final = frozenset({"ReportExpired", "PredictionExpired"})  # reasons of a node whose agent stopped reporting
+EXPIRED: Final = frozenset({"ReportExpired", "PredictionExpired"})  # reasons after an agent stopped reporting
 
 
 @dataclass(frozen=True, slots=True)

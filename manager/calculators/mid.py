@@ -12,7 +12,7 @@ once, in `reserved`. With 16 cores, 15 of them allocatable, 6 in use (1 by the s
 9 requested by Prod and 4 reclaimable: reserved 1, usable 15, unallocated 6, midOwn 2, unused 15 - (6 - 1 - 2) = 12, and
 with midUnallocatedPercent 50 mid = min(4 + 3, 12, 15) = 7 cores.
 
-Usage of node, system and Mid is of the same ticks (`status.prediction.classes`); of another agent, what it reports.
+Usage of node, system and Mid is of the same ticks (`status.prediction.classes`); another agent's is as reported.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _FORMULAS: Final[Mapping[str, str]] = {
     "notRequested": "max(allocatable - requests of pods above Mid, 0)",
 }
 _MID_OWN_BY_POD: Final = "sum of min(usage, request) over the Mid pods"
-"""What another agent's report allows, which has no usage per class."""
+"""Inputs from another agent's report, which has no usage per class."""
 _MID: Final[Mapping[str, str]] = {
     "reclaimable": "min(Reclaimable + unallocated * midUnallocatedPercent, unused, threshold)",
     "design": "min(Reclaimable, threshold)",
@@ -121,7 +121,7 @@ class _ResourceFormula:
     @cached_property
     def unused(self) -> Term:
         report = self.inputs.report
-        # Both resources or none: a node whose memory is not measured must not be filled because its CPU is idle.
+        # Both resources or none: a node without memory samples must not be filled because its CPU is idle.
         if report is None or any(report.node_usage[resource] is None for resource in Resource):
             missing = " and ".join(
                 resource for resource in Resource if report is None or report.node_usage[resource] is None
@@ -183,7 +183,7 @@ class _ResourceFormula:
         return (*lines, self._mid())
 
     def _mid(self) -> Term:
-        """Min(4000 + 50 % of 6000, 12000, 15000) = 7000, limited by what is reclaimable and unallocated."""
+        """Min(4000 + 50 % of 6000, 12000, 15000) = 7000, limited by Reclaimable and the unallocated amount."""
         percent = self.inputs.strategy.unallocated_percent
         supply = self.reclaimable.value + percent_of(self.unallocated.value, percent)
         value = min(supply, self.unused.value, self.threshold.value)
@@ -273,7 +273,7 @@ class MidCalculator:
     def calculate(self, inputs: NodeInputs) -> Result:
         """The Mid amounts that the node may publish, and those that its Node object should have.
 
-        Running Mid pods keep what they requested: a kubelet that restarts fails pods that no longer fit, so under
+        Running Mid pods keep their requests: a kubelet that restarts fails pods that no longer fit, so under
         `midShrinkPolicy: floor` the Node never has less than they request, whatever was calculated.
         """
         why = degraded(inputs)

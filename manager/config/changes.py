@@ -1,4 +1,4 @@
-"""What another configuration would change: which nodes, how their strategies differ, and where the values come from."""
+"""The effect of another configuration: the changed nodes, and the old and new values with their sources."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,11 +10,11 @@ from crds.colocation import ColocationConfig
 from manager.config.merge import EffectiveStrategy, effective_strategy
 
 _MOST_KNOWN: Final = 512
-"""Of so many pairs of strategies it is remembered what differs: nodes that are all unlike would take a gigabyte."""
+"""The number of strategy pairs with cached differences: nodes that all differ would take a gigabyte."""
 
 
 class NodeMetadata(NamedTuple):
-    """What of a Node decides about its strategy."""
+    """Return the parts of a Node that decide about its strategy."""
 
     name: str
     labels: Mapping[str, str]
@@ -34,7 +34,7 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Nodes, sorted by name, whose strategy changes in the same way."""
+    """Nodes, sorted by name, with the same change of their strategy."""
 
     nodes: tuple[str, ...]
     fields: tuple[FieldChange, ...]
@@ -52,9 +52,9 @@ def compare(before: ColocationConfig, after: ColocationConfig, nodes: Iterable[N
 def differences(
     before: ColocationConfig, after: ColocationConfig, nodes: Iterable[NodeMetadata]
 ) -> Iterator[tuple[str, tuple[FieldChange, ...]]]:
-    """How the strategy of each node changes, one node after the other, so that the caller can yield in between.
+    """Yield how the strategy of each node changes, one node after the other, so that the caller can pause in between.
 
-    Nodes that are alike share the strategies before and after, and so what differs between these: what is equal is the
+    Equal nodes share the strategies before and after, and so their differences: an equal pair is the
     same object.
     """
     known: dict[tuple[int, int], tuple[EffectiveStrategy, EffectiveStrategy, tuple[FieldChange, ...]]] = {}
@@ -71,7 +71,7 @@ def differences(
 
 
 def changes(found: Iterable[tuple[str, tuple[FieldChange, ...]]]) -> tuple[Change, ...]:
-    """What `differences` has found: nodes by what changes of them, most first."""
+    """Return the result of `differences`: nodes by change, the largest group first."""
     alike: dict[int, tuple[tuple[FieldChange, ...], list[str]]] = {}
     for name, fields in found:
         if fields:

@@ -1,4 +1,4 @@
-"""From text to JSON, with a sentence for each thing that makes it unusable, and where it stands."""
+"""Parsing text to JSON, with a sentence and a place for each fault."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from manager.config.findings import ConfigFinding, join, shown
 
-_LONGEST: Final = 1024 * 1024  # a ConfigMap holds no more [characters]
+_LONGEST: Final = 1024 * 1024  # the largest ConfigMap [characters]
 _DEEPEST: Final = 32
 _MOST_DIGITS: Final = 40
 _EXCERPT: Final = 30
@@ -17,11 +17,11 @@ _HINTS: Final = (
     (re.compile(r".*\0(//|/\*|#)", re.DOTALL), "JSON has no comments"),
     (re.compile(r".*\0'", re.DOTALL), "write \" in place of '"),
     (re.compile(r".*,\s*\0[}\]]", re.DOTALL), "remove the comma before it"),
-    (re.compile(r".*\{\s*\0[A-Za-z_]\w*\s*:", re.DOTALL), 'names stand in "quotes"'),
+    (re.compile(r".*\{\s*\0[A-Za-z_]\w*\s*:", re.DOTALL), 'names need "quotes"'),
     (re.compile(r".*\0(True|False|None)", re.DOTALL), "write true, false or null"),
     (re.compile(r".*\0$", re.DOTALL), "the text ends too early: a quote or bracket is not closed"),
 )
-"""What to do where a text, with a NUL at the place where it stops to be JSON, looks like that."""
+"""Advice for texts that match a pattern; NUL marks the place where the text stops to be JSON."""
 
 
 class UnusableNumber:

@@ -32,26 +32,26 @@ _ALLOWED: Final[Mapping[type, Mapping[str, Allowed]]] = {
     ModelChoice: {},
     MetricAggregatePolicy: {},
 }
-# Settings of Koordinator that take any text there: an odd one changes nothing here, so it is no reason to refuse.
+# Settings of Koordinator that accept any text there: a wrong one changes nothing here, so it is not rejected.
 _ANY_TEXT: Final = frozenset({"midReclaimMode", "cpuCalculatePolicy", "memoryCalculatePolicy"})
 _NUMBER: Final = re.compile(r"\s*(-?\d{1,9}(?:\.\d{1,9})?)\s*%?\s*", re.ASCII)
 _UNITS: Final = {"Seconds": 1, "Minutes": 60}
 _NAMES: Final[Mapping[type, str]] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 _DURATIONS: Final = Range(1, LONGEST_DURATION_SECONDS)
-MISSING: Final = object()  # stands for a value that cannot be used
+MISSING: Final = object()  # in place of an unusable value
 
 
 @dataclass(slots=True)
 class Fields:
-    """Reads one document, or a part of it, and gathers what is wrong and what is odd about it."""
+    """Reads a document, or a part of it, and gathers errors and warnings."""
 
     unknown: list[int] = field(default_factory=lambda: [100])
-    """How many more unknown names are checked one by one; shared by all parts of one text."""
+    """The number of further unknown names that are checked; shared by all parts of a text."""
     errors: list[ConfigFinding] = field(default_factory=list)
     """Faults: the document, or the entry they are in, cannot be used."""
-    warnings: list[ConfigFinding] = field(default_factory=list)  # what is ignored, or probably not meant
+    warnings: list[ConfigFinding] = field(default_factory=list)  # ignored or suspicious fields
 
-    def error(self, path: str, message: str) -> Any:  # noqa: ANN401 - stands for any value
+    def error(self, path: str, message: str) -> Any:  # noqa: ANN401 - in place of any value
         self.errors.append(ConfigFinding(path, message))
         return MISSING
 
@@ -136,7 +136,7 @@ class Fields:
 
 
 def _hint(kind: type, text: str, path: str) -> str:
-    """What to write in place of a text that is right in the wrong form: "50%", "5m", "true"."""
+    """Return the corrected form of a value: "50%", "5m", "true"."""
     if kind is bool:
         return f": write {text.lower()} without quotes" if text.lower() in {"true", "false"} else ""
     if kind not in {int, float}:

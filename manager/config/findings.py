@@ -1,4 +1,4 @@
-"""What is wrong, or odd, about a piece of configuration: one sentence per field."""
+"""Errors and warnings about a piece of configuration: one sentence per field."""
 
 import difflib
 import json
@@ -12,7 +12,7 @@ _CLOSE: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class ConfigFinding:
-    """A thing about one field: where (empty: the document as a whole), what is the matter and what is allowed."""
+    """A finding about a field: its path (empty: the document as a whole), the fault and the allowed values."""
 
     path: str
     message: str

@@ -18,7 +18,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """The configuration in force, and what is wrong with the ConfigMap's."""
+    """The configuration in force, and the faults of the ConfigMap's."""
 
     config: ColocationConfig = field(default_factory=ColocationConfig)
     text: str = ""  # the text it was read from; empty for the defaults
@@ -28,14 +28,14 @@ class InForce:
     since: float = field(default=0.0, compare=False)  # since when it is in force [s since 1970]
     errors: tuple[ConfigFinding, ...] = ()  # why the ConfigMap's text is not the one in force
     entry_errors: tuple[ConfigFinding, ...] = ()  # why entries of `nodeConfigs` are disabled
-    warnings: tuple[ConfigFinding, ...] = ()  # what is ignored, or probably not meant
+    warnings: tuple[ConfigFinding, ...] = ()  # ignored or suspicious fields
 
 
 def after_change(before: InForce, text: str | None, *, present: bool, now: float = 0.0) -> InForce:
-    """What is in force after the ConfigMap changed.
+    """Return the configuration in force after a change of the ConfigMap.
 
     Args:
-        before: what was in force.
+        before: the one in force until then.
         text: the value of key `colocation-config`; absent or empty means the defaults.
         present: whether the ConfigMap exists; without it the defaults apply.
         now: the time. [s since 1970]
@@ -62,7 +62,7 @@ def after_change(before: InForce, text: str | None, *, present: bool, now: float
 def at_start(
     text: str | None, *, present: bool, last_good: str | None, last_good_since: float = 0.0, now: float = 0.0
 ) -> InForce:
-    """What is in force when the manager starts: the ConfigMap, else the last good text that an earlier run kept."""
+    """Return the configuration in force at the start: the ConfigMap, else the last valid text of an earlier run."""
     before, kept = InForce(since=now), parse_config(last_good).config if last_good else None
     if kept is not None:
         before = InForce(kept, last_good or "", Origin.LAST_GOOD, since=last_good_since or now)

@@ -16,7 +16,7 @@ _OF_MODEL: Final = ("parameters", "of")
 
 @dataclass(slots=True)
 class Layers:
-    """What came of the layers so far: JSON fields of the strategy, and the layer that each value comes from."""
+    """Merged strategy and the source of each field."""
 
     values: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)

@@ -9,11 +9,11 @@ from headroom.cluster.selector import matches
 
 _Made = TypeVar("_Made")
 _MOST_KEPT: Final = 4
-"""Configurations: the one in force, the one before, and what the page or a question compares with them."""
+"""Cached configurations: the one in force, the one before, and those that the page or a what-if compares."""
 
 
 class PerConfigCache(Generic[_Made]):
-    """What is made of a configuration, once for each of the last few of them.
+    """A value derived from a configuration, cached for the last few of them.
 
     Configurations are compared by identity: comparing hundreds of entries would cost as much.
     """
@@ -23,7 +23,7 @@ class PerConfigCache(Generic[_Made]):
         self._kept: list[tuple[ColocationConfig, _Made]] = []
 
     def of(self, config: ColocationConfig) -> _Made:
-        """What is made of this very object."""
+        """Return the derived value of this very object."""
         for known, made in self._kept:
             if known is config:
                 return made

@@ -38,9 +38,9 @@ RATIO_LABELS: Final[Mapping[str, str]] = {
     names.LABEL_MID_STATIC_CPU_RATIO: "midStaticCPUReservedPercent",
     names.LABEL_MID_STATIC_MEMORY_RATIO: "midStaticMemoryReservedPercent",
 }
-"""Node label with a ratio -> the field whose percentage it sets."""
+"""Node label with a ratio -> the field of its percentage."""
 
-_BELOW_ALL: Final[Mapping[str, Any]] = {**to_json(DEFAULTS), PART: to_json(PREDICT_DEFAULTS)}
+_DEFAULT_LAYER: Final[Mapping[str, Any]] = {**to_json(DEFAULTS), PART: to_json(PREDICT_DEFAULTS)}
 _NOT_A_STRATEGY: Final = frozenset({"nodeConfigs", "name", "nodeSelector"})
 
 
@@ -52,7 +52,7 @@ class EffectiveStrategy:
     sources: Mapping[str, str] = field(default_factory=dict)
     """Field (such as `midPolicy`, `nodePredictPolicy.model`) -> the layer its value comes from."""
     findings: tuple[ConfigFinding, ...] = ()
-    """What is ignored of the node's own annotation and labels because it is invalid, or is odd about them."""
+    """Ignored or suspicious settings in the node's annotation and labels."""
     overlaps: tuple[ConfigFinding, ...] = ()  # entries that match the node too, and do not apply to it
 
 
@@ -80,12 +80,12 @@ def effective_strategy(
 
 
 class _Views:
-    """The strategies that one configuration comes to; nodes that are alike share theirs."""
+    """The strategies of one configuration; equal nodes share theirs."""
 
     def __init__(self, config: ColocationConfig) -> None:
         self._entries = config.node_configs or ()
         self._below = Layers()
-        self._below.merge(_BELOW_ALL, DEFAULT)
+        self._below.merge(_DEFAULT_LAYER, DEFAULT)
         self._below.merge(_strategy_fields(config), CLUSTER)
         self._with_entry: dict[int, Layers] = {}
         self.effective = lru_cache(_MOST_VIEWS)(self.make)

@@ -18,11 +18,11 @@ _SEPARATORS: Final = re.compile(r"[\W_]+")
 
 
 def check(policy: Mapping[str, Any], path: str, fields: Fields, inherited: str | None) -> None:
-    """Note what is wrong with a policy beyond its single fields.
+    """Record the faults of a policy beyond its single fields.
 
     Args:
         policy: the policy, or the part of it that one layer has; its fields have the right types.
-        path: where it stands.
+        path: its path.
         fields: where faults are noted.
         inherited: the model that applies when the policy names none; `None` when that is not known.
     """
@@ -37,7 +37,7 @@ def check(policy: Mapping[str, Any], path: str, fields: Fields, inherited: str |
 
 
 def faults_together(policy: Mapping[str, Any]) -> list[ConfigFinding]:
-    """What is wrong with a whole policy whose layers are each fine, such as parameters of another layer's model."""
+    """Return the faults of a whole policy with valid layers, such as parameters of another layer's model."""
     fields = Fields([_MOST_UNKNOWN])
     check(policy, PART, fields, None)
     return fields.errors

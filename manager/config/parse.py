@@ -23,7 +23,7 @@ from manager.inputs.reading import LONGEST_ANNOTATION
 NO_KEY: Final = ConfigFinding(
     CONFIG_MAP_KEY, "the ConfigMap has no such key: the defaults apply, and colocation is disabled"
 )
-"""What is odd about a ConfigMap without the key."""
+"""The warning about a ConfigMap without the key."""
 _MOST_FINDINGS: Final = 100
 _MOST_UNKNOWN_OF_A_NODE: Final = 10
 _CACHED_TEXTS: Final = 4  # the one in force comes again with each change of the ConfigMap's metadata
@@ -32,19 +32,19 @@ _INTERVAL_FIELDS: Final = frozenset({"metricReportIntervalSeconds", "degradeTime
 
 @dataclass(frozen=True, slots=True)
 class ParsedConfig:
-    """What came of one text."""
+    """The result of parsing a text."""
 
     config: ColocationConfig | None  # the configuration; `None` when the text cannot be used
     errors: tuple[ConfigFinding, ...] = ()
     entry_errors: tuple[ConfigFinding, ...] = ()  # why entries of `nodeConfigs` are disabled
-    warnings: tuple[ConfigFinding, ...] = ()  # what is ignored, or probably not meant
+    warnings: tuple[ConfigFinding, ...] = ()  # ignored or suspicious fields
     hints: tuple[ConfigFinding, ...] = ()
-    """What is worth a word while it is being edited, and no alarm: entries without a name."""
+    """Hints for the editor that need no alarm: entries without a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedStrategy:
-    """What came of one strategy on its own, such as a node's annotation: why it cannot be used, or what is odd."""
+    """The result of parsing a strategy alone, such as a node's annotation: errors and warnings."""
 
     strategy: ColocationStrategy | None
     errors: tuple[ConfigFinding, ...] = ()
@@ -53,7 +53,7 @@ class ParsedStrategy:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """The findings about a text that is about to be stored: what it would put in force, and what is wrong or odd."""
+    """The findings about a text that is about to be stored: the resulting config, errors and warnings."""
 
     config: ColocationConfig | None
     errors: tuple[ConfigFinding, ...] = ()
@@ -62,7 +62,7 @@ class Review:
     unchanged: bool = False  # whether the text is the one that was there before
 
     def refusals(self) -> tuple[ConfigFinding, ...]:
-        """What an admission webhook refuses; nothing when the text stays, so that its labels can be edited."""
+        """Return the errors for which admission rejects the text; none for an unchanged one: labels stay editable."""
         return () if self.unchanged else (*self.errors, *self.entry_errors)
 
 
@@ -158,19 +158,19 @@ def _entry(item: Any, path: str, fields: Fields, cluster: Mapping[str, Any]) -> 
 
 
 def _check_together(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: str, fields: Fields) -> None:
-    """What is wrong with an entry's prediction policy only together with the cluster's below it."""
+    """Return faults of an entry's prediction policy that appear only together with the cluster's."""
     layers = Layers()
     for layer in (to_json(PREDICT_DEFAULTS), cluster):
         layers.merge({PART: layer}, "")
     of_the_cluster = set(faults_together(layers.values[PART]))
     layers.merge({PART: entry}, "")
-    for each in faults_together(layers.values[PART]):
-        if each not in of_the_cluster:
-            fields.error(join(path, each.path), f"together with the cluster's part: {each.message}")
+    for fault in faults_together(layers.values[PART]):
+        if fault not in of_the_cluster:
+            fields.error(join(path, fault.path), f"together with the cluster's part: {fault.message}")
 
 
 def _check_limit(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: str, fields: Fields) -> None:
-    """What the whole cluster may evict is the cluster's part alone to raise."""
+    """Reject cluster-wide eviction limits in an entry: only the cluster's part may raise them."""
     own = (entry.get("midEviction") or {}).get("maxPerMinute")
     stated = (cluster.get("midEviction") or {}).get("maxPerMinute")
     most = getattr(DEFAULTS.mid_eviction, "max_per_minute", None) if stated is None else stated

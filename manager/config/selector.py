@@ -1,4 +1,4 @@
-"""Kubernetes label selectors: what is wrong with their form."""
+"""Faults in the form of Kubernetes label selectors."""
 
 import itertools
 import re
@@ -16,7 +16,7 @@ _MOST_LABELS: Final = 64
 
 
 def faults(selector: Any, path: str) -> list[ConfigFinding]:  # noqa: ANN401 - configuration can hold anything
-    """What is wrong with the form of a selector."""
+    """Return the faults in a selector's form."""
     if not isinstance(selector, Mapping):
         return [ConfigFinding(path, f"must be an object with matchLabels or matchExpressions, got {shown(selector)}")]
     return [ConfigFinding(where, message) for where, message in _faults(selector, path)]
@@ -48,7 +48,7 @@ def _faults(selector: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]
 
 
 def _label_faults(name: str, values: list[str], path: str) -> Iterator[tuple[str, str]]:
-    """What no node's label can be."""
+    """Return why no node can have such a label."""
     prefix, slash, own = name.rpartition("/")
     if not (_LABEL.fullmatch(own) and (not slash or _PREFIX.fullmatch(prefix))):
         yield path, f"{shown(name)} is no name that a label can have"
@@ -73,7 +73,7 @@ def _expression_faults(expression: Any, path: str) -> Iterator[tuple[str, str]]:
     elif operator in _WITHOUT_VALUES and values:
         result.append((join(path, "values"), f"must be absent for {operator}, got {shown(values)}"))
     elif operator in _WITH_VALUES and not (
-        isinstance(values, list) and values and all(isinstance(each, str) for each in values)
+        isinstance(values, list) and values and all(isinstance(value, str) for value in values)
     ):
         result.append((join(path, "values"), f"must list at least one text for {operator}, got {shown(values)}"))
     yield from result or _label_faults(str(key), values or [], path)

@@ -71,14 +71,14 @@ def _listed(findings: Sequence[object]) -> list[str]:
 
 
 def instead(state: InForce) -> str:
-    """What applies in place of a ConfigMap that cannot be used."""
+    """Return the text about the config in force while the ConfigMap is not usable."""
     if state.origin is Origin.DEFAULTS:
         return "the defaults apply, and colocation is disabled"
     return f"the last good one, in force since {format_timestamp(state.since)}, stays in force"
 
 
 def applied(changes: Sequence[Change], nodes: int) -> str:
-    """What a new configuration means for so many nodes, given how their strategies change."""
+    """Return the summary of a new configuration for so many nodes, from the changes of their strategies."""
     changed = sorted(name for change in changes for name in change.nodes)
     if not changed:
         return f"in force; the strategy of none of the {_count(nodes, 'node')} changes"

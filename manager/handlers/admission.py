@@ -17,7 +17,7 @@ _KOPF_LOG: Final = logging.getLogger("kopf.objects")
 
 
 def register(registry: kopf.OperatorRegistry) -> None:
-    """Register the validation of an edit; whose edits reach it is decided before."""
+    """Register the validation of an edit; the webhook configuration selects the edits."""
     if _is_logged_by_server not in _KOPF_LOG.filters:
         _KOPF_LOG.addFilter(_is_logged_by_server)
 

@@ -62,7 +62,7 @@ class ConfigReconciler:
         self._seen = 0
 
     def observe(self, obj: dict[str, Any] | None) -> None:
-        """Validate the ConfigMap as it is now; `None` when it is gone."""
+        """Validate the present ConfigMap; `None` when it is gone."""
         self._seen += 1
         context = self._run.context
         self._record_object(obj)

@@ -35,7 +35,7 @@ def since_of(kept: Mapping[str, Any] | None) -> float:
 
 
 async def create_default(api: ApiServer, settings: Settings) -> Json:
-    """Create the ConfigMap that publishes nothing, for people to edit; one that exists stays as it is."""
+    """Create the ConfigMap that publishes nothing, for users to edit; an existing one is not changed."""
     labels = {"app.kubernetes.io/part-of": "headroom"}  # by which uninstalling knows it
     metadata = {"name": settings.config_name, "namespace": settings.namespace, "labels": labels}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CONFIG_MAP_KEY: _DEFAULT}}

@@ -31,7 +31,7 @@ class ConfigMetrics:
         def gauge(name: str, text: str) -> Gauge:
             return Gauge(f"{_PREFIX}_{name}", text, registry=registry)
 
-        what = "Since when what is in force is [s since 1970]; beside config_valid 0 it is the last good one"
+        what = "Time since which the config is in force [s since 1970]; with config_valid 0 it is the last good one"
         self.since = gauge("in_force_since_seconds", what)
         self.disabled = gauge("disabled_entries", "Entries of nodeConfigs with faults")
         self.warnings = gauge("warnings", "What is ignored, or probably not meant")
@@ -75,7 +75,7 @@ class ConfigStatusReporter:
         self._metrics.overlaps.set(0)
 
     async def reconcile(self, written: str | None) -> None:
-        """Report what has not been reported, given the summary in the ConfigMap's annotation. Never raises."""
+        """Report changes, given the summary in the ConfigMap's annotation. Never raises."""
         now, steady = self._run.context.in_force, self._run.context.steady()
         changed = self._reported != now
         if changed or steady >= self._repeat_at:

@@ -157,7 +157,7 @@ async def apply(run: Run, path: str, body: Json) -> Json | None:
             if unknown not in fields.logged:
                 fields.logged.add(unknown)
                 _LOG.warning(
-                    "The cluster's NodeMetric definition does not know %s, so it is left out: "
+                    "The cluster's NodeMetric definition does not know %s, so it is omitted: "
                     "install Headroom's (crds/node_metric.yaml) in place of another one",
                     unknown,
                 )

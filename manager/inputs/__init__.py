@@ -1,4 +1,4 @@
-"""The inputs of a formula: what is known of one node, in milli-cores, bytes and seconds. No I/O, no clock.
+"""The inputs of a formula for one node, in milli-cores, bytes and seconds. No I/O, no clock.
 
 `from_objects` turns Kubernetes JSON into `NodeInputs`. The manager and `kubectl headroom explain node` share it, so
 both calculate from the same numbers. An unknown amount is `None`, never zero.

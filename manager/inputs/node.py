@@ -46,9 +46,9 @@ def from_objects(
 
     Args:
         node: the Node.
-        node_metric: its NodeMetric (or what was kept of it), if there is one.
+        node_metric: its NodeMetric (or its cached form), if there is one.
         pods: pods of the cluster or of the node, as JSON or already reduced; those of other nodes are left out.
-        strategy: the node's strategy; what it leaves open takes the default.
+        strategy: the node's strategy; absent fields take the default.
         now: the clock. [unix s]
         observed_at: when the report's times were observed to change; `None` for an observer that has just started.
     """
@@ -124,7 +124,7 @@ def _allocatable(node: Json, read: Reader) -> Measured:
 
 
 def reserved_by_annotation(node: Json) -> Measured:
-    """What the reservation annotation keeps from all pods; unknown where it has nothing usable."""
+    """Return the reservation of the annotation; unknown where it has no usable amount."""
     return _reservation(node, Reader())
 
 

@@ -1,4 +1,4 @@
-"""A NodeMetric's status, reduced to what formulas need and what is displayed, and its age."""
+"""A NodeMetric's status, reduced to the inputs of formulas and displays, and its age."""
 
 import sys
 from collections.abc import Mapping
@@ -79,13 +79,15 @@ class NodeReport:
 
 
 def _of_agent(status: Json) -> bool:
-    types = (each.get("type") for each in get_objects(status, "conditions"))
-    return bool(status.keys() - {"conditions", "shadow"}) or any(each not in names.MANAGER_CONDITIONS for each in types)
+    types = (item.get("type") for item in get_objects(status, "conditions"))
+    return bool(status.keys() - {"conditions", "shadow"}) or any(
+        type_ not in names.MANAGER_CONDITIONS for type_ in types
+    )
 
 
 def _denied(status: Json, condition: str) -> bool:
     """Return whether a condition is there and False; another agent has none."""
-    stated = [(each.get("type"), each.get("status")) for each in get_objects(status, "conditions")]
+    stated = [(item.get("type"), item.get("status")) for item in get_objects(status, "conditions")]
     return (condition, "False") in stated
 
 
@@ -123,7 +125,7 @@ class ObservedAt:
     prediction: float | None = None
 
     def shifted(self, seconds: float) -> "ObservedAt":
-        return ObservedAt(*(None if each is None else each + seconds for each in (self.report, self.prediction)))
+        return ObservedAt(*(None if time is None else time + seconds for time in (self.report, self.prediction)))
 
 
 def age_seconds(reported: float | None, observed_at: float | None, now: float) -> float | None:
@@ -150,7 +152,7 @@ class PredictionSummary:
     def from_object(cls, node_metric: Json) -> Self:
         """Reduce a NodeMetric. What cannot be read counts as not reported."""
         status = get_path(node_metric, "status")
-        conditions = [(each.get("type"), each.get("reason")) for each in get_objects(status, "conditions")]
+        conditions = [(item.get("type"), item.get("reason")) for item in get_objects(status, "conditions")]
         reasons = (reason for name, reason in conditions if name == names.CONDITION_PREDICTION_READY)
         interval = get_path(node_metric, "spec", "metricCollectPolicy", "reportIntervalSeconds")
         every = interval if isinstance(interval, int) and interval > 0 else _REPORT_SECONDS

@@ -19,13 +19,13 @@ _SYSTEM_CRITICAL: Final = 2_000_000_000  # from this priority on Kubernetes itse
 
 @dataclass(frozen=True, slots=True)
 class MidPod:
-    """What eviction needs to know of a pod that requests Mid resources; other pods go without."""
+    """The parts of a Mid pod that eviction reads; other pods have none."""
 
     priority: int
     created: float  # when it was made; 0 where that is not stated [unix s]
     terminating: bool
     workload: str  # what outlives it: "namespace/Kind/name" of its controller, or of itself when it has none
-    kept: str = ""  # why it is never evicted, as the rest of a sentence about it; empty when it may be
+    kept: str = ""  # why it is never evicted, as the end of a sentence; empty when it may be
 
     @classmethod
     def from_object(cls, pod: Json) -> Self:
@@ -67,7 +67,7 @@ def _kept(pod: Json) -> str:
 
 
 def _amount(requested: Mapping[str, Fraction], name: str, convert: Callable[[Fraction], int]) -> int:
-    """A request as a number that can be summed and written: not below zero, and no more than Kubernetes can count."""
+    """Return a request as a number that can be summed and written: not below zero, at most Kubernetes' largest."""
     return min(max(convert(requested.get(name, _NOTHING)), 0), LARGEST)
 
 

@@ -11,13 +11,13 @@ Json = Mapping[str, Any]
 
 LONGEST_ANNOTATION: Final = 16 * 1024  # an annotation of a Node is read at each reconciliation [characters]
 MOST_ITEMS: Final = 2000
-"""So many items of a list are read; no node has more pods. What else stands there costs nothing."""
+"""The number of items of a list that are read; no node has more pods. Further ones cost nothing."""
 _MOST_PROBLEMS: Final = 20
 _LONGEST_VALUE: Final = 80
 
 
 class Reader:
-    """Reads amounts out of JSON of other writers, and records what it could not read."""
+    """Reads amounts out of JSON of other writers, and records unreadable ones."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []  # one sentence for each of the first values that could not be read
@@ -61,7 +61,7 @@ class Reader:
 
 
 def _shown(value: object) -> str:
-    """A value, cut to what fits on a line; what holds other values may be nested deeper than can be written down."""
+    """Return a value, cut to a line; a nested value may be deeper than the encoder can write."""
     if isinstance(value, Mapping | list):
         return "an object" if isinstance(value, Mapping) else "a list"
     text = repr(value)
@@ -79,7 +79,7 @@ def parse_time(text: str) -> float:
 
 
 def get_path(data: object, *path: str) -> Any:  # noqa: ANN401 - JSON from outside can be anything
-    """What stands at a path of JSON, or `None` where the path ends early."""
+    """Return the value at a path of JSON, or `None` where the path ends early."""
     for key in path:
         data = data.get(key) if isinstance(data, Mapping) else None
     return data

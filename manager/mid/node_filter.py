@@ -30,7 +30,7 @@ def parse(text: str) -> dict[str, Any] | None:
     """
     if not text.strip():
         return None
-    return {"matchExpressions": [_requirement(each.strip()) for each in _BETWEEN.split(text)]}
+    return {"matchExpressions": [_requirement(part.strip()) for part in _BETWEEN.split(text)]}
 
 
 def _requirement(text: str) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _requirement(text: str) -> dict[str, Any]:
         return {"key": key, "operator": "NotIn" if operator == "!=" else "In", "values": [value]}
     if result := _SET.fullmatch(text):
         key, operator, listed = result.groups()
-        values = [each.strip() for each in listed.split(",")]
+        values = [value.strip() for value in listed.split(",")]
         return {"key": key, "operator": "In" if operator == "in" else "NotIn", "values": values}
     if result := _PRESENCE.fullmatch(text):
         absent, key = result.groups()
@@ -73,5 +73,5 @@ class NodeFilter:
             f"this node's labels match --exclude-nodes {self.text!r} of headroom-manager: "
             "it gets no NodeMetric and publishes nothing",
         )
-        others = [note for note in result.notes if result.degraded is None or note != result.degraded.message]
-        return replace(result, outcome=why, notes=(why.message, *others))
+        notes = [note for note in result.notes if result.degraded is None or note != result.degraded.message]
+        return replace(result, outcome=why, notes=(why.message, *notes))

@@ -135,7 +135,7 @@ def decide(
                 due.append(when)
     removed = [] if desired is None else [resource for resource in Resource if current[resource].amount is None]
     remembered = replace(state, pending_increases=pending_increases, withdrawn=expired or (returns and bool(removed)))
-    returned = bool(removed) and not expired and all(each in writes for each in removed)
+    returned = bool(removed) and not expired and all(resource in writes for resource in removed)
     return Decision(writes, remembered, min(due, default=None), returned)
 
 

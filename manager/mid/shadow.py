@@ -32,7 +32,7 @@ _LATEST: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1.0
 
 
 def free_for_mid(inputs: NodeInputs) -> Amounts | None:
-    """What Mid pods could have had by a report; `None` when it has no usage."""
+    """Return the free resources of Mid pods by a report; `None` when it has no usage."""
     report = inputs.report
     if report is None or any(report.node_usage[resource] is None for resource in Resource):
         return None
@@ -56,7 +56,7 @@ def _free(inputs: NodeInputs, resource: Resource) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a node in shadow mode would have published."""
+    """The Mid amounts that a node in shadow mode would have published."""
 
     since: float  # when the account began [unix s]
     observed: int = 0  # the time that reports could evaluate [ms]
@@ -82,7 +82,7 @@ class Account:
             observed=self.observed + milliseconds,
             published_total=self.published_total
             + Amounts(*(published[resource] * milliseconds for resource in Resource)),
-            too_much=self.too_much + Amounts(*(milliseconds if each else 0 for each in over)),
+            too_much=self.too_much + Amounts(*(milliseconds if excess else 0 for excess in over)),
             worst=Amounts(*(max(self.worst[each], more) for each, more in zip(Resource, over, strict=True))),
         )
 
@@ -91,8 +91,8 @@ class ShadowSimulation:
     """A node in shadow mode, between reconciliations.
 
     Args:
-        account: what is known so far.
-        published: what it would publish; `None` for nothing.
+        account: the account so far.
+        published: the amounts that it would publish; `None` for none.
         now: a clock that never jumps. [s]
     """
 
@@ -109,8 +109,8 @@ class ShadowSimulation:
 
     @property
     def published(self) -> Amounts | None:
-        """What would be published now; `None` when the Node would not have the resources."""
-        return None if all(each.amount is None for each in self._published.values()) else self._amounts()
+        """Return the amounts to publish now; `None` when the Node would not have the resources."""
+        return None if all(amount.amount is None for amount in self._published.values()) else self._amounts()
 
     def _amounts(self) -> Amounts:
         return Amounts(*(self._published[resource].amount or 0 for resource in Resource))
@@ -119,7 +119,7 @@ class ShadowSimulation:
         """Evaluate the time until now if a report has come, and then decide what would be written.
 
         Args:
-            inputs: what the formula reads.
+            inputs: of the formula.
             active: the result for a node in active mode.
             window_seconds: of how much time a report's usage is the mean. [s]
             now: a clock that never jumps. [s]
@@ -160,7 +160,7 @@ class ShadowSimulation:
                 self.account = self.account.add(published, free, round(seconds * _MILLI))
 
     def to_status(self, now: float) -> ShadowAccount:
-        """The account as it is written."""
+        """Return the account in its stored form."""
         account = self.account
         return ShadowAccount(
             since=_text(account.since),
@@ -190,7 +190,7 @@ class StoredAccount:
             account = Account(
                 since=parse_time(found.since or ""),
                 observed=observed,
-                published_total=Amounts(*(each * observed for each in _pair(found.mean))),
+                published_total=Amounts(*(mean * observed for mean in _pair(found.mean))),
                 too_much=Amounts(*(too_much.get(resource.value, 0) * _MILLI for resource in Resource)),
                 worst=Amounts(*_pair(found.worst_excess)),
             )

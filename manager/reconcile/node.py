@@ -71,7 +71,7 @@ class _Identity:
 
 
 def _check_identity(run: Run, name: str, uid: str) -> None:
-    """Drop the state of a Node of the same name that was deleted and created anew."""
+    """Drop the state of a Node of the same name that was deleted and recreated."""
     known = run.context.node_state(name).state_of(_Identity)
     if known.uid not in ("", uid):
         _forget(run, name)
@@ -117,7 +117,7 @@ async def _publish(
     context.metrics.show(name, result)
     state = context.node_state(name)
     published = publish.published_amounts(cluster.nodes[name])
-    published_before = any(each.amount for each in published.values())
+    published_before = any(amount.amount for amount in published.values())
     if state.publish_state == publish.PublishState():
         state.publish_state = publish.PublishState(withdrawn=_withdrawn(run, name))
     decision = publish.decide(
@@ -157,7 +157,7 @@ def _stand_by(run: Run, name: str) -> None:
 
 
 def _begin_term(run: Run, name: str) -> None:
-    """Drop what was observed to hold before another replica led, even if that went unnoticed."""
+    """Drop observations from before another replica led, even if that went unnoticed."""
     state = run.context.node_state(name)
     if state.term != run.leader.term:
         if state.term:
@@ -188,7 +188,7 @@ def _facts(run: Run, name: str, effective: EffectiveStrategy) -> NodeInputs:
     cluster, now = run.context.cluster, run.context.wall()
     known = cluster.node_metrics.get(name)
     if known is not None and known.managed_fields.belongs_to_other_node(cluster.nodes[name]["metadata"]["uid"]):
-        known = None  # it reports about a machine that is gone
+        known = None  # it reports about a deleted machine
     return from_objects(
         cluster.nodes[name],
         known.report if known else None,
@@ -234,7 +234,7 @@ async def _write(run: Run, name: str, decision: publish.Decision, state: NodeSta
     state.publish_state = publish.state_after_writes(decision, run.context.steady())
     timing = run.context.settings.timing
     state.state_of(WriteRateLimiter).record(decision.writes, timing.write_refill_seconds, run.context.steady())
-    # A Node whose deletion was observed before the answer came is not brought back.
+    # A Node whose deletion was observed before the response is not restored.
     if name in run.context.cluster.nodes and run.context.cluster.put_written_node(written):
         run.queue.add(name)
 

@@ -62,7 +62,7 @@ class NodeQueue:
         return self._later.get(name)
 
     def release_due(self) -> None:
-        """Queue the nodes whose deadline has passed."""
+        """Queue the nodes with an expired deadline."""
         now = self._clock()
         while self._heap and self._heap[0][0] <= now:
             when, name = heapq.heappop(self._heap)

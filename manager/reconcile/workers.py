@@ -57,7 +57,7 @@ class Workers:
             self._requeue(name, max(retry_after, self._pause(state.failures)), retry_after)
             if isinstance(error, ApiUnavailable) and error.status is None:
                 self._record_outage()
-        except Exception:  # noqa: BLE001 - the outer runner: one odd node must not stop the others
+        except Exception:  # noqa: BLE001 - the outer runner: a malformed node must not stop the others
             state.failures += 1
             if state.failures == 1:
                 _LOG.exception("Node %s: an error that should not happen, trying again; please report it", name)

@@ -1,1 +1,1 @@
-"""The built-in web page: what the cluster and each node use, will need and publish. It only reads."""
+"""The built-in web page: usage, prediction and Mid resources of the cluster and each node. Read-only."""

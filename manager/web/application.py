@@ -19,7 +19,7 @@ from manager.web.history import RESOURCES, RINGS, Plot, Series
 from manager.web.recorder import Recorder
 
 _LOG: Final = logging.getLogger(__name__)
-_AT_ONCE: Final = 8  # requests that are worked on or wait for their turn; whoever comes then is told to come again
+_AT_ONCE: Final = 8  # requests in progress or in the queue; a further one gets 503
 _HTML: Final = "text/html; charset=utf-8"
 _JSON: Final = "application/json"
 _ROOT: Final = "/ui"
@@ -39,7 +39,7 @@ HEADERS: Final = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Cache-Control", "no-store"),
 )
-"""Of every answer."""
+"""Headers of every response."""
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 Words = Mapping[str, str]
@@ -48,7 +48,7 @@ Words = Mapping[str, str]
 class Application:
     """The page.
 
-    Where it listens on loopback (`local`), only names of loopback may be asked for: a page of somebody else whose name
+    With a listener on loopback (`local`), only loopback names are served: a foreign page with a name that
     was made to point here must not read this one.
     """
 
@@ -59,7 +59,7 @@ class Application:
         self._static = {name: _reply((folder / name).read_bytes(), type_) for name, type_ in _STATIC.items()}
 
     def pages(self) -> Pages:
-        """All paths, whatever is asked of them: every answer has the same guards, a refusal too."""
+        """Serve all paths: every response has the same guards, also an error."""
         return {(method.value, "/"): self.answer for method in HTTPMethod if method is not HTTPMethod.HEAD}
 
     async def answer(self, request: Request) -> Reply:
@@ -72,12 +72,12 @@ class Application:
             return _plain(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once: try again")
         try:
             return await asyncio.shield(self._in_thread(request))
-        except Exception:  # noqa: BLE001 - the outer runner: what one node has, however odd, must not take the page away
+        except Exception:  # noqa: BLE001 - the outer runner: a malformed node must not break the page
             _LOG.exception("The page at %s failed; please report it", request.path)
             return _plain(HTTPStatus.INTERNAL_SERVER_ERROR, "an error that should not happen: see the manager's log")
 
     def _in_thread(self, request: Request) -> asyncio.Future[Reply]:
-        """Counts until the thread is free again, even when whoever asked has left meanwhile."""
+        """Counts until the thread is free again, also after the client has left."""
         working = asyncio.get_running_loop().run_in_executor(None, self._route, request.path, request.query)
         self._present += 1
 
@@ -140,7 +140,7 @@ def _plot(plot: Plot) -> dict[str, Any]:
     """Lines for programs: cores and GiB, null where nothing is known."""
 
     def line(series: Series, resource: str) -> list[float | None]:
-        return [None if math.isnan(each) else round(each, 6) for each in plot.of(series, resource).tolist()]
+        return [None if math.isnan(value) else round(value, 6) for value in plot.of(series, resource).tolist()]
 
     lines = {
         f"{each}{unit}": {series.json_name: line(series, each) for series in Series}
@@ -156,7 +156,7 @@ def _length(words: Words) -> str:
 
 
 def _host(request: Request) -> str:
-    """The name that was asked for, without its port."""
+    """Return the requested host name, without its port."""
     given = request.host.strip().lower()
     name, colon, port = given.rpartition(":")
     return name if colon and port.isdigit() else given

@@ -1,4 +1,4 @@
-"""Why a node has the Mid resources it has, from what this manager knows and the NodeMetric as it is at this moment."""
+"""The explanation of a node's Mid resources, from the manager's state and the present NodeMetric."""
 
 import asyncio
 import concurrent.futures
@@ -17,7 +17,7 @@ from manager.reconcile.steps.shadow import ShadowState
 _ANSWER_SECONDS: Final = 5.0  # how long a page waits for the API server [s]
 _READS_AT_ONCE: Final = 20
 _READ_AGAIN_SECONDS: Final = 0.2
-"""However many people look, the API server is asked no more than five times a second. [s]"""
+"""For any number of readers, the API server gets at most five requests a second. [s]"""
 
 Json = dict[str, Any]
 

@@ -15,19 +15,19 @@ Floats: TypeAlias = NDArray[np.float32]
 
 
 class Series(IntEnum):
-    """What is remembered, each for CPU [cores] and memory [GiB]."""
+    """The recorded series, each for CPU [cores] and memory [GiB]."""
 
-    ALLOCATABLE = 0  # what the Node has for pods
+    ALLOCATABLE = 0  # of the Node
     REQUESTED = 1  # what pods above Mid request
     PEAK = 2  # predicted peak of Prod pods and system, margin included
-    USED_BY_PROD = 3  # measured: Prod pods and system, which is what the prediction is about
+    USED_BY_PROD = 3  # measured: Prod pods and system, as in the prediction
     USED = 4  # measured: the whole node
     PUBLISHED = 5  # Mid resources that the Node publishes
     ALLOCATED = 6  # what bound Mid pods request of them
 
     @property
     def json_name(self) -> str:
-        """How programs call it: "usedByProd"."""
+        """The name for programs: "usedByProd"."""
         first, *others = self.name.lower().split("_")
         return first + "".join(word.title() for word in others)
 
@@ -69,7 +69,7 @@ def nothing() -> Floats:
 
 
 class Plot(NamedTuple):
-    """What was remembered of something."""
+    """The recorded samples of a series."""
 
     times: NDArray[np.int64]  # when each step began [unix s]
     values: Floats  # by number of a point, then by time; nan where nothing is known [cores, GiB]

@@ -1,4 +1,4 @@
-"""What the page says about the cluster as a whole, and lists of its nodes: plain data for the page and for programs."""
+"""The state of the whole cluster and lists of its nodes: plain data for the page and for programs."""
 
 import math
 from collections import Counter
@@ -13,16 +13,16 @@ from manager.web.state import TROUBLE, WAITING, State
 
 PAGE_SIZE: Final = 50  # Nodes on one page
 _MOST_LISTED: Final = 8  # Nodes that the overview names of each kind
-_LONGEST_TEXT: Final = 253  # of what is searched for: no name of a node is longer
+_LONGEST_TEXT: Final = 253  # of a search text: no name of a node is longer
 _URGENCY: Final = {state: place for place, state in enumerate(State)}
 
 Json = dict[str, Any]
 
 
 def waste(row: Row, resource: str) -> float | None:
-    """What of a node is wasted, as `kubectl headroom top nodes` says it. [cores, GiB]"""
+    """Return the waste of a node, as in `kubectl headroom top nodes`. [cores, GiB]"""
     requested, peak, published = (
-        row.number(each, resource) for each in (Series.REQUESTED, Series.PEAK, Series.PUBLISHED)
+        row.number(series, resource) for series in (Series.REQUESTED, Series.PEAK, Series.PUBLISHED)
     )
     return wasted(requested, peak, published)
 
@@ -84,7 +84,7 @@ class Selection(NamedTuple):
 
 
 def select(rows: Iterable[Row], query: Query) -> Selection:
-    """The nodes that a query asks for."""
+    """Return the nodes that a query selects."""
     text = query.q.lower()
     result = [
         row
@@ -97,7 +97,7 @@ def select(rows: Iterable[Row], query: Query) -> Selection:
     known = [row for row in sorted(result, key=lambda row: row.name) if key(row) is not None]
     unknown = [row for row in result if key(row) is None]
     known.sort(key=key, reverse=(query.sort not in ASCENDING) != query.backwards)
-    ordered = [*known, *sorted(unknown, key=lambda row: row.name)]  # what is not known comes last either way
+    ordered = [*known, *sorted(unknown, key=lambda row: row.name)]  # unknown ones come last in both orders
     pages = max(-(-len(ordered) // PAGE_SIZE), 1)
     page = min(query.page, pages)
     return Selection(ordered[(page - 1) * PAGE_SIZE : page * PAGE_SIZE], len(ordered), page, pages)
@@ -107,13 +107,13 @@ class Overview(NamedTuple):
     """The cluster as a whole."""
 
     nodes: int
-    reporting: int  # Nodes whose usage is known now
+    reporting: int  # Nodes with known usage
     numbers: Mapping[tuple[Series, str], float | None]  # sums over all nodes, by series and resource [cores, GiB]
     states: Mapping[State, int]  # Nodes by state, the most urgent first
     predictions: Mapping[str, int]  # Nodes with a report, by word about their prediction
     warm: int  # Pods predicted from history
     cold: int  # Pods counted at their request
-    attention: Sequence[Row]  # Nodes in trouble, and those that wait for something
+    attention: Sequence[Row]  # Nodes with a problem or a pending change
     wasteful: Sequence[Row]  # Nodes with the most CPU wasted
 
     def number(self, series: Series, resource: str) -> float | None:
@@ -122,7 +122,7 @@ class Overview(NamedTuple):
 
 
 def overview(recorder: Recorder) -> Overview:
-    """Sum up what was seen of all nodes."""
+    """Summarize the last samples of all nodes."""
     rows = list(recorder.rows.values())
     total = [None if math.isnan(number) else number for number in sums(rows).tolist()]
     states = Counter(row.state for row in rows)
@@ -142,7 +142,7 @@ def overview(recorder: Recorder) -> Overview:
 
 
 def row_as_json(row: Row, now: float) -> Json:
-    """A node for programs; units stand in the names, null is not known."""
+    """Return a node for programs; names contain the units, null is unknown."""
     age = row.age_at(now)
     return {
         "node": row.name,
@@ -181,11 +181,11 @@ def as_json(found: Overview, context: Context) -> Json:
 
 
 def _problems(found: Overview, context: Context) -> Iterator[Json]:
-    """Name what is wrong with the manager itself and its configuration, and what a new installation lacks."""
+    """Yield faults of the manager itself, of its configuration, and gaps of a new installation."""
     progress, state, settings = context.progress, context.in_force, context.settings
     missing = [problem for check in progress.health().ready.values() if (problem := check())]
     if progress.trouble:
-        yield {"kind": "error", "text": f"The manager cannot go on: {progress.trouble}"}
+        yield {"kind": "error", "text": f"The manager is blocked: {progress.trouble}"}
     elif missing:
         yield {"kind": "warning", "text": f"The numbers are not complete yet: {'; '.join(missing)}."}
     if state.errors:

@@ -1,4 +1,4 @@
-"""Looks at every node from time to time and remembers what it saw: a little at a time, whoever leads."""
+"""Samples every node's state into the in-memory history, on every replica."""
 
 import asyncio
 import math
@@ -19,7 +19,7 @@ from manager.web.history import WIDTH, Floats, History, Series, at, nothing
 from manager.web.state import State, judge
 
 PAUSE_SECONDS: Final = 0.25  # between two handfuls of nodes [s]
-HANDFUL: Final = 25  # Nodes that are looked at without a break: one or two milliseconds of the event loop
+HANDFUL: Final = 25  # Nodes that are sampled without a break: one or two milliseconds of the event loop
 _HANDFULS_A_ROUND: Final = 200
 """A round is over within a minute, whatever the size of the cluster, so that no minute of the history is empty."""
 _GIB: Final = float(2**30)
@@ -28,7 +28,7 @@ _MILLI: Final = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was seen of a node at the last look."""
+    """The last sample of a node."""
 
     name: str
     uid: str
@@ -53,14 +53,14 @@ class Row:
 
 @dataclass(slots=True)
 class Recorder:
-    """What the page remembers of all nodes. The event loop writes, other threads read."""
+    """The history of all nodes. The event loop writes, other threads read."""
 
     history: History = field(default_factory=History)  # numbers over time
     rows: dict[str, Row] = field(default_factory=dict)  # Node name -> the last look
     _fixed: dict[str, tuple[Any, Mapping[Series, Measured]]] = field(default_factory=dict)
 
     def look(self, cluster: ClusterState, name: str, exclusion: NodeFilter, wall: float, steady: float) -> None:
-        """Look at a node, unless it is gone, and remember what it says now, by two clocks. [unix s, s]"""
+        """Sample a node, unless it is gone, by two clocks. [unix s, s]"""
         node = cluster.nodes.get(name)
         if node is None:
             return
@@ -97,7 +97,7 @@ class Recorder:
         self.history.put_sum(sums(self.rows.values()), wall)
 
     def _of_node(self, name: str, node: Mapping[str, Any]) -> Mapping[Series, Measured]:
-        """What stands on the Node; read again when it has changed, for quantities are slow to read."""
+        """Return the amounts on the Node; read again after a change, because quantities are slow to parse."""
         known = self._fixed.get(name)
         if known is not None and known[0] is node:
             return known[1]

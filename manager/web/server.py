@@ -34,7 +34,7 @@ class UiServer(HttpServer):
         while True:
             try:
                 await record(self._context)
-            except Exception:  # noqa: BLE001 - the outer runner: what one node has, however odd, must not end the page
+            except Exception:  # noqa: BLE001 - the outer runner: a malformed node must not break the page
                 _LOG.exception("The page's memory of nodes broke off, starting over; please report it")
             await asyncio.sleep(_AGAIN_SECONDS)
 

@@ -1,4 +1,4 @@
-"""How a node is, in one word for lists, and why in a sentence. Pure."""
+"""The state of a node, as a word for lists and a sentence with the reason. Pure."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -13,7 +13,7 @@ from manager.reconcile.steps.conditions import SHADOW
 
 
 class State(StrEnum):
-    """How a node is, the most urgent first."""
+    """The states of a node, the most urgent first."""
 
     DEFICIT = "deficit"
     SILENT = "no report"
@@ -31,29 +31,29 @@ class State(StrEnum):
 
 MEANINGS: Final[Mapping[State, str]] = {
     State.DEFICIT: "running Mid pods requested more than may be published now",
-    State.SILENT: "its agent has never reported: look at the agent's pod on this node",
-    State.LATE: "reports are missing: look at the agent's pod on this node",
-    State.EXPIRED: "its last report is too old, so nothing is published: look at the agent's pod on this node",
+    State.SILENT: "its agent has never reported: see the agent's pod on this node",
+    State.LATE: "reports are missing: see the agent's pod on this node",
+    State.EXPIRED: "its last report is too old, so nothing is published: see the agent's pod on this node",
     State.RETURNING: "reports are back; Mid resources return when they have held for midIncreaseHoldSeconds",
     State.LEARNING: "the agent has too little history for a prediction, so Prod pods count at their requests",
     State.PUBLISHING: "the Node has Mid resources",
-    State.NOTHING: "the formula comes to nothing: the explanation says which number is zero",
+    State.NOTHING: "the formula yields 0: the explanation shows the operand that is zero",
     State.SHADOW: "mode is shadow: calculated and accounted, not published",
     State.OFF: "colocation is disabled here: measured and predicted, not published",
     State.EXCLUDED: "--exclude-nodes selects this node: it takes no part",
     State.NEW: "no manager has reconciled it yet",
 }
-"""What each state means, and what to do about it."""
+"""The meaning of each state, and the way out."""
 
 TROUBLE: Final = frozenset({State.DEFICIT, State.SILENT, State.LATE, State.EXPIRED})
-"""States that somebody should look at."""
+"""States that need attention."""
 WAITING: Final = frozenset({State.RETURNING, State.LEARNING, State.NEW})  # states that pass by themselves
 
 _OFF: Final = "ColocationDisabled"
 
 
 def judge(known: CachedNodeMetric | None, age: float | None, *, excluded: bool, publishes: bool) -> tuple[State, str]:
-    """How a node is, and why, given what is kept of its NodeMetric and the age of its report. [s]"""
+    """Return the state of a node and its reason, given its cached NodeMetric and the age of its report. [s]"""
     if excluded or known is None or known.report is None or age is None:
         return _plain(State.EXCLUDED if excluded else State.SILENT)
     conditions = known.conditions
@@ -64,10 +64,10 @@ def judge(known: CachedNodeMetric | None, age: float | None, *, excluded: bool, 
     if reason in EXPIRED:
         return (
             State.EXPIRED,
-            f"no report for {amounts.age(age)}: nothing is published; look at the agent's pod on this node",
+            f"no report for {amounts.age(age)}: nothing is published; see the agent's pod on this node",
         )
     if age > known.prediction_summary.silent_after:
-        return State.LATE, f"no report for {amounts.age(age)}: look at the agent's pod on this node"
+        return State.LATE, f"no report for {amounts.age(age)}: see the agent's pod on this node"
     if not known.report.collecting:
         return State.LATE, "the agent says that it cannot measure this node: see condition Collecting"
     return _of_condition(known, reason, published=published is not None, publishes=publishes)

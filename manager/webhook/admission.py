@@ -1,6 +1,6 @@
-"""Admission reviews: what an API server asks, and what it is answered. No I/O.
+"""Admission reviews: requests of an API server, and responses. No I/O.
 
-kopf gets no more of a request than its handler reads, so that nothing that a stranger sends costs memory for long.
+kopf gets only the fields that its handler reads, so that no foreign request costs memory for long.
 Its answer carries one text; ours is a whole status, so that `kubectl edit` opens again with each fault on a line.
 """
 
@@ -31,8 +31,8 @@ class NotAReviewError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What matters of one request."""
+class AdmissionRequest:
+    """The fields of a request that the webhook reads."""
 
     version: str  # apiVersion of the review
     uid: str  # identity of the request, which the answer repeats
@@ -42,15 +42,15 @@ class Asked:
     name: str  # name of the object
     user: str  # who edits
     text: str | None  # the config as it would be; `None` when there would be none
-    before: str | None  # the config as it is; `None` when there is none
+    before: str | None  # the present config; `None` without one
 
     def concerns(self, namespace: str, name: str) -> bool:
         stored = self.operation in {"CREATE", "UPDATE"} and self.resource == "v1/configmaps"
         return stored and (self.namespace, self.name) == (namespace, name)
 
 
-def read(body: bytes) -> Asked:
-    """What an API server asks.
+def read(body: bytes) -> AdmissionRequest:
+    """Decode the request of an API server.
 
     Raises:
         NotAReviewError: it is no such request.
@@ -59,7 +59,7 @@ def read(body: bytes) -> Asked:
         raise NotAReviewError("the body has more parts than any review")
     try:
         review = json.loads(body)
-    except (ValueError, RecursionError):  # also what is not UTF-8
+    except (ValueError, RecursionError):  # also invalid UTF-8
         raise NotAReviewError("the body is not JSON") from None
     version = review.get("apiVersion") if isinstance(review, dict) else None
     if not isinstance(review, dict) or version not in _VERSIONS or review.get("kind") != "AdmissionReview":
@@ -71,7 +71,7 @@ def read(body: bytes) -> Asked:
     resource = _mapping(request, "resource")
     metadata = _mapping(now or before, "metadata")
     group = "/".join(str(resource[part]) for part in ("group", "version", "resource") if resource.get(part))
-    return Asked(
+    return AdmissionRequest(
         version=str(version),
         uid=request["uid"],
         operation=str(request.get("operation", "")),
@@ -84,25 +84,25 @@ def read(body: bytes) -> Asked:
     )
 
 
-def for_kopf(asked: Asked) -> Json:
-    """The request as kopf gets it: reduced to what the handler reads, and without a uid of the object to remember."""
+def for_kopf(review: AdmissionRequest) -> Json:
+    """Return the request for kopf: reduced to the fields that the handler reads, and without an object uid to store."""
 
     def config_map(text: str | None) -> Json:
-        metadata = {"name": asked.name, "namespace": asked.namespace}
+        metadata = {"name": review.name, "namespace": review.namespace}
         data = {} if text is None else {CONFIG_MAP_KEY: text}
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
     request = {
-        "uid": asked.uid,
+        "uid": review.uid,
         "resource": {"group": "", "version": "v1", "resource": "configmaps"},
-        "operation": asked.operation,
-        "userInfo": {"username": asked.user},
-        "name": asked.name,
-        "namespace": asked.namespace,
-        "object": config_map(asked.text),
-        "oldObject": config_map(asked.before) if asked.operation == "UPDATE" else None,
+        "operation": review.operation,
+        "userInfo": {"username": review.user},
+        "name": review.name,
+        "namespace": review.namespace,
+        "object": config_map(review.text),
+        "oldObject": config_map(review.before) if review.operation == "UPDATE" else None,
     }
-    return {"apiVersion": asked.version, "kind": "AdmissionReview", "request": request}
+    return {"apiVersion": review.version, "kind": "AdmissionReview", "request": request}
 
 
 def folded(faults: Sequence[ConfigFinding]) -> str:
@@ -110,17 +110,17 @@ def folded(faults: Sequence[ConfigFinding]) -> str:
     return json.dumps({"faults": shown, "more": max(len(faults) - _MOST_CAUSES, 0)})
 
 
-def answer(asked: Asked, given: Mapping[str, Any]) -> Json:
+def answer(review: AdmissionRequest, given: Mapping[str, Any]) -> Json:
     """The answer to a request, from what kopf gives; what failed inside is admitted, with a warning."""
     response = given["response"]
     warnings = response.get("warnings") or ()
     if response.get("allowed"):
-        return allowed(asked, warnings)
+        return allowed(review, warnings)
     try:
         refusal = json.loads(response["status"]["message"])
         faults, more = [(fault["field"], fault["message"]) for fault in refusal["faults"]], refusal["more"]
     except (ValueError, KeyError, TypeError):
-        return unchecked(asked, "its check failed; please report it")
+        return unchecked(review, "its check failed; please report it")
     causes = [_cause(field, message) for field, message in faults]
     if more:
         causes.append(_cause("", f"and {more} more faults"))
@@ -130,32 +130,32 @@ def answer(asked: Asked, given: Mapping[str, Any]) -> Json:
         "code": UNPROCESSABLE,
         "reason": "Invalid",
         "message": f"{CONFIG_MAP_KEY} is not usable:\n{lines}",
-        "details": {"name": asked.name, "kind": "ConfigMap", "causes": causes},
+        "details": {"name": review.name, "kind": "ConfigMap", "causes": causes},
     }
-    return _review(asked, {"allowed": False, "status": status}, warnings)
+    return _review(review, {"allowed": False, "status": status}, warnings)
 
 
-def allowed(asked: Asked, warnings: Iterable[str] = ()) -> Json:
-    return _review(asked, {"allowed": True}, warnings)
+def allowed(review: AdmissionRequest, warnings: Iterable[str] = ()) -> Json:
+    return _review(review, {"allowed": True}, warnings)
 
 
-def unchecked(asked: Asked, why: str) -> Json:
-    return allowed(asked, [f"{CONFIG_MAP_KEY} was not checked by headroom-manager: {why}"])
+def unchecked(review: AdmissionRequest, why: str) -> Json:
+    return allowed(review, [f"{CONFIG_MAP_KEY} was not checked by headroom-manager: {why}"])
 
 
 def refused(review: Mapping[str, Any]) -> bool:
     return not review["response"]["allowed"]
 
 
-def _review(asked: Asked, response: Json, warnings: Iterable[str]) -> Json:
+def _review(review: AdmissionRequest, response: Json, warnings: Iterable[str]) -> Json:
     said = [printable(str(warning)) for warning in warnings]
     cut = [_cut(warning, _LONGEST_WARNING) for warning in said[:_MOST_WARNINGS]]
     if len(said) > _MOST_WARNINGS:
         cut.append(f"and {len(said) - _MOST_WARNINGS} more warnings")
-    response = {"uid": asked.uid, **response}
+    response = {"uid": review.uid, **response}
     if cut:
         response["warnings"] = cut
-    return {"apiVersion": asked.version, "kind": "AdmissionReview", "response": response}
+    return {"apiVersion": review.version, "kind": "AdmissionReview", "response": response}
 
 
 def _cause(field: str, message: str) -> Json:

@@ -126,7 +126,7 @@ def read(data: Mapping[str, Any] | None) -> Pair:
 
 
 class ServingCertificate:
-    """What the listener serves. Another certificate takes its place from the next connection on."""
+    """The certificate of the listener. Another one replaces it for all later connections."""
 
     def __init__(self, settings: Settings, names: Sequence[str], metrics: WebhookMetrics) -> None:
         self._settings, self._names, self._metrics = settings, names, metrics
@@ -176,7 +176,7 @@ class ServingCertificate:
     async def step(
         self, api: ApiServer, leads: Callable[[], bool], now: float, sleep: Callable[[float], Awaitable[None]]
     ) -> str:
-        """Read the Secret once, renew the certificate if that is due, and return what is missing.
+        """Read the Secret once, renew the certificate if that is due, and return the missing part.
 
         Raises:
             ApiError: the API server refuses a request.

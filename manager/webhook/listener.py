@@ -11,7 +11,7 @@ _STRANGERS: Final = 50
 
 
 class Listener:
-    """A claimed address. Connections are refused until somebody listens on what `take` gives.
+    """A reserved address. Connections are refused until a server listens on the socket that `take` returns.
 
     Args:
         address: host:port; port 0 takes a free one, an empty host is all addresses.
@@ -30,13 +30,13 @@ class Listener:
         """A bound socket to listen on, which is the caller's to close; each call gives another one.
 
         Raises:
-            ListenError: somebody took the port meanwhile.
+            ListenError: another program took the port meanwhile.
         """
         claimed, self._claimed = self._claimed, None
         return claimed or self._bound(self.port)
 
     def close(self) -> None:
-        """Give the address up if nobody has taken it."""
+        """Release the address if no server has taken it."""
         if self._claimed is not None:
             self._claimed.close()
             self._claimed = None

@@ -1,4 +1,4 @@
-"""What /metrics shows of the webhook."""
+"""The webhook's metrics."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 

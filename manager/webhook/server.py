@@ -1,7 +1,7 @@
-"""The HTTPS listener, as kopf asks for one: it takes reviews, has kopf's handler judge ours, and answers.
+"""The HTTPS listener for kopf: it decodes reviews, passes ours to kopf's handler, and responds.
 
-kopf's own server would refuse reviews of a config of a megabyte, share the port with any other process that asks for
-it, answer garbage with a traceback, and start anew for each certificate; so this one takes its place.
+kopf's own server would refuse reviews of a config of a megabyte, share the port with any other process, log a
+traceback for malformed requests, and restart for each certificate; so this one replaces it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from manager.webhook.metrics import WebhookMetrics
 _LOG: Final = logging.getLogger(__name__)
 _LIMITS: Final = replace(
     http.OPEN,
-    # Two ConfigMaps of 3 MiB, the most that an API server takes in a request, and what is around them.
+    # Two ConfigMaps of 3 MiB, the most that an API server accepts in a request, and the rest of the review.
     body_bytes=8 * 2**20,
     buffered_bytes=32 * 2**20,
     connections=50,  # each of them some 0.3 MiB
@@ -71,7 +71,7 @@ class WebhookServer:
         try:
             await self._serving.ready.wait()
             await self._start()
-            # Nothing is written to a webhook configuration by kopf, so nobody reads this.
+            # kopf writes no webhook configuration, so this value is not used.
             yield {"url": f"https://{self._listener.host or 'localhost'}:{self._listener.port}"}
             await asyncio.Event().wait()
         finally:
@@ -100,7 +100,7 @@ class WebhookServer:
             await served.close(_ENDING_SECONDS)
 
     def _refused(self, _status: int, _why: str) -> None:
-        """Not logged: whoever can connect could fill the log."""
+        """Do not log: any client could fill the log."""
         self._metrics.reviews.labels("malformed").inc()
 
     async def _serve(self, request: http.Request) -> http.Reply:
@@ -114,46 +114,46 @@ class WebhookServer:
             self._present -= 1
 
     async def _in_turn(self, body: bytes) -> http.Reply:
-        asked = None
+        review = None
         try:
-            # What a review is taken apart into is many times its size: so many at once, and no more.
+            # Decoding takes many times the size of a review: only so many at once.
             async with asyncio.timeout(_ANSWER_SECONDS), self._turns:
-                asked = admission.read(body)
-                return http.Reply.json(await self._answer(asked))
+                review = admission.read(body)
+                return http.Reply.json(await self._answer(review))
         except admission.NotAReviewError as error:
             self._metrics.reviews.labels("malformed").inc()
             return http.Reply.text(f"{error}\n", 400)
         except TimeoutError:
-            if asked is not None:
-                return http.Reply.json(self._unchecked(asked, "it takes too long"))
+            if review is not None:
+                return http.Reply.json(self._unchecked(review, "it takes too long"))
             self._metrics.reviews.labels("malformed").inc()
             return http.Reply.text("too many reviews at once\n", 503)
 
-    async def _answer(self, asked: admission.Asked) -> dict[str, Any]:
-        if not asked.concerns(self._namespace, self._name):
-            return admission.allowed(asked)
-        if len(asked.text or "") > _LARGEST_TEXT:
-            return self._unchecked(asked, "it is longer than any ConfigMap")
+    async def _answer(self, review: admission.AdmissionRequest) -> dict[str, Any]:
+        if not review.concerns(self._namespace, self._name):
+            return admission.allowed(review)
+        if len(review.text or "") > _LARGEST_TEXT:
+            return self._unchecked(review, "it is longer than any ConfigMap")
         try:
-            given = await self._judge(asked)
-        except Exception:  # noqa: BLE001 - the outer runner: a fault of ours must not refuse anybody's edit
+            given = await self._judge(review)
+        except Exception:  # noqa: BLE001 - the outer runner: a bug must not reject an edit
             _LOG.exception("An edit could not be checked, which should not happen; please report it")
-            return self._unchecked(asked, "its check failed; please report it")
-        result = admission.answer(asked, given)
+            return self._unchecked(review, "its check failed; please report it")
+        result = admission.answer(review, given)
         refused = admission.refused(result)
         self._metrics.reviews.labels("refused" if refused else "allowed").inc()
         if refused:
             causes = result["response"]["status"]["details"]["causes"]
             first = f"{causes[0]['field']}: {causes[0]['message']}"
-            user = printable(asked.user) or "somebody"
+            user = printable(review.user) or "a user"
             _LOG.info("Refused an edit of ConfigMap %s by %s, faults: %d: %s", self._name, user, len(causes), first)
         return result
 
-    async def _judge(self, asked: admission.Asked) -> Any:  # noqa: ANN401 - kopf's answer
+    async def _judge(self, review: admission.AdmissionRequest) -> Any:  # noqa: ANN401 - kopf's answer
         if self._fn is None:
             raise RuntimeError("the server was never started")
-        return await self._fn(admission.for_kopf(asked), webhook=admission.HANDLER, headers={}, sslpeer={})
+        return await self._fn(admission.for_kopf(review), webhook=admission.HANDLER, headers={}, sslpeer={})
 
-    def _unchecked(self, asked: admission.Asked, why: str) -> dict[str, Any]:
+    def _unchecked(self, review: admission.AdmissionRequest, why: str) -> dict[str, Any]:
         self._metrics.reviews.labels("unchecked").inc()
-        return admission.unchecked(asked, why)
+        return admission.unchecked(review, why)

@@ -22,7 +22,7 @@ class Webhook:
         names = served_names(settings.webhook.service_name, settings.namespace, self._listener.host)
         self._serving = ServingCertificate(settings, names, counts)
         self.server = WebhookServer(self._listener, self._serving, settings.namespace, settings.config_name, counts)
-        """What kopf serves with."""
+        """The listener's address and certificate for kopf."""
 
     def keep_certificate(
         self, api: ApiServer, leads: Callable[[], bool], wall: Callable[[], float]

@@ -1,4 +1,4 @@
-"""How many Mid pods may be evicted: the settings of a node, rates, and a backoff per workload.
+"""The number of Mid pods that may be evicted: the settings of a node, rates, and a backoff per workload.
 
 The backoff stops loops of being evicted, started again, evicted again. A loop needs a replacement. A pod that is
 younger than the last eviction of its workload may be one, and is not evicted until the backoff has ended: 10 minutes
@@ -7,7 +7,7 @@ can go at most once each, so they cannot make a circle, and a node full of one w
 
 Backoffs are not stored. After a restart, or as the new leader, the manager takes every pod that was created in the 10
 minutes before for a replacement, and does not evict it for as long: a manager that restarts again and again makes no
-loop either, it only starts the doubling anew.
+loop either, it only restarts the doubling.
 """
 
 from dataclasses import dataclass, field

@@ -23,13 +23,13 @@ def eviction_order(pods: Iterable[PodInputs]) -> list[PodInputs]:
 
 
 def select_victims(pods: Iterable[PodInputs], short: Amounts, spare: Callable[[PodInputs], str]) -> Selection:
-    """The first pods in order that end a shortage. A pod that holds nothing of what is still short is passed over.
+    """Return the first pods in order that end a shortage. A pod that holds none of the missing resource is skipped.
 
     Short of 3000m CPU, pods in order with 2000m, 1 GiB without CPU, 2000m, 4000m: the first and the third are evicted.
 
     Args:
         pods: pods of one node. Those without Mid requests, and terminating ones, never count.
-        short: what is short beyond what terminating pods free. [milli-cores, bytes]
+        short: the shortage beyond the resources that terminating pods free. [milli-cores, bytes]
         spare: returns why a pod stays although it is next; empty when it may be evicted.
     """
     victims, spared = list[PodInputs](), list[tuple[PodInputs, str]]()
@@ -51,5 +51,5 @@ def relieves(pod: PodInputs, short: Amounts) -> bool:
 
 
 def subtract(amounts: Amounts, other: Amounts) -> Amounts:
-    """What is left of amounts when others are taken away, never below zero."""
+    """Subtract amounts from others, never below zero."""
     return Amounts(*(max(amounts[resource] - other[resource], 0) for resource in Resource))

@@ -1,4 +1,4 @@
-"""What is short, and for how long. Unknown inputs count in favour of running pods."""
+"""The shortage of Mid resources, and its duration. Unknown inputs count in favour of running pods."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ class Shortage:
 def shortage(
     inputs: NodeInputs, result: Result, tombstones: Iterable[PodInputs], terminating: Amounts
 ) -> Shortage | None:
-    """What a fresh report proves to be short; `None` when it proves nothing.
+    """Return the shortage that a fresh report proves; `None` when it proves none.
 
     No pod is evicted because an input is unknown. A report that is missing, too old, or of an agent that says that it
     does not measure proves nothing, nor does a node that is in shadow mode or disabled. Usage that is not reported
@@ -47,8 +47,8 @@ def shortage(
     really uses can show a shortage.
 
     Args:
-        inputs: what the formula read.
-        result: what the formula calculated.
+        inputs: of the formula.
+        result: of the formula.
         tombstones: Mid pods that have left but are still in the reported usage.
         terminating: requests of terminating pods.
     """
@@ -108,7 +108,7 @@ def _or(amount: int | None, instead: int | None) -> int | None:
 
 
 def _mid_own(inputs: NodeInputs, tombstones: Iterable[PodInputs]) -> Amounts:
-    """What Mid pods use of their requests, including those that left but are still in the reported usage.
+    """Return the usage of Mid pods up to their requests, including ended ones that are in the reported usage.
 
     Without them their usage would count as that of other pods until the report's window has passed, and one eviction
     would lead to the next.
@@ -141,7 +141,7 @@ class Tombstones:
         self._present = pods
 
     def still_reported(self, reported_at: float, window_seconds: float) -> list[PodInputs]:
-        """Those that left within the time that a report covers; earlier ones are dropped.
+        """Return the pods that ended within the time of a report; earlier ones are dropped.
 
         Args:
             reported_at: when the report was sent, on the clock of `update`. [s]
@@ -164,7 +164,7 @@ class ShortageTimer:
         """The part of a shortage that has lasted for longer than a time, and that a later report has confirmed.
 
         Args:
-            short: what is short now.
+            short: the present shortage.
             after_seconds: how long it must have lasted. [s]
             confirmed_at: when the present report was received: one report alone evicts no pod. [s]
             now: the clock of all of them. [s]

@@ -52,12 +52,12 @@ def none_evictable(spared: Sequence[tuple[PodInputs, str]], seen: Shortage, seco
 def unproven(deficit: Amounts, unknown: Sequence[str], first: Sequence[PodInputs]) -> str:
     """The event when no pod is evicted for a lasting deficit; `first` would be if it were proven."""
     why = "; ".join(unknown)
-    note = f"No Mid pod is evicted for a deficit of {amounts(deficit)}, as it follows from what is not known: {why}"
+    note = f"No Mid pod is evicted for a deficit of {amounts(deficit)}, because it follows from unknown inputs: {why}"
     return f"{note}. If it were proven, first to go: {named(first)}" if first else note
 
 
 def named(pods: Sequence[PodInputs]) -> str:
-    return ", ".join(pod(each) for each in pods[:MOST_NAMES]) + _more(pods)
+    return ", ".join(map(pod, pods[:MOST_NAMES])) + _more(pods)
 
 
 def evicted(victim: PodInputs, node: str, seen: Shortage, seconds: float) -> str:

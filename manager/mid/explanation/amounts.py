@@ -5,7 +5,7 @@ from typing import Final
 from crds.duration import short_age
 from crds.quantity import short_bytes
 
-NOTHING: Final = "-"  # stands where a number is not known
+NOTHING: Final = "-"  # in place of an unknown number
 
 
 def cpu(milli_cores: int | None) -> str:

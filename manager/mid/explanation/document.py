@@ -3,18 +3,18 @@
     kind, version       "NodeExplanation", 1
     node                name
     published, calculated, desired, requested, deficit
-                        {"cpuMilli", "memoryBytes"}: on the Node; what may be published; what the Node should have
-                        (null: no such resources); what running Mid pods requested; what of it may not be published
+                        {"cpuMilli", "memoryBytes"}: on the Node; the limit of publishing; the desired amount
+                        (null: no such resources); requests of running Mid pods; the part of them beyond the limit
     degraded            {"reason", "message"} when nothing may be published whatever the numbers, else null
     excluded            why the manager leaves this node alone, or null
     notes               sentences, most important first
     next                per resource {"resource", "action": nothing | write | hold | wait, "offered", "desired",
-                        "withinSeconds", "reason"}: what the manager does about the difference, at the latest then
+                        "withinSeconds", "reason"}: the next action of the manager, and its latest time
     eviction            null without a deficit, else {"mode", "afterSeconds", "proven", "short": amounts, "pods":
                         [{"pod", "priority", "cpuMilli", "memoryBytes"}] in the order in which they would go, "spared":
                         [{"pod", "why"}], "stillShort": amounts}
     terms               {"name", "resource", "value", "formula", "inputs", "decidedBy", "note"}, in order
-    termsOtherwise      null, or where not numbers decide {"if", "terms"}: what they would say if, for example,
+    termsOtherwise      null, or where other facts decide {"if", "terms"}: the terms without them, for example
                         "colocation were enabled", "the report still counted"
     inputs              {"name", "values": {resource: number}, "from", "ageSeconds"}; an age of null is "just read"
     reportAgeSeconds, predictionAgeSeconds, prediction
@@ -26,7 +26,7 @@
                         fields of the NodeMetric's spec that would change: what follows from them cannot be told from
                         here}; with it, everything else is what would be
 
-Units stand in the names, or follow from the resource: milli-cores and bytes. null is not known, or not there.
+Names contain the units, or the resource implies them: milli-cores and bytes. null is unknown, or absent.
 """
 
 import json
@@ -84,7 +84,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         },
         "whatIf": _what_if(explanation),
     }
-    # Through JSON, so that nothing but plain types is left whatever somebody wrote into a NodeMetric.
+    # Through JSON, so that only plain types are left of a malformed NodeMetric.
     plain: dict[str, Any] = json.loads(json.dumps(data))
     return plain
 

@@ -1,4 +1,4 @@
-"""What `midEviction` makes of a deficit: whether the report proves it, and which Mid pods would go, in which order.
+"""The effect of `midEviction` on a deficit: whether the report proves it, and the victims in order.
 
 It chooses with the manager's own functions. What the manager remembers is not known from outside: for how long the
 deficit has lasted, which pods have just left, and what its limits and its guard against loops spare for now.
@@ -17,19 +17,19 @@ from manager.mid.eviction.shortage import shortage, unknown_inputs, unproven_def
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """What follows from a deficit if it lasts."""
+    """The consequences of a lasting deficit."""
 
     mode: str  # off, dry-run or on
     after_seconds: int  # how long it must last [s]
-    proven: bool  # whether a fresh report proves it: what is not known speaks for the pods that run
-    short: Amounts  # what is short beyond what pods give back that are on their way out
+    proven: bool  # whether a fresh report proves it: unknown inputs count in favour of running pods
+    short: Amounts  # the shortage beyond the resources of terminating pods
     selection: Selection  # who would go
-    unknown_inputs: tuple[str, ...] = ()  # what is not known and speaks for the pods that run
+    unknown_inputs: tuple[str, ...] = ()  # unknown inputs, which count in favour of running pods
     if_proven: tuple[PodInputs, ...] = ()  # who would go first if the part of the deficit that is not proven were
 
 
 def of(facts: NodeInputs, result: Result, strategy: ColocationStrategy, pods: Sequence[PodInputs]) -> Eviction | None:
-    """What eviction makes of a node; None where nothing is published beyond what may be."""
+    """Return the eviction of a node; None where it has no deficit."""
     if not result.deficit:
         return None
     settings = EvictionSettings.of(strategy)

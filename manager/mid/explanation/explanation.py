@@ -1,4 +1,4 @@
-"""Why a node has the Mid resources it has: gathers from live objects what `explain` prints. Pure."""
+"""The explanation of a node's Mid resources: gathers the content of `explain` from live objects. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,17 +26,17 @@ from manager.node_metric import ManagedFields
 
 Json = Mapping[str, Any]
 
-ENABLED: Final = "colocation were enabled"  # what would have to be different on a node whose strategy publishes nothing
+ENABLED: Final = "colocation were enabled"  # the missing condition of a node with a strategy that publishes nothing
 FRESH: Final = "the report still counted"
-"""What would have to be different where the report or the prediction is too old."""
+"""The missing condition where the report or the prediction is too old."""
 _EXPIRED: Final = frozenset({"ReportExpired", "PredictionExpired"})
 
 
 class ConfigState(NamedTuple):
-    """The colocation ConfigMap as it is now, and what the manager makes of its text."""
+    """The present colocation ConfigMap, and the manager's reading of its text."""
 
     place: str
-    age_seconds: float | None  # time since somebody last wrote it; None when there is none [s]
+    age_seconds: float | None  # time since its last write; None without one [s]
     in_force: InForce
 
 
@@ -65,15 +65,15 @@ class Explanation:
     seen: Seen
     config: ConfigState
     strategy: EffectiveStrategy  # the strategy in force on this node, and where each value comes from
-    facts: NodeInputs  # what the formula read
-    result: Result  # what the formula says
+    facts: NodeInputs  # of the formula
+    result: Result  # of the formula
     would_be: Result | None
-    """What it would say if nothing but numbers decided; None where that is so, or where there are none."""
+    """The result if only numbers decided; None where they do, or where there are none."""
     unless: str
-    """What keeps the numbers from deciding: "colocation were enabled" would let them; empty where nothing does."""
-    published: Measured  # what the Node has now; None where it has no such resource
-    steps: tuple[Step, ...]  # what the manager does next, per resource
-    report: Report  # what the agent says
+    """The condition that keeps the numbers from deciding, such as "colocation were enabled"; empty without one."""
+    published: Measured  # on the Node; None where it has no such resource
+    steps: tuple[Step, ...]  # the next actions of the manager, per resource
+    report: Report  # the agent's
     status: Json  # status of the NodeMetric; empty where there is none or it cannot be read
     mid_pods: tuple[PodInputs, ...]  # the pods that requested Mid resources here
     eviction: Eviction | None  # what eviction makes of a deficit; None where there is none
@@ -82,7 +82,7 @@ class Explanation:
 
     @property
     def desired(self) -> Mapping[Resource, int | None]:
-        """What the Node should have; None for no such resource. [milli-cores, bytes]"""
+        """The desired amounts; None for no such resource. [milli-cores, bytes]"""
         return explain_next.desired(self.result, self.facts.strategy)
 
     @property
@@ -163,7 +163,7 @@ def _of_this_node(seen: Seen) -> Json | None:
 
 
 def _otherwise(facts: NodeInputs, result: Result) -> tuple[Result | None, str]:
-    """What the numbers alone would say where something else decides, and what would have to be different."""
+    """Return the result without the facts that override the numbers, and the condition that is missing."""
     if result.degraded is None or result.degraded.reason == EXCLUDED:
         return None, ""
     conditions = []

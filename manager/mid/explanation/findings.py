@@ -1,4 +1,4 @@
-"""What a person should know first about a node's Mid resources, one sentence each."""
+"""The most important facts about a node's Mid resources, one sentence each."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -36,20 +36,18 @@ def _tried(explanation: Explanation) -> Iterator[str]:
     predicted = [name.removeprefix("predictPolicy.") for name in changed if name.startswith("predictPolicy.")]
     measured = [name.removeprefix("metricCollectPolicy.") for name in changed if name.startswith("metricCollect")]
     if predicted:
-        texts = (
-            "the agent predicts as it is told now; Reclaimable, and Mid with it, changes further when it has the new"
-        )
-        yield f"what if: {texts} prediction policy ({', '.join(predicted)}), which cannot be told from here"
+        texts = "Reclaimable is computed with the current policy, and changes further once the agent applies the new"
+        yield f"what if: {texts} prediction policy ({', '.join(predicted)}), which this command cannot calculate"
     if measured:
-        texts = "usage is measured as the agent is told now, and changes when it is told otherwise"
+        texts = "usage is measured with the current settings, and changes once the agent applies the new ones"
         yield f"what if: {texts} ({', '.join(measured)})"
 
 
 def agent_changes(explanation: Explanation) -> list[str]:
-    """What the agent would be told otherwise than now: fields of the NodeMetric's spec."""
+    """Return the changed fields of the NodeMetric's spec."""
     if explanation.before is None:
         return []
-    now, then = (_flat(to_json(spec_for(each.strategy.strategy))) for each in (explanation.before, explanation))
+    now, then = (_flat(to_json(spec_for(state.strategy.strategy))) for state in (explanation.before, explanation))
     return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
 
 
@@ -68,8 +66,8 @@ def _config(explanation: Explanation) -> Iterator[str]:
         kept = "the last good one stays" if state.origin is Origin.LAST_GOOD else "the defaults are"
         yield f"config: {explanation.config.place} cannot be used: {kept} in force until it is mended"
     view = explanation.strategy
-    others = (*state.entry_errors, *view.findings, *view.overlaps, *state.warnings)
-    yield from (f"config: {finding}" for finding in others)
+    rest = (*state.entry_errors, *view.findings, *view.overlaps, *state.warnings)
+    yield from (f"config: {finding}" for finding in rest)
 
 
 def _manager(explanation: Explanation) -> Iterator[str]:
@@ -77,12 +75,12 @@ def _manager(explanation: Explanation) -> Iterator[str]:
     seen = explanation.seen
     if seen.lease is not None and not seen.lease.held:
         last = amounts.age(seen.lease.renewed_ago)
-        why = f"its Lease was renewed {last} ago" if seen.lease.holder else "nobody holds its Lease"
+        why = f"its Lease was renewed {last} ago" if seen.lease.holder else "its Lease has no holder"
         yield f"no manager writes now ({why}), so the Node stays as it is until one runs again"
 
 
 def _steps(explanation: Explanation) -> Iterator[str]:
-    """Return why the Node has something else than it should, and what follows."""
+    """Return why the Node has another amount than the desired one, and the consequence."""
     for step in explanation.steps:
         if step.reason and explanation.what_if:
             yield f"then: {step.reason}"
@@ -92,14 +90,14 @@ def _steps(explanation: Explanation) -> Iterator[str]:
 
 
 def _eviction(explanation: Explanation) -> Iterator[str]:
-    """Who would go to end a deficit."""
+    """Return the victims of a deficit."""
     eviction = explanation.eviction
     if eviction is None:
         return
     if not eviction.proven:
         yield f"deficit: {_unproven(explanation)}, so no Mid pod is evicted"
         if eviction.unknown_inputs:
-            first = text.named(eviction.if_proven) or "nobody"
+            first = text.named(eviction.if_proven) or "no pod"
             yield f"deficit: not known: {'; '.join(eviction.unknown_inputs)}. If it were proven, first to go: {first}"
         return
     if eviction.mode == "off":
@@ -148,7 +146,7 @@ def _zeros(explanation: Explanation) -> Iterator[str]:
 
 
 def _peak(explanation: Explanation, resource: Resource) -> str:
-    """What it predicts for Prod pods, as a part of a sentence."""
+    """Return the agent's prediction for Prod pods, as a part of a sentence."""
     for each in get_objects(explanation.prediction, "classes"):
         peak = Reader().measured(each.get("peak"), "peak")[resource] if each.get("name") == "prod" else None
         if peak is not None:

@@ -1,6 +1,6 @@
 """Reads the formula of a term and calculates it again from the printed inputs: which operand decides.
 
-What people read must add up, so the printed line itself is evaluated instead of asking the calculator once more.
+The printed numbers must add up, so the printed line itself is evaluated instead of the calculator.
 """
 
 import ast
@@ -15,7 +15,7 @@ _PICK: Final = {"min": min, "max": max}
 
 
 class Operand(NamedTuple):
-    """One of the numbers between which a min or max decides: how the formula writes it, and what it comes to."""
+    """An operand of a min or max: its text in the formula, and its value."""
 
     text: str
     value: int  # [milli-cores, bytes]
@@ -37,7 +37,7 @@ def decisive(term: Term) -> str:
 
 
 def evaluate(formula: str, inputs: Mapping[str, int]) -> int:
-    """What a formula comes to. Sums, differences, shares in percent (truncated), brackets, min and max.
+    """Evaluate a formula: sums, differences, shares in percent (truncated), brackets, min and max.
 
     Raises:
         ValueError: it is not such a formula, or names something that is not among the inputs.
@@ -51,7 +51,7 @@ def evaluate(formula: str, inputs: Mapping[str, int]) -> int:
             case ast.Name(id=word) if word.startswith("_"):
                 return inputs[names[int(word[1:])]]
             case ast.Call(func=ast.Name(id="min" | "max" as pick), args=[_, *_] as args):
-                return _PICK[pick](value(each) for each in args)
+                return _PICK[pick](map(value, args))
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 return value(left) + value(right)
             case ast.BinOp(left=left, op=ast.Sub(), right=right):
@@ -70,7 +70,7 @@ def _arguments(formula: str, inputs: Mapping[str, int]) -> list[str]:
     tree = _parsed(text)
     if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in _PICK):
         return []
-    parts = (ast.get_source_segment(text, each) or "" for each in tree.args)
+    parts = (ast.get_source_segment(text, argument) or "" for argument in tree.args)
     return [re.sub(r"\b_(\d+)\b", lambda match: names[int(match[1])], part) for part in parts]
 
 

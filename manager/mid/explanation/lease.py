@@ -23,7 +23,7 @@ class Lease(NamedTuple):
 
 
 def lease_of(obj: Json | None, now: float) -> Lease | None:
-    """What a Lease says; None where there is none."""
+    """Decode a Lease; None without one."""
     if obj is None:
         return None
     spec = obj.get("spec") or {}

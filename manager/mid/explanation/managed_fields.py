@@ -1,4 +1,4 @@
-"""What the API server has noted about writes: who wrote which field last, and when (`metadata.managedFields`)."""
+"""The last writers of fields and their times, from `metadata.managedFields`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -9,7 +9,7 @@ from manager.inputs.reading import get_objects, get_path, parse_time
 from manager.mid.publish import was_withdrawn
 
 MANAGER: Final = "headroom-manager"
-"""How the manager's writes are called: the beginning of its field managers and of its user agent."""
+"""The prefix of the manager's field managers and of its user agent."""
 
 KOORDINATOR: Final = "koord-manager"  # how the writes of Koordinator's manager are called
 

@@ -1,4 +1,4 @@
-"""What the manager does next about the difference between the number on the Node and the calculated one.
+"""The manager's next action about the difference between the number on the Node and the calculated one.
 
 It decides with the manager's own function. Two things are not known from outside: since when an increase has held, and
 whether so many writes came before that the next one is held back.
@@ -15,7 +15,7 @@ from manager.mid.publish import PublishedAmount, PublishState, decide, exceeds, 
 
 
 class Action(StrEnum):
-    """What happens to one resource of the Node."""
+    """The kinds of actions on a resource of the Node."""
 
     NOTHING = "nothing"
     WRITE = "write"  # within seconds
@@ -24,12 +24,12 @@ class Action(StrEnum):
 
 
 class Step(NamedTuple):
-    """What the manager does next about one resource."""
+    """The next action of the manager about one resource."""
 
     resource: Resource
     action: Action
-    published: int | None  # what the Node has; None where it has no such resource [milli-cores, bytes]
-    desired: int | None  # what it should have; None removes the resource [milli-cores, bytes]
+    published: int | None  # on the Node; None where it has no such resource [milli-cores, bytes]
+    desired: int | None  # None removes the resource [milli-cores, bytes]
     within_seconds: float | None  # at the latest then, if nothing changes; None when there is nothing to do [s]
     reason: str  # a sentence for people; empty when there is nothing to do
 
@@ -38,7 +38,7 @@ _TO_BE_MENDED: Final = {resource: PublishedAmount(None, consistent=False) for re
 
 
 def desired(result: Result, strategy: StrategyInputs) -> dict[Resource, int | None]:
-    """What the manager would write to a Node whose numbers are unusable: what it should have, None for no such key."""
+    """Return the desired amounts for a Node with unusable numbers; None for no such resource."""
     return dict(decide(_TO_BE_MENDED, result.desired, strategy, PublishState(), 0.0).writes)
 
 
@@ -54,8 +54,8 @@ def steps(
     """A step per resource.
 
     Args:
-        published: what the Node has.
-        result: what was calculated.
+        published: the amounts on the Node.
+        result: of the calculation.
         strategy: the strategy in force.
         written_at: when the manager last wrote to the Node; None where that is not known. [unix s]
         now: the clock. [unix s]

@@ -36,10 +36,10 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one NodeMetric says."""
+    """The content of a NodeMetric."""
 
     age_seconds: float | None = None  # time since the last full report; None when there was none [s]
-    interval_seconds: int | None = None  # how often a report is asked for [s]
+    interval_seconds: int | None = None  # the requested interval of reports [s]
     usage: Amount = Amount()  # everything on the node
     prod_peak: Amount = Amount()  # predicted peak of Prod and system
     reclaimable: Amount = Amount()  # what Prod pods requested and will not use
@@ -49,7 +49,7 @@ class Report:
 
 
 def read(node_metric: Mapping[str, Any], now: float) -> Report:
-    """Decode a NodeMetric; one that somebody wrote wrongly becomes a report with a `problem`."""
+    """Decode a NodeMetric; a malformed one becomes a report with a `problem`."""
     try:
         return _report(from_json(NodeMetric, dict(node_metric)), now)
     except CodecError as error:
@@ -84,7 +84,7 @@ def _prediction(status: NodeMetricStatus) -> str:
     for condition in status.conditions or ():
         if condition.type == CONDITION_PREDICTION_READY:
             return "ready" if condition.status == "True" else condition.reason or "not ready"
-    # Another agent sets no conditions: its reclaimable amount is all there is to go by.
+    # Another agent sets no conditions: only its reclaimable amount counts.
     reclaimable = status.prod_reclaimable_metric
     return "ready" if reclaimable and reclaimable.resource and reclaimable.resource.resources else "none"
 

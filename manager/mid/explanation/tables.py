@@ -42,7 +42,7 @@ def terms(explanation: Explanation) -> Iterator[tuple[str, list[TermRow]]]:
 
 
 def decided(explanation: Explanation) -> Result:
-    """What the numbers say: also where something else than numbers decides."""
+    """Return the terms, also where other facts than numbers decide."""
     return explanation.would_be or explanation.result
 
 
@@ -82,7 +82,7 @@ def condition_rows(explanation: Explanation) -> list[tuple[str, str, str, str, s
 
 
 def strategy_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
-    """Field, value and source of the strategy; what somebody has set comes first."""
+    """Return field, value and source of the strategy; explicit settings come first."""
     sources = explanation.strategy.sources
     values = _flat(to_json(explanation.strategy.strategy), sources)
     ordered = sorted(values, key=lambda each: sources.get(each[0]) == DEFAULT)
@@ -100,5 +100,5 @@ def _flat(data: Mapping[str, Any], sources: Mapping[str, str], prefix: str = "")
 
 
 def compact(value: object) -> str:
-    """A value as JSON; text stays as it is."""
+    """Return a value as JSON; text is returned unchanged."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

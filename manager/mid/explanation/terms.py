@@ -33,7 +33,7 @@ ORIGINS: Final[Mapping[str, Origin]] = {name: origin for origin, names in _INPUT
 """Input of a term -> where it comes from; inputs that are terms themselves are not listed."""
 
 TITLES: Final[Mapping[Resource, str]] = {Resource.CPU: "CPU", Resource.MEMORY: "Memory"}
-"""How people call the resources."""
+"""The resources' names in text."""
 
 _PERCENT: Final = re.compile("percent", re.IGNORECASE)
 _MIB: Final = 2**20
@@ -68,7 +68,7 @@ class Input(NamedTuple):
     name: str
     values: Mapping[Resource, int]  # its value per resource [milli-cores, bytes, percent]
     origin: Origin
-    age_seconds: float | None  # how old it is; None for what was read just now [s]
+    age_seconds: float | None  # how old it is; None for one that was read just now [s]
 
 
 _CLASS_OF: Final[Mapping[str, str]] = {"system usage": "sys", "node usage": "node"}

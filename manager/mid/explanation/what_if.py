@@ -1,4 +1,4 @@
-"""What somebody would like to try: other settings for one node, or another colocation config. Nothing is written."""
+"""Other settings for one node, or another colocation config, to try. Nothing is written."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -20,9 +20,9 @@ class WhatIf:
     """Other settings, another config, or both."""
 
     settings: tuple[str, ...] = ()  # as they were typed: "midUnallocatedPercent=20"
-    strategy: ColocationStrategy | None = None  # what they say: a layer over all others
+    strategy: ColocationStrategy | None = None  # the settings, as a layer over all others
     config: TriedConfig | None = None  # in place of the ConfigMap
-    warnings: tuple[str, ...] = ()  # what is odd about the settings
+    warnings: tuple[str, ...] = ()  # about suspicious settings
 
     @property
     def words(self) -> str:

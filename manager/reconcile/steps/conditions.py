@@ -46,15 +46,15 @@ class ConditionState:
 def published(result: Result, *, shadow: bool, held: bool = False) -> ConditionState:
     """Return whether the Node has the Mid resources that the formula allows."""
     name = names.CONDITION_MID_PUBLISHED
-    kept = f" The Node keeps the {_words(result.desired)} that running Mid pods requested." * bool(result.desired)
+    remaining = f" The Node keeps the {_words(result.desired)} that running Mid pods requested." * bool(result.desired)
     if result.degraded is not None:
-        return ConditionState(name, False, result.degraded.reason, f"{_sentence(result.degraded.message)}{kept}")
+        return ConditionState(name, False, result.degraded.reason, f"{_sentence(result.degraded.message)}{remaining}")
     if shadow:
         message = (
             f"mode is shadow: {_words(result.calculated)} could be published, and nothing is written to the Node; "
             "`kubectl headroom shadow` shows the account. Set mode to active to publish them."
         )
-        return ConditionState(name, False, SHADOW, f"{_sentence(message)}{kept}")
+        return ConditionState(name, False, SHADOW, f"{_sentence(message)}{remaining}")
     if held:
         message = (
             f"reports are back: {_words(result.calculated)} could be published, and are once that has held "
@@ -70,7 +70,7 @@ def deficit(result: Result) -> ConditionState:
     """Return whether running Mid pods requested more than may be published."""
     name = names.CONDITION_MID_DEFICIT
     if not result.deficit:
-        return ConditionState(name, False, "NoDeficit", "Running Mid pods requested no more than may be published.")
+        return ConditionState(name, False, "NoDeficit", "Running Mid pods request no more than may be published.")
     message = (
         f"Running Mid pods requested {_words(result.requested)}, {_words(result.deficit)} more than may be published. "
         "No further ones are placed here; it ends when some of them end, when Prod pods use less, or by eviction "
@@ -98,18 +98,18 @@ def as_json(
 
     Args:
         states: the conditions as they should be.
-        known: our conditions as they stand.
-        last: as they last were, also those that are gone; a condition whose status stays keeps its time.
+        known: our present conditions.
+        last: our last conditions, also removed ones; a condition with the same status keeps its time.
         now: the time. [unix s]
     """
     stand = [(old.status, old.reason) if (old := known.get(state.type)) else None for state in states]
     if stand == [(state.status, state.reason) for state in states]:
         return None
     moment, result = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), []
-    for each in states:
-        before = last.get(each.type)
-        since = before.since if before and before.status == each.status and before.since else moment
-        stated = {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
+    for state in states:
+        before = last.get(state.type)
+        since = before.since if before and before.status == state.status and before.since else moment
+        stated = {"type": state.type, "status": state.status, "reason": state.reason, "message": state.message}
         result.append({**stated, "lastTransitionTime": since})
     return result
 
@@ -143,7 +143,7 @@ class NodeMetricConditions:
             return None  # it was deleted meanwhile; the next reconciliation creates it again
         if answer is not None:
             context.metrics.writes.labels("conditions", "patched").inc()
-            run.take_written(name, answer)
+            run.cache_response(name, answer)
         return None
 
     def forget(self, context: Context, name: str) -> None:

@@ -14,7 +14,7 @@ from manager.write_rate_limiter import ReportRateLimiter
 
 @dataclass(slots=True)
 class ReportedState:
-    """What events about a node have reported."""
+    """The last event of each kind about a node."""
 
     degraded: str | None = None
     """Last reason for publishing nothing; empty when Mid is calculated, `None` before the first reconciliation."""
@@ -92,7 +92,7 @@ class NodeEvents:
 
 
 def _words(effective: EffectiveStrategy) -> str:
-    """What differs from the defaults: "enable true (cluster), midUnallocatedPercent 20 (nodeConfigs[0] web)"."""
+    """Return the settings that differ from the defaults: "enable true (cluster), midUnallocatedPercent 20 (web)"."""
     stated = [(path, source) for path, source in effective.sources.items() if source != DEFAULT]
     values = to_json(effective.strategy) if stated else {}
     return ", ".join(f"{path} {shown(get_path(values, *path.split('.')))} ({source})" for path, source in stated)

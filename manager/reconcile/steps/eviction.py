@@ -42,9 +42,9 @@ class NodeEvictionState:
     reported_unproven: tuple[str, ...] = ()  # why, as the last event reported
     evicting: dict[str, float] = field(default_factory=dict)  # evicted pods, and when [s]
     refused: dict[str, tuple[float, str]] = field(default_factory=dict)
-    """Pods whose eviction was refused: until when they are skipped, and why. [s]"""
+    """Pods with a rejected eviction: the time until which they are skipped, and the reason. [s]"""
     unconfirmed: dict[str, float] = field(default_factory=dict)
-    """Pods whose eviction may have been accepted, and when it was requested; they count in the rates. [s]"""
+    """Pods with an eviction that may have been accepted, and its time; they count in the rates. [s]"""
     rate: SlidingMinute = field(default_factory=SlidingMinute)
     reported: tuple[str, ...] = ()  # the pods that the last event named
     skipped: frozenset[tuple[str, str]] = frozenset()  # Pods that were skipped at the last reconciliation, and why
@@ -52,7 +52,7 @@ class NodeEvictionState:
     """When the last reconciliation was, and the deficit that it proved. [s; milli-cores, bytes]"""
 
     def forget_observations(self) -> None:
-        """Drop what was observed here; evictions still count."""
+        """Drop observations; evictions still count."""
         self.tombstones, self.timer, self.last_reconciled = Tombstones(), ShortageTimer(), None
         self.unproven, self.reported_unproven = ShortageTimer(), ()
 
@@ -62,7 +62,7 @@ class NodeEvictionState:
     def observe(
         self, reconciled: ReconcileResult, window_seconds: int, pods: Mapping[str, PodInputs], now: float
     ) -> Shortage | None:
-        """Update with the present Mid pods; what the report proves to be short."""
+        """Update with the present Mid pods, and return the shortage that the report proves."""
         self.tombstones.update(pods, now)
         self.evicting = _since(self.evicting, pods, now - _TERMINATION_SECONDS)
         self.unconfirmed = _since(self.unconfirmed, pods, now - MINUTE_SECONDS)
@@ -92,7 +92,7 @@ class MidEvictions:
     """Evicts Mid pods, or reports which would be evicted, when a shortage lasts; see `manager.mid.eviction`."""
 
     async def execute(self, run: Run, reconciled: ReconcileResult) -> float | None:
-        """Update the shortage, and evict for what has been short for long enough."""
+        """Update the shortage, and evict after it has lasted for long enough."""
         name, context = reconciled.name, run.context
         settings, state = EvictionSettings.of(reconciled.effective.strategy), _state(context, name)
         now, metrics = context.steady(), context.metrics.of(EvictionMetrics)
@@ -124,7 +124,7 @@ class MidEvictions:
         return max(min(times) - now, _SOON_SECONDS) if times else None
 
     def forget(self, context: Context, name: str) -> None:
-        """Another replica leads now, or the node is gone: what was observed here proves nothing any more."""
+        """Another replica leads now, or the node is gone: drop the observations."""
         context.metrics.of(EvictionMetrics).forget(name)
         if name in context.cluster.nodes:
             context.state_of(ClusterEvictionState).backoff.end()
@@ -214,7 +214,7 @@ class _EvictionPass:
 
     async def _evict(self, pod: PodInputs) -> None:
         now, earlier = self.run.context.steady(), self.state.unconfirmed.pop(pod.uid, None)
-        if earlier is not None:  # what is requested again counts once
+        if earlier is not None:  # a repeated request counts once
             self._give_back(earlier)
         for rate in self._rates:
             rate.take(now)

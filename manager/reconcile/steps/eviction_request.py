@@ -17,7 +17,7 @@ class EvictionOutcome(StrEnum):
     EVICTED = "evicted"
     GONE = "gone"  # it is gone, terminating, or another pod now
     BUDGET = "refused-by-budget"  # a PodDisruptionBudget forbids it now
-    REFUSED = "refused"  # something else forbids it: an admission webhook, missing rights, or the pod as it is now
+    REFUSED = "refused"  # rejected by an admission webhook, for missing rights, or because of the pod's present state
 
 
 async def recheck(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str] | None:
@@ -35,7 +35,7 @@ async def recheck(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str]
     if fresh.uid != pod.uid or fresh.node != pod.node or fresh.terminal or (fresh.mid and fresh.mid.terminating):
         return EvictionOutcome.GONE, ""
     if fresh.mid is None or fresh.mid.kept:
-        return EvictionOutcome.REFUSED, fresh.mid.kept if fresh.mid else "holds no Mid resources any more"
+        return EvictionOutcome.REFUSED, fresh.mid.kept if fresh.mid else "no longer holds Mid resources"
     return None
 
 

@@ -113,8 +113,8 @@ async def _write(run: Run, name: str, state: ShadowState, simulation: ShadowSimu
         if result.simulation is not None and not result.unread
     }
     if await store.write(run, name, accounts):
-        for each in accounts:
-            same[each].written_at = now
+        for account_node in accounts:
+            same[account_node].written_at = now
     return None
 
 

@@ -23,7 +23,7 @@ class ShadowMetrics:
         what = "amount that the node would publish [milli-cores, bytes]"
         self._of_node = {
             "published": gauge("offered", f"In shadow mode: {what}", *each),
-            "mean": gauge("mean", "Mean of what it would have published [milli-cores, bytes]", *each),
+            "mean": gauge("mean", "Mean of the amount that it would have published [milli-cores, bytes]", *each),
             "too_much": gauge("too_much_seconds", "For how long that was too much [s]", *each),
             "worst": gauge("worst_excess", "By how much at worst [milli-cores, bytes]", *each),
         }

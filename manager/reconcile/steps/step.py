@@ -1,4 +1,4 @@
-"""What a post-reconcile step is, and what it receives."""
+"""The interface of a post-reconcile step, and its input."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,7 +11,7 @@ from manager.inputs import NodeInputs
 
 @dataclass(frozen=True, slots=True)
 class ReconcileResult:
-    """What one reconciliation of a node found: its strategy, what the formula read, and what it calculated."""
+    """The result of one reconciliation of a node: its strategy, the inputs of the formula, and its result."""
 
     name: str
     effective: EffectiveStrategy

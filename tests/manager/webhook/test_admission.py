@@ -16,7 +16,7 @@ from tests.manager.webhook.served import KEY, NAME, NAMESPACE, review
 Json = dict[str, Any]
 
 
-def requested(**fields: Any) -> admission.Asked:  # noqa: ANN401 - arguments of review
+def requested(**fields: Any) -> admission.AdmissionRequest:  # noqa: ANN401 - arguments of review
     return admission.read(json.dumps(review(**fields)).encode())
 
 

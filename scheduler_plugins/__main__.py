@@ -29,7 +29,7 @@ class StartError(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the extender until it is told to stop.
+    """Run the extender until SIGTERM or SIGINT.
 
     Returns:
         The exit status: 0 after a signal, 2 for settings that cannot be used, 1 when it cannot start.
@@ -118,7 +118,7 @@ async def _listen(parts: Parts, settings: Settings) -> http.Served:
     except http.CertificateError as error:
         raise StartError(str(error)) from error
     except OSError as error:
-        raise StartError(_unheard(settings, error)) from error
+        raise StartError(_ignore_refusal(settings, error)) from error
     for line in summary(settings.profile):
         _LOG.info("%s", line)
     host = settings.listen[0]
@@ -127,7 +127,7 @@ async def _listen(parts: Parts, settings: Settings) -> http.Served:
     return served
 
 
-def _unheard(settings: Settings, error: OSError) -> str:
+def _ignore_refusal(settings: Settings, error: OSError) -> str:
     """Return why it cannot listen, and what to do."""
     address = ADDRESS.show(settings.listen)
     if error.errno == errno.EADDRINUSE:

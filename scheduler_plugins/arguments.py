@@ -37,7 +37,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """A hint at the known name that is closest to a wrong one, else the list of all."""
     names = sorted(known)
     if len(name) <= _LONGEST_SHOWN:
-        same = [each for each in names if each.lower() == name.lower()]
+        same = [known for known in names if known.lower() == name.lower()]
         close = same or difflib.get_close_matches(name, names, n=1)
         if close:
             return f'did you mean "{close[0]}"?'
@@ -62,14 +62,14 @@ def decode(cls: type[Any], data: object, path: str) -> Any:  # noqa: ANN401 - an
 
 
 def read(cls: type[Any], data: object, path: str, mistakes: list[str]) -> Any:  # noqa: ANN401 - an object of cls
-    """Build a dataclass from JSON; what is absent, null or wrong keeps the field's default.
+    """Build a dataclass from JSON; an absent, null or wrong field keeps its default.
 
     Args:
         cls: the dataclass; its fields are int, bool, float, str, a StrEnum, a map from names to any of these, a tuple
             of any of these, or such a dataclass; each possibly None. A float whose name ends in `_duration` is written
             as a Go duration.
         data: parsed JSON or YAML.
-        path: where it stands, for messages.
+        path: its path, for messages.
         mistakes: takes a sentence for each unknown name, wrong type, and absent value without a default.
 
     Returns:
@@ -94,7 +94,7 @@ def read(cls: type[Any], data: object, path: str, mistakes: list[str]) -> Any:  
             result = value_of(value, f"{path}.{name}", wrong)
             if not wrong:
                 values[field.name] = result
-            mistakes += wrong if field.repr or not wrong else [f"{path}.{name}: what is given is not text"]
+            mistakes += wrong if field.repr or not wrong else [f"{path}.{name}: the name is not text"]
     absent = [name for name, field in fields.items() if data.get(name) is None and _required(field)]
     mistakes += [f"{path}.{name}: is missing" for name in absent]
     if not all(field.name in values for field in fields.values() if _required(field)):
@@ -102,7 +102,7 @@ def read(cls: type[Any], data: object, path: str, mistakes: list[str]) -> Any:  
     try:
         return cls(**values)
     except ValueError as error:
-        if len(mistakes) == before:  # else it may be about a default that stands where a wrong value was given
+        if len(mistakes) == before:  # else it may be about a default in place of a wrong value
             mistakes.append(f"{path}: {error}")
         return None
 

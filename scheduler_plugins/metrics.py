@@ -1,4 +1,4 @@
-"""What the extender tells about itself at /metrics."""
+"""The extender's own metrics at /metrics."""
 
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -44,7 +44,7 @@ class Telemetry:
         )
         self._refusals = Counter(
             "headroom_scheduler_refused_pods_total",
-            "Pods that found every node refused, by the reasons that occurred; what is rare may be counted as other.",
+            "Pods that were refused on every node, by reason; rare reasons may be counted as other.",
             ["reason"],
             registry=self.registry,
         )
@@ -56,7 +56,7 @@ class Telemetry:
         self.slow = SlowRequests(self.registry)  # requests that kube-scheduler did not wait for
 
     def part(self, kind: Callable[[CollectorRegistry], _Part]) -> _Part:
-        """Metrics of a part of the extender: one object, made with the registry when first asked for."""
+        """Return the metrics of a part of the extender: one object, registered at the first call."""
         known = self._parts.get(kind)
         if known is None:
             known = self._parts[kind] = kind(self.registry)
@@ -67,7 +67,7 @@ class Telemetry:
         Gauge(f"headroom_scheduler_{name}", text, registry=self.registry).set_function(value)
 
     def watch_each(self, name: str, text: str, label: str, values: Mapping[str, Callable[[], float]]) -> None:
-        """Register a gauge with one label that is read when it is asked for."""
+        """Register a gauge with one label that is read at each scrape."""
         gauge = Gauge(f"headroom_scheduler_{name}", text, [label], registry=self.registry)
         for key, value in values.items():
             gauge.labels(key).set_function(value)
@@ -81,7 +81,7 @@ class Telemetry:
     def refused(self, reasons: AbstractSet[str]) -> None:
         """Note a pod that found every node refused."""
         for reason in reasons:
-            # Reasons come from plugins, whoever wrote them: their number is bounded here.
+            # Any plugin may add reasons: their number is bounded here.
             if reason in self._reasons or len(self._reasons) < _MOST_REASONS:
                 self._reasons.add(reason)
                 self._refusals.labels(reason).inc()

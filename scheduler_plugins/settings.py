@@ -16,7 +16,7 @@ from scheduler_plugins.extender.service import Mode
 from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, load_profile
 
 PROG: Final = "headroom-scheduler"
-ABOUT: Final = "Answers kube-scheduler: which nodes have the headroom for a pod. Runs beside it as an extender."
+ABOUT: Final = "An extender of kube-scheduler, in its pod: filters and scores nodes by real load."
 MORE: Final = "Every flag can also be an environment variable: --stale-after is HEADROOM_SCHEDULER_STALE_AFTER."
 
 
@@ -46,18 +46,18 @@ class Settings:
     mode: str | None = setting(None, flag="mode", kind=choice(*Mode, metavar="MODE"))
     """``shortlist`` or ``weighted``, in place of the profile's."""
     check: bool = setting(False, flag="check", kind=SWITCH)
-    """Only say what the profile comes to; 2 if it is wrong."""
+    """Only print the resulting profile; exit code 2 if it is wrong."""
     listen: tuple[str, int] = setting(("127.0.0.1", 9820), flag="listen", kind=ADDRESS)
-    """Address and port for kube-scheduler's requests, /healthz and /metrics. Loopback, because whoever connects learns
+    """Address and port for kube-scheduler's requests, /healthz and /metrics. Loopback, because any client learns
     about the load of all nodes."""
     metrics_listen: tuple[str, int] | None = setting(None, flag="metrics-listen", kind=ADDRESS)
     """Address and port for /metrics and /healthz alone, as in :9821; off without."""
     watcher: bool = setting(False, flag="watcher", kind=SWITCH)
     """Serve load-watcher's protocol, GET /watcher, at the address of --metrics-listen, too."""
     stale_seconds: float = setting(180.0, flag="stale-after", kind=duration(1.0))
-    """Fail /healthz when the API server has not been heard for this long. [s]"""
+    """Fail /healthz after this time without a response of the API server. [s]"""
     http_timeout: float = setting(1.0, flag="http-timeout", kind=duration(0.1))
-    """How long kube-scheduler waits for an answer: httpTimeout of its configuration. A request that takes longer is
+    """kube-scheduler's timeout: httpTimeout of its configuration. A request that takes longer is
     counted, and /healthz fails for five minutes. [s]"""
     leader_lease: LeaseName | None = setting(None, flag="leader-lease", kind=_LEASE)
     """kube-scheduler's Lease: this replica evicts and writes status of quotas only while its own kube-scheduler holds
@@ -72,13 +72,13 @@ class Settings:
     key: Path | None = setting(None, flag="tls-private-key-file", kind=PEM)
     """PEM file with its private key."""
     client_ca: Path | None = setting(None, flag="tls-client-ca-file", kind=PEM)
-    """PEM file with the CA whose certificates clients must show; needs the two above."""
+    """PEM file with the CA of client certificates; needs the two above."""
     log_format: str = setting("text", flag="log-format", kind=choice(*logs.FORMS, metavar="FORMAT"))
     """Form of the log on standard error: ``text`` or ``json``, one event per line."""
     log_level: str = setting("info", flag="log-level", kind=choice(*logs.LEVELS, metavar="LEVEL"))
     """The least severe message that is logged: ``debug``, ``info``, ``warning`` or ``error``."""
     profile: Profile = field(default_factory=lambda: Profile(()))
-    """What to do."""
+    """The subcommand."""
 
     def __post_init__(self) -> None:
         if (self.certificate or self.key or self.client_ca) and not (self.certificate and self.key):

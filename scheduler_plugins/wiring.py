@@ -46,7 +46,7 @@ class Parts:
     health: Health  # how it is
     server: Server  # what kube-scheduler talks to
     background: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
-    """What else runs until the end, by name; whatever fails in one is its own to survive."""
+    """Background tasks by name, which run until the end; each handles its own failures."""
 
 
 def assemble(settings: Settings, api: ApiServer) -> Parts:
@@ -103,11 +103,11 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
 
 def _measure(telemetry: Telemetry, cache: ClusterCache, watch: ClusterWatch) -> None:
     telemetry.watch("nodes", "Nodes that are known.", lambda: len(cache.nodes))
-    telemetry.watch("pods_in_flight", "Pods answered for whose binding was not seen.", lambda: len(cache.in_flight))
+    telemetry.watch("pods_in_flight", "Pods admitted and not observed as bound.", lambda: len(cache.in_flight))
     telemetry.watch("unreadable_objects", "Objects that could not be understood.", lambda: len(watch.unreadable))
     telemetry.watch_each(
         "watch_silence_seconds",
-        "Time since the API server was last heard about a kind of object. [s]",
+        "Time since the API server's last response about a kind of object. [s]",
         "kind",
         {source.kind: partial(silence, source) for source in watch.sources},
     )
@@ -119,7 +119,7 @@ def _measure(telemetry: Telemetry, cache: ClusterCache, watch: ClusterWatch) -> 
 
 
 def _with_reports(watched: Health, enabled: Sequence[Enabled], cache: ClusterCache, api: ApiServer) -> Health:
-    """What /healthz goes by beside the watches, which alone say whether what is known of pods can be trusted."""
+    """Add the checks of /healthz beside the watches, which alone decide whether the pods are up to date."""
     health = Health(watched.required, dict(watched.checks), watched.states)
     for part in enabled:
         if isinstance(part.plugin, LoadAware):
@@ -128,14 +128,14 @@ def _with_reports(watched: Health, enabled: Sequence[Enabled], cache: ClusterCac
 
 
 def _all_expired(plugin: LoadAware, cache: ClusterCache, api: ApiServer) -> str:
-    """What is wrong when no node is left to any pod because of the age of its report."""
+    """Return the problem when every node is refused because of the age of its report."""
     complaint = plugin.all_expired(cache.freeze(api.server_time()))
     own = f"; this machine's clock is {api.ahead_seconds:+.0f} s off the API server's, which is the one that counts"
     return f"{complaint}{own}" if complaint else ""
 
 
 def _with_schedulers(settings: Settings) -> Profile:
-    """The profile, whose quotas know the schedulers for whose pods they give borrowed resources back."""
+    """Return the profile; its quotas get the schedulers whose pods reclaim borrowed resources."""
 
     def told(part: Enabled) -> Enabled:
         plugin = part.plugin
@@ -150,7 +150,7 @@ def _with_schedulers(settings: Settings) -> Profile:
 def _reclaiming(
     enabled: Sequence[Enabled], cache: ClusterCache, api: ApiServer, leader: LeaseFollower, telemetry: Telemetry
 ) -> Iterator[PreemptionComponent]:
-    """What gives borrowed resources back, where the profile has quotas."""
+    """Return the reclaim controllers, where the profile has quotas."""
     for part in enabled:
         kept = cache.plugin_states.get(part.name)
         if isinstance(part.plugin, CapacityScheduling) and isinstance(kept, QuotaCluster):
@@ -162,7 +162,7 @@ def _reclaiming(
 def _providers(
     enabled: Sequence[Enabled], cache: ClusterCache, api: ApiServer, health: Health, telemetry: Telemetry
 ) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
-    """What polls the providers of plugins that have one of their own; each tells its state in /healthz?verbose."""
+    """Return the runners of the plugins' providers; each shows its state in /healthz?verbose."""
     polling = {}
     for part in enabled:
         spec = part.plugin.provider() if isinstance(part.plugin, SourcedPlugin) else None

@@ -1,1 +1,1 @@
-"""What kube-scheduler talks to: extender/v1 over HTTP. Judges nothing itself; asks the framework."""
+"""The server for kube-scheduler: extender/v1 over HTTP. Decides nothing itself; calls the framework."""

@@ -13,7 +13,7 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.units import Vector
 
-PATH: Final = "/debug/nodes/"  # what the path of a node's page begins with
+PATH: Final = "/debug/nodes/"  # the prefix of a node's page
 
 
 class NodePage:
@@ -23,11 +23,11 @@ class NodePage:
         self._cache, self._clock = cache, clock
 
     def answer(self, request: Request) -> Reply:
-        """What is known of the node that the path names; `{}` for one that is not known, as upstream's page says."""
+        """Return the page of a node; `{}` for an unknown one, as upstream's page does."""
         return _json(self.known(request.path.removeprefix(PATH)))
 
     def known(self, name: str) -> dict[str, Any]:
-        """What is known of a node, under the names of upstream's page where it has them.
+        """Return the state of a node, under the names of upstream's page where it has them.
 
         Amounts are milli-cores for cpu, else base units; times are unix seconds.
         """
@@ -98,7 +98,7 @@ def _amounts(vector: Vector, resources: tuple[str, ...]) -> dict[str, int]:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever parts keep
-    """A value as JSON has them; what has no JSON is told by its text."""
+    """Return a value as JSON; a value without a JSON form becomes text."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if is_dataclass(value) and not isinstance(value, type):

@@ -1,4 +1,4 @@
-"""How the extender says that it is well: named checks, and named states that are told but fail nothing."""
+"""The extender's health: named checks, and named facts that fail nothing."""
 
 import logging
 import math
@@ -12,24 +12,24 @@ from scheduler_plugins.snapshot.watch import ClusterWatch
 _LOG: Final = logging.getLogger(__name__)
 
 Line: TypeAlias = Callable[[], str]
-"""A line about something; "" when there is nothing to tell. Called per request: it must be quick."""
+"""A line about a part; "" without anything to report. Called per request: it must be fast."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What /healthz and /readyz go by. Parts add theirs by name while they are put together."""
+    """The checks of /healthz and /readyz. Parts add theirs by name at the start."""
 
     required: dict[str, Line] = field(default_factory=dict)
-    """Without these nothing can be answered at all: "" when met, else the complaint. /readyz and /healthz fail."""
-    checks: dict[str, Line] = field(default_factory=dict)  # "" when well, else the complaint. /healthz fails.
+    """Without these no request can be served: "" when met, else the problem. /readyz and /healthz fail."""
+    checks: dict[str, Line] = field(default_factory=dict)  # "" when passed, else the problem. /healthz fails.
     states: dict[str, Line] = field(default_factory=dict)  # shown by /healthz?verbose, whatever they say
 
     def missing(self) -> list[str]:
-        """What keeps the extender from answering, one sentence each."""
+        """The reasons why the extender cannot serve requests, one sentence each."""
         return _complaints(self.required)
 
     def complaints(self) -> list[str]:
-        """What /healthz fails for, one sentence each."""
+        """The reasons why /healthz fails, one sentence each."""
         return list(dict.fromkeys([*_complaints(self.required), *_complaints(self.checks)]))
 
     def verbose(self) -> str:
@@ -47,12 +47,12 @@ def _complaints(checks: Mapping[str, Line]) -> list[str]:
 
 
 def _told(name: str, line: Callable[[], Any]) -> str:
-    """What a line says; one that cannot be told is a complaint itself."""
+    """Return a check's line; a check that raises has failed."""
     try:
         return str(line())
     except Exception as error:  # noqa: BLE001 - a page about health stays up
         _LOG.exception("Check %s failed", name)
-        return f"{name} cannot be told: {type(error).__name__}: {error}"
+        return f"{name} failed: {type(error).__name__}: {error}"
 
 
 def of_watches(watch: ClusterWatch, stale_seconds: float) -> Health:

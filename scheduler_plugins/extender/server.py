@@ -59,7 +59,7 @@ class Server:
         }
 
     def open_pages(self) -> Pages:
-        """Those that others than kube-scheduler may read, too: nothing of them changes anything or names a pod."""
+        """The pages for clients other than kube-scheduler: none changes anything or names a pod."""
         own = self.pages()
         health = {("GET", path): own["GET", path] for path in ("/healthz", "/livez", "/readyz")}
         watcher = self._watcher.pages() if self._watcher else {}
@@ -70,17 +70,17 @@ class Server:
     def filter(self, request: Request) -> Reply:
         """Return the nodes that the pod may be bound to. Errors go into `Error`, which the pod's event quotes."""
         with self._meter.request("filter", request.received) as outcome:
-            asked = _parsed(parse, request, outcome, full_nodes=200)  # its event then quotes the error
-            if isinstance(asked, Reply):
-                return asked
+            arguments = _parsed(parse, request, outcome, full_nodes=200)  # its event then quotes the error
+            if isinstance(arguments, Reply):
+                return arguments
             try:
                 missing = self._health.missing()
-                result = FilterResult(error=_not_ready(missing)) if missing else self._extender.filter(asked)
-                reply = filter_reply(result, asked)
-            except Exception as error:  # noqa: BLE001 - the outer runner: one pod's trouble stays its own
-                self._complain("Cannot answer for pod", asked.pod, error)
+                result = FilterResult(error=_not_ready(missing)) if missing else self._extender.filter(arguments)
+                reply = filter_reply(result, arguments)
+            except Exception as error:  # noqa: BLE001 - the outer runner: a failure for one pod affects no other
+                self._complain("Cannot answer for pod", arguments.pod, error)
                 result = FilterResult(error=f"headroom-scheduler: {_brief(error)}")
-                reply = filter_reply(result, asked)
+                reply = filter_reply(result, arguments)
             outcome.append(self._outcome(result))
             return Reply(reply)
 
@@ -95,8 +95,8 @@ class Server:
     def prioritize(self, request: Request) -> Reply:
         """The score of each node. kube-scheduler goes on without it when it fails."""
 
-        def answer(asked: Arguments) -> bytes:
-            return prioritize_reply(asked.names, self._extender.prioritize(asked))
+        def answer(arguments: Arguments) -> bytes:
+            return prioritize_reply(arguments.names, self._extender.prioritize(arguments))
 
         with self._meter.request("prioritize", request.received) as outcome:
             return self._plain(parse, answer, request, outcome, "Cannot score nodes for pod")
@@ -104,8 +104,8 @@ class Server:
     def preempt(self, request: Request) -> Reply:
         """Return which pods may be evicted for the pod, at most on the nodes that kube-scheduler thought of."""
 
-        def answer(asked: Preemption) -> bytes:
-            return preempt_reply(self._extender.preempt(asked), asked)
+        def answer(arguments: Preemption) -> bytes:
+            return preempt_reply(self._extender.preempt(arguments), arguments)
 
         with self._meter.request("preempt", request.received) as outcome:
             return self._plain(parse_preemption, answer, request, outcome, "Cannot judge preemption for pod")
@@ -118,17 +118,17 @@ class Server:
         outcome: list[str],
         trouble: str,
     ) -> Reply:
-        """An answer that has no room for an error: trouble is a status."""
-        asked = _parsed(parse_body, request, outcome)
-        if isinstance(asked, Reply):
-            return asked
+        """Serve a response without a field for errors: a failure is an HTTP status."""
+        arguments = _parsed(parse_body, request, outcome)
+        if isinstance(arguments, Reply):
+            return arguments
         missing = self._health.missing()
         if missing:
             return Reply(error_reply(_not_ready(missing)), 503)
         try:
-            reply = answer(asked)
-        except Exception as error:  # noqa: BLE001 - the outer runner: one pod's trouble stays its own
-            self._complain(trouble, asked.pod, error)
+            reply = answer(arguments)
+        except Exception as error:  # noqa: BLE001 - the outer runner: a failure for one pod affects no other
+            self._complain(trouble, arguments.pod, error)
             return Reply(error_reply(f"headroom-scheduler: {_brief(error)}"), _status(error))
         outcome.append("answered")
         return Reply(reply)
@@ -143,7 +143,7 @@ class Server:
     # For people and probes
 
     def healthz(self, request: Request) -> Reply:
-        """200 while the extender knows the cluster, 503 with the reasons otherwise; `?verbose` tells every check."""
+        """200 while the extender knows the cluster, 503 with the reasons otherwise; `?verbose` shows every check."""
         complaints = self._health.complaints()
         if "verbose" in request.query:
             end = "healthz check failed\n" if complaints else "healthz check passed\n"
@@ -151,11 +151,11 @@ class Server:
         return _health(complaints)
 
     def readyz(self, _request: Request) -> Reply:
-        """200 while requests can be answered, if need be by what was known before the API server went away."""
+        """200 while requests can be served, also from the cache while the API server is away."""
         return _health(self._health.missing())
 
     def livez(self, _request: Request) -> Reply:
-        """200 while the program runs: restarting it because the API server is away would only lose what it knows."""
+        """200 while the program runs: a restart while the API server is away would only lose the cache."""
         return _health(())
 
     def metrics(self, _request: Request) -> Reply:
@@ -183,7 +183,7 @@ def _not_ready(missing: Sequence[str]) -> str:
 
 
 def _status(error: Exception) -> int:
-    """Whose fault it is, as an HTTP status."""
+    """Return the HTTP status of an error: the client's or the server's."""
     return 400 if isinstance(error, UnreadablePod) else 500
 
 

@@ -1,4 +1,4 @@
-"""What the extender answers: from the snapshot, through the cycle, to names or scores; and who is charged for it."""
+"""Filter, prioritize and preempt: from the snapshot, through the cycle, to names or scores; charges admitted pods."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,22 +21,22 @@ from scheduler_plugins.snapshot.plugin_state import RelievablePlugin
 from scheduler_plugins.snapshot.pod import PodRequest
 
 _UNREADABLE: Final = "the pod cannot be read"
-_CROWD: Final = 100  # so many pods in flight make a list as short as any more of them
+_CROWD: Final = 100  # from this number of pods in flight on, a list has its shortest form
 
 Refused: TypeAlias = Callable[[PodRequest, Mapping[str, Any], Sequence[str], Verdict], None]
-"""Is told of a pod for which every node was refused: the pod, its JSON, the nodes, and per node why."""
+"""Called with a pod that was refused on every node: the pod, its JSON, the nodes, and per node the reason."""
 
 
-def _unheard(_pod: PodRequest, _json: Mapping[str, Any], _names: Sequence[str], _verdict: Verdict) -> None:
+def _ignore_refusal(_pod: PodRequest, _json: Mapping[str, Any], _names: Sequence[str], _verdict: Verdict) -> None:
     pass
 
 
-class UnreadablePod(ValueError):  # noqa: N818 - a state of the pod, told in its event
-    """The pod that was asked about cannot be understood; one line that says why."""
+class UnreadablePod(ValueError):  # noqa: N818 - a state of the pod, shown in its event
+    """The pod of a request is malformed; one line with the reason."""
 
 
 class Mode(StrEnum):
-    """How kube-scheduler is configured to ask."""
+    """The mode of kube-scheduler's configuration."""
 
     SHORTLIST = "shortlist"
     WEIGHTED = "weighted"
@@ -44,12 +44,12 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """How requests are answered."""
+    """Settings of responses."""
 
     mode: Mode = Mode.SHORTLIST
-    """shortlist: filter answers with the better part. weighted: filter lets all pass that may, prioritize scores."""
+    """shortlist: filter returns the better part. weighted: filter returns all that pass, prioritize scores them."""
     shortlist: Shortlist = field(default_factory=Shortlist)
-    """How long it is."""
+    """The length of a shortlist."""
 
 
 class Extender:
@@ -62,7 +62,7 @@ class Extender:
         answering: Answering,
         clock: Callable[[], float],
         generator: np.random.Generator,
-        on_refused: Refused = _unheard,
+        on_refused: Refused = _ignore_refusal,
     ) -> None:
         self._cache = cache
         self._cycle = cycle
@@ -72,7 +72,7 @@ class Extender:
         self._on_refused = on_refused
         self._relieving = [kept for kept in cache.plugin_states.values() if isinstance(kept, RelievablePlugin)]
 
-    def filter(self, asked: Arguments) -> FilterResult:
+    def filter(self, arguments: Arguments) -> FilterResult:
         """The nodes that the pod may be bound to, or a reason for every node when there is none.
 
         A pod that cannot be read is refused on every node: to an error kube-scheduler may close its eyes, and bind it.
@@ -80,28 +80,28 @@ class Extender:
         Raises PluginError: a plugin failed.
         """
         try:
-            pod = self._read(asked)
+            pod = self._read(arguments)
         except UnreadablePod as error:
             reason = shortened(error)
-            return FilterResult(unresolvable=dict.fromkeys(asked.names, reason), families=frozenset({_UNREADABLE}))
+            return FilterResult(unresolvable=dict.fromkeys(arguments.names, reason), families=frozenset({_UNREADABLE}))
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
-        nodes, unknown = self._cache.select(asked.names, self._clock())
+        nodes, unknown = self._cache.select(arguments.names, self._clock())
         self._relieve(pod, nodes)
         verdict = self._cycle.filter(pod, nodes.cautious())
         passing = np.flatnonzero(verdict.passes)
         if not len(passing) and not unknown:
             if len(nodes):
-                self._on_refused(pod, asked.pod, nodes.names, verdict)
+                self._on_refused(pod, arguments.pod, nodes.names, verdict)
             return _refused(nodes.names, verdict)
         if unknown and (refusal := self._cycle.refuses(pod, nodes)) is not None:
             # What refuses the pod as such holds on nodes, too, that the watch has not brought yet.
             everywhere = [*nodes.names, *unknown]
             verdict = Verdict.all_refused(len(everywhere), refusal)
-            self._on_refused(pod, asked.pod, everywhere, verdict)
+            self._on_refused(pod, arguments.pod, everywhere, verdict)
             return _refused(everywhere, verdict)
         if self._answering.mode is Mode.WEIGHTED:
             names = [nodes.names[row] for row in passing.tolist()] + unknown
-            # Which of several nodes it will be is known when scores are asked for, which they are not for one alone.
+            # The node is known once scores are requested, which kube-scheduler does not for a single node.
             self._cache.charge(pod, names if len(names) == 1 else [], nodes.now)
             return FilterResult(names)
         candidates = nodes if len(passing) == len(nodes) else nodes.take(passing)
@@ -111,17 +111,17 @@ class Extender:
         self._cache.charge(pod, likely or names, nodes.now)
         return FilterResult(names)
 
-    def prioritize(self, asked: Arguments) -> IntArray:
-        """The score of every node that was asked about, 0..100, in the order of the names.
+    def prioritize(self, arguments: Arguments) -> IntArray:
+        """Return the score of every requested node, 0..100, in the order of the names.
 
-        The pod is not in its own way: what it was charged to by filter counts again only when the scores are made.
+        The pod's own reservation is released first: filter's charge counts again only when the scores are made.
 
         Raises PluginError: a plugin failed; UnreadablePod: the pod cannot be read.
         """
-        pod = self._read(asked)
+        pod = self._read(arguments)
         charge = self._cache.in_flight.get(pod.uid)
         self._cache.release(pod.uid)
-        nodes, unknown = self._cache.select(asked.names, self._clock())
+        nodes, unknown = self._cache.select(arguments.names, self._clock())
         try:
             exact = self._cycle.score(pod, nodes)
         except PluginError:
@@ -130,8 +130,8 @@ class Extender:
             raise
         scores = rounded(exact)
         # What is left of a shortlist is charged: kube-scheduler's own scores decide among it. Otherwise ours do.
-        if self._answering.mode is Mode.SHORTLIST and charge and set(charge.names).issuperset(asked.names):
-            self._cache.charge(pod, asked.names, nodes.now)
+        if self._answering.mode is Mode.SHORTLIST and charge and set(charge.names).issuperset(arguments.names):
+            self._cache.charge(pod, arguments.names, nodes.now)
         elif len(nodes):
             (favourite,) = best(exact, 1, self._generator).tolist()
             scores = alone_at_top(scores, favourite)
@@ -141,21 +141,21 @@ class Extender:
         if not unknown:
             return scores
         known = dict(zip(nodes.names, scores.tolist(), strict=True))
-        return np.array([known.get(name, 0) for name in asked.names], np.int64)
+        return np.array([known.get(name, 0) for name in arguments.names], np.int64)
 
-    def preempt(self, asked: Preemption) -> Mapping[str, Victims]:
+    def preempt(self, arguments: Preemption) -> Mapping[str, Victims]:
         """The victims that may go, by node: not on nodes that stay refused when they are gone, and as the plugins say.
 
         Raises PluginError: a plugin failed; UnreadablePod: the pod cannot be read.
         """
-        pod = self._read(asked)
+        pod = self._read(arguments)
         self._cache.release(pod.uid)
-        with self._without(asked.victims):
-            nodes, _ = self._cache.select(list(asked.victims), self._clock())
+        with self._without(arguments.victims):
+            nodes, _ = self._cache.select(list(arguments.victims), self._clock())
             verdict = self._cycle.filter(pod, nodes, preempting=True)
         refusals = ((name, verdict.refusal(row)) for row, name in enumerate(nodes.names))
         hopeless = {name for name, refusal in refusals if refusal is not None and not refusal.eviction_helps}
-        victims = {name: result for name, result in asked.victims.items() if name not in hopeless}
+        victims = {name: result for name, result in arguments.victims.items() if name not in hopeless}
         if not victims:
             return {}
         rows = np.array([row for row, name in enumerate(nodes.names) if name not in hopeless], np.intp)
@@ -163,7 +163,7 @@ class Extender:
 
     @contextmanager
     def _without(self, victims: Mapping[str, Victims]) -> Iterator[None]:
-        """The cluster as filter will see it as soon as these pods are gone: what was measured of them still counts."""
+        """The cluster as filter will see it without these pods: their measured usage still counts."""
         there = [(ledger.pods, result.uids) for name, result in victims.items() if (ledger := self._cache.ledger(name))]
         gone = [pods[uid] for pods, uids in there for uid in uids if uid in pods]
         for assigned in gone:
@@ -175,7 +175,7 @@ class Extender:
                 self._cache.place(assigned.pod, assigned.timestamp)
 
     def _relieve(self, pod: PodRequest, nodes: Nodes) -> None:
-        """Take off a node what is measured there of those who have left it for this very pod."""
+        """Subtract from a node the measured usage of victims that ended for this very pod."""
         for kept in self._relieving:
             result = kept.relieved(pod.uid, nodes.now)
             ledger = self._cache.ledger(result.node) if result is not None else None
@@ -184,14 +184,14 @@ class Extender:
                 relief = np.array(ledger.left_behind(result.victims, result.relief), np.int64)
                 nodes.landing[row, :, : len(relief)] -= relief
 
-    def _read(self, asked: Arguments | Preemption) -> PodRequest:
+    def _read(self, arguments: Arguments | Preemption) -> PodRequest:
         """The pod as numbers: as the watch brought it, or as kube-scheduler sent it."""
-        if asked.unreadable:
-            raise UnreadablePod(f"{_UNREADABLE}: {asked.unreadable}")
-        if (known := self._cache.pending(asked.pod)) is not None:
+        if arguments.unreadable:
+            raise UnreadablePod(f"{_UNREADABLE}: {arguments.unreadable}")
+        if (known := self._cache.pending(arguments.pod)) is not None:
             return known
         try:
-            return self._cache.read(asked.pod)
+            return self._cache.read(arguments.pod)
         except Exception as error:
             what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             raise UnreadablePod(f"{_UNREADABLE}: {what}") from error

@@ -65,7 +65,7 @@ class SlowRequests:
         self._total.labels(verb).inc()
 
     def complaint(self) -> str:
-        """What /healthz fails for; empty where no request has been slow for five minutes."""
+        """Return the problem for /healthz; empty after five minutes without a slow request."""
         ago = self._clock() - self._last
         if ago > _SHOWN_SECONDS:
             return ""

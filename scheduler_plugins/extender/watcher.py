@@ -17,11 +17,11 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.report import LONGEST, NodeReport
 from scheduler_plugins.snapshot.units import Usage
 
-PREFERRED: Final = 900.0  # the window that load-watcher asks for first. [s]
+PREFERRED: Final = 900.0  # load-watcher's first choice of a window. [s]
 _SHORTER: Final[Mapping[float, float]] = {900.0: 600.0, 600.0: 300.0}
-"""Which window stands for one that is not there, by one step alone, as load-watcher does it. [s]"""
+"""The substitute for a window that is missing, by one step alone, as in load-watcher. [s]"""
 EXPIRES_SECONDS: Final = 180.0
-"""A node whose last report is older is left out: upstream's plugins know no age, only absence. [s]"""
+"""A node with an older report is omitted: upstream's plugins know no age, only absence. [s]"""
 _TYPES: Final[Mapping[str, str]] = {"cpu": CPU, "memory": MEMORY}
 _OPERATORS: Final[Mapping[str, str]] = {"avg": AVERAGE, "stdev": STDEV}
 _AT_ONCE: Final = 200  # after so many nodes others get their turn: some milliseconds. [nodes]
@@ -29,7 +29,7 @@ _AT_ONCE: Final = 200  # after so many nodes others get their turn: some millise
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What was made of a node's report, for as long as it is that one."""
+    """The metrics of a node's report, cached with that report."""
 
     report: NodeReport
     allocatable: Mapping[str, int]
@@ -43,7 +43,7 @@ class WatcherPages:
     def __init__(self, cache: ClusterCache, clock: Callable[[], float], healthy: Callable[[], bool]) -> None:
         self._cache, self._clock, self._healthy = cache, clock, healthy
         self._known: dict[str, _Known] = {}
-        self._paced = CoalescedRender(self._made)  # anybody in the pod network may ask
+        self._paced = CoalescedRender(self._made)  # any client in the pod network may ask
 
     def pages(self) -> Pages:
         return {("GET", "/watcher"): self.watcher, ("GET", "/watcher/health"): self.health}
@@ -63,7 +63,7 @@ class WatcherPages:
         return Reply(msgspec.json.encode({**document, "data": {"NodeMetricsMap": {host: nodes[host]}}}))
 
     def health(self, _request: Request) -> Reply:
-        """200, or 503 while the cluster is not known or not heard."""
+        """200, or 503 while the cluster is unknown or the API server is silent."""
         return Reply(b"", 200 if self._healthy() else 503, JSON)
 
     async def _made(self) -> tuple[Mapping[str, Any], bytes] | None:
@@ -71,7 +71,7 @@ class WatcherPages:
         return None if document is None else (document, msgspec.json.encode(document))
 
     async def document(self) -> Mapping[str, Any] | None:
-        """What is known of all nodes, as load-watcher writes it; None while nothing is."""
+        """Return the metrics of all nodes in load-watcher's form; None without any."""
         now, result = self._clock(), dict[str, _Known]()
         for count, name in enumerate(tuple(self._cache.nodes)):
             if known := self._of_node(name, now):
@@ -116,7 +116,7 @@ def wire_format(
 def _metrics(
     report: NodeReport, resources: Sequence[str], allocatable: Mapping[str, int]
 ) -> tuple[Sequence[Mapping[str, Any]], float]:
-    """A node's metrics in percent of what it can allocate, and their window (0: they are plain usage)."""
+    """Return a node's metrics in percent of its allocatable, and their window (0: plain usage)."""
     window = window_of(length for kind, length in report.aggregated if kind == "avg" and length > LONGEST)
     average = report.node_usage if window is None else report.aggregated["avg", window]
     # No node runs without memory; one without CPU time is idle.
@@ -141,14 +141,14 @@ def _metrics(
 
 
 def latest(lengths: Collection[float], requested: float = PREFERRED) -> float | None:
-    """The window that stands for the requested one: itself, else the next shorter one; None when neither is there."""
+    """Return the window for the requested one: itself, else the next shorter one; None without either."""
     return next((length for length in (requested, _SHORTER.get(requested)) if length in lengths), None)
 
 
 def window_of(lengths: Iterable[float]) -> float | None:
     """The window to take of those that a node reports: as `latest`, else the one that is closest to 15m.
 
-    Agents report whatever windows their NodeMetric asks for, and a number of another window is better than none.
+    Agents report the windows of their NodeMetric, and a number of another window is better than none.
     """
     known = set(lengths)
     return latest(known) or min(known, key=lambda length: (abs(math.log(length / PREFERRED)), length), default=None)

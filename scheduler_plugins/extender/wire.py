@@ -28,7 +28,7 @@ class FullNodes(BadRequest):
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What kube-scheduler asks about (ExtenderArgs)."""
+    """The arguments of filter and prioritize (ExtenderArgs)."""
 
     pod: Mapping[str, Any]  # the pod, as `decode_pod` returns it; its metadata alone where it cannot be read
     names: Sequence[str]  # the nodes in question, each once
@@ -44,12 +44,12 @@ class FilterResult:
     unresolvable: Mapping[str, str] | None = None  # refused nodes with their reasons, on which it does not
     error: str = ""  # why there is no answer
     families: frozenset[str] = frozenset()
-    """What the refusals are counted as, where no node is left: their reasons, without numbers."""
+    """The reasons without numbers, for metrics, where no node is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """What kube-scheduler asks before it evicts pods (ExtenderPreemptionArgs)."""
+    """The arguments of preempt (ExtenderPreemptionArgs)."""
 
     pod: Mapping[str, Any]  # the pod that found no node, as `Arguments.pod`
     victims: Mapping[str, Victims]  # the pods that would have to go, by node; maybe none
@@ -71,7 +71,7 @@ class _Pod(msgspec.Struct):
     spec: _Part | None = None
 
 
-class _Asked(msgspec.Struct, rename="pascal"):
+class _Arguments(msgspec.Struct, rename="pascal"):
     pod: msgspec.Raw = _NOTHING
     nodes: msgspec.Raw = _NOTHING
     node_names: list[str] | None = None
@@ -121,7 +121,7 @@ class _Preempting(msgspec.Struct, rename="pascal"):
 
 _Body = TypeVar("_Body")
 _POD: Final = msgspec.json.Decoder(_Pod | None)
-_ASKED: Final = msgspec.json.Decoder(_Asked)
+_ARGUMENTS: Final = msgspec.json.Decoder(_Arguments)
 _PREEMPTING: Final = msgspec.json.Decoder(_Preempting)
 _PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -129,36 +129,38 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 
 def parse(body: bytes) -> Arguments:
     """Read a request to filter or prioritize. Raises BadRequest: it is not one, or names no nodes."""
-    asked = _read(_ASKED.decode, body, "Pod and NodeNames")
-    if asked.pod == _NOTHING or asked.node_names is None:
-        asked = _read(_ASKED.decode, _in_go_case(body, _Asked), "Pod and NodeNames")
-    pod, unreadable = _pod(asked.pod)
-    if asked.node_names is not None:
-        names = asked.node_names
+    arguments = _read(_ARGUMENTS.decode, body, "Pod and NodeNames")
+    if arguments.pod == _NOTHING or arguments.node_names is None:
+        arguments = _read(_ARGUMENTS.decode, _in_go_case(body, _Arguments), "Pod and NodeNames")
+    pod, unreadable = _pod(arguments.pod)
+    if arguments.node_names is not None:
+        names = arguments.node_names
         names = names if len(set(names)) == len(names) else list(dict.fromkeys(names))
         return Arguments(pod, names, unreadable)
-    if asked.nodes != _NOTHING:
+    if arguments.nodes != _NOTHING:
         raise FullNodes(removed("argument", "extenders.nodeCacheCapable"))
     raise BadRequest("NodeNames: is missing")
 
 
 def parse_preemption(body: bytes) -> Preemption:
     """Read a request to preempt. Raises BadRequest: it is not one."""
-    asked = _read(_PREEMPTING.decode, body, "Pod and NodeNameToMetaVictims")
-    if asked.pod == _NOTHING or (asked.node_name_to_meta_victims is None and asked.node_name_to_victims is None):
-        asked = _read(_PREEMPTING.decode, _in_go_case(body, _Preempting), "Pod and NodeNameToMetaVictims")
-    pod, unreadable = _pod(asked.pod)
+    arguments = _read(_PREEMPTING.decode, body, "Pod and NodeNameToMetaVictims")
+    if arguments.pod == _NOTHING or (
+        arguments.node_name_to_meta_victims is None and arguments.node_name_to_victims is None
+    ):
+        arguments = _read(_PREEMPTING.decode, _in_go_case(body, _Preempting), "Pod and NodeNameToMetaVictims")
+    pod, unreadable = _pod(arguments.pod)
     result: Mapping[str, _MetaVictims | _Victims | None]
-    if asked.node_name_to_meta_victims is not None:
-        result, key, what, uid = asked.node_name_to_meta_victims, "NodeNameToMetaVictims", "UID", attrgetter("uid")
-    elif asked.node_name_to_victims is not None:
+    if arguments.node_name_to_meta_victims is not None:
+        result, key, what, uid = arguments.node_name_to_meta_victims, "NodeNameToMetaVictims", "UID", attrgetter("uid")
+    elif arguments.node_name_to_victims is not None:
         key, what, uid = "NodeNameToVictims", "metadata.uid", attrgetter("metadata.uid")
-        result = asked.node_name_to_victims
+        result = arguments.node_name_to_victims
     else:
         raise BadRequest("NodeNameToMetaVictims and NodeNameToVictims: both are missing, one has to be there")
     victims = {}
     for node, given in result.items():
-        uids = tuple(uid(each) if each else "" for each in (given and given.pods) or ())
+        uids = tuple(uid(victim) if victim else "" for victim in (given and given.pods) or ())
         if not all(uids):
             raise BadRequest(f"{key}[{node}].Pods[{uids.index('')}]: has no {what}")
         victims[node] = Victims(uids, (given and given.violations) or 0)
@@ -206,13 +208,13 @@ def _pod(raw: msgspec.Raw) -> tuple[Mapping[str, Any], str]:
 # The replies
 
 
-def filter_reply(result: FilterResult, asked: Arguments) -> bytes:
+def filter_reply(result: FilterResult, arguments: Arguments) -> bytes:
     """The JSON of a filter result.
 
-    Raises ValueError: it names a node that was not asked about, which would make kube-scheduler fail the pod.
+    Raises ValueError: it names a node that was not requested, which would make kube-scheduler fail the pod.
     """
     failed, unresolvable = result.failed or {}, result.unresolvable or {}
-    _only_sent({*result.names, *failed, *unresolvable}, asked.names)
+    _only_sent({*result.names, *failed, *unresolvable}, arguments.names)
     return _ENCODE(_Filtered(None, result.names, failed, unresolvable, result.error))
 
 
@@ -227,12 +229,12 @@ def prioritize_reply(names: Sequence[str], scores: IntArray) -> bytes:
     return _ENCODE([_HostPriority(name, score) for name, score in zip(names, listed, strict=True)])
 
 
-def preempt_reply(victims: Mapping[str, Victims], asked: Preemption) -> bytes:
+def preempt_reply(victims: Mapping[str, Victims], arguments: Preemption) -> bytes:
     """The JSON of an ExtenderPreemptionResult. A node without a victim is left out: kube-scheduler rejects it.
 
-    Raises ValueError: it names a node that was not asked about, on which kube-scheduler would evict pods.
+    Raises ValueError: it names a node that was not requested, on which kube-scheduler would evict pods.
     """
-    _only_sent(victims.keys(), asked.victims)
+    _only_sent(victims.keys(), arguments.victims)
     kept = {
         node: _MetaVictims([_MetaPod(uid) for uid in given.uids], given.budget_violations)
         for node, given in victims.items()
@@ -246,6 +248,6 @@ def error_reply(message: str) -> bytes:
 
 
 def _only_sent(named: Iterable[str], sent: Iterable[str]) -> None:
-    strangers = set(named).difference(sent)
-    if strangers:
-        raise ValueError(f"the answer names nodes that were not sent: {', '.join(sorted(strangers))}")
+    unknown = set(named).difference(sent)
+    if unknown:
+        raise ValueError(f"the response names nodes that were not sent: {', '.join(sorted(unknown))}")

@@ -1,1 +1,1 @@
-"""How plugins are asked and their answers combined. Knows no plugin, no HTTP and no Kubernetes object."""
+"""Calls plugins and combines their results. Knows no plugin, no HTTP and no Kubernetes object."""

@@ -24,7 +24,7 @@ from scheduler_plugins.snapshot.pod import PodRequest
 MAX_SCORE = 100.0  # the best score; the worst is 0
 
 Observer = Callable[[str, str, float, bool], None]
-"""Is told of every call of a plugin: its name, the extension point, the seconds it took, whether it failed."""
+"""Called after every call of a plugin: its name, the extension point, the seconds it took, whether it failed."""
 
 
 class PluginError(Exception):
@@ -37,12 +37,12 @@ class Enabled:
 
     name: str  # its registered name
     weight: float  # how much its score counts beside the others'
-    plugin: object  # the plugin; it takes part in what it implements
+    plugin: object  # the plugin; it is called at the points that it implements
     points: frozenset[str] | None = None
     """Where it takes part: pre_filter, filter, score, post_filter; None: in all that it implements."""
 
     def at(self, point: str) -> bool:
-        """Return whether it is asked there, if it implements that."""
+        """Return whether it is called there, if it implements that."""
         return self.points is None or point in self.points
 
 
@@ -51,7 +51,7 @@ def _unobserved(_name: str, _step: str, _seconds: float, _failed: bool) -> None:
 
 
 class Cycle:
-    """The plugins of a profile; whatever they are asked raises a `PluginError` where one of them fails."""
+    """The plugins of a profile; every call raises a `PluginError` where one of them fails."""
 
     def __init__(self, enabled: Sequence[Enabled], observe: Observer = _unobserved) -> None:
         def at(point: str) -> list[tuple[str, object]]:
@@ -71,7 +71,7 @@ class Cycle:
         self._observe = observe
 
     def filter(self, pod: PodRequest, nodes: Nodes, *, preempting: bool = False) -> Verdict:
-        """The verdict over the nodes: a node's first refusal stands, and what refuses the pod as such comes first."""
+        """Return the verdict over the nodes: a node's first refusal counts, and the refusal of a pod comes first."""
         passed_over = {name for name, _ in self._post_filters} if preempting else set()
         verdict = Verdict.all_pass(len(nodes))
         for _, result in self.verdicts(pod, nodes, passed_over):
@@ -133,7 +133,7 @@ class Cycle:
         return result
 
     def _call(self, name: str, plugin: object, method: str, *arguments: object) -> Any:  # noqa: ANN401 - as it answers
-        """What a plugin answers; it is observed. Raises PluginError: it fails."""
+        """Return the result of a plugin; the call is observed. Raises PluginError: it fails."""
         started, failed, point = time.perf_counter(), True, method.removesuffix("s")
         try:
             result = getattr(plugin, method)(*arguments)

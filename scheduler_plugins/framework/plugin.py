@@ -1,4 +1,4 @@
-"""What a plugin may do: a frozen dataclass whose fields are its arguments takes part in what it implements.
+"""The extension points: a frozen dataclass with its arguments as fields is called at the points that it implements.
 
 At the extension points, in this order: `PreFilterPlugin`, `FilterPlugin`, `ScorePlugin`, `ReservePlugin`;
 `PostFilterPlugin` when no node is left. Beside them: `NodeTable` and `PodAccount` have numbers kept ready per node,
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class ProblemKind(StrEnum):
-    """What is wrong with an argument, in Kubernetes' words."""
+    """The kinds of wrong arguments, in Kubernetes' words."""
 
     INVALID = "FieldValueInvalid"
     NOT_SUPPORTED = "FieldValueNotSupported"
@@ -56,8 +56,8 @@ class Problem:
     """A thing wrong with a plugin's arguments."""
 
     field: str  # its JSON name; parts of an object are joined by dots
-    kind: ProblemKind  # what is wrong
-    message: str  # what is wrong, with the value, and what is allowed
+    kind: ProblemKind  # the kind of fault
+    message: str  # the fault, with the value and the allowed ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class ExplainingPlugin(Protocol):
     """Tells the numbers behind its verdicts and scores."""
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
-        """Per node a JSON object of the numbers that its filter compares and its score is made of.
+        """Return per node a JSON object of the numbers behind its verdict and its score.
 
         Keys carry units (`cpuMilli`, `memoryBytes`, `ageSeconds`, `usagePercent`) where the value has one. The key
         `binding`, where a filter refuses the node, is one sentence with the limit that binds and the numbers against

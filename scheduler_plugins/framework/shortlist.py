@@ -1,6 +1,6 @@
-"""Which of the nodes that pass a shortlist names: the better part by our score, of each group that scores tell apart.
+"""The nodes of a shortlist: the better part by our score, of each group of nodes with equal soft constraints.
 
-kube-scheduler's own scores decide among what is named. So no group of nodes that the pod's soft constraints distinguish
+kube-scheduler's own scores decide among the listed nodes. So no group of nodes that the soft constraints distinguish
 may be left out for load alone, and nodes that a taint of PreferNoSchedule wants avoided come last in theirs. Pure.
 """
 
@@ -14,14 +14,14 @@ from scheduler_plugins.snapshot.preferences import Groups
 
 @dataclass(frozen=True, slots=True)
 class Shortlist:
-    """How long a list is."""
+    """The length of a list."""
 
     size: int = 8
-    """How many nodes of a group are named at least, if it has them. [nodes]"""
+    """The least number of listed nodes of a group. [nodes]"""
     share: float = 0.5
     """Which part of a group's nodes is named, if that is more than `size` and not more than `most`. [0..1]"""
     most: int = 32
-    """How many nodes of a group are named at most, but for `size`. [nodes]"""
+    """The largest number of listed nodes of a group, but for `size`. [nodes]"""
 
     def choose(
         self, scores: FloatArray, groups: Groups, generator: np.random.Generator, in_flight: int = 0

@@ -1,4 +1,4 @@
-"""What filters answer: per node a pass or a refusal with its reason. A refusal is data, never an exception."""
+"""The results of filters: per node a pass or a refusal with its reason. A refusal is data, never an exception."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ PASSES: Final = -1  # marks a node that passes, in `Verdict.refused`
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a node is refused."""
+    """The refusal of a node."""
 
-    reason: str  # what the user reads in the FailedScheduling event, after the number of nodes
+    reason: str  # the text in the FailedScheduling event, after the number of nodes
     eviction_helps: bool = False
     """True if removing pods from the node can cure it, so that kube-scheduler may try preemption there."""
     kind: str = ""
@@ -23,7 +23,7 @@ class Refusal:
 
     @property
     def family(self) -> str:
-        """What it is counted as, and known by when it comes again with other numbers."""
+        """The reason without numbers, for metrics and for repetitions."""
         return self.kind or self.reason
 
 

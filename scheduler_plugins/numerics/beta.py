@@ -12,7 +12,7 @@ TINY: Final = 1e-8
 """A deviation below this is none: from some 5e-9 down the variance vanishes beside the squared mean, and what would be
 fitted then is nonsense on both sides of it."""
 SHARE_OF_LARGEST_VARIANCE: Final = 0.99
-"""How much of the largest variance that its mean allows a distribution is given at most."""
+"""The largest variance of a distribution, as a share of the one that its mean allows."""
 
 _SMALLEST: Final = math.ulp(0.0)
 
@@ -54,7 +54,7 @@ def largest_variance(mean: float) -> float:
 
 
 def with_moments(first: float, second: float) -> Beta | None:
-    """The distribution whose means of x and x^2 are these.
+    """Return the distribution with these means of x and x^2.
 
     k = m1 (1 - m1) / (m2 - m1^2) - 1, alpha = m1 k, beta = (1 - m1) k. Mean 0.5 and deviation 0.1 (m2 = 0.26) give
     k = 24, alpha = beta = 12. There is none where m1 is outside of 0..1, or the variance of 0..m1 (1 - m1). Without a
@@ -68,7 +68,7 @@ def with_moments(first: float, second: float) -> Beta | None:
 
 
 def with_deviation(mean: float, deviation: float) -> Beta | None:
-    """The distribution of this mean and standard deviation; None where either leaves no room for one.
+    """Return the distribution of this mean and standard deviation; None where none exists.
 
     None for a mean of 0 and a deviation of 0 (see `TINY`), where everything is in one place.
     """

@@ -1,4 +1,4 @@
-"""How risky it is that a node's limits exceed what it has, and that its load exceeds what was requested.
+"""The risk that a node's limits exceed its capacity, and that its load exceeds its requests.
 
 Amounts are in any one unit. What depends on the pod in question is made for all nodes at once, what a node keeps until
 its next change for it alone. Formulas and the order of their operations are Trimaran's, and so are
@@ -32,7 +32,7 @@ def widened(mean: float, deviation: float, window: int = 1) -> float:
     """The deviation before smoothing, at most what a beta distribution of this mean can have.
 
     sigma' = min(sigma sqrt(window), sqrt(0.99 mean (1 - mean))): mean 0.5, deviation 0.1, window 4 give 0.2. And 0 for
-    a mean so close to 1 that its last digit leaves no room for a distribution.
+    a mean so close to 1 that its last digit allows no distribution.
     """
     wide = min(deviation * math.sqrt(window), math.sqrt(largest_variance(mean) * SHARE_OF_LARGEST_VARIANCE))
     fit = with_moments(mean, wide * wide + mean * mean)
@@ -53,7 +53,7 @@ def limit_risks(
 
 
 def load_risk(mean: float, deviation: float, request: int, limit: int, capacity: int) -> float:
-    """The probability that a node's usage exceeds what is requested, within 0 and 1.
+    """Return the probability that a node's usage exceeds its requests, within 0 and 1.
 
     1 - P(usage <= request), by a beta distribution of this mean and deviation. Where the limits leave a part of the
     node to nobody, on the condition that the usage is at most the limits. Mean 0.5, deviation 0.1, half of the node

@@ -26,9 +26,9 @@ from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS
 from scheduler_plugins.snapshot.pod import PodRequest
 
 NAME: Final = "CapacityScheduling"  # how profiles and tables call it
-ROOM_HELD: Final = "node(s) room held for a pod that others were evicted for"
+ROOM_HELD: Final = "node(s) resources reserved for a preempting pod"
 _ROOM_HELD: Final = (Refusal(ROOM_HELD),)
-"""Reason for refusing a node whose free room belongs to another pod."""
+"""Reason for refusing a node with free resources that are reserved for another pod."""
 _SHOWN: Final = 3
 _QUOTED: Final = "ElasticQuota "  # every refusal by quota begins with it
 _MAX: Final = "ElasticQuota max exceeded"
@@ -40,10 +40,10 @@ class CapacityScheduling:
     """The plugin; its fields are its arguments."""
 
     max_missing: MaxMissing = MaxMissing.ZERO
-    """What a `max` says of cpu, memory and ephemeral-storage that it does not name: zero, as upstream's code has it, or
+    """The meaning of a `max` that does not name cpu, memory or ephemeral-storage: zero, as upstream's code has it, or
     infinite, as its design text has it."""
     charge: Charging = Charging.CONTAINERS
-    """What of a pod counts: containers, as upstream's code adds them up, or scheduler, all that kube-scheduler sets
+    """The counted requests of a pod: containers, as upstream's code adds them up, or scheduler, all that kube-scheduler
     aside for it. By the former what sidecars and the pod as a whole request passes every quota by."""
     reclaim: PreemptionSettings = field(default_factory=PreemptionSettings)  # how borrowed resources are given back
 
@@ -61,49 +61,49 @@ class CapacityScheduling:
         return QuotaPod.from_json(pod, self.charge, self.reclaim.scheduler_names)
 
     def alike(self, facts: QuotaPod) -> Hashable:
-        """What of it decides how it is judged. Whoever has a claim is alike to nobody: it is in all others' way."""
+        """The facts that decide about a pod. A pod with a reservation is unlike all others: it counts for theirs."""
         own = facts.uid if facts.hold is not None or facts.nominated else ""
         return (facts.namespace, facts.priority, own, *sorted(facts.charge.items()), *sorted(facts.requests.items()))
 
     def pre_filter(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
-        """Refuse a pod that its namespace's max, or the sum of all min, leaves no room for."""
-        over = _refused(quota_cluster(nodes), asked_as(pod), nodes.now)
+        """Refuse a pod that would exceed its namespace's max, or the sum of all min."""
+        over = _refused(quota_cluster(nodes), as_requested(pod), nodes.now)
         return None if over is None else Refusal(sentence(over), kind=_TOTAL if over.total else _MAX)
 
     def recognises(self, text: str) -> bool:
         return _QUOTED in text
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        """Refuse nodes whose room is held for other pods, of no less priority, if it would not fit beside them."""
-        cluster, asked = quota_cluster(nodes), asked_as(pod)
-        before = holders_before(asked, cluster, nodes.now)
+        """Refuse nodes with resources reserved for other pods, of no less priority, if it would not fit as well."""
+        cluster, requested = quota_cluster(nodes), as_requested(pod)
+        before = holders_before(requested, cluster, nodes.now)
         if not before:
             return Verdict.all_pass(len(nodes), _ROOM_HELD)
         refused: IntArray = np.full(len(nodes), PASSES, np.int64)
         rows = [row for row, name in enumerate(nodes.names) if name in before]
-        full = crowded(asked, cluster, {nodes.names[row]: before[nodes.names[row]] for row in rows})
+        full = crowded(requested, cluster, {nodes.names[row]: before[nodes.names[row]] for row in rows})
         refused[[row for row in rows if nodes.names[row] in full]] = 0
         return Verdict(refused, _ROOM_HELD)
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The victims that the rules of quotas allow kube-scheduler's own preemption, by node."""
         rule, reclaiming = self.reclaim.disruption_budgets, self.reclaim.enabled and not self.reclaim.dry_run
-        return answer(asked_as(pod), quota_cluster(nodes), nodes.now, victims, rule, reclaiming=reclaiming)
+        return answer(as_requested(pod), quota_cluster(nodes), nodes.now, victims, rule, reclaiming=reclaiming)
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
-        """Of the pod's quota, and of all: what is used, claimed and guaranteed; of a node, for whom room is held."""
-        cluster, asked = quota_cluster(nodes), asked_as(pod)
-        over = _refused(cluster, asked, nodes.now)
-        same: dict[str, Any] = account(cluster, asked, nodes.now)
+        """Return used, claimed and guaranteed amounts of the pod's quota and of all; of a node, its reservations."""
+        cluster, requested = quota_cluster(nodes), as_requested(pod)
+        over = _refused(cluster, requested, nodes.now)
+        same: dict[str, Any] = account(cluster, requested, nodes.now)
         if over is not None:
             same["binding"] = sentence(over)
-        before = holders_before(asked, cluster, nodes.now)
-        full = crowded(asked, cluster, before)
+        before = holders_before(requested, cluster, nodes.now)
+        full = crowded(requested, cluster, before)
         explained = []
         for name in nodes.names:
             each = {**same, "roomHeldFor": [holder.key for holder in before.get(name, ())]}
             if over is None and name in full:
-                each["binding"] = f"room is held for {', '.join(each['roomHeldFor'])}, beside which it does not fit"
+                each["binding"] = f"it does not fit beside resources reserved for {', '.join(each['roomHeldFor'])}"
             explained.append(each)
         return explained
 
@@ -115,7 +115,7 @@ def quota_cluster(nodes: Nodes) -> QuotaCluster:
     return result
 
 
-def asked_as(pod: PodRequest) -> QuotaPod:
+def as_requested(pod: PodRequest) -> QuotaPod:
     facts: QuotaPod = pod.facts[NAME]
     return facts if facts.uid == pod.uid else replace(facts, uid=pod.uid, name=pod.key.partition("/")[2])
 
@@ -131,7 +131,7 @@ def sentence(over: Over) -> str:
     if over.leaving:
         parts[0] += f" - leaving {quantity(name, over.leaving)}"
     if over.doubtful:
-        parts.append(f"perhaps on their way since before a restart {quantity(name, over.doubtful)}")
+        parts.append(f"possibly admitted before a restart {quantity(name, over.doubtful)}")
     if over.claimed:
         parts.append(f"claimed by pods before it {quantity(name, over.claimed)}")
     parts.append(f"requested {quantity(name, over.requested)}")
@@ -147,13 +147,13 @@ def sentence(over: Over) -> str:
         beside += f"; {name} is not in its max" if name in quota.left_out else ""
     if over.waits_for:
         shown = ", ".join(over.waits_for[:_SHOWN]) + (" and others" if len(over.waits_for) > _SHOWN else "")
-        beside += f"; waits until pods of {shown} that were pending at the extender's start are bound or asked about,"
+        beside += f"; waits until pods of {shown} that were pending at the extender's start are bound or requested,"
         beside += f" {DOUBTED_SECONDS:.0f} s at most"
     return f"{_QUOTED}{quota.key}: {name} {' + '.join(parts)} > {exceeded} ({beside})"
 
 
 def account(cluster: QuotaCluster, pod: QuotaPod, now: float) -> dict[str, Any]:
-    """What is compared for a pod, by resource, as quantities."""
+    """Return the compared amounts of a pod, by resource, as quantities."""
     ledger, quota = cluster.ledger, cluster.ledger.quota(pod.namespace)
     if quota is None:
         return {"quota": None}

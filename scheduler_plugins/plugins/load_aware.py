@@ -42,7 +42,7 @@ class LoadAware(LoadAwareArguments):
             [
                 ("allocatable", np.int64, shape),
                 ("limit", np.int64, shape),  # thresholds in percent, for every pod
-                ("ceiling", np.int64, shape),  # a load up to which they surely pass; the largest there is: all pass
+                ("ceiling", np.int64, shape),  # a load up to which they pass; the largest number: all pass
                 ("prod_limit", np.int64, shape),  # the same for Prod pods, where by_prod is set
                 ("load", np.int64, shape),  # measured and expected, that the filter compares
                 ("score_load", np.int64, shape),  # the same for the score
@@ -58,7 +58,7 @@ class LoadAware(LoadAwareArguments):
                     [
                         ("peak_load", np.int64, shape),  # predicted and expected; measured where nothing is predicted
                         ("peaked", np.bool_, shape),  # where that is known
-                        ("predicted", np.float64),  # time of the prediction; -inf: there is none to go by [unix s]
+                        ("predicted", np.float64),  # time of the prediction; -inf: without a usable one [unix s]
                     ]
                     if self.use_prediction
                     else []
@@ -129,7 +129,7 @@ class LoadAware(LoadAwareArguments):
     # Filter and score
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        """Refuse nodes whose usage, with this pod, would exceed a threshold, and nodes whose report is too old."""
+        """Refuse nodes whose usage, with this pod, would exceed a threshold, and nodes with an old report."""
         if pod.of_daemon_set or not len(rows := np.flatnonzero(self._in_doubt(pod, nodes))):
             return Verdict.all_pass(len(nodes), refusals(self.resources))
         refused = np.full(len(nodes), PASSES, np.int64)
@@ -160,7 +160,7 @@ class LoadAware(LoadAwareArguments):
         return explanation(self, pod, nodes, self._account(pod, nodes), self.score(pod, nodes))
 
     def _account(self, pod: PodRequest, nodes: Nodes) -> Account:
-        """What the filter compares."""
+        """Return the numbers of the filter."""
         table = nodes.tables[NAME]
         by_prod, aggregated = table["by_prod"] & pod.prod, table["aggregated"]
         by_peak = self.by_peak(table, nodes.now) & ~aggregated & ~by_prod
@@ -188,7 +188,7 @@ class LoadAware(LoadAwareArguments):
         )
 
     def expired(self, table: Table, now: float) -> BoolArray:
-        """Whose report is too old, shape (N,)."""
+        """Return the nodes with an old report, shape (N,)."""
         limit = self.node_metric_expiration_seconds
         if limit is None:
             return np.zeros(len(table), np.bool_)
@@ -196,7 +196,7 @@ class LoadAware(LoadAwareArguments):
         return np.greater_equal(age, limit) if limit > 0 else np.isinf(age)
 
     def all_expired(self, nodes: Nodes) -> str:
-        """What is wrong where the age of reports refuses all nodes; "" where it leaves any."""
+        """Return the problem where the age of reports refuses all nodes; "" otherwise."""
         if self.enable_schedule_when_node_metrics_expired or not self.filter_expired_node_metrics or not len(nodes):
             return ""
         table = nodes.tables[NAME]
@@ -207,7 +207,7 @@ class LoadAware(LoadAwareArguments):
         return f"all {len(nodes)} nodes are refused: the latest of their NodeMetrics is {age:.0f} s old, do agents run?"
 
     def by_peak(self, table: Table, now: float) -> BoolArray:
-        """Return where a predicted peak is there to go by, shape (N,)."""
+        """Return the nodes with a usable prediction, shape (N,)."""
         if not self.use_prediction:
             return np.zeros(len(table), np.bool_)
         fresh: BoolArray = now - table["predicted"] < self.prediction_expiration_seconds
@@ -262,14 +262,14 @@ def refusals(resources: tuple[str, ...]) -> tuple[Refusal, ...]:
 
 
 def ceiling(limit: int, allocatable: int) -> int:
-    """A load up to which `usage_percent` is surely not above a threshold, INT64_MAX where every load passes.
+    """Return a load up to which `usage_percent` is not above a threshold, INT64_MAX where every load passes.
 
     It is the last such load as long as the percentages of integers are far enough apart for doubles, up to 4 TiB; above
     that it lies a 2^-42nd of the allocatable below. 65 % of 100 cores, in milli-cores: 65499, as 65500 rounds to 66 %.
 
     Args:
         limit: the threshold; 0: not checked. [%, 0..100]
-        allocatable: what the node has to give; 0: not checked. [0..2^53]
+        allocatable: of the node; 0: not checked. [0..2^53]
     """
     if not limit or not allocatable:
         return INT64_MAX
@@ -277,6 +277,6 @@ def ceiling(limit: int, allocatable: int) -> int:
 
 
 def _free_percent(load: IntArray, allocatable: IntArray) -> IntArray:
-    """What is left in percent of allocatable, truncated; 0 where there is nothing or it is overused."""
+    """Return the free share in percent of allocatable, truncated; 0 for an empty or overused node."""
     fits = (allocatable > 0) & (load <= allocatable)
     return np.where(fits, (allocatable - load) * _PERCENT // np.where(fits, allocatable, 1), 0)

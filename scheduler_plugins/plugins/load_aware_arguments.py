@@ -1,4 +1,4 @@
-"""The arguments of LoadAwareScheduling: defaults, what is wrong with them, what a node's annotation replaces."""
+"""The arguments of LoadAwareScheduling: defaults, checks, and a node's annotation that replaces them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -35,7 +35,7 @@ class Aggregated:
     usage_aggregation_type: str = ""
     """Which statistic the filter compares: avg, p50, p90, p95 or p99; empty: the filter does not aggregate."""
     usage_aggregated_duration: float = LONGEST
-    """Over which window, as the nodes report it; 0s: the longest they report. A window nobody reports counts the sum
+    """Over which window, as the nodes report it; 0s: the longest they report. A window without a report counts the sum
     of the pods' estimates in place of the measured load. [s, written as a Go duration]"""
     score_aggregation_type: str = ""
     """Which statistic the score uses; empty: the plain usage."""
@@ -54,7 +54,7 @@ class Thresholds:
 
     usage: Mapping[str, int]  # of all that the node uses
     prod: Mapping[str, int]  # of what Prod pods use
-    aggregated: Aggregated  # of an aggregate of what the node uses
+    aggregated: Aggregated  # of an aggregate of the node's usage
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class LoadAwareArguments:
     """The arguments; None is "not given"."""
 
     filter_expired_node_metrics: bool | None = None
-    """True if the filter looks at the age of reports (true). False compares stale usage as if it were fresh."""
+    """True if the filter checks the age of reports (true). False compares stale usage as if it were fresh."""
     node_metric_expiration_seconds: int | None = None
     """Age from which a report is too old (180). [s]"""
     enable_schedule_when_node_metrics_expired: bool | None = None
@@ -120,7 +120,7 @@ class LoadAwareArguments:
 
     @cached_property
     def resources(self) -> tuple[str, ...]:
-        """The resources that are looked at: cpu, memory, and all that any argument names, sorted by their bytes."""
+        """The compared resources: cpu, memory, and all that an argument names, sorted by their bytes."""
         aggregated = self.aggregated.usage_thresholds if self.aggregated else None
         maps = (
             self.usage_thresholds,
@@ -137,7 +137,7 @@ class LoadAwareArguments:
         return any((self.resource_weights or {}).values()) or self.dominant_resource_weight != 0
 
     def load_rules(self) -> LoadRules:
-        """How load is counted."""
+        """The rules of load."""
         return LoadRules(
             resources=self.resources,
             factors=dict(self.estimated_scaling_factors or {}),
@@ -163,7 +163,7 @@ class LoadAwareArguments:
 
 
 def custom_thresholds(annotations: Mapping[str, str]) -> tuple[Thresholds | None, str]:
-    """The thresholds of a node's annotation, None if there is none to go by, and why it is not gone by."""
+    """Return the thresholds of a node's annotation, None without usable ones, and the reason."""
     return _thresholds(annotations.get(names.ANNOTATION_USAGE_THRESHOLDS, ""))
 
 

@@ -1,4 +1,4 @@
-"""What LoadAwareScheduling compares on each node, and how it says so."""
+"""The comparisons of LoadAwareScheduling on each node, and their text."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ _GIBIBYTE: Final = 2**30
 class Group(IntEnum):
     """Which of the exclusive groups of thresholds judges a pod on a node."""
 
-    USAGE = 0  # `usageThresholds`, against what the node uses
+    USAGE = 0  # `usageThresholds`, against the usage of the node
     AGGREGATED = 1  # `aggregated.usageThresholds`, against a statistic over a window
-    PREDICTED = 2  # `usageThresholds`, against what the node is predicted to use at most
+    PREDICTED = 2  # `usageThresholds`, against the predicted peak of the node
     PROD = 3  # `prodUsageThresholds`, against what Prod pods use
 
     @property
@@ -30,7 +30,7 @@ class Group(IntEnum):
 
     @property
     def compares(self) -> str:
-        """What is compared with them, in one word for programs."""
+        """The compared amount, as a word for programs."""
         return ("nodeUsage", "aggregatedUsage", "predictedPeak", "prodUsage")[self]
 
     def reason(self, resource: str) -> str:
@@ -40,13 +40,13 @@ class Group(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What the filter compares for one pod."""
+    """The numbers of the filter for one pod."""
 
     by_prod: BoolArray  # where the Prod group judges, shape (N,)
     aggregated: BoolArray  # where the aggregated group judges, shape (N,)
     by_peak: BoolArray  # where the usage group judges by the predicted peak, shape (N,)
     limit: IntArray  # the thresholds, shape (N, R); 0: not checked. [%]
-    load: IntArray  # usage with what is expected, of the pod, too, shape (N, R). [per resource of the load rules]
+    load: IntArray  # usage with estimates, including the pod's, shape (N, R). [per resource of the load rules]
     percent: IntArray  # the same in percent of allocatable, shape (N, R)
     over: BoolArray  # where it is known to be more than the threshold, shape (N, R)
     checked: BoolArray  # where there are a threshold and a NodeMetric, shape (N,)
@@ -129,7 +129,7 @@ def _why_not_predicted(args: LoadAwareArguments, record: Any, account: Account, 
     if account.by_prod[row]:
         return "prodUsageThresholds compare the measured usage of Prod pods: usePrediction is about the whole node"
     if account.aggregated[row]:
-        return "the node's annotation asks for an aggregated usage, which is compared in place of the prediction"
+        return "the node's annotation sets an aggregated usage, which replaces the prediction"
     if np.isfinite(record["predicted"]):
         limit = args.prediction_expiration_seconds
         return f"the prediction is older than predictionExpirationSeconds ({limit}): the measured usage is compared"

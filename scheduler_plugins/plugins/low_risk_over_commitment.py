@@ -1,4 +1,4 @@
-"""LowRiskOverCommitment: prefer nodes whose limits fit them, and whose load leaves what is requested.
+"""LowRiskOverCommitment: prefer nodes with limits that fit them, and with load below their requests.
 
 A counterpart of Trimaran's plugin of that name: same arguments and numbers. Score only, it refuses nothing.
 """
@@ -21,7 +21,7 @@ from scheduler_plugins.snapshot.report import LONGEST, NodeReport, Statistic, Ut
 from scheduler_plugins.snapshot.units import Vector, round_half_away
 
 NAME: Final = "LowRiskOverCommitment"  # how profiles and tables call it
-RESOURCES: Final = ("cpu", "memory")  # the resources it looks at; the rows of its arrays
+RESOURCES: Final = ("cpu", "memory")  # its resources; the rows of its arrays
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _DEFAULT_WEIGHT: Final = 0.5
@@ -33,11 +33,11 @@ _REQUEST, _LIMIT, _BEST_EFFORT = slice(0, 2), slice(2, 4), 4  # columns of a pod
 
 
 class Totals(NamedTuple):
-    """What the pods of some nodes ask for, shape (2, N): a row per resource. [milli-cores, bytes]"""
+    """The requests and limits of the pods of some nodes, shape (2, N): a row per resource. [milli-cores, bytes]"""
 
     request: IntArray  # requests; at most the capacity
     limit: IntArray  # Limits
-    capacity: IntArray  # what the nodes have to give
+    capacity: IntArray  # of the nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class LowRiskOverCommitment:
     (times, TLS, and a token where it names no type)."""
     metric_provider: MetricProvider = field(default_factory=MetricProvider)  # where the metrics come from otherwise
     smoothing_window_size: int = 5
-    """How many samples a provider averaged into one before it took the deviation of them; only providers that say they
-    do are corrected for it. At least 1. [samples]"""
+    """The number of samples that a provider averages into one before it takes their deviation; only for providers that
+    state it are corrected for it. At least 1. [samples]"""
     risk_limit_weights: Mapping[str, float] | None = None
     """Weight of the limits' risk beside the load's, per resource (cpu, memory); 0..1."""
     risk_limit_weight: float | None = None  # the same for resources without one of their own (0.5); 0..1
@@ -70,7 +70,7 @@ class LowRiskOverCommitment:
         """A copy in which every argument that was not given has its default."""
         provider = self.metric_provider
         if provider.insecure_skip_verify is None:
-            # Upstream checks no certificate of Prometheus unless told to; whoever names an authority tells it to.
+            # Upstream checks no certificate of Prometheus by default; a profile with an authority turns the check on.
             unchecked = self.parity and provider.type == "Prometheus" and not provider.ca_file
             provider = replace(provider, insecure_skip_verify=unchecked)
         weights = self.risk_limit_weights
@@ -158,15 +158,15 @@ class LowRiskOverCommitment:
             return None
         stdev = report.aggregated.get(("stdev", _window(report, self.node_metric_aggregated_duration)))
         order = node.ledger.rules.resources
-        cpu, memory = (_statistic(average[each], stdev[each] if stdev else 0) for each in map(order.index, RESOURCES))
+        cpu, memory = (_statistic(average[row], stdev[row] if stdev else 0) for row in map(order.index, RESOURCES))
         return Utilisation(cpu, memory, -np.inf if report.update_time is None else report.update_time, smoothed=False)
 
     # Score
 
     def score(self, pod: PodRequest, nodes: Nodes) -> IntArray:
-        """How little of a risk the nodes are, 0..100, shape (N,): 100 (1 - the larger risk of cpu and memory).
+        """Return the absence of risk of the nodes, 0..100, shape (N,): 100 (1 - the larger risk of cpu and memory).
 
-        A pod that neither requests nor limits anything scores 0, unless `bestEffortMayFillNode` says that it may use
+        A pod without requests and limits scores 0, unless `bestEffortMayFillNode` states that it may use
         everything.
         """
         amounts = pod.amounts[NAME]
@@ -178,7 +178,7 @@ class LowRiskOverCommitment:
         return np.where(nodes.tables[NAME]["measured"], score, 0) if self.parity else score
 
     def totals(self, nodes: Nodes, more: Vector = (0, 0, 0, 0, 0)) -> Totals:
-        """What is asked of the nodes, and `more`: the numbers of a pod. Pods in flight count as if they were bound."""
+        """Return the sums of the nodes, and `more`: the numbers of a pod. Pods in flight count as bound ones."""
         capacity = _by_resource(nodes.tables[NAME]["capacity"])
         sums = _by_resource(nodes.bound(NAME) + nodes.expected(NAME)) + np.array(more, np.int64)[:, None]
         request, limit = np.minimum(sums[_REQUEST], capacity), sums[_LIMIT]
@@ -210,7 +210,7 @@ class LowRiskOverCommitment:
         return measured & (now - table["measured_at"] < self.metric_expiration_seconds)
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
-        """Per node the sums, the metrics, and the risks that the score is made of."""
+        """Return per node the sums, the metrics, and the risks behind the score."""
         table, totals = nodes.tables[NAME], self.totals(nodes, pod.amounts[NAME])
         load, fresh = self.load_risk(nodes), self.fresh(table, nodes.now)
         risks = (limit_risks(*totals), load, self.risk(totals, load))

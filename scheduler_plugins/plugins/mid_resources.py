@@ -1,6 +1,6 @@
-"""MidResources: send no Mid pod to a node in deficit, or whose prediction is not renewed.
+"""MidResources: reject nodes in deficit, or without a fresh prediction, for Mid pods.
 
-The Mid resources that a Node publishes lag behind what it can give: the manager writes them after the agent reported,
+The Mid resources on a Node are behind the formula: the manager writes them after the agent reported,
 and if either stops, the last figure stays on the Node. This is the lower bound that the scheduler keeps by itself.
 """
 
@@ -20,7 +20,7 @@ from scheduler_plugins.snapshot.report import NodeReport
 
 NAME: Final = "MidResources"  # how profiles and tables call it
 DEFICIT: Final = "node(s) Mid resources in deficit"
-"""Reason for refusing a node whose Mid pods requested more than may be published."""
+"""Reason for refusing a node whose Mid pods request more than may be published."""
 STALE: Final = "node(s) Mid prediction expired"  # reason for refusing a node whose prediction is too old
 ABSENT: Final = "node(s) Mid prediction missing"  # reason for refusing a node that reports no prediction
 
@@ -64,7 +64,7 @@ class MidResources:
         return deficit, _time(report)
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        """Refuse a Mid pod the nodes in deficit, and those whose prediction is missing or too old.
+        """Refuse a Mid pod the nodes in deficit, and those with a missing or old prediction.
 
         Evicting others cures none of it in time for this pod, so it is no reason for preemption.
         """

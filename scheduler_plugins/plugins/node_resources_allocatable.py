@@ -28,7 +28,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResourceWeight:
-    """How much a resource counts."""
+    """The weight of a resource."""
 
     name: str  # its name
     weight: int = 0  # its weight; must be positive
@@ -44,7 +44,7 @@ class NodeResourcesAllocatable:
 
     mode: str = ""  # which end scores highest: Least (default) or Most
     resources: tuple[ResourceWeight, ...] = field(default=())
-    """What counts, and how much (cpu 1048576, memory 1); of a name that is there twice the last weight counts."""
+    """The resources and their weights (cpu 1048576, memory 1); of a duplicate name the last weight counts."""
 
     # Arguments
 
@@ -64,7 +64,7 @@ class NodeResourcesAllocatable:
         return np.dtype([("raw", np.int64)])
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
-        """A node's record: it depends on neither the pod nor on what runs there."""
+        """Return a node's record: it depends on neither the pod nor the node's pods."""
         return (self.raw(node.own_allocatable),)
 
     def raw(self, allocatable: Mapping[str, int]) -> int:
@@ -87,7 +87,7 @@ class NodeResourcesAllocatable:
         return normalised(raw)
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
-        """The weighted mean of each node, and where that stands."""
+        """Return the weighted mean of each node, and its position."""
         scores = self.score(pod, nodes).tolist()
         means = nodes.tables[NAME]["raw"].tolist()
         return [
@@ -97,10 +97,10 @@ class NodeResourcesAllocatable:
 
 
 def counts(resource: str) -> bool:
-    """Return whether kube-scheduler keeps an amount of a resource that plugins can look at.
+    """Return whether kube-scheduler tracks an amount of a resource that plugins can read.
 
-    cpu, memory, ephemeral-storage and what it calls scalars: extended resources, huge pages, attachable volumes. Not
-    pods, nor quota names such as requests.cpu; those count as nothing.
+    cpu, memory, ephemeral-storage and its scalars: extended resources, huge pages, attachable volumes. Not
+    pods, nor quota names such as requests.cpu; those have no amount.
     """
     return resource in _NATIVE or is_scalar(resource)
 
@@ -115,7 +115,7 @@ def normalised(raw: IntArray) -> IntArray:
         return np.zeros(len(raw), np.int64)
     if span <= _LARGEST_SPAN:
         return (raw - least) * _BEST // span
-    return np.array([(each - least) * _BEST // span for each in raw.tolist()], np.int64)
+    return np.array([(value - least) * _BEST // span for value in raw.tolist()], np.int64)
 
 
 def _problems(args: NodeResourcesAllocatable) -> Iterator[Problem]:

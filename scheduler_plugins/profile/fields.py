@@ -11,8 +11,8 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(slots=True)
-class Complaints:
-    """What is wrong with a profile so far, and what was passed over."""
+class ValidationErrors:
+    """The errors of a profile so far, and the ignored settings."""
 
     mistakes: list[str]  # one sentence each, with the path of the field and the way out
     notes: list[str]  # one sentence each; none of them keeps the extender from starting
@@ -71,7 +71,7 @@ class Complaints:
             return None
 
     def twice(self, name: str, plugins: Sequence[Any], path: str) -> None:
-        """Complain of a plugin that is listed more than once, and say in what the places differ."""
+        """Reject a plugin that is listed more than once, and name the differences."""
         given = [encode(plugin) for plugin in plugins if plugin is not None]
         differing = {
             key: [mapping.get(key) for mapping in given]

@@ -8,7 +8,7 @@ from scheduler_plugins.extender.service import Answering, Mode
 from scheduler_plugins.framework.cycle import Enabled
 from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.profile import registry, text
-from scheduler_plugins.profile.fields import Complaints
+from scheduler_plugins.profile.fields import ValidationErrors
 from scheduler_plugins.profile.model import API_VERSION, DEFAULT_PROFILE, Profile
 from scheduler_plugins.requeue.settings import RequeueSettings
 
@@ -19,80 +19,80 @@ _FORMER_SIZE: Final = "sizeForPreferences"
 _LONGEST_IN_FLIGHT: Final = 3600
 
 
-def parse(data: Mapping[str, Any], complaints: Complaints) -> Profile:
-    """What a configuration of this kind says; what is wrong with it goes to `complaints`."""
-    complaints.unknown(data, _TOP, "")
+def parse(data: Mapping[str, Any], errors: ValidationErrors) -> Profile:
+    """Decode a configuration of this kind; its errors go to `errors`."""
+    errors.unknown(data, _TOP, "")
     if data.get("apiVersion") != API_VERSION:
-        complaints.mistakes.append(f"apiVersion: {shown(data.get('apiVersion'))}: must be {API_VERSION}")
-    listed = data["plugins"] if "plugins" in data else _built_in(complaints)
+        errors.mistakes.append(f"apiVersion: {shown(data.get('apiVersion'))}: must be {API_VERSION}")
+    listed = data["plugins"] if "plugins" in data else _built_in(errors)
     return Profile(
-        enabled=_plugins(listed, complaints.as_object(data.get("arguments"), "arguments"), complaints),
-        answering=_answering(data, complaints),
-        in_flight_seconds=complaints.number(data, "inFlightSeconds", 30.0, (1, _LONGEST_IN_FLIGHT), ""),
-        waking=_waking(data.get("waking"), complaints),
+        enabled=_plugins(listed, errors.as_object(data.get("arguments"), "arguments"), errors),
+        answering=_answering(data, errors),
+        in_flight_seconds=errors.number(data, "inFlightSeconds", 30.0, (1, _LONGEST_IN_FLIGHT), ""),
+        waking=_waking(data.get("waking"), errors),
     )
 
 
-def _answering(data: Mapping[str, Any], complaints: Complaints) -> Answering:
+def _answering(data: Mapping[str, Any], errors: ValidationErrors) -> Answering:
     mode = data.get("mode", Mode.SHORTLIST.value)
     if not isinstance(mode, str) or mode not in list(Mode):
-        complaints.mistakes.append(f"mode: {shown(mode)}: must be {' or '.join(Mode)}")
+        errors.mistakes.append(f"mode: {shown(mode)}: must be {' or '.join(Mode)}")
         mode = Mode.SHORTLIST
-    sizes, path = complaints.as_object(data.get("shortlist"), "shortlist"), "shortlist."
-    complaints.unknown(sizes, {"size", "share", "most", _FORMER_SIZE}, path)
+    sizes, path = errors.as_object(data.get("shortlist"), "shortlist"), "shortlist."
+    errors.unknown(sizes, {"size", "share", "most", _FORMER_SIZE}, path)
     if _FORMER_SIZE in sizes:
-        complaints.notes.append(f"{path}{_FORMER_SIZE}: has no effect, a list has nodes of all that a pod may prefer")
+        errors.notes.append(f"{path}{_FORMER_SIZE}: has no effect, a list has nodes of all that a pod may prefer")
     given = Shortlist()
-    size = complaints.number(sizes, "size", given.size, (1, _LONGEST_SHORTLIST), path, whole=True)
-    share = complaints.number(sizes, "share", given.share, (0, 1), path)
-    most = complaints.number(sizes, "most", given.most, (1, _MOST_OF_A_GROUP), path, whole=True)
+    size = errors.number(sizes, "size", given.size, (1, _LONGEST_SHORTLIST), path, whole=True)
+    share = errors.number(sizes, "share", given.share, (0, 1), path)
+    most = errors.number(sizes, "most", given.most, (1, _MOST_OF_A_GROUP), path, whole=True)
     return Answering(Mode(mode), Shortlist(int(size), share, int(most)))
 
 
-def _waking(data: object, complaints: Complaints) -> RequeueSettings:
-    settings = read(RequeueSettings, {} if data is None else data, "waking", complaints.mistakes) or RequeueSettings()
-    complaints.mistakes.extend(f"waking.{problem.field}: {problem.message}" for problem in settings.problems())
+def _waking(data: object, errors: ValidationErrors) -> RequeueSettings:
+    settings = read(RequeueSettings, {} if data is None else data, "waking", errors.mistakes) or RequeueSettings()
+    errors.mistakes.extend(f"waking.{problem.field}: {problem.message}" for problem in settings.problems())
     return settings
 
 
-def _built_in(complaints: Complaints) -> object:
+def _built_in(errors: ValidationErrors) -> object:
     """The list of the profile that ships, for one that has none."""
-    complaints.notes.append("plugins: not listed, so those of the built-in profile")
+    errors.notes.append("plugins: not listed, so those of the built-in profile")
     return text.read(DEFAULT_PROFILE.read_text(encoding="utf-8"))["plugins"]
 
 
-def _plugins(data: object, arguments: Mapping[str, Any], complaints: Complaints) -> tuple[Enabled, ...]:
+def _plugins(data: object, arguments: Mapping[str, Any], errors: ValidationErrors) -> tuple[Enabled, ...]:
     if not isinstance(data, list) or not data:
-        complaints.mistakes.append("plugins: must be a list of at least one plugin, as in - name: LoadAwareScheduling")
+        errors.mistakes.append("plugins: must be a list of at least one plugin, as in - name: LoadAwareScheduling")
         return ()
-    parts = (_plugin(entry, f"plugins[{index}]", arguments, complaints) for index, entry in enumerate(data))
+    parts = (_plugin(entry, f"plugins[{index}]", arguments, errors) for index, entry in enumerate(data))
     result = [part for part in parts if part]
     by_name: dict[str, list[Any]] = {}
     for part in result:
         by_name.setdefault(part.name, []).append(part.plugin)
     for name, plugins in by_name.items():
         if len(plugins) > 1:
-            complaints.twice(name, plugins, "plugins")
-    complaints.unknown(arguments, by_name, "arguments.")
+            errors.twice(name, plugins, "plugins")
+    errors.unknown(arguments, by_name, "arguments.")
     return tuple(part for part in result if part.plugin is not None)
 
 
-def _plugin(entry: object, path: str, arguments: Mapping[str, Any], complaints: Complaints) -> Enabled | None:
+def _plugin(entry: object, path: str, arguments: Mapping[str, Any], errors: ValidationErrors) -> Enabled | None:
     if not isinstance(entry, Mapping):
-        complaints.mistakes.append(f"{path}: {shown(entry)} is not an object with a name")
+        errors.mistakes.append(f"{path}: {shown(entry)} is not an object with a name")
         return None
-    complaints.unknown(entry, {"name", "weight", "args"}, f"{path}.")
-    weight = complaints.number(entry, "weight", 1.0, (0, 100), f"{path}.")
+    errors.unknown(entry, {"name", "weight", "args"}, f"{path}.")
+    weight = errors.number(entry, "weight", 1.0, (0, 100), f"{path}.")
     name = entry.get("name")
     if not isinstance(name, str) or name not in registry.known():
         texts = name if isinstance(name, str) else shown(name)
-        complaints.mistakes.append(f'{path}.name: "{texts}" is not a plugin; {nearest(texts, registry.known())}')
+        errors.mistakes.append(f'{path}.name: "{texts}" is not a plugin; {nearest(texts, registry.known())}')
         return None
     given, place = entry.get("args"), f"{path}.args"
     if name in arguments:
         place = f"arguments.{name}"
-        given = _over(given, complaints.as_object(arguments[name], place))
-    return Enabled(name, weight, complaints.plugin(name, given, place))
+        given = _over(given, errors.as_object(arguments[name], place))
+    return Enabled(name, weight, errors.plugin(name, given, place))
 
 
 def _over(below: object, above: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from scheduler_plugins.arguments import nearest, shown
 from scheduler_plugins.extender.service import Mode
 from scheduler_plugins.framework.plugin import LoadAccounting
 from scheduler_plugins.profile import headroom, text, upstream
-from scheduler_plugins.profile.fields import Complaints
+from scheduler_plugins.profile.fields import ValidationErrors
 from scheduler_plugins.profile.model import API_VERSION, KIND, Profile, ProfileError
 
 _MOST_TOLD: Final = 50
@@ -34,29 +34,29 @@ def parse_profile(content: str, origin: str, mode: str | None = None, scheduler_
         data = text.read(content)
     except text.TextError as error:
         raise ProfileError(f"{origin} cannot be used: {error}") from error
-    complaints = Complaints([], [])
-    profile = _parse(data, scheduler_name, complaints)
+    errors = ValidationErrors([], [])
+    profile = _parse(data, scheduler_name, errors)
     counting = [part.name for part in profile.enabled if isinstance(part.plugin, LoadAccounting)]
     if len(counting) > 1:
-        complaints.mistakes.append(f"plugins: {' and '.join(counting)} both say how load is counted: leave one")
-    if complaints.mistakes:
-        texts = complaints.mistakes[:_MOST_TOLD]
-        more = len(complaints.mistakes) - len(texts)
+        errors.mistakes.append(f"plugins: {' and '.join(counting)} both have rules of load: leave one")
+    if errors.mistakes:
+        texts = errors.mistakes[:_MOST_TOLD]
+        more = len(errors.mistakes) - len(texts)
         lines = "".join(f"\n  {mistake}" for mistake in [*texts, *([f"and {more} more"] if more else [])])
         raise ProfileError(f"{origin} cannot be used:{lines}")
     answering = profile.answering if mode is None else replace(profile.answering, mode=Mode(mode))
-    return replace(profile, answering=answering, notes=tuple(complaints.notes))
+    return replace(profile, answering=answering, notes=tuple(errors.notes))
 
 
-def _parse(data: object, scheduler_name: str | None, complaints: Complaints) -> Profile:
+def _parse(data: object, scheduler_name: str | None, errors: ValidationErrors) -> Profile:
     kinds = (KIND, upstream.KIND)
     if not isinstance(data, Mapping):
-        complaints.mistakes.append(f"it is not an object with apiVersion: {API_VERSION} and kind: {KIND}")
+        errors.mistakes.append(f"it is not an object with apiVersion: {API_VERSION} and kind: {KIND}")
         return Profile(())
     kind = data.get("kind")
     if kind == upstream.KIND:
-        return upstream.parse(data, scheduler_name, complaints)
+        return upstream.parse(data, scheduler_name, errors)
     if kind != KIND:
-        hint = nearest(kind, kinds) if isinstance(kind, str) else "it says what the file is"
-        complaints.mistakes.append(f"kind: {shown(kind)}: must be {' or '.join(kinds)}; {hint}")
-    return headroom.parse(data, complaints)
+        hint = nearest(kind, kinds) if isinstance(kind, str) else "it is the kind of the file"
+        errors.mistakes.append(f"kind: {shown(kind)}: must be {' or '.join(kinds)}; {hint}")
+    return headroom.parse(data, errors)

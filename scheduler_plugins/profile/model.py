@@ -1,4 +1,4 @@
-"""What a profile comes to."""
+"""The decoded profile."""
 
 import json
 from collections.abc import Sequence
@@ -25,25 +25,25 @@ class ProfileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What the extender does."""
+    """The settings of the extender."""
 
     enabled: Sequence[Enabled]  # the plugins, in the order in which they filter
     answering: Answering = field(default_factory=Answering)  # mode and sizes of the answers
-    in_flight_seconds: float = 30.0  # how long a pod that was answered for and then not heard of stays charged. [s]
+    in_flight_seconds: float = 30.0  # how long an admitted pod without further events stays charged. [s]
     waking: RequeueSettings = field(default_factory=RequeueSettings)
-    """How pods that were refused are woken, and told of."""
-    notes: tuple[str, ...] = ()  # what was passed over or filled in, and why; for the log
+    """The requeueing of refused pods, and their Events."""
+    notes: tuple[str, ...] = ()  # ignored and defaulted settings, for the log
 
     @property
     def load_rules(self) -> LoadRules:
-        """How load is counted: as the plugin says that does, else by default."""
+        """Return the rules of load: those of the plugin that has them, else the defaults."""
         return next(
             (part.plugin.load_rules() for part in self.enabled if isinstance(part.plugin, LoadAccounting)), LoadRules()
         )
 
 
 def summary(profile: Profile) -> list[str]:
-    """What a profile comes to, for the log: what was passed over, then each plugin with all its arguments."""
+    """Return the profile for the log: ignored settings, then each plugin with all its arguments."""
     lines = list(profile.notes)
     for part in profile.enabled:
         points = f", only {', '.join(sorted(part.points))}" if part.points is not None else ""

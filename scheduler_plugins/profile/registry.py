@@ -1,7 +1,7 @@
 """A plugin's name -> its class -> a checked object of it: our own plugins, and those that others have installed.
 
 Another distribution announces a plugin as an entry point of the group ``headroom.scheduler_plugins``: a frozen
-dataclass whose fields are its arguments, and which takes part in something of `framework.plugin`.
+dataclass with its arguments as fields, which implements protocols of `framework.plugin`.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ def known() -> list[str]:
 
 @cache
 def _announced() -> Mapping[str, EntryPoint]:
-    """What other distributions announce; looking through all that are installed takes a while."""
+    """Return the plugins of other distributions; reading all distributions takes a while."""
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
 
 
@@ -67,7 +67,7 @@ def build(name: str, arguments: object, path: str) -> Any:  # noqa: ANN401 - a c
 
 
 def _without_head(name: str, arguments: object, path: str, mistakes: list[str]) -> object:
-    """The arguments without upstream's `apiVersion` and `kind`; what is wrong with those is a mistake."""
+    """Return the arguments without upstream's `apiVersion` and `kind`; wrong ones of those are mistakes."""
     if not isinstance(arguments, Mapping):
         return arguments
     version, kind = arguments.get("apiVersion"), arguments.get("kind")

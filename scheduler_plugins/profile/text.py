@@ -6,7 +6,7 @@ import yaml
 
 LONGEST: Final = 256 * 1024  # the longest text that is read. [characters]
 DEEPEST: Final = 32  # how deep objects may be nested
-LARGEST: Final = 20_000  # how many values a text may come to, anchors written out
+LARGEST: Final = 20_000  # the limit of values in a text, with expanded anchors
 
 
 class TextError(ValueError):
@@ -34,7 +34,7 @@ def read(text: str) -> Any:  # noqa: ANN401 - whatever the YAML holds
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses keys that stand twice in an object, of which one would be lost, and what is too deep or too large."""
+    """Rejects duplicate keys in an object, and texts that are too deep or too large."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -59,7 +59,7 @@ class _Loader(yaml.SafeLoader):
         if isinstance(node, yaml.MappingNode):
             _refuse_duplicates(node)
         parts = node.value if isinstance(node, yaml.CollectionNode) else ()
-        sizes = [self._sizes[each] for part in parts for each in (part if isinstance(part, tuple) else (part,))]
+        sizes = [self._sizes[node] for part in parts for node in (part if isinstance(part, tuple) else (part,))]
         total, depth = 1 + sum(size for size, _ in sizes), 1 + max((deep for _, deep in sizes), default=0)
         if total > LARGEST or depth > DEEPEST + 1:
             where = f"line {node.start_mark.line + 1}"
@@ -72,5 +72,5 @@ def _refuse_duplicates(node: yaml.MappingNode) -> None:
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
             if key.value in seen:
-                raise TextError(f"line {key.start_mark.line + 1}: {key.value[:60]!r} stands twice in one object")
+                raise TextError(f"line {key.start_mark.line + 1}: {key.value[:60]!r} is a duplicate key")
             seen.add(key.value)

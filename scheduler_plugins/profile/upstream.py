@@ -1,4 +1,4 @@
-"""`kind: KubeSchedulerConfiguration`: a file for kube-scheduler with these plugins built in, taken as it is.
+"""`kind: KubeSchedulerConfiguration`: a file for kube-scheduler with these plugins built in, read unchanged.
 
 Ours are taken from `profiles[].plugins` and `pluginConfig`; kube-scheduler's own plugins and settings are passed over,
 because kube-scheduler itself has them in its own configuration.
@@ -13,15 +13,15 @@ from headroom.runtime.removed import removed
 from scheduler_plugins.arguments import nearest, shown
 from scheduler_plugins.framework.cycle import Enabled
 from scheduler_plugins.profile import registry
-from scheduler_plugins.profile.fields import Complaints
+from scheduler_plugins.profile.fields import ValidationErrors
 from scheduler_plugins.profile.model import Profile
 
 KIND: Final = "KubeSchedulerConfiguration"  # kind of kube-scheduler's configuration
 API_VERSIONS: Final = tuple(f"kubescheduler.config.k8s.io/{version}" for version in ("v1", "v1beta3", "v1beta2"))
-"""The versions whose profiles are understood; they are the same in what is read here."""
+"""The supported versions; they do not differ in the fields that are read here."""
 DEFAULT_NAME: Final = "default-scheduler"  # name of a profile that has none
-ALL: Final = "*"  # stands for all plugins in a list of disabled ones
-MULTI_POINT: Final = "multiPoint"  # stands for every extension point
+ALL: Final = "*"  # all plugins, in a list of disabled ones
+MULTI_POINT: Final = "multiPoint"  # every extension point
 
 POINTS: Final[Mapping[str, str]] = {
     "preFilter": "pre_filter",
@@ -67,72 +67,72 @@ class _Listed:
     points: dict[str, float] = field(default_factory=dict)  # extension point -> weight there
 
 
-def parse(data: Mapping[str, Any], scheduler_name: str | None, complaints: Complaints) -> Profile:
-    """What a configuration of this kind says; what is wrong with it goes to `complaints`."""
-    complaints.unknown(data, _TOP, "")
+def parse(data: Mapping[str, Any], scheduler_name: str | None, errors: ValidationErrors) -> Profile:
+    """Decode a configuration of this kind; its errors go to `errors`."""
+    errors.unknown(data, _TOP, "")
     if data.get("apiVersion") not in API_VERSIONS:
         versions = ", ".join(API_VERSIONS)
-        complaints.mistakes.append(f"apiVersion: {shown(data.get('apiVersion'))}: must be one of {versions}")
-    _check_extenders(data.get("extenders"), complaints)
-    profiles = complaints.as_list(data.get("profiles"), "profiles")
-    chosen = _choose(profiles, scheduler_name, complaints)
+        errors.mistakes.append(f"apiVersion: {shown(data.get('apiVersion'))}: must be one of {versions}")
+    _check_extenders(data.get("extenders"), errors)
+    profiles = errors.as_list(data.get("profiles"), "profiles")
+    chosen = _choose(profiles, scheduler_name, errors)
     if chosen is None:
         return Profile(())
     path, profile = chosen
-    complaints.unknown(profile, _PROFILE, f"{path}.")
-    sections = complaints.as_object(profile.get("plugins"), f"{path}.plugins")
-    complaints.unknown(sections, {MULTI_POINT, *POINTS, *_OTHER_POINTS}, f"{path}.plugins.")
-    reader = _Reader(f"{path}.plugins", complaints)
+    errors.unknown(profile, _PROFILE, f"{path}.")
+    sections = errors.as_object(profile.get("plugins"), f"{path}.plugins")
+    errors.unknown(sections, {MULTI_POINT, *POINTS, *_OTHER_POINTS}, f"{path}.plugins.")
+    reader = _Reader(f"{path}.plugins", errors)
     for point in (MULTI_POINT, *(name for name in sections if name != MULTI_POINT)):
         reader.section(point, sections.get(point))
-    arguments = _plugin_config(profile.get("pluginConfig"), f"{path}.pluginConfig", complaints)
-    return Profile(tuple(_enabled(reader, arguments, complaints)))
+    arguments = _plugin_config(profile.get("pluginConfig"), f"{path}.pluginConfig", errors)
+    return Profile(tuple(_enabled(reader, arguments, errors)))
 
 
-def _check_extenders(data: object, complaints: Complaints) -> None:
+def _check_extenders(data: object, errors: ValidationErrors) -> None:
     """Complain of an extender at Headroom's port that is sent full Node objects."""
-    for index, entry in enumerate(complaints.as_list(data, "extenders")):
-        extender = complaints.as_object(entry, f"extenders[{index}]")
+    for index, entry in enumerate(errors.as_list(data, "extenders")):
+        extender = errors.as_object(entry, f"extenders[{index}]")
         ours = _PORT.search(str(extender.get("urlPrefix") or ""))
         if ours and extender.get("nodeCacheCapable") is not True:
             path = f"extenders[{index}].nodeCacheCapable"
-            complaints.mistakes.append(f"{path}: {removed('argument', 'extenders.nodeCacheCapable')}")
+            errors.mistakes.append(f"{path}: {removed('argument', 'extenders.nodeCacheCapable')}")
 
 
 def _choose(
-    profiles: Sequence[Any], wanted: str | None, complaints: Complaints
+    profiles: Sequence[Any], wanted: str | None, errors: ValidationErrors
 ) -> tuple[str, Mapping[str, Any]] | None:
     """The path and content of the profile of that name, else of the only one."""
-    named = [complaints.as_object(profile, f"profiles[{index}]") for index, profile in enumerate(profiles)]
+    named = [errors.as_object(profile, f"profiles[{index}]") for index, profile in enumerate(profiles)]
     names = [str(profile.get("schedulerName") or DEFAULT_NAME) for profile in named]
     if not named:
-        complaints.mistakes.append("profiles: must be a list of at least one profile that enables a plugin of Headroom")
+        errors.mistakes.append("profiles: must be a list of at least one profile that enables a plugin of Headroom")
         return None
     if wanted is None:
         if len(named) > 1:
             listed = ", ".join(names)
-            complaints.mistakes.append(f"profiles: there are {len(named)} ({listed}): choose one by --scheduler-name")
+            errors.mistakes.append(f"profiles: there are {len(named)} ({listed}): choose one by --scheduler-name")
             return None
         return "profiles[0]", named[0]
     places = [index for index, name in enumerate(names) if name == wanted]
     if len(places) != 1:
         how = "none" if not places else f"{len(places)} profiles"
         hint = "leave one" if places else nearest(wanted, names)
-        complaints.mistakes.append(f'profiles: {how} with schedulerName "{wanted}" (--scheduler-name); {hint}')
+        errors.mistakes.append(f'profiles: {how} with schedulerName "{wanted}" (--scheduler-name); {hint}')
         return None
     passed = [name for name in names if name != wanted]
     if passed:
-        complaints.notes.append(f"profiles {', '.join(passed)}: passed over; --scheduler-name is {wanted}")
+        errors.notes.append(f"profiles {', '.join(passed)}: ignored; --scheduler-name is {wanted}")
     return f"profiles[{places[0]}]", named[places[0]]
 
 
 class _Reader:
     """Reads the sections of `plugins`, one extension point after the other."""
 
-    def __init__(self, path: str, complaints: Complaints) -> None:
+    def __init__(self, path: str, errors: ValidationErrors) -> None:
         self.listed: dict[str, _Listed] = {}  # our plugins by name, in the order of the file
-        self.path = path  # where they stand
-        self._complaints = complaints
+        self.path = path  # the path of the sections
+        self._complaints = errors
         self._disabled: dict[str, set[str]] = {}
         self._known = registry.known()
 
@@ -187,44 +187,46 @@ class _Reader:
         return frozenset(points & set(POINTS.values())), listed.points.get("score") or listed.weight
 
 
-def _plugin_config(data: object, path: str, complaints: Complaints) -> Mapping[str, tuple[str, object]]:
+def _plugin_config(data: object, path: str, errors: ValidationErrors) -> Mapping[str, tuple[str, object]]:
     """The arguments of our plugins, with their paths."""
     result: dict[str, tuple[str, object]] = {}
     known = registry.known()
-    for index, entry in enumerate(complaints.as_list(data, path)):
+    for index, entry in enumerate(errors.as_list(data, path)):
         at = f"{path}[{index}]"
-        part = complaints.as_object(entry, at)
-        complaints.unknown(part, {"name", "args"}, f"{at}.")
+        part = errors.as_object(entry, at)
+        errors.unknown(part, {"name", "args"}, f"{at}.")
         name = part.get("name")
         if not isinstance(name, str) or not name:
-            complaints.mistakes.append(f"{at}.name: {shown(name)}: must be the name of a plugin")
+            errors.mistakes.append(f"{at}.name: {shown(name)}: must be the name of a plugin")
         elif name in result:
-            given = [complaints.plugin(name, args, where) for where, args in (result[name], (at, part.get("args")))]
-            complaints.twice(name, given, path)
+            given = [errors.plugin(name, args, where) for where, args in (result[name], (at, part.get("args")))]
+            errors.twice(name, given, path)
         elif name in known:
             result[name] = f"{at}.args", part.get("args")
         elif name in IN_TREE:
-            complaints.notes.append(f"{at}: {name} is kube-scheduler's own, passed over")
+            errors.notes.append(f"{at}: {name} is kube-scheduler's own, ignored")
         else:
-            complaints.mistakes.append(
+            errors.mistakes.append(
                 f'{at}.name: "{name}" is a plugin neither of Headroom nor of kube-scheduler; {nearest(name, known)}'
             )
     return result
 
 
-def _enabled(reader: _Reader, arguments: Mapping[str, tuple[str, object]], complaints: Complaints) -> Iterator[Enabled]:
+def _enabled(
+    reader: _Reader, arguments: Mapping[str, tuple[str, object]], errors: ValidationErrors
+) -> Iterator[Enabled]:
     for name in reader.listed:
         path, given = arguments.get(name, (f"{reader.path} {name}", None))
         points, weight = reader.enabled(name)
-        plugin = complaints.plugin(name, given, path)
+        plugin = errors.plugin(name, given, path)
         if not points:
-            complaints.notes.append(f"{reader.path}: {name} is enabled nowhere where an extender takes part")
+            errors.notes.append(f"{reader.path}: {name} is enabled at no extension point of an extender")
         elif plugin is not None:
             yield Enabled(name, weight, plugin, points)
     for name in arguments.keys() - reader.listed.keys():
         path, given = arguments[name]
-        complaints.plugin(name, given, path)
-        complaints.notes.append(f"{path}: {name} is enabled nowhere in {reader.path}, so these have no effect")
+        errors.plugin(name, given, path)
+        errors.notes.append(f"{path}: {name} is enabled nowhere in {reader.path}, so these have no effect")
     if not reader.listed:
         ours = ", ".join(registry.known())
-        complaints.mistakes.append(f"{reader.path}: enables no plugin of Headroom; these are {ours}")
+        errors.mistakes.append(f"{reader.path}: enables no plugin of Headroom; these are {ours}")

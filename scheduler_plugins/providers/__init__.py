@@ -1,1 +1,1 @@
-"""Where utilisation comes from when not from NodeMetrics: other systems, polled. Plugins see only what they said."""
+"""Sources of utilisation other than NodeMetrics: other systems, polled. Plugins read only their last results."""

@@ -30,7 +30,7 @@ class LoadWatcher:
 
 
 def decode(document: Any, now: float) -> Answer:  # noqa: ANN401 - JSON from outside can be anything
-    """What the service's answer says. Raises ProviderError: it is not an answer of load-watcher."""
+    """Decode the service's response. Raises ProviderError: it is not one of load-watcher."""
     nodes = at(document, "data", "NodeMetricsMap")
     if not isinstance(nodes, Mapping):
         raise ProviderError("the answer is not load-watcher's: it has no data.NodeMetricsMap")
@@ -58,7 +58,7 @@ def _metrics(node: Any) -> tuple[list[Metric], int]:  # noqa: ANN401
 def _metric(entry: Any) -> Metric | None:  # noqa: ANN401
     if not isinstance(entry, Mapping):
         return None
-    # The service leaves out what is empty or zero.
+    # The service omits empty and zero values.
     texts = {key: entry.get(key, "") for key in _TEXTS}
     value = percent(entry.get("value", 0.0))
     if value is None or not all(isinstance(text, str) for text in texts.values()):
@@ -67,7 +67,7 @@ def _metric(entry: Any) -> Metric | None:  # noqa: ANN401
 
 
 def make(spec: ProviderSpec, _cluster: Cluster) -> LoadWatcher:
-    """The service at `watcherAddress`, asked as `metricProvider` says; its token is sent if it names no type."""
+    """The service at `watcherAddress`, with the settings of `metricProvider`; its token is sent if it names no type."""
     settings = spec.metric_provider
     address = spec.watcher_address or settings.address
     if settings.type:  # a token for that provider is nothing that this service may know

@@ -26,11 +26,11 @@ from scheduler_plugins.snapshot.units import units, unix_time
 
 NODES: Final = "/apis/metrics.k8s.io/v1beta1/nodes"  # where usage is
 RESOURCES: Final[Mapping[str, str]] = {"cpu": CPU, "memory": MEMORY}  # load-watcher's type by resource
-_ABSENT: Final = "the API server knows no metrics.k8s.io: is metrics-server, or what stands for it, installed?"
+_ABSENT: Final = "the API server knows no metrics.k8s.io: is metrics-server, or a replacement, installed?"
 
 
 def decode(usages: Any, whole: Mapping[str, Mapping[str, int]], now: float) -> Answer:  # noqa: ANN401
-    """What the list of NodeMetrics says, in percent of what each node has.
+    """Decode the list of NodeMetrics, in percent of each node's capacity.
 
     Args:
         usages: the items of the list.
@@ -73,7 +73,7 @@ def _measured_at(item: Mapping[str, Any], now: float) -> float:
 
 
 def capacities(nodes: Any) -> dict[str, dict[str, int]]:  # noqa: ANN401 - JSON from outside can be anything
-    """What each Node has by its `status.capacity`. [milli-cores for cpu, else base units]"""
+    """Each Node's capacity by its `status.capacity`. [milli-cores for cpu, else base units]"""
     result = {}
     for node in nodes if isinstance(nodes, list) else ():
         try:

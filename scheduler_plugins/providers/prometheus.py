@@ -30,7 +30,7 @@ CPU_METRIC: Final = "instance:node_cpu:ratio"
 MEMORY_METRIC: Final = "instance:node_memory_utilisation:ratio"
 NODE_LABEL: Final = "instance"
 FUNCTIONS: Final[Mapping[str, str]] = {AVERAGE: "avg_over_time", STDEV: "stddev_over_time"}
-"""What is asked for, by load-watcher's operator."""
+"""The queries, by load-watcher's operator."""
 _SELECTOR: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^{}]*\})?")
 _NUMBER: Final = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 _PAIR: Final = 2
@@ -52,7 +52,7 @@ def age_query(expression: str, window: str, step: str = "30s") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How a series names its node."""
+    """The label that names a node."""
 
     label: str = NODE_LABEL  # the label
     pattern: re.Pattern[str] | None = None  # takes the name out of it; None: the label is the name
@@ -76,7 +76,7 @@ class Values:
     unusable: int = 0
 
     def put(self, node: str | None, value: float | None) -> None:
-        """Take a value, or count what is none."""
+        """Record a value, or count an invalid one."""
         if node is None or value is None:
             self.unusable += 1
         else:
@@ -157,7 +157,7 @@ class Prometheus:
         ]
         queries.append(age_query(self._expressions[CPU], self._window, self._step))
         async with self._site.session() as session:
-            *bodies, ages = await session.get_all([("/api/v1/query", {"query": each}) for each in queries])
+            *bodies, ages = await session.get_all([("/api/v1/query", {"query": query}) for query in queries])
         return await asyncio.to_thread(self._joined, wanted, bodies, ages, now)
 
     def _joined(self, wanted: Sequence[tuple[str, str]], bodies: Sequence[Any], ages: Any, now: float) -> Answer:  # noqa: ANN401
@@ -168,13 +168,13 @@ class Prometheus:
             unusable += values.unusable
             given = metrics(values.by_node, kind, operator, self._expressions[kind], self._rollup)
             for node, more in given.items():
-                # A deviation without its average would stand beside an average of zero.
-                if operator == AVERAGE or any(each["type"] == kind for each in result.get(node, ())):
+                # A deviation without its average would belong to an average of zero.
+                if operator == AVERAGE or any(metric["type"] == kind for metric in result.get(node, ())):
                     result.setdefault(node, []).extend(more)
         stamps = Values()
         for labels, stamp in samples(ages):
             stamps.put(self._naming.node(labels), moment(stamp, now))
-        # Of an ended series whose last sample is not found no more is known than that it is in the window.
+        # Of an ended series without a sample in the range, only its presence in the window is known.
         oldest = now - self._window_seconds
         nodes = {node: NodeAnswer(given, stamps.by_node.get(node, oldest)) for node, given in result.items()}
         return Answer(nodes, unusable)

@@ -1,4 +1,4 @@
-"""What a provider is: it fetches, and answers with load-watcher's list of metrics per node, or says why it cannot."""
+"""The interface of a provider: it fetches load-watcher's list of metrics per node, or fails with a sentence."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +33,8 @@ def utilisation(metrics: Sequence[Mapping[str, Any]], measured_at: float, *, smo
 def statistic(metrics: Sequence[Mapping[str, Any]], kind: str) -> Statistic | None:
     """Average and deviation of one type of metric, picked as Trimaran's plugins do; None when there is none.
 
-    The last average counts; a plain sample stands for it only while no average came before. Any metric of the type
-    makes the rest known: what is not stated is 0.
+    The last average counts; a plain sample replaces it only while there is none. A metric of the type
+    makes the rest known: an absent value is 0.
     """
     average, stdev, known, averaged = 0.0, 0.0, False, False
     for metric in metrics:
@@ -62,7 +62,7 @@ class ProviderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What a provider says of one node."""
+    """A provider's metrics of one node."""
 
     metrics: Sequence[Metric]  # its metrics
     measured_at: float  # end of the window that they are of. [unix s]
@@ -70,7 +70,7 @@ class NodeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one fetch brought."""
+    """The result of one fetch."""
 
     nodes: Mapping[str, NodeAnswer]  # by the name that the provider has for the node
     unusable: int = 0  # how many values or nodes could not be understood, and were left out
@@ -79,7 +79,7 @@ class Answer:
 class Provider(Protocol):
     """Knows the utilisation of nodes."""
 
-    name: str  # what the profile calls it
+    name: str  # its name in the profile
     address: str  # where it is, for messages
     smoothed: bool  # whether each of its samples is itself a mean over some minutes
 
@@ -89,22 +89,22 @@ class Provider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a provider may need of the cluster."""
+    """The parts of the cluster that a provider may read."""
 
     api: ApiServer  # the session with the API server
     allocatable: Callable[[str], Mapping[str, int] | None]
-    """What a node has to give by its status; None: there is no such node. [milli-cores for cpu, else base units]"""
+    """Return a node's capacity by its status; None: there is no such node. [milli-cores for cpu, else base units]"""
 
 
 def at(data: object, *keys: str) -> Any:  # noqa: ANN401 - JSON from outside can be anything
-    """What stands in nested objects under these keys; None where any of them is no object, or has no such key."""
+    """Return the value in nested objects under these keys; None where one of them is no object, or has no such key."""
     for key in keys:
         data = data.get(key) if isinstance(data, Mapping) else None
     return data
 
 
 def percent(value: object) -> float | None:
-    """A percentage as a number; None for what is none: text, NaN, infinities, negatives, more than ten times all."""
+    """Return a percentage as a number; None for text, NaN, infinities, negatives, and more than 1000."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if not 0 <= value <= LARGEST_PERCENT:  # false for NaN, and exact for integers of any length
@@ -113,7 +113,7 @@ def percent(value: object) -> float | None:
 
 
 def moment(value: object, now: float) -> float | None:
-    """A time of measurement in unix seconds, not after now; None for what is none."""
+    """Return a time of measurement in unix seconds, at most now; None for an invalid one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if not 0 < value <= 2**53 or not math.isfinite(value):

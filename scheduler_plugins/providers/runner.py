@@ -1,4 +1,4 @@
-"""Asks a provider again and again, keeps what it last said, and tells how it does. Survives whatever it answers."""
+"""Polls a metrics provider and caches the last result. Survives any response."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class ProviderMetrics:
-    """What /metrics says of providers."""
+    """The metrics of providers."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         prefix, labels = "headroom_scheduler_provider_", ["plugin", "provider"]
@@ -52,7 +52,7 @@ class ProviderMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How the names in an answer agree with the cluster's."""
+    """The match of the names in a result with the cluster's."""
 
     matched: int  # Nodes that are in both
     missing: Sequence[str]  # Nodes that the answer leaves out, sorted
@@ -124,7 +124,7 @@ class Runner:
             await self._take(await self._provider.fetch(now))
         except ProviderError as error:
             self._fail(str(error))
-        except Exception as error:  # noqa: BLE001 - the outer runner: a provider's trouble stays its own
+        except Exception as error:  # noqa: BLE001 - the outer runner: a provider's failure affects no other
             _LOG.exception("%s of %s failed", self._provider.name, self._plugin)
             self._fail(f"{type(error).__name__}: {error}")
         answered = not self._failures
@@ -133,7 +133,7 @@ class Runner:
         return answered
 
     async def _take(self, answer: Answer) -> None:
-        """Hand over what it said, a few nodes at a time: requests are answered in between."""
+        """Hand over a result, a few nodes at a time: requests are served in between."""
         smoothed = self._provider.smoothed
         if not answer.nodes:
             bad = f", and {answer.unusable} values that are no measurements" if answer.unusable else ""
@@ -165,7 +165,7 @@ class Runner:
         self._tell(f"gives nothing: {why}")
 
     def _tell(self, what: str) -> None:
-        """Log what has changed, once."""
+        """Log changes, once."""
         if what != self._told:
             level = logging.INFO if what == "answers" else logging.WARNING
             _LOG.log(level, "%s at %s, for %s, %s", self._provider.name, self._provider.address, self._plugin, what)
@@ -200,7 +200,7 @@ class Runner:
 
 
 def make(spec: ProviderSpec, cluster: Cluster) -> Provider:
-    """The provider that a plugin asks for; says so in the log where its certificate is not checked.
+    """Return the provider of a plugin; log a warning where its certificate is not checked.
 
     Raises LookupError: there is none of that name.
     """
@@ -210,8 +210,8 @@ def make(spec: ProviderSpec, cluster: Cluster) -> Provider:
     provider: Provider = pkgutil.resolve_name(PROVIDERS[name])(spec, cluster)
     if spec.metric_provider.insecure_skip_verify:
         _LOG.warning(
-            "The certificate of %s at %s is not checked (insecureSkipVerify): whoever is in between can read the token "
-            "and say what the nodes use; give caFile instead",
+            "The certificate of %s at %s is not checked (insecureSkipVerify): an attacker can read the token "
+            "and forge the usage of nodes; set caFile instead",
             provider.name,
             provider.address,
         )

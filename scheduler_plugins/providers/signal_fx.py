@@ -28,7 +28,7 @@ METRICS: Final[Mapping[str, str]] = {
     CPU: 'sf_metric:"cpu.utilization"',
     MEMORY: 'sf_metric:"memory.utilization"',
 }
-"""What is asked for, by load-watcher's type."""
+"""The queried metrics, by load-watcher's type."""
 RESOLUTION_MS: Final = 60_000
 MOST_SERIES: Final = 10_000
 _PAIR: Final = 2
@@ -102,12 +102,12 @@ class SignalFx:
         if not (settings.token or settings.token_file):
             raise ProviderError("it needs a token: metricProvider.token or tokenFile")
         async with self._site.session() as session:
-            asked = []
+            requested = []
             for kind in METRICS:
                 result = search(kind, settings.host_name_suffix, settings.cluster_name)
-                asked.append((POINTS, points_params(result, now - settings.window_duration, now)))
-                asked.append((SERIES, series_params(result)))
-            answers = await session.get_all(asked)
+                requested.append((POINTS, points_params(result, now - settings.window_duration, now)))
+                requested.append((SERIES, series_params(result)))
+            answers = await session.get_all(requested)
         metrics: dict[str, list[Metric]] = {}
         unusable = 0
         for place, kind in enumerate(METRICS):

@@ -1,4 +1,4 @@
-"""Which provider a plugin asks for utilisation: the part of its arguments that Trimaran's plugins share."""
+"""The provider settings in a plugin's arguments, which Trimaran's plugins share."""
 
 import math
 import re
@@ -22,7 +22,7 @@ PROVIDERS: Final[Mapping[str, str]] = {
 """Where the maker of each provider is."""
 
 TYPES: Final = (NODE_METRIC, *(name for name in PROVIDERS if name != LOAD_WATCHER))
-"""What `metricProvider.type` may say, beside nothing. Case matters, as it does upstream."""
+"""The values of `metricProvider.type`, beside none. Case matters, as upstream."""
 
 
 _LONGEST_WINDOW: Final = 24 * 3600.0
@@ -41,7 +41,7 @@ class MetricProvider:
     ca_file: str = ""  # PEM file of the authority that its certificate is checked by; empty: those of the system
     token_file: str = ""  # file that the token is read from before each fetch, in place of `token`
     cpu_metric: str = ""
-    """Prometheus: the series, or any expression, of the CPU in use as a share (0..1) of what the node has; empty:
+    """Prometheus: the series, or any expression, of the CPU in use as a share (0..1) of the node's CPUs; empty:
     `instance:node_cpu:ratio`."""
     memory_metric: str = ""  # the same of the memory; empty: `instance:node_memory_utilisation:ratio`
     node_label: str = ""  # Prometheus: the label that names the node; empty: `instance`
@@ -52,13 +52,13 @@ class MetricProvider:
     smoothed: bool | None = None
     """True if each sample is itself a mean over some minutes, so that its deviation is too small; None: as is usual for
     the provider (true for Prometheus, whose rules record rates, and for the load-watcher service)."""
-    host_name_suffix: str = ""  # SignalFx: what the names of the hosts end in
+    host_name_suffix: str = ""  # SignalFx: the suffix of the host names
     cluster_name: str = ""  # SignalFx: the dimension `cluster` of the hosts; empty: any
     interval_seconds: float = 30.0  # time between two fetches [s]
     timeout_seconds: float = 10.0  # how long a fetch may take [s]
 
     def mistakes(self) -> Sequence[tuple[str, str]]:
-        """What cannot be used, as the JSON name of the field and a sentence. The type is not looked at."""
+        """Return the invalid fields, as JSON name and sentence. The type is not checked."""
         result = []
         if self.address and not is_url(self.address):
             result.append(("address", f"{without_login(self.address)!r}: must be a URL, as in https://prometheus:9090"))
@@ -94,7 +94,7 @@ def is_url(text: str) -> bool:
 
 
 def without_login(url: str) -> str:
-    """A URL for messages: dots stand for a login and for a query, which may be secrets."""
+    """Return a URL for messages: dots replace a login and a query, which may be secrets."""
     return re.sub(r"[?#].*", "?...", re.sub(r"//.*@", "//...@", url, flags=re.DOTALL), flags=re.DOTALL)
 
 
@@ -116,9 +116,9 @@ def _pattern_mistakes(pattern: str) -> list[str]:
 class ProviderSpec:
     """Everything that a provider is made from."""
 
-    metric_provider: MetricProvider  # what the arguments say of the provider
+    metric_provider: MetricProvider  # the arguments' provider settings
     watcher_address: str | None = None
     """URL of a load-watcher service; if given, the provider is that service whatever else is said."""
     parity: bool = False
     """True if percentages are taken as upstream takes them, mistakes included: KubernetesMetricsServer's of the
-    capacity, and not of what is allocatable."""
+    capacity, and not of allocatable."""

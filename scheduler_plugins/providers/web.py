@@ -1,4 +1,4 @@
-"""JSON over HTTP from a provider: with a deadline, a bound on what is read, TLS, and a sentence for what goes wrong."""
+"""JSON over HTTP from a provider: with a deadline, a size limit, TLS, and a sentence for each failure."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ class Site:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator["Session"]:
-        """A session for one fetch: the files of authority and token are read anew, so they may be renewed.
+        """A session for one fetch: the files of authority and token are read again, so they may be renewed.
 
         Raises ProviderError: a file cannot be used, or the time is over.
         """
@@ -124,7 +124,7 @@ class Session:
         return await bounded(response.content.iter_chunked(_CHUNK), self._site.body_limit)
 
     def _veiled(self, text: str) -> str:
-        """The text without the token: a server may repeat what it was asked with, and what it says is logged."""
+        """Return the text without the token: a server may repeat it, and its response is logged."""
         return text.replace(self._secret, _VEIL) if self._secret else text
 
 
@@ -143,7 +143,7 @@ def parsed(body: bytes) -> Any:  # noqa: ANN401 - any JSON
     try:
         return msgspec.json.decode(body)
     except (ValueError, RecursionError):
-        pass  # the library of Python takes what is no JSON, too, such as NaN: then that one value is refused alone
+        pass  # Python's decoder accepts invalid JSON such as NaN; that value alone is refused
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:

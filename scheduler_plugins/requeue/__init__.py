@@ -1,4 +1,4 @@
-"""Pods that we refused: which of them wait, whom to wake when a reason goes away, and what to tell people of them.
+"""Refused pods: the waiting ones, requeueing when a reason goes away, and Events about them.
 
 Writes to nothing but an annotation of pending pods, and Events.
 """

@@ -24,12 +24,12 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class RequeueComponent:
-    """What happens to pods after they were refused.
+    """The handling of refused pods.
 
     Args:
-        settings: what is enabled.
+        settings: the enabled parts.
         cache: the cluster.
-        cycle: the plugins, unobserved: what is evaluated here is no request.
+        cycle: the plugins, unobserved: an evaluation here is no request.
         api: the session.
         metrics: where it is counted.
         clock: the present time. [unix s]
@@ -68,5 +68,5 @@ class RequeueComponent:
             self.unschedulable.refused(pod, json_pod, names)
             if self._settings.events:
                 self._events.refused(pod, verdict)
-        except Exception as error:  # noqa: BLE001 - the pod was answered for all the same
+        except Exception as error:  # noqa: BLE001 - the pod has its response already
             _LOG.debug("Pod %s cannot be remembered: %s", pod.key, error)

@@ -23,7 +23,7 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 
 REASON: Final = "HeadroomRefused"  # the reason of the Events
-REPEAT_SECONDS: Final = 1800.0  # after this long the same is told of a pod again. Kubernetes keeps Events for an hour.
+REPEAT_SECONDS: Final = 1800.0  # an unchanged Event is repeated after this time. Kubernetes keeps Events for an hour.
 
 _SHORTEST_PAUSE_SECONDS: Final = 60.0
 _INTERVAL_SECONDS: Final = 1.0
@@ -78,7 +78,7 @@ class RefusalEventRecorder:
         self._told: OrderedDict[str, _Reported] = OrderedDict()
 
     def refused(self, pod: PodRequest, verdict: Verdict) -> None:
-        """Note that there is something to tell of a pod, unless it was told lately."""
+        """Queue an Event about a pod, unless the same was recorded lately."""
         which = np.unique(verdict.refused).tolist()
         reasons = frozenset(verdict.refusals[row].family for row in which if row != PASSES)
         texts = self._told.get(pod.uid)
@@ -90,7 +90,7 @@ class RefusalEventRecorder:
         self._due[pod.uid] = reasons
 
     async def run(self) -> None:
-        """Tell, until cancelled. What fails is told once, and is tried again the next time."""
+        """Record Events, until cancelled. A failure is logged once and retried the next time."""
         trouble = ""
         while True:
             await asyncio.sleep(_INTERVAL_SECONDS)
@@ -100,7 +100,7 @@ class RefusalEventRecorder:
             except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
                 if trouble != (trouble := f"{type(error).__name__}: {error}"):
                     texts = None if isinstance(error, PluginError) else error  # it names the plugin and says how
-                    _LOG.error("Refused pods cannot be told of: %s", error, exc_info=texts)
+                    _LOG.error("Cannot record events for rejected pods: %s", error, exc_info=texts)
 
     async def tell(self) -> None:
         """Write what may be written now, the most important pods first.
@@ -113,7 +113,7 @@ class RefusalEventRecorder:
         left = self._tokens.left(self._settings.event_burst, refill, now)
         if not left or self._troubled():
             return
-        for uid in self._due.keys() - self._unschedulable.pods.keys():  # they do not wait any more
+        for uid in self._due.keys() - self._unschedulable.pods.keys():  # they no longer wait
             del self._due[uid]
             self._metrics.events.labels("suppressed").inc()
         for entry in heapq.nsmallest(left, (self._unschedulable.pods[uid] for uid in self._due), key=_rank):
@@ -134,7 +134,7 @@ class RefusalEventRecorder:
         return self._recorder.waiting > 0
 
     def note(self, entry: UnschedulablePod) -> str | None:
-        """What there is to tell of a pod; None when it would not be refused any more.
+        """Return the content of an Event about a pod; None when it would no longer be refused.
 
         Raises:
             PluginError: a plugin failed.
@@ -154,7 +154,7 @@ class RefusalEventRecorder:
         return f"{none} Closest is {nodes.names[row]}: {closest}."
 
     def _binding(self, pod: PodRequest, nodes: Nodes, row: int) -> str:
-        """The limit that refuses a node, with the numbers; empty when no plugin tells it."""
+        """Return the limit that refuses a node, with the numbers; empty when no plugin returns one."""
         texts = self._cycle.explain(pod, nodes.take(np.array([row]), [nodes.names[row]]))
         result = [str(numbers[0]["binding"]) for numbers in texts.values() if numbers and numbers[0].get("binding")]
         return result[0].rstrip(".") if result else ""

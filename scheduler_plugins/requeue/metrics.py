@@ -1,4 +1,4 @@
-"""What waking and telling of refused pods tell about themselves at /metrics."""
+"""Metrics of requeueing and of Events about refused pods."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 

@@ -69,7 +69,7 @@ class Requeuer:
         self._forbidden = False
 
     async def run(self) -> None:
-        """Evaluate and requeue, until cancelled. A round that fails is logged; the next one begins anew."""
+        """Evaluate and requeue, until cancelled. A failed round is logged; the next one starts over."""
         while True:
             await asyncio.sleep(_INTERVAL_SECONDS)
             try:
@@ -88,7 +88,7 @@ class Requeuer:
         chosen = self._choose(ready)
         requeued: list[str] = []
         while chosen and self._clocks.monotonic() >= self._resume_at:
-            # After trouble one alone is tried.
+            # After an error one alone is tried.
             count = 1 if self._forbidden or self._unavailable.failures else _AT_ONCE
             done = await asyncio.gather(*map(self._requeue, chosen[:count]))
             requeued += [entry.key for entry, patched in zip(chosen, done, strict=False) if patched]
@@ -146,7 +146,7 @@ class Requeuer:
         body = {"metadata": {"uid": entry.uid, "annotations": {names.ANNOTATION_SCHEDULING_RETRY: entry.retried}}}
         try:
             # By the subresource, which takes annotations, too: the right to patch pods themselves would be the right to
-            # run any image in anybody's pod.
+            # run any image in another user's pod.
             await self._api.patch(f"{paths.pod(namespace, name)}/status", body, content_type=MERGE_PATCH)
         except (ApiError, ApiUnavailable) as error:
             result = self._failed(entry, error)

@@ -1,4 +1,4 @@
-"""What can be set about pods that were refused."""
+"""Settings for refused pods."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ class RequeueSettings:
     enabled: bool = True
     """True if pods are woken when the reason for refusing them has gone. Needs the right to patch pods/status."""
     patches_per_second: float = 50.0
-    """How many pods are woken a second in the long run. [1/s]"""
+    """Pods that are requeued a second in the long run. [1/s]"""
     patch_burst: int = 100
-    """How many may be woken at once after a quiet time. [pods]"""
+    """The burst after a quiet time. [pods]"""
     most_pods: int = 150_000
-    """How many waiting pods are remembered; those beyond wait for kube-scheduler's own five minutes. [pods]"""
+    """The limit of stored waiting pods; further ones wait for kube-scheduler's own five minutes. [pods]"""
     events: bool = True
     """True if each refused pod gets an Event with the numbers behind it. Needs the right to create Events."""
     events_per_second: float = 2.0
-    """How many Events are written a second in the long run, over all pods. [1/s]"""
+    """Events that are written a second in the long run, over all pods. [1/s]"""
     event_burst: int = 50
-    """How many may be written at once after a quiet time. [events]"""
+    """The burst after a quiet time. [events]"""
 
     def problems(self) -> Sequence[Problem]:
         """Everything wrong with the values, in order."""
@@ -48,4 +48,4 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
         "event_burst": (1, 10_000),
     }
 )
-"""What each number may be, both ends included."""
+"""The range of each number, both ends included."""

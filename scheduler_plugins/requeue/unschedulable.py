@@ -1,4 +1,4 @@
-"""Unschedulable pods: refused on every node that kube-scheduler asked about, in groups that are evaluated once."""
+"""Unschedulable pods: refused on every node of a filter request, in groups that are evaluated once."""
 
 import heapq
 import json
@@ -79,22 +79,22 @@ class UnschedulablePod:
 class Group:
     """Pods that differ in name and age alone. Requeued by slow start: one, and twice as many after all were placed."""
 
-    key: GroupKey  # what they have in common
+    key: GroupKey  # their common properties
     pod: PodRequest  # one of them
-    nodes: NodeSet | None  # the nodes that kube-scheduler asked about last; None: an earlier process knew
+    nodes: NodeSet | None  # the nodes of kube-scheduler's last request; None: an earlier process knew
     pods: dict[str, UnschedulablePod] = field(default_factory=dict)  # the pods by uid
     requeued: dict[str, float] = field(default_factory=dict)
     """Since when kube-scheduler has been expected to ask about a pod again, by uid. [s, monotonic]"""
     window: int = 1  # how many may be requeued at once [pods]
-    backoff: Backoff = field(default_factory=lambda: Backoff(*_BACKOFF_SECONDS))  # after rounds in vain
+    backoff: Backoff = field(default_factory=lambda: Backoff(*_BACKOFF_SECONDS))  # after rounds without a fitting pod
     not_before: float = float("-inf")  # none is requeued before [s, monotonic]
     in_vain: bool = False  # whether one of those that were requeued together was refused
-    trouble: str = ""  # why it cannot be evaluated
+    trouble: str = ""  # the error of its last evaluation
 
     def answered(self, uid: str, now: float, *, placed: bool | None) -> None:
         """Note what became of a pod that was requeued: it was placed, refused, or nothing is known of it (None).
 
-        After a round in vain the next one waits 1 s, 2 s, 4 s, up to a minute.
+        After a round without a fitting pod the next one waits 1 s, 2 s, 4 s, up to a minute.
         """
         if self.requeued.pop(uid, None) is None:
             return
@@ -128,7 +128,7 @@ class UnschedulablePods:
         cache: the cluster.
         cycle: recognises the reasons of an earlier process.
         monotonic: a clock that never jumps. [s]
-        waited: is told how long a pod waited that has been placed. [s]
+        waited: called with the waiting time of a pod that has been placed. [s]
     """
 
     def __init__(
@@ -204,23 +204,23 @@ class UnschedulablePods:
             _LOG.debug("Pod %s cannot be recovered: %s", pod.key, error)
 
     def delete_pod(self, uid: str) -> None:
-        """Forget a pod that is gone, for good: kube-scheduler may be asking about it right now."""
+        """Forget a deleted pod: a request of kube-scheduler may still name it."""
         self._tombstones.add(uid)
         if entry := self.pods.get(uid):
             self.forget(entry)
 
     def pods_listed(self) -> None:
-        """Note that all pods have been listed: what comes from now on was not refused by an earlier process."""
+        """Note that all pods have been listed: later ones were not refused by an earlier process."""
         self._listed = True
 
     def settle(self) -> None:
-        """Forget the pods that have been placed, and those that kube-scheduler does not ask about any more."""
+        """Forget the pods that have been placed, and those that kube-scheduler no longer requests."""
         now = self._clock()
         for uid in self.pods.keys() & self._cache.in_flight.keys():
             self.forget(self.pods[uid], placed=True)
         requeued = (item for group in self.groups.values() for item in group.requeued.items())
         unanswered = [self.pods[uid] for uid, since in requeued if now - since >= _UNANSWERED_SECONDS]
-        # Of 150,000 pods only the first ones are looked at: requests wait meanwhile.
+        # Of 150,000 pods only the first ones are read: requests wait meanwhile.
         stale = takewhile(lambda entry: now - entry.refused_at >= _FORGOTTEN_SECONDS, self.pods.values())
         for entry in [*unanswered, *stale]:
             self.forget(entry)
@@ -261,7 +261,7 @@ class UnschedulablePods:
 
 
 def _group_key(pod: PodRequest, json_pod: Mapping[str, Any]) -> GroupKey:
-    """What pods have in common that the same nodes fit and that plugins evaluate alike."""
+    """The properties of pods that fit the same nodes and that plugins evaluate alike."""
     spec = json_pod.get("spec") or {}
     claims = [volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or ()]
     containers = [

@@ -1,4 +1,4 @@
-"""Sums over pods that plugins want kept per node: what the pods of a node request, for instance."""
+"""Sums over the pods of each node, for plugins: for example their requests."""
 
 from collections.abc import Callable, Hashable, Mapping
 from itertools import chain
@@ -36,7 +36,7 @@ class PodFacts(Protocol):
     """A plugin that wants to know more of a pod than numbers."""
 
     def facts(self, pod: Mapping[str, Any]) -> Hashable:
-        """What it wants to know, from Kubernetes JSON; `PodRequest.facts` has it by the plugin's name.
+        """Return the pod's facts for the plugin, from its JSON; `PodRequest.facts` has them by the plugin's name.
 
         Raises ValueError: the pod cannot be understood.
         """
@@ -73,7 +73,7 @@ class Accounts:
         return self._shared(tuple([_guarded(name, plugin.amounts, pod) for name, plugin in self._plugins.items()]))
 
     def facts(self, pod: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What plugins want to know of a pending pod beside numbers, by their names.
+        """The further facts of a pending pod for plugins, by their names.
 
         Raises ValueError: a plugin cannot read it.
         """
@@ -104,5 +104,5 @@ def _guarded(name: str, read: Callable[[Mapping[str, Any]], _Read], pod: Mapping
         return read(pod)
     except ValueError:
         raise
-    except Exception as error:  # plugins may be anybody's, and one pod must not end the watch of all others
+    except Exception as error:  # any plugin may fail, and one pod must not end the watch of all others
         raise ValueError(f"{name} cannot read it: {type(error).__name__}: {error}") from error

@@ -21,19 +21,19 @@ _DEVIATIONS: Final = 4.0  # how many standard deviations more than their mean po
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What is known of one node when its record is made."""
+    """The inputs of a node's record."""
 
     name: str  # name of the Node
     annotations: Mapping[str, str]  # its annotations
     allocatable: Mapping[str, int]
-    """What it has to give, raw-allocatable annotation included. [milli-cores for cpu, else base units]"""
+    """Allocatable, raw-allocatable annotation included. [milli-cores for cpu, else base units]"""
     own_allocatable: Mapping[str, int]
-    """What its status alone says that it has to give. [milli-cores for cpu, else base units]"""
+    """Allocatable by the node's status alone. [milli-cores for cpu, else base units]"""
     ledger: NodeLedger  # its measured and expected load. To be read only.
     sums: Mapping[str, Vector]
     """Sums over the pods that are bound to it, by the name of the plugin that wants them (see `accounts`)."""
     readings: Mapping[str, Any]
-    """What a plugin's own source last said of the node, by plugin name; absent: nothing so far."""
+    """The last readings of the plugins' own sources for the node, by plugin name; absent: none so far."""
 
 
 @runtime_checkable
@@ -49,7 +49,7 @@ class NodeTable(Protocol):
 
 @runtime_checkable
 class AnnotationReader(Protocol):
-    """A plugin that goes by annotations of nodes."""
+    """A plugin that reads annotations of nodes."""
 
     def annotation_problems(self, annotations: Mapping[str, str]) -> Sequence[str]:
         """Return the annotations that are not usable, a sentence each. Called once per node and change."""
@@ -60,9 +60,9 @@ class Nodes:
     """Some nodes at one moment; row i of every array belongs to `names[i]`."""
 
     names: Sequence[str]  # their names
-    tables: Mapping[str, Table]  # by plugin name: the records that the plugin asked for, shape (N,)
+    tables: Mapping[str, Table]  # by plugin name: the plugin's records, shape (N,)
     landing: IntArray
-    """Of pods whose binding has not been seen yet: expected usage, the Prod part of it, and the sums that plugins want,
+    """Of pods in flight: estimated usage, the Prod part of it, and the sums for plugins,
     shape (N, 2, 2 R + W). First the mean: of a pod that may land on k nodes, each has a k-th; then all of each."""
     variances: FloatArray  # the variance of what lands, shape (N, 2 R + W)
     resources: int  # R: how many resources load is counted in
@@ -70,7 +70,7 @@ class Nodes:
     ids: IntArray  # by which `NodeGroups` knows them, shape (N,)
     accounts: Mapping[str, slice]  # which columns of the sums belong to a plugin, by its name
     plugin_states: Mapping[str, PluginState]
-    """What plugins keep of the whole cluster, by their names: as it is now, not as it was."""
+    """The plugins' states of the whole cluster, by their names: the present ones, not copies."""
     now: float  # the time to judge ages by. [unix s]
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class Nodes:
 
     @property
     def in_flight(self) -> IntArray:
-        """Expected usage of pods whose binding has not been seen yet, shape (N, R)."""
+        """Estimated usage of pods in flight, shape (N, R)."""
         return self.landing[:, 0, : self.resources]
 
     @property

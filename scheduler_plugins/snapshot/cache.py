@@ -1,4 +1,4 @@
-"""The cluster as it is now, fed by watches: nodes, their reports, their pods, and the pods in flight."""
+"""The present cluster, fed by watches: nodes, their reports, their pods, and the pods in flight."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ _NO_READINGS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class _NodeFacts:
-    """What matters of a Node."""
+    """The parts of a Node that the extender reads."""
 
     annotations: Mapping[str, str]
     allocatable: Mapping[str, int]
@@ -73,9 +73,9 @@ class ClusterCache:
         self._readers = [plugin for plugin in plugins.values() if isinstance(plugin, AnnotationReader)]
         stateful = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, StatefulPlugin)}
         self.plugin_states: Mapping[str, PluginState] = {name: plugin.new_state() for name, plugin in stateful.items()}
-        """What plugins keep of the whole cluster, by their names; fed from here."""
-        everybody = (*plugins.values(), *self.plugin_states.values())
-        self._reservations = Reservations([part for part in everybody if isinstance(part, Reserving)], steady)
+        """The plugins' states of the whole cluster, by their names; fed from here."""
+        parts = (*plugins.values(), *self.plugin_states.values())
+        self._reservations = Reservations([part for part in parts if isinstance(part, Reserving)], steady)
         dtypes = {name: table.dtype() for name, table in self._tables.items()}
         self._rows = Rows(len(rules.resources), dtypes, self._accounts, self.plugin_states)
         self._templates: BoundedCache[bytes, PodTemplate] = BoundedCache(self._read_template, TEMPLATE_BYTES)
@@ -109,7 +109,7 @@ class ClusterCache:
         return self._ledgers.get(node)
 
     def own_allocatable(self, node: str) -> Mapping[str, int] | None:
-        """What a Node has to give by its status alone; None: there is no such Node. [milli-cores, else base units]"""
+        """Return a Node's allocatable by its status; None: there is no such Node. [milli-cores, else base units]"""
         facts = self._nodes.get(node)
         return None if facts is None else facts.own_allocatable
 
@@ -156,12 +156,12 @@ class ClusterCache:
         for key, table in self._tables.items():
             try:
                 self._rows.write(key, name, table.record(state))
-            except Exception as error:  # noqa: BLE001 - plugins may be anybody's, and one node must not stop all others
-                failures.append(f"{key} goes by its former record: {type(error).__name__}: {error}")
+            except Exception as error:  # noqa: BLE001 - any plugin may fail, and one node must not stop all others
+                failures.append(f"{key} keeps its former record: {type(error).__name__}: {error}")
         self._note_failures(name, "; ".join(failures))
 
     def _note_failures(self, name: str, told: str) -> None:
-        """Note what of a node cannot be gone by; said once, however often that changes, until all is well again."""
+        """Record the unusable annotations of a node; logged once, until all are valid again."""
         if told and name not in self._failures:
             _LOG.warning("Node %s: %s", name, told)
         self._failures[name] = told
@@ -290,7 +290,7 @@ class ClusterCache:
         self.place(replace(request, facts=NO_FACTS, alike=()) if request.facts and request.node_name else request, now)
 
     def place(self, request: PodRequest, now: float) -> None:
-        """Count a pod as load where it is bound; plugins' states are not told."""
+        """Count a bound pod as load; plugins' states are not updated."""
         self._tombstones.discard(request.uid)
         target = request.node_name if request.present else ""
         former = self._placed.get(request.uid)
@@ -310,12 +310,12 @@ class ClusterCache:
             self._reservations.unreserve(request.uid)
 
     def _is_known(self, request: PodRequest, target: str) -> bool:
-        """Return whether a pod is counted on its node as it is: most are that a relist brings once more."""
+        """Return whether an equal pod is already counted on its node: most pods of a relist are."""
         ledger = self._ledgers.get(target)
         return ledger is not None and request.uid in ledger.pods and ledger.pods[request.uid].pod == request
 
     def delete_pod(self, uid: str) -> None:
-        """Forget a Pod, for good: whoever still asks about it is not charged."""
+        """Forget a deleted pod: a late request for it is not charged."""
         for state in self.plugin_states.values():
             state.delete_pod(uid)
         self._tombstones.add(uid)
@@ -334,7 +334,7 @@ class ClusterCache:
             self._changed(name)
 
     def _add(self, name: str, more: Mapping[str, Vector], less: Mapping[str, Vector]) -> None:
-        """Change a node's sums by what came and what went."""
+        """Change a node's sums by the difference."""
         if more is less or not self._accounts.width:
             return
         flat = [self._accounts.flat(amounts) if amounts else self._no_sums for amounts in (more, less)]
@@ -354,7 +354,7 @@ class ClusterCache:
             self._rows.charge(names, pod)
 
     def reserve_unconfirmed(self, uid: str, now: float) -> None:
-        """A Pod was there before we were: if it waits for a node, an earlier run may have answered for it."""
+        """A pod was pending at the first list: an earlier run may have admitted it."""
         if known := self._pending.get(uid):
             self._reservations.reserve_unconfirmed(known[1], now, known[2])
 

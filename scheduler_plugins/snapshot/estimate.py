@@ -1,4 +1,4 @@
-"""What a pod is going to use, guessed from its spec, and what a node has to give: Koordinator's default estimator."""
+"""Estimated usage of a pod from its spec, and allocatable of a node: Koordinator's default estimator."""
 
 import json
 import re
@@ -18,10 +18,10 @@ _COLOCATED: Final[Mapping[PriorityBand, Mapping[str, str]]] = {
     PriorityBand.BATCH: {"cpu": names.BATCH_CPU, "memory": names.BATCH_MEMORY},
     PriorityBand.MID: {"cpu": names.MID_CPU, "memory": names.MID_MEMORY},
 }
-"""Where a pod of these bands asks for CPU and memory, beside what it asks for natively."""
+"""The resources for CPU and memory of these bands, beside the native ones."""
 
 _UNREQUESTED: Final[Mapping[str, int]] = {"cpu": 250, "memory": 200 * 2**20}
-"""The estimate of a pod that asks for nothing: 250 milli-cores, 200 MiB. Not scaled."""
+"""The estimate of a pod without requests: 250 milli-cores, 200 MiB. Not scaled."""
 
 LONGEST_ANNOTATION: Final = 4096  # an annotation that is longer is not read. [characters]
 _LONGEST_REASON: Final = 200
@@ -31,7 +31,7 @@ _INT64: Final = range(-(2**63), 2**63)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadRules:
-    """How load is counted: which resources, how pods are estimated, for how long an estimate counts."""
+    """The rules of load: the resources, the estimates of pods, and the time for which an estimate counts."""
 
     resources: tuple[str, ...] = ("cpu", "memory")
     """The resources of every load vector, sorted."""
@@ -53,9 +53,9 @@ def estimate_pod(pod: Mapping[str, Any], rules: LoadRules) -> dict[str, int]:
     estimate = min(round(max(request, limit) * factor / 100), limit, if there is one)
 
     A pod of 4 cores and 8Gi is expected to use 3400 milli-cores and 6012954214 bytes by the default factors (85, 70).
-    A Mid or Batch pod asks for its tier's resources; what any pod requests natively counts, too, where that is more:
-    whoever creates a pod chooses its labels, and none of them makes it use less. Of a pod that is being resized in
-    place counts what is set aside for it: what its node will never give it, it will not use.
+    A Mid or Batch pod requests its tier's resources; native requests count, too, where they are larger:
+    the creator of a pod chooses its labels, and no label makes it use less. For a pod that is being resized in
+    place the reserved amounts count: it cannot use an amount that its node never gives it.
 
     Raises QuantityError: a request or limit is not a quantity.
     """
@@ -74,27 +74,27 @@ def _estimates(pod: Mapping[str, Any], band: PriorityBand, factors: Mapping[str,
 def estimate_vector(pod: Mapping[str, Any], rules: LoadRules) -> Vector:
     """The usage to expect of a pod (see `estimate_pod`), per resource of the rules.
 
-    Pods of one workload ask for the same, so the answer is remembered by what they ask for.
+    Pods of one workload have the same requests, so the result is cached by them.
 
     Raises QuantityError: a request or limit is not a quantity.
     """
     spec = in_effect(pod, Resize.SET_ASIDE).get("spec") or {}
-    asked = {
+    requested = {
         "containers": [_asked(container) for container in spec.get("containers") or ()],
         "initContainers": [_asked(container) for container in spec.get("initContainers") or ()],
         "resources": spec.get("resources"),
         "overhead": spec.get("overhead"),
     }
     annotation = _annotations(pod).get(names.ANNOTATION_ESTIMATED_SCALING_FACTORS) if rules.allow_customize else None
-    return _remembered((rules, priority_class(pod), json.dumps(asked), annotation))
+    return _remembered((rules, priority_class(pod), json.dumps(requested), annotation))
 
 
 def _asked(container: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"resources": container.get("resources"), "restartPolicy": container.get("restartPolicy")}
 
 
-def _estimated(asked: tuple[LoadRules, PriorityBand, str, str | None]) -> Vector:
-    rules, band, spec, annotation = asked
+def _estimated(requested: tuple[LoadRules, PriorityBand, str, str | None]) -> Vector:
+    rules, band, spec, annotation = requested
     factors = _factors(annotation, rules)  # an annotation may name thousands
     wanted = {name: factors[name] for name in rules.resources if name in factors}
     estimate = _estimates({"spec": json.loads(spec)}, band, wanted)
@@ -109,7 +109,7 @@ _remembered: Final[BoundedCache[tuple[LoadRules, PriorityBand, str, str | None],
 def _asked_as(
     resource: str, band: PriorityBand, requests: Mapping[str, Fraction], limits: Mapping[str, Fraction]
 ) -> tuple[str, ...]:
-    """The names under which a pod asks for a resource."""
+    """The names of a resource in a pod's requests."""
     own = _COLOCATED.get(band, {}).get(resource, resource)
     if not (requests.get(own) or limits.get(own)):
         return (resource,)
@@ -120,10 +120,12 @@ def _asked_as(
 def _estimate(actual: str, requests: Mapping[str, Fraction], limits: Mapping[str, Fraction], factor: int) -> int:
     nothing = Fraction(0)
     limit = limits.get(actual, nothing)
-    asked = max(limit, requests.get(actual, nothing))
-    if asked == 0:
+    requested = max(limit, requests.get(actual, nothing))
+    if requested == 0:
         return _UNREQUESTED.get(actual, 0)
-    scaled = min(int(round_half_away(min(float(units(actual, asked)) * float(factor) / 100, float(LARGEST)))), LARGEST)
+    scaled = min(
+        int(round_half_away(min(float(units(actual, requested)) * float(factor) / 100, float(LARGEST)))), LARGEST
+    )
     return min(scaled, units(actual, limit)) if limit > 0 else scaled
 
 
@@ -225,7 +227,7 @@ def _raw_allocatable(annotations: Mapping[str, str]) -> tuple[dict[str, Any], st
 def annotated(text: str) -> Mapping[str, Any]:
     """The JSON object that a node's annotation holds; null counts as an empty one.
 
-    Raises ValueError: it holds something else, or more than anybody means; RecursionError: it is nested too deep.
+    Raises ValueError: it has another form, or an absurd amount; RecursionError: it is nested too deep.
     """
     if len(text) > LONGEST_ANNOTATION:
         raise ValueError(f"longer than {LONGEST_ANNOTATION} characters")
@@ -249,10 +251,10 @@ def _annotations(thing: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def pod_totals(pod: Mapping[str, Any], kind: str) -> tuple[int, int]:
-    """What a pod requests or may use of cpu and memory, as Trimaran adds it up. [milli-cores, bytes]
+    """Return a pod's requests or limits of cpu and memory, as Trimaran adds them up. [milli-cores, bytes]
 
     The containers' sum, at least each init container (a sidecar is one of them), plus overhead; rounded up per
-    container. What is stated for the pod as a whole does not count; while the pod is being resized in place, what is
+    container. Pod-level resources do not count; while the pod is being resized in place, the
     set aside for it does.
 
     Raises QuantityError: an amount is not a quantity.

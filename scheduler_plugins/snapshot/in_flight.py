@@ -1,4 +1,4 @@
-"""Pods that were answered for but not seen bound: each is charged to every node that it may land on."""
+"""Pods in flight, admitted and not observed as bound: each is charged to every node that it may be bound to."""
 
 import logging
 import math
@@ -18,7 +18,7 @@ class Charge:
 
     pod: PodRequest  # the pod
     names: tuple[str, ...]  # the nodes that carry its estimate
-    since: float  # when it was answered for. [unix s]
+    since: float  # when it was admitted. [unix s]
     counted_from: float  # the same by the clock that charges expire by. [s]
 
 
@@ -49,15 +49,15 @@ class InFlight:
         return self._charges.pop(uid, None)
 
     def refused(self, pod: PodRequest) -> bool:
-        """Return whether the pod says, later than we answered for it, that it could not be scheduled."""
+        """Return whether the pod states, later than its admission, that it could not be scheduled."""
         # The API keeps whole seconds.
         charge = self._charges.get(pod.uid)
         return charge is not None and pod.refused_at is not None and pod.refused_at >= int(charge.since)
 
     def expired(self, now: float) -> list[str]:
-        """The uids whose charge has lasted its time."""
+        """Return the uids of expired charges."""
         present = now if self._steady is None else self._steady()
-        # A charge of the time to come was made before the clock was set back: nobody knows its age any more.
+        # A charge in the future was made before the clock was set back: its age is unknown.
         over = takewhile(lambda item: abs(present - item[1].counted_from) >= self._seconds, self._charges.items())
         return [uid for uid, _ in over]
 
@@ -89,33 +89,33 @@ class Tombstones:
 
 
 LONGEST_SECONDS: Final = 600.0
-"""How long kube-scheduler may take to bind a pod, for instance while a volume is made: its bindTimeoutSeconds. [s]"""
+"""The longest time for kube-scheduler to bind a pod, for example to make a volume: its bindTimeoutSeconds. [s]"""
 DOUBTED_SECONDS: Final = 30.0
-"""How long after a start pods may still be bound that an earlier run answered for: kube-scheduler binds 50 a second by
+"""Time after a start in which pods of an earlier run may still be bound: kube-scheduler binds 50 a second by
 default, and chooses nodes for more. [s]"""
 SETTLED_SECONDS: Final = 5.0
-"""How long kube-scheduler's requests to bind may take once they are sent, the watch's delay included: they usually end
+"""Time for kube-scheduler's binding requests once they are sent, the watch's delay included: they usually end
 within one second, and the watch is `LATE_SECONDS` behind at most. [s]"""
 LATE_SECONDS: Final = 2.0
-"""How far the watch of pods is behind at most, where a pod does not say when its refusal was written. [s]"""
+"""The largest delay of the watch of pods, where a pod does not state when its refusal was written. [s]"""
 
 _LOG: Final = logging.getLogger(__name__)
 
 
 @runtime_checkable
 class Reserving(Protocol):
-    """A plugin, or what it keeps, that wants to know of every answer."""
+    """A plugin, or its state, that reserves for admitted pods."""
 
     def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:
         """A pod was answered for."""
 
     def unreserve(self, uid: str) -> None:
-        """The pod was seen bound, refused or gone, is asked about again, or was not heard of for ten minutes."""
+        """The pod was observed as bound, refused or deleted, is requested again, or was silent for ten minutes."""
 
 
 @runtime_checkable
 class ReservesUnconfirmed(Reserving, Protocol):
-    """A that also wants to know, after a start, of which pods nobody knows whether they were answered for."""
+    """A plugin that also reserves, after a start, for pods that an earlier run may have admitted."""
 
     def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:
         """A pod was pending when the pods were first listed. `reserve` and `unreserve` end the doubt."""
@@ -138,7 +138,7 @@ def scheduler_name(pod: Mapping[str, Any]) -> str:
 
 
 class Reservations:
-    """Who is reserved. Unlike load, which is measured soon, it lasts until something is heard of the pod.
+    """The reserved pods. Unlike load, which is measured soon, a reservation lasts until the pod's next event.
 
     Which doubted pods can still be on their way after a restart follows from the order of kube-scheduler's requests
     (Kubernetes 1.36, pkg/scheduler/schedule_one.go). `ScheduleOne` takes one pod at a time. It starts a goroutine that

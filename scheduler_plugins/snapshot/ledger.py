@@ -1,4 +1,4 @@
-"""A node's account of load: what was measured, and what its pods are expected to use beyond that."""
+"""The load of a node: measured usage, and the estimated usage of its pods beyond that."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -32,20 +32,20 @@ class Assigned:
 
 
 class Terms(NamedTuple):
-    """What one pod adds to the sums of its node."""
+    """The contribution of a pod to the sums of its node."""
 
     node_delta: Vector  # expected beyond the measured usage of the node
     prod_delta: Vector  # expected beyond the measured usage of the Prod pods
     estimated: Vector  # expected in all, measured or not
     prod_usage: Vector  # measured usage, if it is Prod both by its spec and by the report
     unreported: Vector
-    """Expected in all of what the report does not name: its node's agent, and so its prediction, may not know it."""
+    """The estimate of resources that the report does not name: the node's agent and prediction may not know them."""
 
 
 def terms(assigned: Assigned, report: NodeReport | None, updated: float, nothing: Vector) -> Terms:
-    """What a pod adds to the sums of its node.
+    """Return the contribution of a pod to the sums of its node.
 
-    An estimate counts beyond what was measured while the measurement does not cover a whole report interval of the pod
+    An estimate counts beyond the measured usage while the measurement does not cover a whole report interval of the pod
     (`updated - interval < scheduled`), or within its forced window. A measured value above the estimate adds nothing.
     A resource that the report does not state of the pod counts with its estimate, as a pod that is not reported does.
     """
@@ -91,7 +91,7 @@ class NodeLedger:
         return self._pods
 
     def terms_of(self, uid: str) -> Terms:
-        """What a pod adds to the sums. They follow from the pod and the report, so that nobody has to keep them."""
+        """Return the contribution of a pod, calculated from the pod and the report."""
         return terms(self._pods[uid], self.report, self.update_time, self._nothing)
 
     @property
@@ -105,7 +105,7 @@ class NodeLedger:
         return _plus(self.prod_usage, self.sums.prod_delta)
 
     def load(self, aggregation: tuple[str, float] | None = None) -> Vector:
-        """Usage of the node, measured and expected; of what was not measured the sum of all estimates."""
+        """Return the node's usage, measured and estimated; without a measurement the sum of all estimates."""
         base = self._base(aggregation)
         if base is None:
             return self.sums.estimated
@@ -113,7 +113,7 @@ class NodeLedger:
         return loaded if None not in base else _known(_where_known(base, loaded), self.sums.estimated)
 
     def measured(self, aggregation: tuple[str, float] | None = None) -> tuple[bool, ...]:
-        """Of which resources the node's usage is known, as `load` counts it.
+        """Return the resources of which the node's usage is known, as `load` counts it.
 
         Koordinator judges by estimates where a whole aggregation is missing; one that lacks a resource says nothing of
         that resource.
@@ -136,7 +136,7 @@ class NodeLedger:
         return _sum((_known(report.get(pod.key, pod.estimate), pod.estimate) for pod in pods), self._nothing)
 
     def left_behind(self, uids: Iterable[str], measured: Mapping[str, int]) -> Vector:
-        """Of what was measured of some pods together, the part of those that are not here any more."""
+        """Return the part of some pods' measured usage that belongs to ended ones."""
         here = self.relief(uids)
         return tuple(
             [max(0, measured.get(name, 0) - less) for name, less in zip(self.rules.resources, here, strict=True)]
@@ -147,7 +147,7 @@ class NodeLedger:
         return _sum((_plus(pod.prod_usage, pod.prod_delta) for pod in counted), self._nothing)
 
     def assign(self, pod: PodRequest, now: float) -> None:
-        """Put a pod on the node, or replace what is known of it.
+        """Put a pod on the node, or replace its entry.
 
         A pod that does not say when it was scheduled was scheduled now, unless nothing of it that matters changed.
         """
@@ -167,7 +167,7 @@ class NodeLedger:
         self.sums = Terms(*map(_minus, self.sums, gone))
 
     def receive(self, report: NodeReport | None) -> None:
-        """Replace the report (None: the NodeMetric is gone) and count all pods anew."""
+        """Replace the report (None: the NodeMetric is gone) and recalculate all pods."""
         self.report = report
         if report is None:
             self.update_time = NEVER

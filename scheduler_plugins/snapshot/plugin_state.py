@@ -1,4 +1,4 @@
-"""What a plugin keeps of the whole cluster beside what all plugins see: quotas and what is charged to them."""
+"""A plugin's state of the whole cluster beside the common snapshot: quotas and their charges."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -27,7 +27,7 @@ class PluginState(Protocol):
         """A Node is gone."""
 
     def pod_changed(self, pod: PodRequest) -> None:
-        """A pod is there, or has changed; `pod.facts` has what the plugin read of it."""
+        """A pod was added or has changed; `pod.facts` has the plugin's facts of it."""
 
     def delete_pod(self, uid: str) -> None:
         """A pod is gone."""
@@ -46,15 +46,15 @@ class Relieved(Protocol):
 
     @property
     def relief(self) -> Mapping[str, int]:
-        """What was measured of them on the node, by resource. [milli-cores for cpu, else base units]"""
+        """Their measured usage on the node, by resource. [milli-cores for cpu, else base units]"""
 
 
 @runtime_checkable
 class RelievablePlugin(Protocol):
-    """What is kept, where it knows who leaves a node for whom: what they used may be measured there for minutes yet."""
+    """A state that knows the victims of a pod: their usage may be measured on the node for minutes."""
 
     def relieved(self, uid: str, now: float) -> Relieved | None:
-        """Who leaves a node for a pod; None: nobody."""
+        """Return the victims of a pod; None: it has none."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""A pod as the scheduler needs it: who it is, what it is expected to use, since when it is where."""
+"""A pod as the scheduler needs it: identity, estimated usage, and node."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ NO_FACTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Refusal(NamedTuple):
-    """Why kube-scheduler found no node at its last attempt that it wrote down."""
+    """The reason of kube-scheduler's last recorded refusal."""
 
     words: str  # reason and message of the condition
     written: float | None
@@ -37,7 +37,7 @@ class Refusal(NamedTuple):
 
 
 class PodTemplate(NamedTuple):
-    """What is read of pods that `template_key` takes for the same."""
+    """The common part of pods with the same `template_key`."""
 
     band: PriorityBand
     priority: int
@@ -68,13 +68,13 @@ class PodTemplate(NamedTuple):
 class PodRequest:
     """A pod, pending or placed."""
 
-    uid: str  # its identity; a pod of the same name that is created anew has another
+    uid: str  # its identity; a recreated pod of the same name has another
     key: str  # `namespace/name`
     node_name: str  # where it is bound; empty while it is pending
     band: PriorityBand  # its band, by label, priority or QoS
     priority: int  # its `spec.priority`; 0 where it states none, as kube-scheduler counts
     created: float  # when it was created; 0 where it does not say. [unix s]
-    estimate: Vector  # what it is expected to use. [per resource of the load rules]
+    estimate: Vector  # its estimated usage. [per resource of the load rules]
     window: EstimationWindow  # until when the estimate counts although usage is reported
     scheduled_at: float | None  # time of its condition PodScheduled=True. [unix s]
     refused_at: float | None  # time of its condition PodScheduled=False, which a further refusal does not move [unix s]
@@ -88,7 +88,7 @@ class PodRequest:
     amounts: Mapping[str, Vector] = field(default_factory=lambda: _NO_AMOUNTS)
     """Numbers that plugins wanted to know of it, by plugin name."""
     facts: Mapping[str, Any] = field(default_factory=lambda: NO_FACTS)
-    """What else they wanted to know of it while it is pending, by plugin name."""
+    """Further facts of the pending pod for plugins, by plugin name."""
     alike: tuple[Hashable, ...] = ()  # the part of these facts that is the same for pods that are judged alike
 
     @property
@@ -109,7 +109,7 @@ class PodRequest:
             pod: as `decode_pod` returns it.
             rules: how load is counted.
             accounts: what plugins want to know.
-            template: reads what it has in common with others, maybe from memory.
+            template: reads the common part, possibly from a cache.
 
         Raises:
             QuantityError: a request or limit is not a quantity.
@@ -165,7 +165,7 @@ def bounded(pod: Mapping[str, Any]) -> Mapping[str, Any]:
         stated = part.get("resources") or {}
         return {**part, "resources": {kind: cut(stated.get(kind)) for kind in ("requests", "limits")}}
 
-    kinds = {kind: [smaller(each) for each in spec.get(kind) or ()] for kind in _KINDS}
+    kinds = {kind: [smaller(container) for container in spec.get(kind) or ()] for kind in _KINDS}
     status = {**(pod.get("status") or {}), "containerStatuses": [], "initContainerStatuses": []}
     return {**pod, "spec": {**smaller(spec), **kinds, "overhead": cut(spec.get("overhead"))}, "status": status}
 
@@ -188,7 +188,7 @@ def _refusal(pod: Mapping[str, Any]) -> Refusal | None:
 
 
 def _written(pod: Mapping[str, Any]) -> float | None:
-    """Return when whoever owns the condition PodScheduled last changed anything of the status."""
+    """Return when the owner of the condition PodScheduled last changed the status."""
     for entry in (pod.get("metadata") or {}).get("managedFields") or ():
         status = (entry.get("fieldsV1") or {}).get("f:status") or {}
         if _CONDITION in (status.get("f:conditions") or {}):

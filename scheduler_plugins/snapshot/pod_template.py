@@ -1,4 +1,4 @@
-"""What pods of one workload have in common: reading it once for all of them is most of what reading pods costs."""
+"""The common part of pods of one workload: decoding it once saves most of the cost of reading pods."""
 
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
@@ -9,7 +9,7 @@ import msgspec
 from crds import names
 
 TEMPLATE_BYTES: Final = 2 * 2**20
-"""What is remembered of pods by these keys, in each place: that of some thousand workloads. [bytes]"""
+"""The limit of cached pods by these keys, in each place: some thousand workloads. [bytes]"""
 
 _OWN: Final = frozenset({names.ANNOTATION_RECLAIM_HOLD, names.ANNOTATION_SCHEDULING_RETRY})
 _TOKEN: Final = "kube-api-access-"  # noqa: S105 - how the volume with a pod's token is named, with letters of its own
@@ -20,7 +20,7 @@ Json = Mapping[str, Any]
 
 
 class TemplateKeys:
-    """Keys of pods; that of the last pod is remembered, since several parts ask for it in turn."""
+    """Keys of pods; that of the last pod is cached, since several parts use it in turn."""
 
     def __init__(self) -> None:
         self._last: tuple[Json, bytes] = ({}, b"")
@@ -46,7 +46,7 @@ def _parts(pod: Json) -> Iterator[Any]:
     yield bool((pod.get("spec") or {}).get("nodeName"))
     yield shared_spec(pod)
     for kind in ("containerStatuses", "initContainerStatuses"):
-        yield [[each.get(name) for name in _RESIZED] for each in status.get(kind) or ()]
+        yield [[container.get(name) for name in _RESIZED] for container in status.get(kind) or ()]
     yield from (status.get(name) for name in ("phase", "qosClass", "resources", "allocatedResources"))
     yield [
         [condition.get("type"), condition.get("status"), condition.get("reason")]

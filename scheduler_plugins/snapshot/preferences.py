@@ -1,4 +1,4 @@
-"""A pod's soft constraints, and the groups of nodes that kube-scheduler's own scores tell apart by them."""
+"""A pod's soft constraints, and the groups of nodes that kube-scheduler scores differently by them."""
 
 import json
 from collections import OrderedDict
@@ -19,7 +19,7 @@ _SOFT: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _SOFT_TAINT: Final = "PreferNoSchedule"
 _SOFT_EFFECTS: Final = frozenset({None, "", _SOFT_TAINT})
 _EQUAL: Final = "Equal"
-_REMEMBERED_BYTES: Final = 16 * 2**20  # what is remembered of preferences; the last one always is [bytes]
+_REMEMBERED_BYTES: Final = 16 * 2**20  # the limit of cached preferences; the last one is always cached [bytes]
 _UNKNOWN: Final = -1
 
 Json = Mapping[str, Any]
@@ -27,10 +27,10 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """What kube-scheduler weighs of a pod beside resources and images. Plain values, so that equal ones are one key."""
+    """A pod's soft constraints beside resources and images. Plain values, so that equal ones are one key."""
 
     terms: tuple[tuple[int, str], ...] = ()  # weight and JSON of the preferred node selector terms
-    topology_keys: tuple[str, ...] = ()  # labels whose values part nodes for its soft constraints; not the hostname
+    topology_keys: tuple[str, ...] = ()  # topology labels of its soft constraints, without the hostname
     per_node: bool = False  # whether a soft constraint parts every node from every other, as by hostname
     tolerations: frozenset[tuple[str, str, str]] = frozenset()
     """Key, operator and value of the tolerations that may cover a taint of PreferNoSchedule; no key covers all keys."""
@@ -42,14 +42,14 @@ class Preferences:
         affinity = spec.get("affinity") or {}
         terms = (affinity.get("nodeAffinity") or {}).get(_SOFT) or ()
         pods = [
-            each for kind in ("podAffinity", "podAntiAffinity") for each in (affinity.get(kind) or {}).get(_SOFT) or ()
+            term for kind in ("podAffinity", "podAntiAffinity") for term in (affinity.get(kind) or {}).get(_SOFT) or ()
         ]
         spread = [
             constraint
             for constraint in spec.get("topologySpreadConstraints") or ()
             if constraint.get("whenUnsatisfiable") == "ScheduleAnyway"
         ]
-        keys = {str(each.get("topologyKey")) for each in (*spread, *(pod.get("podAffinityTerm") or {} for pod in pods))}
+        keys = {str(term.get("topologyKey")) for term in (*spread, *(pod.get("podAffinityTerm") or {} for pod in pods))}
         by_zone = {ZONE} if keys or terms or metadata.get("ownerReferences") else set()
         return cls(
             terms=tuple((int(term.get("weight") or 0), _text(term.get("preference") or {})) for term in terms),
@@ -90,7 +90,7 @@ class Groups(NamedTuple):
     avoided: NDArray[np.bool_]  # whether it has a taint of PreferNoSchedule that the pod does not tolerate, shape (N,)
 
     def likely(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of some rows that kube-scheduler prefers: not to avoid, if there are any, and of the largest weight."""
+    """Return the rows that kube-scheduler prefers: without soft taints, if any, and of the largest weight."""
         others = rows[~self.avoided[rows]]
         result = others if len(others) else rows
         weights = self.weights[result]
@@ -105,7 +105,7 @@ class _Node(NamedTuple):
 
 
 class _Table:
-    """How nodes look to one kind of preferences, by the nodes' ids; each is read when it is first asked about."""
+    """The nodes as one kind of preferences distinguishes them, by the nodes' ids; each is read at its first use."""
 
     def __init__(self, preferences: Preferences) -> None:
         self._tolerate = cache(preferences.tolerate)  # once for each distinct set of taints
@@ -117,7 +117,7 @@ class _Table:
 
     @property
     def bytes(self) -> int:
-        """What it takes at most, about: JSON as objects takes up to 40 times its text."""
+        """Return its largest size: JSON as objects takes up to 40 times its text."""
         return self._size + self._rows.nbytes + len(self._numbers) * (300 + 8 * (len(self._terms) + len(self._keys)))
 
     def forget(self, number: int) -> None:
@@ -136,7 +136,7 @@ class _Table:
 
     def _read(self, node: _Node) -> tuple[int, int, bool]:
         matched = tuple(test is not None and test(node) for _, test in self._terms)
-        key = (matched, *(node.labels.get(each) for each in self._keys))
+        key = (matched, *(node.labels.get(key) for key in self._keys))
         return (
             self._numbers.setdefault(key, len(self._numbers)),
             sum(weight for (weight, _), result in zip(self._terms, matched, strict=True) if result),

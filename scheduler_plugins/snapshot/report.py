@@ -16,7 +16,7 @@ from scheduler_plugins.snapshot.units import Usage, units, unix_time, usage
 DEFAULT_REPORT_INTERVAL: Final = 60.0  # how often a node is taken to report when its NodeMetric does not say. [s]
 MOST_ITEMS: Final = 1000
 """A report of more pods, aggregated amounts or conditions is not read: 36,000 take longer than kube-scheduler waits."""
-LONGEST: Final = 0.0  # the duration that stands for the longest reported one of an aggregation type. [s]
+LONGEST: Final = 0.0  # in place of the longest reported duration of an aggregation type. [s]
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 _seconds = lru_cache(maxsize=256)(parse_duration)  # reports of all nodes name the same few windows
@@ -24,7 +24,7 @@ _seconds = lru_cache(maxsize=256)(parse_duration)  # reports of all nodes name t
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a node is predicted to use."""
+    """The predicted usage of a node."""
 
     time: float | None = None  # when it was last reported; None: never. [unix s]
     peak: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
@@ -42,11 +42,11 @@ class NodeReport:
     aggregated: Mapping[tuple[str, float], Usage] = field(default_factory=lambda: _NOTHING)
     """Usage of the node by (aggregation type, duration in seconds); duration `LONGEST` is the longest of its type."""
     pods: Mapping[str, Usage] = field(default_factory=lambda: _NOTHING)
-    """What was measured of the pods, by `namespace/name`."""
+    """The measured usage of the pods, by `namespace/name`."""
     prod_pods: AbstractSet[str] = frozenset()  # the pods that the report calls Prod
     conditions: Mapping[str, bool] = field(default_factory=lambda: _NOTHING)
     """The conditions of the NodeMetric: whether each is True; one that is Unknown is absent."""
-    prediction: Prediction | None = None  # what the node is predicted to use; None: its agent predicts nothing
+    prediction: Prediction | None = None  # of the node; None: its agent predicts nothing
 
     @classmethod
     def from_json(cls, node_metric: Mapping[str, Any], resources: Sequence[str]) -> "NodeReport":
@@ -79,7 +79,7 @@ class NodeReport:
         )
 
     def aggregated_usage(self, kind: str, duration: float) -> Usage | None:
-        """Usage of the node by one aggregation, or None when nothing stands for it.
+        """Return the usage of the node by one aggregation, or None without one.
 
         Without a duration (`LONGEST`) it is the longest one that was reported of that type, and the plain node usage
         when none was. A stated duration has to match.
@@ -123,7 +123,7 @@ def _aggregated(measured: Mapping[str, Any], resources: Sequence[str]) -> dict[t
 
 
 def _pods(status: Mapping[str, Any], resources: Sequence[str]) -> tuple[dict[str, Usage], AbstractSet[str]]:
-    """What was measured of the pods, and which of them are called Prod.
+    """Return the measured usage of the pods, and the names of the Prod pods.
 
     An entry without amounts counts as unreported, one with zeros as reported.
     """
@@ -154,9 +154,9 @@ def _prediction(prediction: Mapping[str, Any] | None, resources: Sequence[str]) 
 class Statistic:
     """Moments of the usage of one resource."""
 
-    average: float  # mean usage. [% of what the node has to give]
+    average: float  # mean usage. [% of capacity]
     stdev: float = 0.0
-    """Standard deviation of the usage; 0 where the provider knows none. [% of what the node has to give]"""
+    """Standard deviation of the usage; 0 where the provider knows none. [% of capacity]"""
 
 
 @dataclass(frozen=True, slots=True)

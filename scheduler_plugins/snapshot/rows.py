@@ -93,13 +93,13 @@ class Rows:
 
     def write_sums(self, name: str, sums: Vector) -> None:
         """Write a node's sums over its bound pods; thousands of them, of the largest amounts, are beyond 64 bits."""
-        self._arrays[_SUMS][self._index[name]] = [max(-_LARGEST_SUM, min(each, _LARGEST_SUM)) for each in sums]
+        self._arrays[_SUMS][self._index[name]] = [max(-_LARGEST_SUM, min(amount, _LARGEST_SUM)) for amount in sums]
         self._frozen.pop(_SUMS, None)
 
     def charge(self, names: Sequence[str], pod: PodRequest, times: int = 1) -> None:
         """Add a pod in flight to some nodes (or take it off: -1), of which it will be bound to one.
 
-        Each of k nodes carries a k-th: a/k in whole numbers, of which what is left over goes to the first names, with a
+        Each of k nodes gets a k-th: a/k in whole numbers; the rest goes to the first names, with a
         variance of a^2 (1/k) (1 - 1/k).
         """
         count = len(names)

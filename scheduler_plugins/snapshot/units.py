@@ -16,7 +16,7 @@ Usage: TypeAlias = tuple[int | None, ...]
 LARGEST: Final = 2**53  # the largest amount. [milli-cores for cpu, else base units]
 INT64_MAX: Final = 2**63 - 1  # the largest amount that Kubernetes knows
 _LONGEST_PLAIN: Final = 15
-_SHOWN: Final = 80  # so much of a quantity stands in a message. [characters]
+_SHOWN: Final = 80  # the part of a quantity that a message quotes [characters]
 _THOUSANDTHS: Final[Mapping[str, int]] = {"m": 1, "u": 1000, "n": 10**6}  # how many of a unit make one thousandth
 _MULTIPLES: Final[Mapping[str, int]] = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 """The suffixes that amounts of memory usually have."""
@@ -62,10 +62,10 @@ def _plain(text: str, *, cpu: bool) -> int | None:
 
 
 def usage(resources: Sequence[str], amounts: Mapping[str, Any] | None) -> Usage | None:
-    """What was measured of these resources; None where there are no amounts at all.
+    """Return the measured usage of these resources; None where there are no amounts at all.
 
     Everything uses CPU and memory, so that of these an amount that is not stated is unknown. Of other resources it
-    is 0: what has no devices reports none.
+    is 0: a node without devices reports none.
     """
     if not amounts:
         return None

@@ -57,7 +57,7 @@ class ClusterWatch:
         self._pods_listed = pods_listed
         self._settled = False
         self.preparing = False
-        """Whether all has just been listed, and the nodes' records are being made: no decision should have to."""
+        """Called after each full list to build the nodes' records, so that no decision waits for them."""
         self.sources: tuple[Source, ...] = (
             Source(
                 "Nodes",
@@ -91,7 +91,7 @@ class ClusterWatch:
             ),
             *(source for state in cache.plugin_states.values() for source in state.sources()),
         )
-        """What is watched."""
+        """The watched kinds."""
         self._known: dict[str, set[str]] = {source.kind: set() for source in self.sources}
         self._unreadable = {
             source.kind: Unreadable(source.kind.removesuffix("s"), source.check) for source in self.sources
@@ -104,15 +104,15 @@ class ClusterWatch:
     @property
     def unreadable(self) -> AbstractSet[str]:
         """Objects that could not be understood when they last changed, as "Kind name" or "Kind namespace/name"."""
-        named = (name for each in self._unreadable.values() for name in each.named.values())
+        named = (name for kind in self._unreadable.values() for name in kind.named.values())
         return {*named, *(f"Node {name}" for name in self._cache.failures)}
 
     def complaints(self, stale_seconds: float) -> list[str]:
-        """What keeps the cache from being trusted, one sentence each; empty when all is well."""
+        """Return the reasons why the cache is not up to date, one sentence each; empty when it is."""
         return [problem_of for source in self.sources if (problem_of := source.problem_of(stale_seconds))]
 
     async def run(self) -> None:
-        """Watch until cancelled. The nodes come first, then what is on them."""
+        """Watch until cancelled. The nodes come first, then their pods and reports."""
         async with asyncio.TaskGroup() as group:
             for source in self.sources:
                 group.create_task(self._follow(source), name=f"watch {source.kind}")
@@ -144,7 +144,7 @@ class ClusterWatch:
                 self._attempt(source, change.object, source.put)
 
     def _take(self, source: Source, item: Json) -> str:
-        """Take one object of a list; all that is kept of it here is what it is known by."""
+        """Handle an object of a list, and return its key."""
         identity = self._attempt(source, item, source.put)
         if source.path == paths.PODS and not source.health.synced:
             self._cache.reserve_unconfirmed(identity, self._clock())
@@ -159,7 +159,7 @@ class ClusterWatch:
             _LOG.exception("One of the %s that are gone, %s, could not be forgotten", source.kind, identity)
 
     async def _settle(self) -> None:
-        """Once everything has been listed: make the nodes' records. There is no garbage among what is kept then."""
+        """After all kinds have been listed, build the nodes' records. The heap has no garbage then."""
         if self.synced and not self._settled:
             self._settled = self.preparing = True
             while self._cache.write_some():  # noqa: ASYNC110 - it waits for nothing
@@ -168,7 +168,7 @@ class ClusterWatch:
             garbage_collection.reset_baseline()
 
     def _attempt(self, source: Source, item: Json, take: Callable[[Json], None]) -> str:
-        """Take one object, and what it is known by. Of one that cannot be understood stays what was known of it."""
+        """Handle an object, and return its key. A malformed one keeps its former state."""
         try:
             identity = source.identity(item)
         except (KeyError, TypeError):  # the API server lets nothing in without a name and a uid

@@ -14,7 +14,7 @@ from scheduler_plugins.framework.plugin import Problem, Victims
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.preemption.handler import answer
 from scheduler_plugins.preemption.settings import PreemptionSettings
-from scheduler_plugins.quota.admission import Over, demands, refusal
+from scheduler_plugins.quota.admission import QuotaExceeded, demands, refusal
 from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, bound, minus, quantity
 from scheduler_plugins.quota.available import crowded, holders_before
 from scheduler_plugins.quota.charge import Charging
@@ -120,7 +120,7 @@ def as_requested(pod: PodRequest) -> QuotaPod:
     return facts if facts.uid == pod.uid else replace(facts, uid=pod.uid, name=pod.key.partition("/")[2])
 
 
-def sentence(over: Over) -> str:
+def sentence(over: QuotaExceeded) -> str:
     """Return why a pod is refused, with the arithmetic.
 
     One: "ElasticQuota a/qa: nvidia.com/gpu used 6 + requested 1 > max 6 (min 4, sum of min 10)". The other:
@@ -177,7 +177,7 @@ def account(cluster: QuotaCluster, pod: QuotaPod, now: float) -> dict[str, Any]:
     return {"quota": quota.key, **shown}
 
 
-def _refused(cluster: QuotaCluster, pod: QuotaPod, now: float) -> Over | None:
+def _refused(cluster: QuotaCluster, pod: QuotaPod, now: float) -> QuotaExceeded | None:
     if cluster.ledger.quota(pod.namespace) is None:
         return None
     return refusal(pod, cluster.ledger, cluster.nominations(now), cluster.unconfirmed)

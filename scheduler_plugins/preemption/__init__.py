@@ -1,4 +1,4 @@
-"""Giving borrowed room back: who leaves, a pure decision, and the controller that holds the room and evicts.
+"""Reclaiming borrowed resources: a pure decision about victims, and the controller that reserves and evicts.
 
 What calls the API server raises ApiError where that refuses, and ApiUnavailable where it is away or another replica
 leads by now.

@@ -47,13 +47,13 @@ class PreemptionComponent:
         self._backoff = Backoff(2 * INTERVAL_SECONDS, _LONGEST_PAUSE_SECONDS)
         self._pause = _SOONEST_SECONDS
         self.trusted: Callable[[], bool] = lambda: True
-        """Whether what is known of the cluster is recent: else nobody is evicted."""
+        """Whether the cluster state is up to date: otherwise no pod is evicted."""
         self.pending = Pending(frozenset(settings.scheduler_names), self._bound)
-        """Who waits; to be told of pods after the account of quotas is."""
+        """The waiting pods; it must receive pods after the ledger of quotas."""
         writing = api.guarded(leader.may_write_for)
         evaluator = Evaluator(cluster, cache, Cycle([part for part in enabled if part.name != name]), settings, metrics)
         recorder = PreemptionEventRecorder(EventRecorder(api, COMPONENT))
-        # A machine's clock that is set must not end all holds: of two claims to the same room one would be broken.
+        # A change of the machine's clock must not end all holds.
         calm = SlewedClock(api.server_time, reach=LONGEST_SECONDS)
         cluster.present = lambda _: calm()
         self._controller = Controller(
@@ -75,7 +75,7 @@ class PreemptionComponent:
                 continue
 
     async def reconcile_and_survive(self) -> None:
-        """Look. What fails is told once, and is tried again: answers go on without us."""
+        """Run a round. A failure is logged once and retried; requests are served meanwhile."""
         if not self.trusted():
             return
         try:
@@ -87,7 +87,7 @@ class PreemptionComponent:
             trouble = f"{error}" if expected else f"{type(error).__name__}: {error}"
             if trouble != self._trouble:
                 traceback = None if expected else error
-                _LOG.error("Borrowed resources cannot be given back, trying again: %s", trouble, exc_info=traceback)
+                _LOG.error("Cannot reclaim borrowed resources, trying again: %s", trouble, exc_info=traceback)
             self._trouble, self._pause = trouble, self._backoff.failed()
             return
         if self._trouble:

@@ -1,4 +1,4 @@
-"""What kube-scheduler 1.36's filters ask of a node: node affinity, taints, host ports, what is not modelled. Pure."""
+"""The filters of kube-scheduler 1.36 for a node: node affinity, taints, host ports, unmodelled constraints. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -50,7 +50,7 @@ def ports_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool
 
 
 def beyond_model(spec: Json) -> Iterator[str]:
-    """Names what the model cannot judge."""
+    """Yield the constraints that the model does not cover."""
     for volume in spec.get("volumes") or ():
         for kind, words in VOLUMES.items():
             if volume.get(kind) is not None:
@@ -66,7 +66,7 @@ def beyond_model(spec: Json) -> Iterator[str]:
 
 
 def pod_constraints(pod: QuotaPod, with_anti_affinity: Iterable[QuotaPod], namespaces: Namespaces) -> Iterator[str]:
-    """Names what makes a node depend on which pods run where: no pod is evicted for a pod that has any of it."""
+    """Yield the constraints on other pods: a pod with one of them has no victims."""
     spec = (pod.json or {}).get("spec") or {}
     affinity = spec.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
@@ -80,7 +80,7 @@ def pod_constraints(pod: QuotaPod, with_anti_affinity: Iterable[QuotaPod], names
     labels = namespaces.labels(pod.namespace)
     # Pods of one workload share theirs.
     distinct = {id(other.anti_affinity): other.anti_affinity for other in with_anti_affinity}
-    terms = (term for each in distinct.values() for term in each)
+    terms = (term for affinity in distinct.values() for term in affinity)
     if any(term.reaches(pod.namespace, labels) and term.picks(pod.labels) for term in terms):
         yield "labels that required podAntiAffinity of running pods selects"
 

@@ -1,12 +1,12 @@
-"""Evicts pods so that others get what their quota guarantees them, in two steps that a crash may part anywhere.
+"""Evicts pods so that others get the resources that their quota guarantees, in two steps with a crash allowed between.
 
-1. Who has to leave is decided, and written down as a hold on the pod that needs the room: where it goes, who leaves,
-   until when. The write is refused if the pod has changed meanwhile.
-2. Once the watch of pods shows the hold, all that had happened to any pod before is known here. The same is decided
-   once more, pods and quotas are read afresh, and only then somebody is evicted.
+1. Victims are selected, and stored as a hold on the pod that needs the resources: its node, the victims, and
+      the time limit. The write is refused if the pod has changed meanwhile.
+2. Once the watch of pods shows the hold, all earlier changes of pods are known here. The decision is
+      repeated, pods and quotas are read again, and only then a pod is evicted.
 
-Whoever leads after a crash or a change of leader finds the hold and goes on with the second step: who is leaving
-already is left alone, and nobody is chosen anew while the hold lasts.
+After a crash or a change of leader, the new leader reads the hold and continues with the second step: terminating
+victims are not evicted again, and no victim is selected while the hold lasts.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 
-INTERVAL_SECONDS: Final = 1.0  # how often we look when nothing tells us to [s]
+INTERVAL_SECONDS: Final = 1.0  # interval without events [s]
 
 WORK_SHARE: Final = 0.1
-"""How much of one core decisions may take in the long run: answers to kube-scheduler wait for each of them."""
+"""The share of a core for decisions in the long run: responses to kube-scheduler wait for each of them."""
 
 _ROUND_SECONDS: Final = 0.1
 _FIRST_WAIT_SECONDS: Final = 1.0
@@ -48,9 +48,9 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Undecided:
-    """A pod for which nobody could be evicted."""
+    """A pod without victims."""
 
-    version: int | None  # of what was known of quotas and claims then; None: whatever changes
+    version: int | None  # of quotas and claims at that time; None: any
     wait: float  # how long it is left alone, unless that changes [s]
     until: float  # when that ends [s, monotonic]
 
@@ -87,9 +87,9 @@ class Controller:
         self._turn: tuple[str, ...] = ()
 
     async def reconcile(self) -> None:
-        """Go on with what was begun, then decide for those who wait."""
+        """Continue the holds, then decide for waiting pods."""
         self._pending.changed.clear()
-        self._tell_allowed()
+        self._record_granted_preemptions()
         if not self._leader.leads():
             return
         self._holds.note_ended()
@@ -102,7 +102,7 @@ class Controller:
     # Those who wait
 
     def _waiting(self, now: float) -> list[QuotaPod]:
-        """The pods that may have somebody evicted for them, the most important first, then the oldest."""
+        """Return the pods that may preempt, by priority, then by age."""
         ledger, present, result = self._cluster.ledger, self._cluster.present(now), []
         for uid in self._pending.waiting:
             pod = self._cluster.pods.get(uid)
@@ -112,7 +112,7 @@ class Controller:
                 and not pod.terminating
                 and ledger.quota(pod.namespace) is not None
                 and not (pod.hold is not None and pod.hold.lasts(present) and not self._holds.lost(pod.hold))
-                and uid not in ledger.tentative  # it was answered for just now, and is on its way
+                and uid not in ledger.tentative  # it has just been admitted
                 and not self._cluster.preemption_grants.has(uid, now)  # kube-scheduler may be evicting for it itself
             ):
                 result.append(pod)
@@ -144,7 +144,7 @@ class Controller:
                 continue  # it has changed while others were decided about
             if not self._settings.dry_run and not self._evictor.allows():
                 self._metrics.decisions.labels("throttled").inc()
-                return  # nobody may be evicted for any of them now, so that there is nothing to decide
+                return  # none of them may preempt now
             try:
                 await self._decide_about(pod, undecided)
             except Exception as error:  # one pod, and what may be written onto it, stops no other
@@ -155,46 +155,48 @@ class Controller:
         self._turn = ()
 
     async def _decide_about(self, pod: QuotaPod, undecided: dict[Hashable, Undecided]) -> None:
-        """Decide for a pod as for those like it, and make room for it if that may be."""
-        barred = self._barred(pod)
+        """Decide for a pod and those alike, and reserve resources for it if that is allowed."""
+        blocked_nodes = self._blocked_nodes(pod)
         started = self._clocks.monotonic()
-        key = self._like(pod), barred
-        result = undecided.get(key) or self._decided(pod, barred)
+        key = self._like(pod), blocked_nodes
+        result = undecided.get(key) or self._decided(pod, blocked_nodes)
         self._spent += self._clocks.monotonic() - started
         if isinstance(result, Undecided):
             undecided[key] = result
-            self._nobody(pod, result)
+            self._record_no_victims(pod, result)
         else:
             await self._act(pod, result)
 
     def _in_turn(self, due: list[QuotaPod]) -> Iterator[QuotaPod]:
-        """Those that the last look did not come to come first now: nobody starves behind pods that cost much time."""
+        """Order pods so that those skipped in the last round come first: expensive pods must not starve others."""
         start = next((row for row, pod in enumerate(due) if (pod.key, pod.uid) == self._turn), 0)
         return iter([*due[start:], *due[:start]])
 
     def _is_due(self, pod: QuotaPod, steady: float) -> bool:
         known = self._undecided.get(pod.uid)
-        if self._holds.rests(pod.uid):
+        if self._holds.in_cooldown(pod.uid):
             return False
         return known is None or known.version not in {None, self._cluster.version} or steady >= known.until
 
-    def _barred(self, pod: QuotaPod) -> frozenset[str]:
+    def _blocked_nodes(self, pod: QuotaPod) -> frozenset[str]:
         """Nodes that are no place for a pod for now."""
-        barred = frozenset(self._holds.barred(pod))
+        blocked_nodes = frozenset(self._holds.blocked_nodes(pod))
         if pod.hold is not None and any(uid in self._cluster.pods for uid in pod.hold.victims):
-            barred |= {pod.hold.node}  # who was to leave there has not left in time
-        return barred
+            blocked_nodes |= {pod.hold.node}  # who was to leave there has not left in time
+        return blocked_nodes
 
     def _like(self, pod: QuotaPod) -> Hashable:
-        """What decides about a pod; of one that cannot be read, the pod itself."""
+        """Return the key of a pod's decision; for an unreadable pod, the pod itself."""
         try:
             return self._equivalence_class.of(pod)
         except Exception:  # noqa: BLE001 - as the next one: it is judged alone, and that says why it cannot be
             return pod.uid
 
-    def _decided(self, pod: QuotaPod, barred: AbstractSet[str]) -> Decision | Undecided:
+    def _decided(self, pod: QuotaPod, blocked_nodes: AbstractSet[str]) -> Decision | Undecided:
         now = self._clocks.wall()
-        nodes: Iterable[str] | None = [name for name in self._cluster.nodes if name not in barred] if barred else None
+        nodes: Iterable[str] | None = (
+            [name for name in self._cluster.nodes if name not in blocked_nodes] if blocked_nodes else None
+        )
         try:
             return self._evaluator(pod, now, nodes)
         except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not stop the others
@@ -202,17 +204,17 @@ class Controller:
                 _LOG.warning("Nobody is evicted for pod %s: it cannot be judged: %s", pod.key, error)
             return Undecided(f"it cannot be judged: {error}", {})
 
-    def _nobody(self, pod: QuotaPod, found: Undecided) -> None:
+    def _record_no_victims(self, pod: QuotaPod, found: Undecided) -> None:
         steady, known = self._clocks.monotonic(), self._undecided.get(pod.uid)
         wait = min(known.wait * 2, _LONGEST_WAIT_SECONDS) if known is not None else _FIRST_WAIT_SECONDS
         self._undecided[pod.uid] = _Undecided(self._cluster.version, wait, steady + wait)
-        self._metrics.decisions.labels("nobody").inc()
-        self._recorder.explain(pod, "Normal", events.NOBODY, f"Nobody is evicted for it: {found.reason}")
+        self._metrics.decisions.labels("no_victims").inc()
+        self._recorder.explain(pod, "Normal", events.NO_VICTIMS, f"Nobody is evicted for it: {found.reason}")
 
-    # Making room
+    # Reserving
 
     def _withhold(self, pod: QuotaPod, error: Exception) -> None:
-        """A pod onto which nothing can be written, for its annotations are too long say, is in nobody's way."""
+        """Drop a pod that cannot be patched, for example because of its annotations' size: it must not block others."""
         until = self._clocks.monotonic() + _REFUSED_SECONDS
         self._undecided[pod.uid] = _Undecided(None, _REFUSED_SECONDS, until)
         self._metrics.decisions.labels("refused").inc()
@@ -241,7 +243,7 @@ class Controller:
 
     # What kube-scheduler's own preemption does
 
-    def _tell_allowed(self) -> None:
+    def _record_granted_preemptions(self) -> None:
         """Tell the numbers behind what kube-scheduler did with our answer, which replica ever decides else."""
         for grant in self._cluster.preemption_grants.recent(self._clocks.wall()):
             pod = self._cluster.pods.get(grant.pod.uid)

@@ -1,4 +1,4 @@
-"""What decides about a waiting pod: pods with the same are decided about once.
+"""Equivalence classes of waiting pods: pods of one class share a decision.
 
 The pods of an indexed Job or a StatefulSet have a label each of their own, and every pod has a volume of its own for
 its token. Of labels only those decide that some selector reads, and of volumes only of what kind they are.
@@ -30,7 +30,7 @@ _ALWAYS: Final = frozenset({names.LABEL_PRIORITY_CLASS, names.LABEL_QOS})
 
 
 class EquivalenceClass:
-    """What decides about pods, for as long as they do not change."""
+    """The keys of pods, for as long as they do not change."""
 
     def __init__(self, cluster: QuotaCluster, cache: ClusterCache) -> None:
         self._cluster = cluster
@@ -39,13 +39,13 @@ class EquivalenceClass:
         self._read: AbstractSet[str] = frozenset()
 
     def begin(self, waiting: Iterable[QuotaPod]) -> None:
-        """Take down which labels pods are told apart by now, and forget all pods that do not wait any more."""
+        """Read the labels that distinguish pods now, and forget all pods that no longer wait."""
         self._known = {pod.uid: self._known[pod.uid] for pod in waiting if pod.uid in self._known}
         terms = {id(pod.anti_affinity): pod.anti_affinity for pod in self._cluster.with_anti_affinity}
         self._read = _ALWAYS.union(*map(_keys, terms.values()))
 
     def of(self, pod: QuotaPod) -> Hashable:
-        """What decides about a pod.
+        """Return the key of a pod's class.
 
         Raises:
             PluginError: a plugin failed.
@@ -59,7 +59,7 @@ class EquivalenceClass:
 
     def _fixed(self, pod: QuotaPod) -> Hashable:
         item = pod.json or {}
-        spec, asked = item.get("spec") or {}, self._cache.read(item)
+        spec, request = item.get("spec") or {}, self._cache.read(item)
         return (
             pod.namespace,
             pod.priority,
@@ -70,7 +70,14 @@ class EquivalenceClass:
             json.dumps([spec.get(name) for name in _CONSTRAINTS], sort_keys=True),
             kinds_beyond_model(spec),
             is_about_room(refusal_of(item)),
-            (asked.estimate, asked.window, asked.band, asked.of_daemon_set, asked.requests_mid, asked.alike),
+            (
+                request.estimate,
+                request.window,
+                request.band,
+                request.of_daemon_set,
+                request.requests_mid,
+                request.alike,
+            ),
         )
 
 

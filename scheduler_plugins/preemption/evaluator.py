@@ -21,8 +21,8 @@ from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.snapshot.cache import ClusterCache
 
-OWN_MAX: Final = "the max of its namespace leaves no room for it, and no pod of lower priority runs there"
-"""Of a pod that nobody else could make room for."""
+OWN_MAX: Final = "the max of its namespace does not admit it, and no pod of lower priority runs there"
+"""Of a pod that only its own namespace could preempt for."""
 _LONGEST_CONSTRAINTS: Final = 8192
 _CONSTRAINTS: Final = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
 
@@ -33,21 +33,21 @@ class Evaluator:
 
     cluster: QuotaCluster  # quotas, pods, nodes
     cache: ClusterCache  # the cluster as the other plugins see it
-    others: Cycle  # the other plugins of the profile: a node that they refuse whoever leaves is no place for the pod
-    settings: PreemptionSettings  # what is allowed
+    others: Cycle  # the other plugins of the profile: they may refuse a node also without the victims
+    settings: PreemptionSettings  # settings
     metrics: PreemptionMetrics  # where it is counted
 
     def __call__(
         self, pod: QuotaPod, now: float, nodes: Iterable[str] | None = None, held: Hold | None = None
     ) -> Decision | Undecided:
-        """Who has to leave for a pod.
+        """Select the victims for a pod.
 
         Raises:
             PluginError: a plugin failed.
             ValueError: the pod cannot be read.
         """
         if self.cluster.ledger.quota(pod.namespace) is None:
-            return Undecided("its namespace has no quota any more", {})
+            return Undecided("its namespace no longer has a quota", {})
         if self._only_its_own_may_leave(pod, now):
             return Undecided(OWN_MAX, {})
         spec = (pod.json or {}).get("spec") or {}
@@ -59,7 +59,7 @@ class Evaluator:
         try:
             fit = FitModel(pod, self.cluster, self.cluster.nominations(now))
             beyond = fit.unmodelled
-            # Who runs where changes with every eviction: there kube-scheduler's word on room alone says too little.
+            # Each eviction changes where pods run: there kube-scheduler's reason for resources alone is not enough.
             if beyond and (fit.pod_constraints or not is_about_room(refusal_of(pod.json or {}))):
                 return Undecided(f"where it fits is for kube-scheduler alone to say: it has {', '.join(beyond)}", {})
             plugin_verdicts = PluginVerdicts(
@@ -68,7 +68,7 @@ class Evaluator:
             hopeless: Mapping[str, str] = {}
             if plugin_verdicts.refused:
                 context = PreemptionContext.of(pod, self.cluster, now)
-                possible = {node: {each.uid for each in context.possible(node)} for node in plugin_verdicts.refused}
+                possible = {node: {victim.uid for victim in context.possible(node)} for node in plugin_verdicts.refused}
                 hopeless = plugin_verdicts.hopeless({node: uids | context.going for node, uids in possible.items()})
 
             def misfit(node: str, without: AbstractSet[str]) -> str | None:
@@ -89,7 +89,7 @@ class Evaluator:
     def _only_its_own_may_leave(self, pod: QuotaPod, now: float) -> bool:
         """Return whether only pods of its own namespace could be victims, by its max, and none has a lower priority.
 
-        No node has to be looked at then. While somebody leaves for others it is not as simple.
+        No node is evaluated then. While pods terminate for others this does not hold.
         """
         ledger, quota = self.cluster.ledger, self.cluster.ledger.quota(pod.namespace)
         if quota is None or self.cluster.has_lower_priority(pod.namespace, pod.priority):
@@ -101,7 +101,7 @@ class Evaluator:
         return bool(beyond) and not self.cluster.nominations(now).with_victims
 
     def relief(self, decision: Decision) -> Mapping[str, int]:
-        """What the victims use of the node that the pod is to go to. [milli-cores for cpu, else base units]"""
+        """Return the victims' usage of the pod's node. [milli-cores for cpu, else base units]"""
         ledger = self.cache.ledger(decision.node)
         if ledger is None:
             return {}

@@ -1,4 +1,4 @@
-"""Events about who is evicted for whom, with the numbers."""
+"""Events about victims and preemptors, with the numbers."""
 
 import asyncio
 import time
@@ -10,13 +10,13 @@ from headroom.kube.events import EventRecorder
 from headroom.runtime.token_bucket import TokenBucket
 from scheduler_plugins.quota.pod import QuotaPod
 
-ACTION: Final = "Preempting"  # what was done, in Events, as kube-scheduler calls it
+ACTION: Final = "Preempting"  # the action in Events, as kube-scheduler names it
 RECLAIMING: Final = "Reclaiming"  # of the pod for which others are evicted
 PREEMPTED: Final = "Preempted"  # of a pod that was evicted, as kube-scheduler calls it
 BEYOND_MAX: Final = "BoundBeyondMax"  # of a pod that was bound beyond its quota's max
-NOBODY: Final = "ReclaimImpossible"  # of a pod for which nobody may be evicted
-WITHHELD: Final = "ReclaimWithheld"  # of a pod for which somebody could be evicted, and is not for now
-EXPIRED: Final = "ReclaimExpired"  # of a pod that did not use the room that was made for it in time
+NO_VICTIMS: Final = "ReclaimImpossible"  # of a pod without victims
+WITHHELD: Final = "ReclaimWithheld"  # of a pod with victims that are not evicted for now
+EXPIRED: Final = "ReclaimExpired"  # of a pod that did not use its reservation in time
 DRY_RUN: Final = "ReclaimDryRun"  # of a pod for which others would be evicted if that were not only a rehearsal
 
 _BURST: Final = 50
@@ -28,7 +28,7 @@ _FLUSH_SECONDS: Final = 5.0
 
 
 class PreemptionEventRecorder:
-    """Writes the Events. What happened is always told; why nothing happens once for each reason, and not too often.
+    """Writes the Events. An action is always recorded; a reason for inaction once, and not too often.
 
     Args:
         recorder: writes.
@@ -44,7 +44,7 @@ class PreemptionEventRecorder:
         self._filled = asyncio.Event()
 
     async def run(self) -> None:
-        """Write what there is to tell, until cancelled: nobody who evicts waits for it."""
+        """Write the queued Events, until cancelled: no eviction waits for it."""
         while True:
             try:
                 await asyncio.wait_for(self._filled.wait(), _FLUSH_SECONDS)
@@ -61,7 +61,7 @@ class PreemptionEventRecorder:
         self._filled.set()
 
     def explain(self, pod: QuotaPod, type_: str, reason: str, note: str) -> None:
-        """Tell why nothing happens, or what would, if that was not told last."""
+        """Record why no pod is evicted, or which would be, if that is not the last Event."""
         key, now = (pod.uid, reason), self._monotonic()
         if self._told.get(key) == note or not self._tokens.left(_BURST, _REFILL_SECONDS, now):
             return

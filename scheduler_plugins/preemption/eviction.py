@@ -1,4 +1,4 @@
-"""An eviction at the API server: the pod is looked at once more, then it has to leave, never by force."""
+"""An eviction through the API server: the pod is read once more, then evicted, never by force."""
 
 import contextlib
 import logging
@@ -21,33 +21,33 @@ from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.pod import QuotaPod
 
 LONGEST_GRACE_SECONDS: Final = 3600.0  # a longer grace period of a victim counts as this long for a hold [s]
-CONDITION: Final = "DisruptionTarget"  # condition of a pod that has to leave
+CONDITION: Final = "DisruptionTarget"  # condition of a pod that is evicted
 REASON: Final = "PreemptionByScheduler"  # its reason, as kube-scheduler's own preemption gives it
 
 _DEFAULT_GRACE_SECONDS: Final = 30
-_ATTEMPTS: Final = 3  # how often a pod is told to leave that changes meanwhile
+_ATTEMPTS: Final = 3  # attempts at a pod that changes meanwhile
 _LOG: Final = logging.getLogger(__name__)
 
 
 class Evicted(StrEnum):
-    """What came of an eviction; the values are those of the metric's label."""
+    """The result of an eviction; the values are those of the metric's label."""
 
     EVICTED = "evicted"  # it leaves
-    GONE = "gone"  # it had left already, or is on its way out, or is another pod now
+    GONE = "gone"  # it has ended or is terminating, or is another pod now
     BUDGET = "refused-by-budget"  # a PodDisruptionBudget forbids it now
     REFUSED = "refused"  # something else forbids it: an admission webhook, or missing rights
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an eviction, and why the pod stays if it does."""
+    """The result of an eviction, and the reason where the pod stays."""
 
-    result: Evicted  # what came of it
+    result: Evicted  # the result
     why: str = ""  # why it stays
 
 
 async def grace_of(api: ApiServer, victim: QuotaPod) -> float | None:
-    """Return how long a pod takes to end; None when it is not as it is known here any more. [s]"""
+    """Return the grace period of a pod; None when the pod has changed. [s]"""
     result = await _read(api, victim)
     if result is None:
         return None
@@ -72,21 +72,21 @@ async def evict(api: ApiServer, victim: QuotaPod, rule: BudgetsRule, message: st
 
 
 async def _once(api: ApiServer, victim: QuotaPod, rule: BudgetsRule, message: str, now: float) -> Outcome | None:
-    """Tell it to leave; None: it is another pod by now, or has just changed, which a conflict does not tell apart."""
+    """Evict it once; None: it is another pod by now, or has just changed: a conflict does not show which."""
     if rule is BudgetsRule.COUNT:
         unmarked = await _mark(api, victim, message, now)
         return await _delete(api, victim) if unmarked is None else _refused(unmarked)
     outcome = await _ask(api, victim)
     if outcome is not None and outcome.result is Evicted.EVICTED:
-        # Only now: the Eviction API writes a condition of its own, and a pod that stays must not bear one. It leaves in
-        # any case, also if nothing may be written any more by now.
+        # Only now: the Eviction API writes its own condition, and a pod that stays must not have one. It is evicted
+        # in any case, also when this replica may no longer write.
         with contextlib.suppress(ApiUnavailable):
             await _mark(api, victim, message, now)
     return outcome
 
 
 async def _read(api: ApiServer, victim: QuotaPod) -> Mapping[str, Any] | None:
-    """The pod as it is now; None when it has not to leave any more."""
+    """Return the present pod; None when it must not be evicted any longer."""
     try:
         result = await api.get(_path(victim))
     except ApiError as error:
@@ -99,7 +99,7 @@ async def _read(api: ApiServer, victim: QuotaPod) -> Mapping[str, Any] | None:
 
 
 async def _mark(api: ApiServer, victim: QuotaPod, message: str, now: float) -> ApiError | None:
-    """Say in the pod's status why it leaves; what the API server has against it."""
+    """Write the reason into the pod's status; return the API server's error."""
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     condition = {
         "type": CONDITION,
@@ -125,7 +125,7 @@ async def _delete(api: ApiServer, victim: QuotaPod) -> Outcome | None:
 
 
 async def _ask(api: ApiServer, victim: QuotaPod) -> Outcome | None:
-    """By the Eviction API, which asks the PodDisruptionBudgets."""
+    """Evict through the Eviction API, which respects PodDisruptionBudgets."""
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",

@@ -1,8 +1,8 @@
-"""Nobody is evicted again and again in vain: each attempt that came to nothing makes the next one wait longer.
+"""Backoff of evictions: each failed attempt makes the next one wait longer.
 
-What a single pod tried is in its hold, so a restart or another leader knows it. What is remembered here is about
-workloads, whose next pod has another uid: one whose pod ended, or was deleted, within a minute after room had been made
-for it waits, too. That is not stored.
+The attempts of a single pod are in its hold, so they survive a restart or a change of leader. This file is about
+workloads, whose next pod has another uid: after a pod that ended, or was deleted, within a minute after its reservation
+the workload waits, too. That is not stored.
 """
 
 from collections.abc import Container
@@ -11,7 +11,7 @@ from typing import Final
 
 from headroom.runtime.backoff import Backoff
 
-EARLY_SECONDS: Final = 60.0  # a pod that ends within this time after room was made for it did not need it much [s]
+EARLY_SECONDS: Final = 60.0  # a pod that ends within this time after its reservation had little use for it [s]
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class _Strikes:
 
 @dataclass(slots=True)
 class WorkloadBackoff:
-    """Workloads whose pods ended early."""
+    """Workloads with pods that ended early."""
 
     backoff: Backoff  # how long they wait
     _made: dict[str, tuple[str, float]] = field(default_factory=dict)
@@ -47,6 +47,6 @@ class WorkloadBackoff:
             del self._strikes[workload]
 
     def waits(self, workload: str, now: float) -> float:
-        """Return how long nobody is evicted for a workload yet; 0: not at all. [s; now: a clock that never jumps]"""
+        """Return the time without evictions for a workload; 0: none. [s; now: a clock that never jumps]"""
         known = self._strikes.get(workload)
         return max(known.until - now, 0.0) if known is not None else 0.0

@@ -1,4 +1,4 @@
-"""Whether a pod fits a node once others are gone: a model of kube-scheduler 1.36's filters with its default settings.
+"""The fit of a pod on a node without some others: a model of kube-scheduler 1.36's filters with default settings.
 
 Reasons are in kube-scheduler's words. What it reports as unresolvable is what `FitModel.unresolvable` names.
 """
@@ -37,8 +37,8 @@ TOO_MANY: Final = "Too many pods"  # as kube-scheduler says it
 class FitModel:
     """The model for one pod at one moment: the cluster must not change while it is in use.
 
-    Pods that are expected on a node, because it was answered for them or they have a claim to it and come first, take
-    room there. As in kube-scheduler, a pod must fit with them and, as they may not come, without them.
+    Pods that are expected on a node, because they were admitted to it or nominated with a higher rank, take
+    resources there. As in kube-scheduler, a pod must fit with them and, as they may not come, without them.
     """
 
     def __init__(self, pod: QuotaPod, cluster: QuotaCluster, nominations: Iterable[Nomination]) -> None:
@@ -68,21 +68,21 @@ class FitModel:
         return self._no_room(node, without, _NOTHING_COMES) if reason is None and coming.pods else reason
 
     def unresolvable(self, node: str) -> str | None:
-        """Return why the pod would not fit a node whoever were evicted; None: it might."""
+        """Return why the pod would not fit a node after any eviction; None: it might."""
         return self._mismatch(node) or _lacking(self._requests, self._cluster.nodes[node].allocatable, NOTHING)
 
     @property
     def unmodelled(self) -> list[str]:
-        """What of the pod cannot be judged here: kube-scheduler alone knows where such a pod fits."""
+        """The constraints of the pod that the model does not cover: only kube-scheduler knows where such a pod fits."""
         return [*self.pod_constraints, *beyond_model(self._spec)]
 
     @cached_property
     def pod_constraints(self) -> list[str]:
-        """What makes it depend on which pods run where whether the pod fits a node."""
+        """The constraints through which its fit depends on other pods."""
         return list(pod_constraints(self._pod, self._cluster.with_anti_affinity, self._cluster.namespaces))
 
     def _mismatch(self, name: str) -> str | None:
-        """Return why a node is not for this pod whoever is there, in the order of kube-scheduler's filters."""
+        """Return why a node can never take this pod, in the order of kube-scheduler's filters."""
         if name not in self._unresolvable:
             self._unresolvable[name] = self._why_mismatch(self._cluster.nodes.get(name))
         return self._unresolvable[name]
@@ -99,7 +99,7 @@ class FitModel:
         return None if self._required is None or self._required(node) else OTHER_NODES
 
     def _comes_to(self, name: str) -> "_Coming":
-        """What is expected on a node beside what is bound there."""
+        """Yield the pods expected on a node beside the bound ones."""
         if name not in self._expected:
             return _NOTHING_COMES
         if name not in self._coming:
@@ -136,10 +136,10 @@ class FitModel:
 
 @dataclass(frozen=True, slots=True)
 class _Coming:
-    """What is expected on a node."""
+    """The pods expected on a node."""
 
     requests: Amounts  # all together
-    pods: tuple[QuotaPod, ...]  # whose they are
+    pods: tuple[QuotaPod, ...]  # the pods
 
 
 _NOTHING_COMES: Final = _Coming(NOTHING, ())
@@ -148,7 +148,7 @@ _NOTHING_COMES: Final = _Coming(NOTHING, ())
 def _lacking(
     requests: Amounts, has: Amounts, taken: Amounts, coming: Amounts = NOTHING, gone: Iterable[Amounts] = ()
 ) -> str | None:
-    """What there is too little of: requests > has - (taken + coming - gone)."""
+    """Return the missing resources: requests > has - (taken + coming - gone)."""
     lacking = []
     for name, amount in requests.items():
         free = has.get(name, 0) - taken.get(name, 0) - coming.get(name, 0)

@@ -1,14 +1,14 @@
 """The preempt verb: what kube-scheduler's own preemption may do where there are quotas.
 
-It chooses among pods of lower priority and knows no quotas. What it chose stands where the rules of quotas would have
-chosen the same; elsewhere they choose anew, or the node is left out.
+It chooses among pods of lower priority and knows no quotas. Its victims stay where the rules of quotas would have
+chosen the same; elsewhere the rules choose again, or the node is omitted.
 """
 
 from collections.abc import Mapping
 
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.preemption.fit import FitModel
-from scheduler_plugins.preemption.selection.context import BudgetsRule, Freed, PreemptionContext
+from scheduler_plugins.preemption.selection.context import BudgetsRule, PreemptionContext, ReleasedUsage
 from scheduler_plugins.preemption.selection.victims import (
     Candidate,
     all_possible_victims,
@@ -30,10 +30,10 @@ def answer(
     *,
     reclaiming: bool = True,
 ) -> dict[str, Victims]:
-    """Who may be evicted, by node; nobody for a pod that wants nobody evicted, or that others are leaving for already.
+    """Return the victims by node; none for a pod with preemptionPolicy Never, or with terminating victims.
 
-    For pods without a quota disruption budgets are what they are to kube-scheduler. For the others they hold if they
-    hold when borrowed resources are taken back.
+    For pods without a quota, disruption budgets count as in kube-scheduler. For the others they are respected if they
+    are when borrowed resources are reclaimed.
     """
     known = cluster.pods.get(pod.uid, pod)  # a hold may be newer than what kube-scheduler has seen of the pod
     if pod.never_preempts or any(
@@ -66,7 +66,7 @@ def answer(
 
 
 def _grant(context: PreemptionContext, now: float, answered: Mapping[str, Candidate]) -> PreemptionGrant:
-    """What was answered, with the numbers, which are the same where pods of the same namespaces go."""
+    """Return the response with the numbers, which are the same for victims of the same namespaces."""
     sentences: dict[frozenset[str], str] = {}
     why = {}
     for node, chosen in answered.items():
@@ -78,16 +78,16 @@ def _grant(context: PreemptionContext, now: float, answered: Mapping[str, Candid
 
 
 def _as_proposed(context: PreemptionContext, node: str, victims: Victims) -> Candidate | None:
-    """The victims that were proposed, if the rules allow them and they suffice: then the rules would choose the same.
+    """Return the proposed victims, if the rules allow them and they suffice: then the rules would choose the same.
 
-    kube-scheduler puts back whom it can, as the rules do. So those whom it left out are in the way also where fewer
-    may go, and all others fit in.
+    kube-scheduler reprieves as many as it can, as the rules do. So all its victims are necessary, also where fewer
+    may be evicted, and all others fit.
     """
     potential, _ = all_possible_victims(context, node)
     allowed = {pod.uid: pod for pod in potential}
     if not victims.uids or not allowed.keys() >= set(victims.uids):
         return None
-    freed, leaving = Freed(context), tuple(allowed[uid] for uid in victims.uids)
+    freed, leaving = ReleasedUsage(context), tuple(allowed[uid] for uid in victims.uids)
     for pod in leaving:
         freed.take(pod)
     return Candidate(node, leaving, victims.budget_violations) if freed.suffices() else None

@@ -1,4 +1,4 @@
-"""What a hold says is done: whoever is named there leaves, if that is still right; then the pod is tried again."""
+"""Reconciles holds: evicts the named victims while the decision is right, then has the pod scheduled again."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Requeue:
-    """A pod whose room is free and that is not bound yet."""
+    """A pod with free reserved resources that is not bound yet."""
 
     at: float  # when it is tried again [s, monotonic]
     wait: float = _FIRST_WAKE_SECONDS  # how long after that once more [s]
@@ -49,7 +49,7 @@ class HoldReconciler:
     evictor: Evictor
     evaluator: Evaluator
     pending: Pending  # which holds the watch has shown
-    _barred: dict[str, dict[str, float]] = field(default_factory=dict)
+    _blocked_nodes: dict[str, dict[str, float]] = field(default_factory=dict)
     _again: dict[str, float] = field(default_factory=dict)
     _rests: dict[str, float] = field(default_factory=dict)
     _wakes: dict[str, _Requeue] = field(default_factory=dict)
@@ -78,19 +78,19 @@ class HoldReconciler:
     def _cluster(self) -> QuotaCluster:
         return self.evaluator.cluster
 
-    def rests(self, uid: str) -> bool:
+    def in_cooldown(self, uid: str) -> bool:
         """Return whether a reservation of a pod was withdrawn a moment ago: a cooldown stops alternating decisions."""
         return self.monotonic() < self._rests.get(uid, 0.0)
 
-    def barred(self, pod: QuotaPod) -> AbstractSet[str]:
+    def blocked_nodes(self, pod: QuotaPod) -> AbstractSet[str]:
         """Nodes on which an eviction for a pod was refused a moment ago."""
         now = self.monotonic()
-        return {node for node, until in self._barred.get(pod.uid, {}).items() if now < until}
+        return {node for node, until in self._blocked_nodes.get(pod.uid, {}).items() if now < until}
 
     # Making a hold
 
     def backoff_seconds(self, pod: QuotaPod) -> float:
-        """Return how long nobody is evicted for a pod, after attempts that came to nothing. [s]"""
+        """Return the time without evictions for a pod after failed attempts. [s]"""
         own = 0.0
         if pod.hold is not None and not self.lost(pod.hold):
             own = self._may_try_again(pod.hold) - self._cluster.present(self.evictor.clocks.wall())
@@ -98,22 +98,22 @@ class HoldReconciler:
         return max(own, self._workloads.waits(workload, self.monotonic()) if workload else 0.0)
 
     def _may_try_again(self, hold: Hold) -> float:
-        """Return when somebody may be evicted again for a pod whose hold expires, or has expired. [unix s]"""
+        """Return when a pod may preempt again whose hold expires, or has expired. [unix s]"""
         return hold.until + self._backoff.after(hold.attempt)
 
     def lost(self, hold: Hold) -> bool:
         return hold.node not in self._cluster.nodes
 
     async def hold(self, pod: QuotaPod, decision: Decision) -> bool:
-        """Write down who has to leave; whether that is so."""
+        """Store the victims in a hold; return whether that succeeded."""
         leaving = [victim for victim in decision.victims if not victim.terminating]
         graces = await asyncio.gather(*(grace_of(self.evictor.api, victim) for victim in leaving))
         known = [grace for grace in graces if grace is not None]
         if len(known) < len(leaving):
-            return False  # somebody is not as known here any more
+            return False  # a pod has changed meanwhile
         longest = max(known, default=0.0)
         attempt = 1
-        if pod.hold is not None:  # one whose node went was no attempt in vain
+        if pod.hold is not None:  # a lost node is no failed attempt
             attempt = pod.hold.attempt + (not self.lost(pod.hold))
         now = self.evictor.clocks.wall()
         until = round(self._cluster.present(now) + longest + self.evictor.settings.hold_seconds, 3)
@@ -124,7 +124,7 @@ class HoldReconciler:
             return False
         hold_writer.take(self._cluster, written)
         self._begun[pod.uid] = decision.arithmetic, self.monotonic()
-        _LOG.info("Room for pod %s: %s leave for node %s", pod.key, named(decision.victims), decision.node)
+        _LOG.info("Pod %s: evicting %s from node %s", pod.key, named(decision.victims), decision.node)
         return True
 
     # Going on with it
@@ -139,14 +139,14 @@ class HoldReconciler:
         self._again = {uid: when for uid, when in self._again.items() if uid in there}
         self._wakes = {uid: requeue for uid, requeue in self._wakes.items() if uid in there}
         self._rests = {uid: until for uid, until in self._rests.items() if self.monotonic() < until}
-        self._barred = {uid: nodes for uid, nodes in self._barred.items() if uid in self._cluster.pods}
+        self._blocked_nodes = {uid: nodes for uid, nodes in self._blocked_nodes.items() if uid in self._cluster.pods}
         uids = [
             holder.uid
             for holder in sorted(holders, key=lambda each: (-each.priority, each.created, each.key))
             if self.monotonic() >= self._again.get(holder.uid, 0.0)
         ]
         for some in (uids[start : start + _AT_ONCE] for start in range(0, len(uids), _AT_ONCE)):
-            # What each may do is in its hold, so their order does not matter; one's trouble does not stop the others.
+            # Each hold lists its own victims, so their order does not matter; a failure of one does not stop others.
             results = await asyncio.gather(*map(self._go_on, some), return_exceptions=True)
             for uid, result in zip(some, results, strict=True):
                 if isinstance(result, ApiError | ApiUnavailable) and not result.about_object:
@@ -160,11 +160,11 @@ class HoldReconciler:
         """Nothing can be done about a pod, as the API server takes nothing say: it is tried again later."""
         self._again[uid] = self.monotonic() + _AGAIN_SECONDS
         if (pod := self._cluster.pods.get(uid)) is not None:
-            note = f"The room held for it cannot be seen to: {error}"
+            note = f"Cannot process the reservation: {error}"
             self.evictor.recorder.explain(pod, "Warning", events.WITHHELD, note)
 
     async def _go_on(self, uid: str) -> None:
-        pod = self._cluster.pods.get(uid)  # as it is now: others were gone on with since the holders were listed
+        pod = self._cluster.pods.get(uid)  # its present state: other holds were processed since the list
         hold = pod.hold if pod is not None else None
         if pod is None or hold is None or self.pending.shown.get(uid) != hold or pod.node or pod.terminating:
             return
@@ -185,19 +185,19 @@ class HoldReconciler:
             self._not_taken(pod.uid, error)
             return
         right = {victim.uid for victim in decision.victims} if isinstance(decision, Decision) else set()
-        asked = self._cluster.preemption_grants.has(
+        preempted = self._cluster.preemption_grants.has(
             pod.uid, self.evictor.clocks.wall()
         )  # while the hold was being written
-        if untouched and (asked or right != set(hold.victims)):
-            why = "kube-scheduler evicts for it itself" if asked else "the cluster has changed"
+        if untouched and (preempted or right != set(hold.victims)):
+            why = "kube-scheduler evicts for it itself" if preempted else "the cluster has changed"
             await self._withdraw(pod, hold, why)
             return
         leaving = [victim for victim in staying if victim.uid in right]
         if not isinstance(decision, Decision) or not leaving:
-            _LOG.debug("Nobody more leaves for pod %s for now: %s", pod.key, decision)
+            _LOG.debug("Pod %s: no further eviction for now: %s", pod.key, decision)
             return
         if not await self._as_known(pod, leaving):
-            _LOG.debug("Nobody leaves for pod %s yet: it, or a quota, is not as it is known here", pod.key)
+            _LOG.debug("Pod %s: no eviction yet, pod or quota changed", pod.key)
             return
         for victim in sorted(leaving, key=self._is_unprotected):  # who may be refused comes first
             if not self.evictor.allows():
@@ -222,7 +222,7 @@ class HoldReconciler:
             self._cluster.place(replace(victim, terminating=True))
 
     async def _as_known(self, pod: QuotaPod, leaving: Sequence[QuotaPod]) -> bool:
-        """Return whether the pod still needs the room, and the quotas are those that were decided by: read afresh."""
+        """Return whether the pod still needs the resources, and the quotas are unchanged: read again."""
         api = self.evictor.api
         if await hold_writer.waiting(api, pod) is None:
             return False
@@ -230,7 +230,7 @@ class HoldReconciler:
             try:
                 items, _ = await api.list(_QUOTAS.format(namespace))
             except ApiError as error:
-                if not error.not_found:  # else there is no such kind any more
+                if not error.not_found:  # else the kind is gone
                     raise
                 items = []
             if not self._cluster.knows_quotas(namespace, items):
@@ -238,8 +238,8 @@ class HoldReconciler:
         return True
 
     async def _refused(self, pod: QuotaPod, hold: Hold, victim: QuotaPod, outcome: Outcome, *, untouched: bool) -> None:
-        """Somebody stays. Where nobody has left yet, another node may do; else the others have left for good."""
-        self._barred.setdefault(pod.uid, {})[hold.node] = self.monotonic() + _BARRED_SECONDS
+        """A victim cannot be evicted. Without any eviction so far, another node may do; otherwise the hold stays."""
+        self._blocked_nodes.setdefault(pod.uid, {})[hold.node] = self.monotonic() + _BARRED_SECONDS
         note = f"Pod {victim.key} on {victim.node} is not evicted for it: {outcome.why}"
         self.evictor.recorder.explain(pod, "Warning", events.WITHHELD, note)
         if untouched:
@@ -248,7 +248,7 @@ class HoldReconciler:
             self._again[pod.uid] = self.monotonic() + _AGAIN_SECONDS
 
     async def _withdraw(self, pod: QuotaPod, hold: Hold, why: str) -> None:
-        """Take back a hold for which nobody has left: it was no attempt."""
+        """Withdraw a hold without an eviction: it was no attempt."""
         former, now = None, self.evictor.clocks.wall()
         if hold.attempt > 1:
             former = Hold(hold.node, round(self._cluster.present(now), 3), (), hold.attempt - 1)
@@ -258,12 +258,12 @@ class HoldReconciler:
         hold_writer.take(self._cluster, written)
         self._rests[pod.uid] = self.monotonic() + _REST_SECONDS
         self.evictor.metrics.decisions.labels("withdrawn").inc()
-        _LOG.info("Nobody leaves for pod %s: %s", pod.key, why)
+        _LOG.info("Pod %s: no eviction: %s", pod.key, why)
 
     # Afterwards
 
     async def _requeue(self, pod: QuotaPod, hold: Hold) -> None:
-        """Everybody has left. kube-scheduler notices most of the time; else it is told, later and later."""
+        """All victims have ended. kube-scheduler notices in most cases; else it is notified, with a growing delay."""
         now = self.monotonic()
         known = self._wakes.setdefault(pod.uid, _Requeue(now + _FIRST_WAKE_SECONDS))
         if now < known.at or pod.uid in self._cluster.ledger.tentative:
@@ -283,7 +283,7 @@ class HoldReconciler:
         """Return whether a pod of higher priority has taken the reserved resources: further pods would be evicted."""
         try:
             return isinstance(self.evaluator(as_asked(pod), self.evictor.clocks.wall(), held=pod.hold), Decision)
-        except Exception:  # noqa: BLE001 - it is woken as if nobody had the room
+        except Exception:  # noqa: BLE001 - it is requeued as if the resources were free
             return False
 
     async def _give_up(self, pod: QuotaPod, hold: Hold) -> None:
@@ -297,7 +297,7 @@ class HoldReconciler:
     # When a hold expires
 
     async def _report_expired(self) -> None:
-        """A pod that has not used its room in time has no claim to it any more, also not by nomination."""
+        """A pod that has not used its reservation in time loses it, and its nomination."""
         wall = self.evictor.clocks.wall()
         now = self._cluster.present(wall)
         self._expired = {uid: hold for uid, hold in self._expired.items() if self.pending.shown.get(uid) == hold}
@@ -311,12 +311,10 @@ class HoldReconciler:
             if not hold.victims:
                 continue  # it was withdrawn
             if now - hold.until > self._backoff.after(hold.attempt):
-                continue  # long ago: it has been told then
+                continue  # long ago: it was recorded then
             self.evictor.metrics.decisions.labels("expired").inc()
             again = max(self._may_try_again(hold) - now, 0.0)
-            note = (
-                f"The room held on {hold.node} was not used in time; nobody is evicted for it in the next {again:.0f} s"
-            )
+            note = f"The resources reserved on {hold.node} were not used in time; no eviction for {again:.0f} s"
             self.evictor.recorder.did(pod, "Warning", events.EXPIRED, note)
 
     async def _unnominate(self, pod: QuotaPod, hold: Hold, now: float) -> bool:

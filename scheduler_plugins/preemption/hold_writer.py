@@ -1,4 +1,4 @@
-"""Writing of holds: onto the pod for which room is made, before anybody is evicted for it."""
+"""Writes holds onto pods before their victims are evicted."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -18,12 +18,12 @@ Json = Mapping[str, Any]
 
 
 async def write(api: ApiServer, pod: QuotaPod, hold: Hold | None, now: float, *, nominate: bool) -> Json | None:
-    """Write a hold onto a pod, or take it away, unless the pod is not as it is known here any more.
+    """Write a hold onto a pod, or remove it, unless the pod has changed.
 
-    kube-scheduler notes at every attempt why a pod has to wait. That alone changes nothing: it is looked at again then.
+    kube-scheduler records at every attempt why a pod waits. That alone changes nothing: the write is repeated.
 
     Returns:
-        The pod as it is then; None when it has changed or is gone.
+        The pod after the write; None when it has changed or is gone.
     """
     condition: dict[str, Any] = {"type": names.CONDITION_ROOM_HELD, "$patch": "delete"}
     if hold is not None:
@@ -47,7 +47,7 @@ async def write(api: ApiServer, pod: QuotaPod, hold: Hold | None, now: float, *,
 
 
 async def waiting(api: ApiServer, pod: QuotaPod) -> Json | None:
-    """The pod as it is now, if it still waits with the same hold."""
+    """Return the present pod, if it still waits with the same hold."""
     result = await optional(api.get(paths.pod(pod.namespace, pod.name)))
     if result is None:
         return None
@@ -62,7 +62,7 @@ def _version(pod: Json) -> str:
 
 
 def take(cluster: QuotaCluster, written: Json) -> None:
-    """Know at once what was written onto a pod, unless the watch knows better already, or that the pod is gone."""
+    """Record the result of a write to a pod, unless the watch has a newer one, or that the pod is gone."""
     known = cluster.pods.get(str(written["metadata"].get("uid")))
     if known is None or known.node or known.json is None:
         return
@@ -72,7 +72,7 @@ def take(cluster: QuotaCluster, written: Json) -> None:
 
 
 async def requeue(api: ApiServer, pod: QuotaPod, node: str, now: float) -> Json | None:
-    """Have kube-scheduler try a pod again whose room is free, and nominate it to its node again."""
+    """Have kube-scheduler try a pod with free reserved resources again, and nominate it to its node again."""
     metadata = {"uid": pod.uid, "annotations": {names.ANNOTATION_SCHEDULING_RETRY: micro_time(now)}}
     return await _patch(api, pod, {"metadata": metadata, "status": {"nominatedNodeName": node}})
 
@@ -80,7 +80,7 @@ async def requeue(api: ApiServer, pod: QuotaPod, node: str, now: float) -> Json 
 async def _patch(api: ApiServer, pod: QuotaPod, body: dict[str, Any]) -> Json | None:
     try:
         # By the subresource, which takes annotations, too: the right to patch pods themselves would be the right to
-        # run any image in anybody's pod.
+        # run any image in another user's pod.
         result: Json = await api.patch(paths.status(paths.pod(pod.namespace, pod.name)), body, STRATEGIC_MERGE_PATCH)
     except ApiError as error:
         if error.not_found or error.conflict or error.other_uid:

@@ -1,4 +1,4 @@
-"""What giving back tells about itself at /metrics."""
+"""Metrics of reclaiming."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -26,7 +26,7 @@ class PreemptionMetrics:
         )
         self.decisions = Counter(
             "headroom_scheduler_reclaim_decisions",
-            "What was decided for pods that found no node, by outcome (held, dry-run, nobody, changed, guarded,"
+            "Decisions for unschedulable pods, by outcome (held, dry-run, no_victims, changed, guarded,"
             " throttled, withdrawn, expired).",
             ["outcome"],
             registry=registry,

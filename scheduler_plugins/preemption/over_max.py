@@ -11,7 +11,7 @@ from scheduler_plugins.quota.over_max import over_max_usage
 
 INTERVAL_SECONDS: Final = 5.0  # how often is looked for them [s]
 
-_NOTE: Final = "Bound beyond the max of ElasticQuota {quota}: its scheduler asked no extender, or got no answer in time"
+_NOTE: Final = "Bound beyond the max of ElasticQuota {quota}: its scheduler called no extender, or it did not respond"
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ _KNOWN_REASONS: Final = (
     "Insufficient ",
     "Too many pods",
     "ElasticQuota ",
-    "node(s) room held",
+    "node(s) resources reserved",
     "node(s) had untolerated taint",
     "node(s) were unschedulable",
     "node(s) didn't match Pod's node affinity/selector",
@@ -67,7 +67,7 @@ class Pending:
 
 
 def refusal_of(pod: Json) -> str:
-    """What kube-scheduler wrote down of its last attempt at a pod; empty when the pod does not wait for a node."""
+    """Return kube-scheduler's message about its last attempt at a pod; empty for a pod that does not wait."""
     metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
     if spec.get("nodeName") or metadata.get("deletionTimestamp") or spec.get("schedulingGates"):
         return ""
@@ -84,7 +84,7 @@ def refusal_of(pod: Json) -> str:
 
 
 def is_about_room(refusal: str) -> bool:
-    """Return whether a pod was refused for nothing but what is judged here, too, by what kube-scheduler wrote down.
+    """Return whether a pod was refused only for reasons that are evaluated here, too, by kube-scheduler's message.
 
     "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable. preemption: ..."
     """

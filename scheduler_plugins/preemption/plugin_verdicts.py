@@ -1,7 +1,7 @@
-"""What the other plugins of the profile say of nodes for one pod: as things are, and once others have left.
+"""The verdicts of the profile's other plugins for one pod: on the present nodes, and without the victims.
 
-What is measured of a node holds what its victims use. A node that is refused for its load is a place for the pod if it
-would not be refused without them: else nobody gets back what is guaranteed to him just where most is borrowed.
+The measured usage of a node contains its victims'. A node that is refused for its load fits the pod if it
+would not be refused without them: else no guarantee could be enforced where most is borrowed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ class PluginVerdicts:
         }
 
     def _settle(self, pod: QuotaPod, held: Hold | None, now: float) -> None:
-        """Whoever has left for a hold uses nothing any more, and who comes for it uses what is expected of him."""
+        """Subtract the usage of ended victims, and add the estimate of pods that they ended for."""
         holds = [held] if held is not None else []
         for node, holders in self._cluster.holding_on(now).items():
             for holder in holders:

@@ -1,4 +1,4 @@
-"""What can be set about giving borrowed resources back."""
+"""Settings of reclaiming."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _LONGEST_NAME: Final = 253
 
 
 class OverMaxRule(StrEnum):
-    """What becomes of pods that were bound beyond max."""
+    """The policy for pods that were bound beyond max."""
 
     TELL = "tell"  # they stay; Events, a metric and an alert name them
     EVICT = "evict"  # they leave, the least important and last bound first, until the namespace is within its max
@@ -28,23 +28,23 @@ class PreemptionSettings:
     """True if pods are evicted so that others get what their quota guarantees them. Needs the right to create
     pods/eviction (or to delete pods, see `disruptionBudgets`) and to patch pods/status."""
     dry_run: bool = False
-    """True if only to tell, in Events, who would be evicted for whom."""
+    """True to only report, in Events, the victims and their preemptors."""
     disruption_budgets: BudgetsRule = BudgetsRule.RESPECT
     """respect: PodDisruptionBudgets hold. count: they only make a node less likely, as upstream has it."""
     over_max: OverMaxRule = OverMaxRule.TELL
     """tell: pods that were bound beyond their quota's max while the extender was away are named in Events and a
     metric. evict: they also leave, the least important and last bound first; never for a max that was lowered."""
     scheduler_names: tuple[str, ...] = ()
-    """For the pods of which schedulers room is made; none: those of `--reclaim-for`."""
+    """The schedulers of the preempting pods; none: those of `--reclaim-for`."""
     hold_seconds: float = 120.0
-    """How long the freed room is kept for the pod, beyond its victims' longest grace period. [s]"""
+    """Time for which the resources stay reserved, beyond the victims' longest grace period. [s]"""
     evictions_per_second: float = 10.0
-    """How many pods are evicted a second in the long run. [1/s]"""
+    """Evictions a second in the long run. [1/s]"""
     eviction_burst: int = 50
-    """How many may be evicted at once after a quiet time. [pods]"""
+    """The burst after a quiet time. [pods]"""
     back_off_seconds: float = 60.0
-    """How long nobody is evicted for a pod again after it did not use the room in time, and for a workload whose pod
-    ended soon after room was made for it; doubles each time. [s]"""
+    """Time without evictions for a pod that did not use its reservation in time, and for a workload with a pod that
+    ended soon after its reservation; doubles each time. [s]"""
     longest_back_off_seconds: float = 3600.0
     """Longest such time. [s]"""
 
@@ -77,4 +77,4 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
         "longest_back_off_seconds": (1, 86_400),
     }
 )
-"""What each number may be, both ends included."""
+"""The range of each number, both ends included."""

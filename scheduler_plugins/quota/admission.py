@@ -1,4 +1,4 @@
-"""Whether a pod may be scheduled at all: its namespace's max, and the sum of all min."""
+"""Admission by quotas: its namespace's max, and the sum of all min."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,25 +12,25 @@ from scheduler_plugins.quota.unconfirmed import NO_DOUBTS, NOTHING_BESIDE, Uncon
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
-    """Why a pod is refused."""
+class QuotaExceeded:
+    """The refusal of a pod."""
 
     quota: Quota  # its namespace's quota
     resource: str  # the first resource of which there is not enough
     total: bool  # whether it is the sum of all min that is exceeded; else it is max
-    used: int  # what is charged, to the namespace or, with `total`, to all that have a quota
-    doubtful: int  # what pods would be charged beside, which may be on their way since before we started
-    leaving: int  # what of it is leaving: of pods that were evicted for those which have a claim
+    used: int  # the charge of the namespace or, with `total`, of all with a quota
+    doubtful: int  # the charge of pods that an earlier run may have admitted
+    leaving: int  # the part of pods that were evicted for those with a claim
     claimed: int  # what further pods have a claim to
-    requested: int  # what the pod asks for
+    requested: int  # by the pod
     bound: int  # what would be exceeded
-    own: int  # what is charged to the namespace
+    own: int  # the charge of the namespace
     total_min: int  # the sum of all min
-    waits_for: tuple[str, ...] = ()  # Namespaces whose pods may be on their way: it is to be heard of them
+    waits_for: tuple[str, ...] = ()  # Namespaces with pods that may have been admitted
 
 
 def demands(pod: QuotaPod, ledger: QuotaLedger, nominations: Iterable[Nomination]) -> tuple[Amounts, Amounts]:
-    """What a pod asks for together with claims: of its own namespace (A), and of all (B).
+    """Return the pod's requests together with claims: of its own namespace (A), and of all (B).
 
     A: the pod, and the claims of its namespace of no less priority. B: A, and the claims of other namespaces whose
     quota is not over min, whatever their priority. A pod that is charged already is not counted again.
@@ -38,7 +38,7 @@ def demands(pod: QuotaPod, ledger: QuotaLedger, nominations: Iterable[Nomination
     sums = nominations if isinstance(nominations, Nominations) else Nominations(nominations)
     if not len(sums):
         return pod.charge, pod.charge
-    # Whoever has a claim is not bound, so that its charge, if it has one, is tentative.
+    # A pod with a claim is not bound, so that its charge, if it has one, is tentative.
     without = ledger.tentative & sums.uids | {pod.uid}
     own = plus(pod.charge, sums.sum(pod.namespace, pod.priority, without))
     # The others, from the sum of all claims: less those of this namespace, of namespaces without a quota or over min,
@@ -55,9 +55,9 @@ def demands(pod: QuotaPod, ledger: QuotaLedger, nominations: Iterable[Nomination
 
 
 def leaving(pod: QuotaPod, ledger: QuotaLedger, nominations: Nominations) -> tuple[Amounts, Amounts]:
-    """What pods are still charged that were evicted for claims which `demands` counts: in a namespace, and in all.
+    """Return the charge of pods that were evicted for claims which `demands` counts: in a namespace, and in all.
 
-    Such a claim takes their place. Counted both ways, the same room would keep those away for whom it was freed.
+    Such a claim replaces their charge. Counting both would block the pod that they were evicted for.
     """
     own: Amounts = NOTHING
     everything: Amounts = NOTHING
@@ -87,7 +87,7 @@ def refusal(
     ledger: QuotaLedger,
     nominations: Iterable[Nomination],
     unconfirmed: UnconfirmedReservations = NO_DOUBTS,
-) -> Over | None:
+) -> QuotaExceeded | None:
     """Return why quota rejects a pod on every node; None: it does not. A namespace without a quota is not limited.
 
     What the pod itself is charged tentatively, or claims, is not in its way. Where pods are leaving for others' claims,
@@ -108,19 +108,19 @@ def refusal(
     of_min = _Account(total_used, beside.total, total_gone, everything, ledger.total_min)
     for account, compare, total in ((of_max, over_max_with, False), (of_min, aggregated_over_min_with, True)):
         both = [replace(account, gone=NOTHING, demand=pod.charge), account] if gone or total_gone else [account]
-        for each in both:
-            if over := compare(each.before, each.bound, each.demand):
+        for usage in both:
+            if over := compare(usage.before, usage.bound, usage.demand):
                 requested = pod.charge.get(over[0], 0)
-                return Over(
+                return QuotaExceeded(
                     quota=quota,
                     resource=over[0],
                     total=total,
-                    used=each.used.get(over[0], 0),
-                    doubtful=each.doubtful.get(over[0], 0),
-                    leaving=each.gone.get(over[0], 0),
-                    claimed=each.demand.get(over[0], 0) - requested,
+                    used=usage.used.get(over[0], 0),
+                    doubtful=usage.doubtful.get(over[0], 0),
+                    leaving=usage.gone.get(over[0], 0),
+                    claimed=usage.demand.get(over[0], 0) - requested,
                     requested=requested,
-                    bound=each.bound.get(over[0], 0),
+                    bound=usage.bound.get(over[0], 0),
                     own=ledger.used(pod.namespace).get(over[0], 0),
                     total_min=ledger.total_min.get(over[0], 0),
                     waits_for=beside.waited_for(pod.namespace, over[0], total=total),
@@ -130,16 +130,16 @@ def refusal(
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """What is compared."""
+    """The compared amounts."""
 
-    used: Amounts  # what is charged
-    doubtful: Amounts  # what may be on its way beside
-    gone: Amounts  # what of it is leaving for those that have claims
+    used: Amounts  # the charge
+    doubtful: Amounts  # of pods that may have been admitted
+    gone: Amounts  # the part of pods that were evicted for claims
     demand: Amounts  # the pod, and claims
     bound: Amounts  # what must not be exceeded
 
     @property
     def before(self) -> Amounts:
-        """What the demand comes on top of."""
+        """The amounts before the demand."""
         before = plus(self.used, self.doubtful) if self.doubtful else self.used
         return minus(before, self.gone) if self.gone else before

@@ -32,7 +32,7 @@ class AffinityTerm:
 
 
 def required_anti_affinity(pod: Json) -> tuple[AffinityTerm, ...]:
-    """The anti-affinity that a pod, given as Kubernetes JSON, requires; what it only prefers is left out.
+    """Return the required anti-affinity of a pod, given as Kubernetes JSON.
 
     Raises:
         CodecError: a term has another shape than it should.
@@ -44,12 +44,12 @@ def required_anti_affinity(pod: Json) -> tuple[AffinityTerm, ...]:
     return _terms((str((pod.get("metadata") or {}).get("namespace") or ""), json.dumps(terms, sort_keys=True)))
 
 
-def _read(asked: tuple[str, str]) -> tuple[AffinityTerm, ...]:
+def _read(key: tuple[str, str]) -> tuple[AffinityTerm, ...]:
     """The terms of a namespace and their JSON. Pods of one workload have the same ones, which are kept once.
 
-    `matchLabelKeys` and `mismatchLabelKeys` are not looked at: the API server writes them into the selector.
+    `matchLabelKeys` and `mismatchLabelKeys` are ignored: the API server writes them into the selector.
     """
-    namespace, text = asked
+    namespace, text = key
     terms = json.loads(text)
     check_pod_terms(terms, "spec.affinity.podAntiAffinity")
     return tuple(

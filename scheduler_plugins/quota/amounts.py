@@ -15,7 +15,7 @@ from scheduler_plugins.snapshot.units import INT64_MAX, units
 Amounts: TypeAlias = Mapping[str, int]  # integers by resource name. [milli-cores for cpu, else base units]
 
 NOTHING: Final[Amounts] = MappingProxyType({})  # no resources
-UNLIMITED: Final = INT64_MAX  # the bound of what has none
+UNLIMITED: Final = INT64_MAX  # in place of a missing bound
 CORE: Final = ("cpu", "memory", "ephemeral-storage", "pods")  # resources that always count
 _CORE: Final = frozenset(CORE)
 _IN_BYTES: Final = frozenset({"memory", "ephemeral-storage"})
@@ -94,25 +94,25 @@ def bound(resource: str, amount: int) -> str:
 def over_max_with(used: Amounts, maximum: Amounts, request: Amounts) -> list[str]:
     """The resources of which usage and a request together are over the maximum.
 
-    Core resources are looked at whether requested or not, scalars only where the request names them.
+    Core resources are compared whether requested or not, scalars only where the request names them.
     """
     return list(_over(used, request, maximum, missing_scalar=UNLIMITED))
 
 
 def over_min_with(used: Amounts, minimum: Amounts, request: Amounts) -> list[str]:
-    """The resources of which usage and a request together are over what is guaranteed; scalars as above."""
+    """Return the resources of which usage and a request together exceed min; scalars as above."""
     return list(_over(used, request, minimum, missing_scalar=0))
 
 
 def over_min(used: Amounts, minimum: Amounts) -> list[str]:
-    """The resources of which usage is over what is guaranteed; of the scalars, those in use are looked at."""
+    """Return the resources of which usage exceeds min; of the scalars, those in use."""
     return [name for name in (*CORE, *_scalars(used)) if used.get(name, 0) > minimum.get(name, 0)]
 
 
 def aggregated_over_min_with(used: Amounts, minimum: Amounts, request: Amounts) -> list[str]:
     """The resources of which all usage and a request are over all that is guaranteed.
 
-    Every scalar in use anywhere is looked at, whether requested or not: this is the ceiling of all quotas together.
+    Every scalar in use is compared, whether requested or not: this is the ceiling of all quotas together.
     """
     names = dict.fromkeys((*CORE, *_scalars(used), *_scalars(request)))
     return [name for name in names if used.get(name, 0) + request.get(name, 0) > minimum.get(name, 0)]

@@ -1,4 +1,4 @@
-"""Whether nodes have room for a pod beside the pods for which room is held there."""
+"""Whether a pod fits nodes beside the pods with resources reserved there."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -9,7 +9,7 @@ from scheduler_plugins.quota.pod import QuotaPod
 
 
 def holders_before(pod: QuotaPod, cluster: QuotaCluster, now: float) -> Mapping[str, Sequence[QuotaPod]]:
-    """By node, the pods for which room is held and that this one may not push aside."""
+    """By node, the pods with a reservation that this one may not displace."""
     result = {}
     for node, holders in cluster.holding_on(now).items():
         before = [holder for holder in holders if holder.uid != pod.uid and is_before(holder, pod, cluster)]
@@ -19,10 +19,10 @@ def holders_before(pod: QuotaPod, cluster: QuotaCluster, now: float) -> Mapping[
 
 
 def is_before(holder: QuotaPod, pod: QuotaPod, cluster: QuotaCluster) -> bool:
-    """Return whether a pod may not push another one aside for which room is held.
+    """Return whether a pod may not displace another one with a reservation.
 
-    That is so if it is no more important; and if it would borrow, while the other one's namespace gets back what is
-    guaranteed to it: else who comes in the place of an important borrower would take the room back, again and again.
+    That holds without a higher priority, and for a pod that would borrow, while the other one's namespace gets its
+    guaranteed amounts: else the replacement of an important borrower would take them back, again and again.
     """
     if holder.priority >= pod.priority:
         return True
@@ -31,7 +31,7 @@ def is_before(holder: QuotaPod, pod: QuotaPod, cluster: QuotaCluster) -> bool:
 
 
 def _borrows(pod: QuotaPod, cluster: QuotaCluster) -> bool:
-    """Return whether a pod's namespace would use more with it than is guaranteed to it."""
+    """Return whether a pod's namespace would exceed its min with it."""
     ledger = cluster.ledger
     quota, used, charged = ledger.quota(pod.namespace), ledger.used(pod.namespace), ledger.charge_of(pod.uid)
     if charged is not None:
@@ -40,10 +40,10 @@ def _borrows(pod: QuotaPod, cluster: QuotaCluster) -> bool:
 
 
 def crowded(pod: QuotaPod, cluster: QuotaCluster, before: Mapping[str, Sequence[QuotaPod]]) -> AbstractSet[str]:
-    """The nodes of these on which a pod does not fit beside all that are before it.
+    """Return the nodes of these on which a pod does not fit beside all that are before it.
 
-    The pods that were evicted for them count as gone. What is asked for besides, by pods that may be on their way
-    there, counts as taken.
+    The pods that were evicted for them count as gone. The requests of pods that may be bound
+    there count as taken.
     """
     if not before:
         return frozenset()

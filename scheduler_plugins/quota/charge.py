@@ -1,4 +1,4 @@
-"""What a pod is charged to its quota."""
+"""The amounts that a pod is charged."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -11,7 +11,7 @@ from scheduler_plugins.snapshot.units import INT64_MAX, units
 
 
 class Charging(StrEnum):
-    """What of a pod is charged."""
+    """The charged requests of a pod."""
 
     CONTAINERS = "containers"  # what its containers request, as upstream's code adds it up
     SCHEDULER = "scheduler"
@@ -19,11 +19,11 @@ class Charging(StrEnum):
 
 
 def charge_of(pod: Mapping[str, Any]) -> dict[str, int]:
-    """What a pod is charged: its containers' requests, no less than any init container's, and its overhead.
+    """Return the charge of a pod: its containers' requests, no less than any init container's, and its overhead.
 
-    As upstream's CapacityScheduling counts: limits, pod-level resources and the lasting of sidecars are not looked at.
-    While a pod is being resized in place, the largest of what a container asks for, has and has been promised counts,
-    as kube-scheduler counts on nodes; where the resize is infeasible, what it asks for does not.
+    As upstream's CapacityScheduling counts: limits, pod-level resources and sidecars are ignored.
+    While a pod is being resized in place, the largest of a container's requested, actual and allocated amounts counts,
+    as in kube-scheduler; where the resize is infeasible, the requested amount does not.
 
     Returns:
         Amounts by resource name. [milli-cores for cpu, else base units]
@@ -41,7 +41,7 @@ def charge_of(pod: Mapping[str, Any]) -> dict[str, int]:
 
 
 def reserved_requests(pod: Mapping[str, Any]) -> dict[str, int]:
-    """What a pod takes of its node's allocatable, one pod in `pods` included; resizes: `headroom.cluster.resize`.
+    """Return the part of its node's allocatable that a pod takes, one in `pods` included; see `headroom.cluster.resize`.
 
     Returns:
         Amounts by resource name. [milli-cores for cpu, else base units]

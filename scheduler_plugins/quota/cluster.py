@@ -32,7 +32,7 @@ _NO_PODS: Final[Mapping[str, QuotaPod]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class _KnownNominations:
-    """Who has claims, for as long as that does not change by itself."""
+    """The claims, until they change."""
 
     version: int = -1
     since: float = math.inf
@@ -59,13 +59,13 @@ class QuotaCluster:
         self.nodes: Final[dict[str, QuotaNode]] = {}  # every node by name
         self.quota_objects: Final[dict[str, Json]] = {}  # readable ElasticQuotas as JSON, by uid
         self._budgets: dict[str, Budget] = {}
-        self.claiming: Final[dict[str, QuotaPod]] = {}  # the pending pods that are nominated, or bear a hold, by uid
+        self.claiming: Final[dict[str, QuotaPod]] = {}  # the pending pods with a nomination or a hold, by uid
         self._answered: dict[str, tuple[QuotaPod, frozenset[str]]] = {}
         self._claims_version = 0
         self._known_claims = _KnownNominations()
-        self.preemption_grants: Final = PreemptionGrants()  # what kube-scheduler's own preemption was told lately
+        self.preemption_grants: Final = PreemptionGrants()  # the recent responses to kube-scheduler's own preemption
         self.present: Callable[[float], float] = float
-        """What the present time is by which holds are judged, given the present time. [unix s]"""
+        """Returns the time for evaluating holds, given the present time. [unix s]"""
         self.unconfirmed = UnconfirmedReservations()  # pods of which it is not known whether they are on their way
 
     # What is known
@@ -86,7 +86,7 @@ class QuotaCluster:
 
     @property
     def on_their_way(self) -> Iterable[tuple[QuotaPod, AbstractSet[str]]]:
-        """The pods that were answered for and not seen bound, and the nodes that they may be on their way to."""
+        """Pods admitted and not observed as bound, and the nodes that they may be bound to."""
         return self._answered.values()
 
     @property
@@ -95,17 +95,17 @@ class QuotaCluster:
 
     def has_lower_priority(self, namespace: str, priority: int) -> bool:
         """Return whether a pod of lower priority is bound in a namespace; static pods cannot be victims."""
-        return any(each < priority for each in self._priorities.get(namespace, ()))
+        return any(known < priority for known in self._priorities.get(namespace, ()))
 
     def nominations(self, now: float) -> Nominations:
         """Room that pending pods have a claim to: by nomination, or because it is held for them.
 
-        A hold that has expired is none, nor is a nomination to a node that is not there.
+        An expired hold does not count, nor does a nomination to a missing node.
         """
         return self._claims_at(now).nominations
 
     def nomination_of(self, pod: QuotaPod, now: float) -> Nomination | None:
-        """The claim of one pod, if it has one."""
+        """Return the claim of a pod, if it has one."""
         hold = pod.hold if pod.hold is not None and pod.hold.lasts(self.present(now)) else None
         node = hold.node if hold is not None else pod.nominated
         if pod.node or not pod.live or pod.terminating or node not in self.nodes:
@@ -120,7 +120,7 @@ class QuotaCluster:
         return self._claims_at(now).holding_on
 
     def relieved(self, uid: str, now: float) -> Hold | None:
-        """What is held for a pod, if any of those used anything who leave for it; see `RelievablePlugin`."""
+        """Return the hold of a pod, if its victims used anything; see `RelievablePlugin`."""
         pod = self.claiming.get(uid)
         hold = pod.hold if pod is not None else None
         return hold if hold is not None and hold.relief and hold.lasts(self.present(now)) else None
@@ -236,7 +236,7 @@ class QuotaCluster:
         self.place(self.read(pod))
 
     def read(self, pod: Json) -> QuotaPod:
-        """A pod as it is charged here.
+        """Return a pod as it is charged here.
 
         Raises:
             ValueError: a request is not a quantity, or a time cannot be read.
@@ -308,20 +308,20 @@ class QuotaCluster:
     # Answers
 
     def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:  # noqa: ARG002 - as Reserving has it
-        """Charge a pod that was answered for."""
-        asked: QuotaPod = pod.facts[self._name]
-        if asked.uid != pod.uid:  # facts of another pod that is judged alike
-            asked = replace(asked, uid=pod.uid, name=pod.key.partition("/")[2])
+        """Charge an admitted pod."""
+        admitted: QuotaPod = pod.facts[self._name]
+        if admitted.uid != pod.uid:  # facts of another, equivalent pod
+            admitted = replace(admitted, uid=pod.uid, name=pod.key.partition("/")[2])
         self._resolve(pod.uid)
-        self.ledger.admit(asked)
-        self._answered[pod.uid] = asked, frozenset(names)
+        self.ledger.admit(admitted)
+        self._answered[pod.uid] = admitted, frozenset(names)
 
     def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:  # noqa: ARG002 - as Doubting has it
-        """Count a pod beside what is used: an earlier run may have answered for it."""
+        """Count a pod beside the usage: an earlier run may have admitted it."""
         self.unconfirmed.put(pod.facts[self._name])
 
     def unreserve(self, uid: str) -> None:
-        """Take back what a pod was charged that is not bound, and do not doubt it any longer."""
+        """Withdraw the charge of a pod that is not bound, and stop counting it as unconfirmed."""
         self._answered.pop(uid, None)
         self._resolve(uid)
         self.ledger.withdraw(uid)

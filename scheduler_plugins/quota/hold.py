@@ -1,8 +1,8 @@
-"""A hold: the room that was freed for a pod, kept from others until the pod is bound or gone, or the hold expires.
+"""A hold: resources reserved for a pod until the pod is bound or gone, or the hold expires.
 
-It is an annotation of that pod, so that a restart or another leader finds it. Whoever may create pods may write any
-annotation, so one counts only where a condition in the pod's status says the same: writing that takes the right to
-pods/status.
+It is an annotation of that pod, so that it survives a restart or a change of leader. Any creator of pods may write any
+annotation, so one counts only where a condition in the pod's status has the same content: writing that takes the right
+to pods/status.
 """
 
 import json
@@ -15,7 +15,7 @@ from crds import names
 from scheduler_plugins.snapshot.units import LARGEST
 
 LONGEST_SECONDS: Final = 3 * 3600.0
-"""What lasts longer from now is no hold of ours: of a grace period and of holdSeconds, an hour counts at most. [s]"""
+"""The longest hold: of a grace period and of holdSeconds, an hour counts at most. [s]"""
 REASON: Final = "Reclaiming"  # of the condition that vouches for a hold
 _LONGEST_TEXT: Final = 65_536
 _LATEST: Final = 2.0**40
@@ -25,16 +25,16 @@ _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What was freed for a pod, and until when it is kept."""
+    """The reservation, and its time limit."""
 
     node: str  # where the pod is to go
     until: float  # when it expires. [unix s]
     victims: tuple[str, ...] = ()
     """Uids of the pods that were evicted for it."""
-    attempt: int = 1  # how often room has been freed for this pod, this time included
+    attempt: int = 1  # the number of reservations for this pod, this one included
     relief: Mapping[str, int] = field(default_factory=lambda: _NONE, hash=False)
-    """What was measured of those victims on the node when they were chosen: an average over minutes holds it still when
-    they have left, and is no reason to refuse the pod for which they did. [milli-cores for cpu, else base units]"""
+    """The measured usage of those victims on the node: an average over minutes still contains it when
+    they have ended, and is no reason to refuse the pod that they ended for. [milli-cores for cpu, else base units]"""
 
     def as_text(self) -> str:
         content = {"node": self.node, "until": self.until, "victims": list(self.victims), "attempt": self.attempt}
@@ -64,7 +64,8 @@ class Hold:
             return None
         conditions = (pod.get("status") or {}).get("conditions") or ()
         if not any(
-            each.get("type") == names.CONDITION_ROOM_HELD and each.get("message") == text for each in conditions
+            condition.get("type") == names.CONDITION_ROOM_HELD and condition.get("message") == text
+            for condition in conditions
         ):
             return None
         try:

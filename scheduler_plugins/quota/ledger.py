@@ -1,4 +1,4 @@
-"""The ledger of quotas: which quota is in force where, and what is charged to each namespace."""
+"""The ledger of quotas: the quota in force in each namespace, and its charges."""
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -11,11 +11,11 @@ from scheduler_plugins.quota.quota import Quota
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one pod is charged."""
+    """The charge of a pod."""
 
-    namespace: str  # to whom
+    namespace: str  # the charged namespace
     amounts: Amounts  # how much. [milli-cores for cpu, else base units]
-    bound: bool  # whether the pod was seen bound; else it was admitted, and is on its way
+    bound: bool  # whether the pod is bound; otherwise it was admitted
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class QuotaLedger:
     _charged: dict[str, int] = field(default_factory=dict)
     tentative: set[str] = field(default_factory=set)  # uids of pods that were admitted and not seen bound
     total_used: dict[str, int] = field(default_factory=dict)  # what all namespaces with a quota are charged
-    total_min: dict[str, int] = field(default_factory=dict)  # what is guaranteed, over all quotas
+    total_min: dict[str, int] = field(default_factory=dict)  # the sum of min of all quotas
     over_min: set[str] = field(default_factory=set)  # namespaces that are charged more than their quota guarantees
     version: int = 0  # changes with everything that may change a verdict
 
@@ -58,7 +58,7 @@ class QuotaLedger:
         return self._used.get(namespace, NOTHING)
 
     def bound(self, namespace: str) -> Amounts:
-        """What a namespace is charged for bound pods alone: the `status.used` of its quota."""
+        """Return a namespace's charge for bound pods alone: the `status.used` of its quota."""
         return self._bound.get(namespace, NOTHING)
 
     def is_over_min(self, namespace: str) -> bool:
@@ -100,7 +100,7 @@ class QuotaLedger:
     # Charges
 
     def put_pod(self, pod: QuotaPod) -> None:
-        """Add or update a pod: a bound one is charged what it requests now, one that has ended nothing.
+        """Add or update a pod: a bound one is charged its present requests, an ended one nothing.
 
         A pod that is not bound keeps the charge that it was admitted with, if any.
         """
@@ -110,7 +110,7 @@ class QuotaLedger:
             self.discharge(pod.uid)
 
     def admit(self, pod: QuotaPod) -> None:
-        """Charge a pod that was answered for, until it is seen bound, refused or gone."""
+        """Charge an admitted pod, until it is bound, refused or deleted."""
         known = self._charges.get(pod.uid)
         if known is None or not known.bound:
             self._charge(pod.uid, Charge(pod.namespace, pod.charge, bound=False))

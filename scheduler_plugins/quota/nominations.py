@@ -1,4 +1,4 @@
-"""Claims of pending pods to room, with their sums ready: admission asks for them with every pod."""
+"""Claims of pending pods with their sums: admission reads them with every pod."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -10,15 +10,15 @@ from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """Room that a pending pod has a claim to: it is nominated to a node, or room is held for it."""
+    """The claim of a pending pod: it is nominated to a node, or resources are reserved for it."""
 
     uid: str  # of the pod
-    namespace: str  # whose quota it will be charged to
+    namespace: str  # the namespace of its quota
     priority: int  # of the pod
     charge: Amounts  # what its quota will be charged
     requests: Amounts  # what kube-scheduler will set aside for it on the node
     node: str  # Where
-    victims: tuple[str, ...] = ()  # Uids of the pods that were evicted for it: what it claims is their room
+    victims: tuple[str, ...] = ()  # Uids of the pods that were evicted for it
 
 
 class Nominations:
@@ -27,11 +27,11 @@ class Nominations:
     def __init__(self, nominations: Iterable[Nomination] = ()) -> None:
         self._by_uid: Mapping[str, Nomination] = {nomination.uid: nomination for nomination in nominations}
         self.with_victims: Final = [nomination for nomination in self if nomination.victims]
-        """Those for which pods were evicted."""
+        """The claims with evicted pods."""
         self._of: dict[str, list[Nomination]] = {}
         self._sums: dict[str, dict[int, Amounts]] = {}
         self._totals: dict[str, Amounts] = {}
-        self.total: Amounts = NOTHING  # what all come to
+        self.total: Amounts = NOTHING  # the sum of all
         for nomination in self:
             name = nomination.namespace
             self._of.setdefault(name, []).append(nomination)
@@ -58,9 +58,9 @@ class Nominations:
         return self._of.keys()
 
     def sum(self, namespace: str, least_priority: int | None, without: AbstractSet[str]) -> Amounts:
-        """What the claims of a namespace come to."""
+        """Return the sum of a namespace's claims."""
         if without and any(uid in self._by_uid and self._by_uid[uid].namespace == namespace for uid in without):
-            counted = (each for each in self._of.get(namespace, ()) if each.uid not in without)
+            counted = (nomination for nomination in self._of.get(namespace, ()) if nomination.uid not in without)
             amounts = [(nomination.priority, nomination.charge) for nomination in counted]
         elif least_priority is None:
             return self._totals.get(namespace, NOTHING)

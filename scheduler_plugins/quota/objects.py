@@ -15,13 +15,13 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class QuotaNode:
-    """One Node."""
+    """A Node."""
 
     name: str  # its name
     labels: Mapping[str, str]  # its labels
     taints: Sequence[Mapping[str, Any]]  # its taints, Kubernetes JSON
     unschedulable: bool  # whether it is cordoned
-    allocatable: Amounts  # what it has to give to pods. [milli-cores for cpu, else base units]
+    allocatable: Amounts  # of its pods. [milli-cores for cpu, else base units]
 
     @classmethod
     def from_json(cls, node: Mapping[str, Any]) -> "QuotaNode":
@@ -44,15 +44,15 @@ class QuotaNode:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """One PodDisruptionBudget."""
+    """A PodDisruptionBudget."""
 
     uid: str  # of the object
-    namespace: str  # whose pods it is about
+    namespace: str  # of its pods
     name: str  # its name
     selector: Mapping[str, Any]
     """Which pods, Kubernetes JSON; to kube-scheduler one without any requirement is about none."""
     allowed: int  # how many may be disrupted now: `status.disruptionsAllowed`. [pods]
-    disrupted: frozenset[str]  # names of pods whose disruption is counted already: `status.disruptedPods`
+    disrupted: frozenset[str]  # names of pods with a counted disruption: `status.disruptedPods`
     everybody: bool = False
     """True if its selector is there without any requirement: to the Eviction API it is about all pods with labels."""
 

@@ -1,4 +1,4 @@
-"""What was bound beyond a quota's max: nobody asked the extender, or another scheduler placed it. Pure."""
+"""Pods bound beyond a quota's max: without the extender, or by another scheduler. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from scheduler_plugins.snapshot.units import unix_time
 
 @dataclass(frozen=True, slots=True)
 class OverMaxUsage:
-    """A namespace whose bound pods are charged more than its quota's max."""
+    """A namespace with a charge of bound pods above its quota's max."""
 
     quota: Quota  # its quota in force
     pods: Sequence[QuotaPod]
@@ -37,9 +37,9 @@ def sentences(quota: Quota, bound: Amounts) -> list[str]:
 def over_max_usage(
     ledger: QuotaLedger, pods: Iterable[QuotaPod], quota_objects: Mapping[str, Mapping[str, Any]]
 ) -> list[OverMaxUsage]:
-    """All namespaces of which that is so; pods are looked at only where there is one.
+    """Return all such namespaces; pods are read only where there is one.
 
-    A max that was lowered below what runs takes nothing from anybody: what was bound before is not among the pods.
+    A max that was lowered below the usage affects no earlier pod: pods bound before that are not among the pods.
     """
     over = {
         quota.namespace: (quota, more)
@@ -57,7 +57,7 @@ def over_max_usage(
 
 
 def _last(pods: list[QuotaPod], more: Amounts, since: float) -> list[QuotaPod]:
-    """The pods without which it would be within max; who leaves already counts as gone."""
+    """Return the pods without which it would be within max; terminating ones count as gone."""
     left, result = dict(more), []
     for pod in sorted(pods, key=lambda pod: (not pod.terminating, pod.priority, -_bound_at(pod), pod.key)):
         helps = any(left.get(name, 0) > 0 and amount > 0 for name, amount in pod.charge.items())
@@ -75,7 +75,7 @@ def _bound_at(pod: QuotaPod) -> float:
 
 
 def _changed_at(quota: Mapping[str, Any]) -> float:
-    """Return when the spec of a quota was last written; its creation where nobody says. [unix s]"""
+    """Return when the spec of a quota was last written; its creation where that is unknown. [unix s]"""
     metadata = quota.get("metadata") or {}
     times = [metadata.get("creationTimestamp")]
     times += [

@@ -1,4 +1,4 @@
-"""A pod as quotas see it: whose it is, what is charged for it, and what decides whether it may be evicted."""
+"""A pod for quotas: its namespace, its charge, and the properties that decide about its eviction."""
 
 import sys
 from collections.abc import Collection, Mapping
@@ -28,25 +28,25 @@ class QuotaPod:
     """A pod, pending or placed."""
 
     uid: str  # its identity
-    namespace: str  # whose quota it is charged to
+    namespace: str  # the namespace of its quota
     name: str  # its name
     node: str  # where it is bound; empty while it is pending
-    live: bool  # whether it uses anything, or may: its phase is neither Succeeded nor Failed
-    terminating: bool  # whether it has been told to end
+    live: bool  # whether its phase is neither Succeeded nor Failed
+    terminating: bool  # whether it is being deleted
     priority: int  # its `spec.priority`; 0 where it states none
     never_preempts: bool  # whether its preemptionPolicy is Never
     started: float | None  # its `status.startTime`; None: not yet. [unix s]
     created: float  # when it was created. [unix s]
     charge: Amounts  # what its quota is charged. [milli-cores for cpu, else base units]
     requests: Amounts
-    """What kube-scheduler sets aside for it on a node; one pod in `pods`. [milli-cores for cpu, else base units]"""
+    """Its reserved resources on a node; one pod in `pods`. [milli-cores for cpu, else base units]"""
     labels: Mapping[str, str]  # its labels
     nominated: str  # its `status.nominatedNodeName`; empty where it has none
-    hold: Hold | None  # the room that is kept for it
+    hold: Hold | None  # its reservation
     host_ports: tuple[tuple[str, str, int], ...] = ()  # ports of the node that it takes: (address, protocol, port)
-    anti_affinity: tuple[AffinityTerm, ...] = ()  # whom it keeps away
+    anti_affinity: tuple[AffinityTerm, ...] = ()  # its required anti-affinity
     lost: bool = False
-    """True if its phase is Unknown: its node is not heard of, and its quota is not charged, as upstream has it."""
+    """True if its phase is Unknown: its node is silent, and its quota is not charged, as upstream has it."""
     static: bool = False  # whether kubelet runs it from a file: deleted, it is there again at once
     gated: bool = False  # whether a scheduling gate holds it back
     own: bytes = field(default=b"", compare=False)
@@ -59,7 +59,7 @@ class QuotaPod:
 
     @property
     def json(self) -> Mapping[str, Any] | None:
-        """The typed pod, while kube-scheduler may look for a node for it. Decoded anew each time."""
+        """The typed pod, while kube-scheduler may schedule it. Decoded again each time."""
         if not self.own:
             return None
         metadata, status = msgspec.json.decode(self.own)
@@ -72,7 +72,7 @@ class QuotaPod:
 
     @property
     def charged(self) -> bool:
-        """Return whether its quota is charged for it: it takes room on a node that is heard of."""
+        """Return whether its quota is charged for it: it takes resources on a node that is not silent."""
         return bool(self.node) and self.live and not self.lost
 
     @classmethod
@@ -122,7 +122,7 @@ class QuotaPod:
 
 
 class _Template(NamedTuple):
-    """What is read of pods that `template_key` takes for the same."""
+    """The common part of pods with the same `template_key`."""
 
     priority: int
     charge: Amounts

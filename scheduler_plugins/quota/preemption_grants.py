@@ -1,4 +1,4 @@
-"""What kube-scheduler's own preemption was told lately: whom it may evict for a pod, by node."""
+"""The recent responses to kube-scheduler's own preemption: the allowed victims of a pod, by node."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,9 @@ from typing import Final
 
 from scheduler_plugins.quota.pod import QuotaPod
 
-SECONDS: Final = 10.0  # how long it may take until the API shows what it made of that. [s]
+SECONDS: Final = 10.0  # time until the API shows the evictions. [s]
 LEAVING_SECONDS: Final = 150.0
-"""How long those who were evicted are waited for: a usual grace period, and the time for which room is held. [s]"""
+"""Time for which evicted pods are awaited: a usual grace period, and the time of a reservation. [s]"""
 _MOST: Final = 1000
 
 
@@ -17,7 +17,7 @@ _MOST: Final = 1000
 class PreemptionGrant:
     """An answer."""
 
-    pod: QuotaPod  # the pod that needs room
+    pod: QuotaPod  # the preempting pod
     at: float  # when. [unix s]
     victims: Mapping[str, Sequence[QuotaPod]]  # who may be evicted, by node
     why: Mapping[str, str]  # why they and not others, by node: one sentence with the numbers
@@ -49,7 +49,7 @@ class PreemptionGrants:
             _put(self._acted_on, replace(known, victims={node: victims}, why={}))
 
     def leaving(self, uid: str, there: Mapping[str, QuotaPod], now: float) -> bool:
-        """Return whether somebody is leaving already whom kube-scheduler was allowed to evict for a pod.
+        """Return whether an allowed victim of a pod is terminating already.
 
         kube-scheduler itself forgets it where they are no less important: it then takes the pod's nomination away.
         """

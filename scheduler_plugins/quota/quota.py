@@ -1,4 +1,4 @@
-"""One ElasticQuota: what its namespace is guaranteed and may use at most."""
+"""An ElasticQuota: the guaranteed and the largest amounts of its namespace."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _BOUNDED: Final = ("cpu", "memory", "ephemeral-storage")
 
 
 class MaxMissing(StrEnum):
-    """What a `max` that is present says of cpu, memory and ephemeral-storage where it does not name them."""
+    """The meaning of a `max` for cpu, memory and ephemeral-storage where it does not name them."""
 
     ZERO = "zero"  # none of it may be used, as upstream's code has it
     INFINITE = "infinite"  # it is not limited, as the design text has it
@@ -23,10 +23,10 @@ class Quota:
     """The bounds of a namespace."""
 
     uid: str  # of the ElasticQuota
-    namespace: str  # whose bounds these are
+    namespace: str  # the namespace
     name: str  # of the ElasticQuota
     created: float  # when it was created; of several in a namespace the oldest is in force. [unix s]
-    min: Amounts  # guaranteed to the namespace; what is absent is 0. [milli-cores for cpu, else base units]
+    min: Amounts  # guaranteed to the namespace; absent ones are 0. [milli-cores for cpu, else base units]
     max: Amounts  # never exceeded; a scalar that is absent is not limited. [milli-cores for cpu, else base units]
     named: tuple[str, ...] = ()
     """The resources that the object's `min` and `max` name, in this order, whether quotas can bound them or not."""

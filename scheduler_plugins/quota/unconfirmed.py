@@ -1,7 +1,7 @@
-"""Pods of which it is not known, after a start, whether an earlier run of this process has let them through.
+"""Pods that an earlier run of this process may have admitted, as far as is known after a start.
 
 kube-scheduler may still bind them, one by one and for as long as its own queue of bindings lasts. They are counted
-beside what is used until they are asked about, seen bound or gone, or until enough time has passed.
+beside the usage until they are requested, bound or deleted, or until enough time has passed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from scheduler_plugins.quota.pod import QuotaPod
 
 
 class UnconfirmedReservations:
-    """The pods in doubt."""
+    """The unconfirmed pods."""
 
     __slots__ = ("_pods", "_sums")
 
@@ -34,30 +34,30 @@ class UnconfirmedReservations:
         return uid in self._pods
 
     def put(self, pod: QuotaPod) -> None:
-        """It is not known of a pod whether it is on its way."""
+        """Add a pod: an earlier run may have admitted it."""
         self.drop(pod.uid)
         self._pods[pod.uid] = pod
         self._sums[pod.namespace] = plus(self._sums.get(pod.namespace, NOTHING), pod.charge)
 
     def drop(self, uid: str) -> bool:
-        """It is known of a pod. Returns whether it was in doubt."""
+        """Remove a pod. Return whether it was unconfirmed."""
         pod = self._pods.pop(uid, None)
         if pod is None:
             return False
         self._sums[pod.namespace] = minus(self._sums[pod.namespace], pod.charge)
         return True
 
-    def beside(self, uid: str, namespace: str, ledger: QuotaLedger) -> "Beside":
-        """What pods in doubt may be charged at most: to a namespace, and to all that have a quota.
+    def beside(self, uid: str, namespace: str, ledger: QuotaLedger) -> "UnconfirmedUsage":
+        """Return the largest charge of unconfirmed pods: to a namespace, and to all that have a quota.
 
-        The run before let nobody through beyond a namespace's max, nor all beyond the sum of min. So however many wait,
-        no more of them is on its way than fits in what is left there.
+        The earlier run admitted no pod beyond a namespace's max, nor beyond the sum of min. So of all waiting pods,
+        only those that fit below these bounds may have been admitted.
         """
         waiting = dict(self._sums)
         for each in (uid, *(ledger.tentative & self._pods.keys())):
             if (pod := self._pods.get(each)) is not None:
                 waiting[pod.namespace] = minus(waiting[pod.namespace], pod.charge)
-        asked = ledger.charge_of(uid)
+        charge = ledger.charge_of(uid)
         own: Amounts = NOTHING
         total: Amounts = NOTHING
         of: dict[str, Amounts] = {}
@@ -66,36 +66,36 @@ class UnconfirmedReservations:
             if quota is None:
                 continue
             used = ledger.used(name)
-            if asked is not None and asked.namespace == name:
-                used = minus(used, asked.amounts)
+            if charge is not None and charge.namespace == name:
+                used = minus(used, charge.amounts)
             of[name] = {each: _within(amount, used, quota.max, each, UNLIMITED) for each, amount in amounts.items()}
             total = plus(total, of[name])
             own = of[name] if name == namespace else own
-        everybody = ledger.total_used
-        if asked is not None and ledger.quota(asked.namespace) is not None:
-            everybody = minus(everybody, asked.amounts)
-        total = {name: _within(amount, everybody, ledger.total_min, name, 0) for name, amount in total.items()}
-        return Beside(own, total, of)
+        total_used = ledger.total_used
+        if charge is not None and ledger.quota(charge.namespace) is not None:
+            total_used = minus(total_used, charge.amounts)
+        total = {name: _within(amount, total_used, ledger.total_min, name, 0) for name, amount in total.items()}
+        return UnconfirmedUsage(own, total, of)
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """What may be on its way."""
+class UnconfirmedUsage:
+    """The charge of pods that may have been admitted."""
 
     own: Amounts  # of the namespace in question
     total: Amounts  # of all that have a quota
     of: Mapping[str, Amounts]  # by namespace; together it may be more than the total
 
     def waited_for(self, namespace: str, resource: str, *, total: bool) -> tuple[str, ...]:
-        """Namespaces whose pods have to be heard of first, those with most of a resource first."""
+        """Return the namespaces with unconfirmed pods, those with most of a resource first."""
         names = sorted(self.of, key=lambda name: (-self.of[name].get(resource, 0), name)) if total else [namespace]
         return tuple(name for name in names if self.of.get(name, NOTHING).get(resource, 0) > 0)
 
 
 def _within(amount: int, used: Amounts, bound: Amounts, name: str, missing: int) -> int:
-    """As much of an amount as what is left of a bound."""
+    """Return as much of an amount as fits below a bound."""
     return min(amount, max(0, bound.get(name, missing) - used.get(name, 0)))
 
 
-NOTHING_BESIDE: Final = Beside(NOTHING, NOTHING, {})  # nobody is in doubt
-NO_DOUBTS: Final = UnconfirmedReservations()  # there are none; nobody puts any in
+NOTHING_BESIDE: Final = UnconfirmedUsage(NOTHING, NOTHING, {})  # without unconfirmed pods
+NO_DOUBTS: Final = UnconfirmedReservations()  # empty, and stays empty

@@ -140,18 +140,18 @@ def scheduler_name(pod: Mapping[str, Any]) -> str:
 class Reservations:
     """The reserved pods. Unlike load, which is measured soon, a reservation lasts until the pod's next event.
 
-    Which doubted pods can still be on their way after a restart follows from the order of kube-scheduler's requests
+    Which unconfirmed pods may still be bound after a restart follows from the order of kube-scheduler's requests
     (Kubernetes 1.36, pkg/scheduler/schedule_one.go). `ScheduleOne` takes one pod at a time. It starts a goroutine that
     binds an admitted pod, and itself patches the condition of a refused one. Both go through one client, whose rate
     limiter serves in the order of arrival: 50 requests a second after a burst of 100. With 150 answers a second for
     ten seconds 1,500 - 100 - 10 * 50 = 900 bindings wait, which take 18 s: no number of pods is small and never
-    exceeded. But the first write after an answer of this run, a binding or a refusal, has passed the limiter after all
-    of them, at whatever rate. So `SETTLED_SECONDS` later none is on its way but what waits for something else. A pod
-    that is refused for doubted ones alone brings about that write.
+    exceeded. But the first write after a response of this run, a binding or a refusal, has passed the limiter after all
+    of them, at any rate. So `SETTLED_SECONDS` later only pods that wait for another reason are unconfirmed. A pod
+    that is refused for unconfirmed ones alone causes that write.
 
     Args:
-        reserving: who wants to know.
-        steady: a clock that never jumps; None: the times that are given. [s]
+        reserving: the plugins to call.
+        steady: a clock that never jumps; None: the times of the arguments. [s]
     """
 
     def __init__(self, reserving: Sequence[Reserving], steady: Callable[[], float] | None = None) -> None:
@@ -179,7 +179,7 @@ class Reservations:
                 plugin.reserve(pod, names, now)
 
     def reserve_unconfirmed(self, pod: PodRequest, now: float, queue: str = "") -> None:
-        """Tell that nobody knows whether a pod was answered for before we started, unless it has been since.
+        """Reserve for a pod that an earlier run may have admitted, unless this run has.
 
         Args:
             pod: the pod.
@@ -196,7 +196,7 @@ class Reservations:
                 plugin.reserve_unconfirmed(pod, now)
 
     def unreserve(self, uid: str) -> None:
-        """Tell that a pod was heard of, if it is reserved or in doubt."""
+        """End the reservation of a pod, confirmed or not."""
         former = self._words.pop(uid, None)
         if self._doubted.charges:
             self._asked.setdefault(uid, former)
@@ -208,12 +208,12 @@ class Reservations:
                 plugin.unreserve(uid)
 
     def refused(self, pod: PodRequest, now: float) -> bool:
-        """Return whether the pod says, surely later than we answered for it, that it could not be scheduled.
+        """Return whether kube-scheduler marked the pod unschedulable after our reservation.
 
-        The API keeps whole seconds, and a pod may be refused, asked about again and admitted within one. Whoever doubts
-        keeps it reserved: it is asked about again soon. But where in-tree filters refuse every node from then on, it is
-        not, and its condition keeps the time of its first refusal. So it is refused, too, if the condition says another
-        thing than before, and that was written later: the API server says when, else when we hear of it does.
+        The API stores whole seconds, and a pod may be refused, requested again and admitted within one. In doubt it
+        stays reserved: it is requested again soon. But where in-tree filters refuse every node from then on, it is
+        not, and its condition keeps the time of its first refusal. So it is refused, too, if the condition has another
+        message than before, written later: by the API server's time, else by ours.
         """
         reserved = self._reserved.charges.get(pod.uid) or self._doubted.charges.get(pod.uid)
         if reserved is None or pod.refusal is None:
@@ -225,9 +225,9 @@ class Reservations:
         return former is not None and former.words != pod.refusal.words and written > reserved.since
 
     def written(self, pod: PodRequest, scheduler: str, now: float) -> None:
-        """Note a change of a pod, before anything else is: kube-scheduler may have made it after an answer of this run.
+        """Record a change of a pod first: kube-scheduler may have made it after a response of this run.
 
-        A refusal is such a change if the pod was asked about, and said another thing then, or nothing.
+        A refusal is such a change if the pod was requested, and had another message then, or none.
         """
         if not self._doubted.charges or scheduler in self._served:
             return
@@ -236,7 +236,7 @@ class Reservations:
             self._served[scheduler] = self._present(now)
 
     def expire(self, now: float) -> None:
-        """Drop what has lasted its time."""
+        """Drop expired charges."""
         present = self._present(now)
         settled = {queue for queue, since in self._served.items() if queue and present - since >= SETTLED_SECONDS}
         doubted = [uid for uid in self._doubted.charges if self._queues[uid] in settled] if settled else []
@@ -253,7 +253,7 @@ class Reservations:
 
 @contextmanager
 def _survived(what: str, uid: str) -> Iterator[None]:
-    """Log what a plugin fails with: it may be anybody's, and must not end the watch of all pods."""
+    """Log the failure of a plugin: it must not end the watch of all pods."""
     try:
         yield
     except Exception:  # noqa: BLE001 - as said above

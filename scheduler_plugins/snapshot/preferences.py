@@ -90,7 +90,7 @@ class Groups(NamedTuple):
     avoided: NDArray[np.bool_]  # whether it has a taint of PreferNoSchedule that the pod does not tolerate, shape (N,)
 
     def likely(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the rows that kube-scheduler prefers: without soft taints, if any, and of the largest weight."""
+        """Return the rows that kube-scheduler prefers: without soft taints, if any, and of the largest weight."""
         others = rows[~self.avoided[rows]]
         result = others if len(others) else rows
         weights = self.weights[result]

@@ -186,7 +186,7 @@ def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[st
     ("part", "step"),
     [
         (Evaluator, "__call__"),
-        (Controller, "_barred"),
+        (Controller, "_blocked_nodes"),
         (Controller, "_like"),
         (HoldReconciler, "backoff_seconds"),
         (HoldReconciler, "hold"),

@@ -1,1 +1,1 @@
-"""Who has to leave for a pod that found no node: a pure decision."""
+"""The victims for an unschedulable pod: a pure decision."""

@@ -1,4 +1,4 @@
-"""What is the same on every node for a pod that found none: its requests, who may leave, what is used, budgets."""
+"""The inputs of a decision that are equal on every node: requests, possible victims, usage, budgets."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,9 +27,9 @@ _FOR_EVER: Final = math.inf
 
 
 class BudgetsRule(StrEnum):
-    """What a PodDisruptionBudget means to those who take resources back."""
+    """The rule for PodDisruptionBudgets in reclaiming."""
 
-    RESPECT = "respect"  # nobody is evicted whom one protects
+    RESPECT = "respect"  # a protected pod is not evicted
     COUNT = "count"  # the fewer it protects the better, as kube-scheduler's own preemption has it
 
 
@@ -43,7 +43,7 @@ class Budgets:
             self._of.setdefault(budget.namespace, []).append(budget)
 
     def split(self, pods: Sequence[QuotaPod]) -> tuple[list[QuotaPod], list[QuotaPod]]:
-        """Those whose eviction would violate a budget, and the others, if all were evicted in this order.
+        """Split pods by whether their eviction would violate a budget, if all were evicted in this order.
 
         As kube-scheduler counts: a budget without any requirement is about no pod, and who is known to be disrupted
         does not count again.
@@ -61,7 +61,7 @@ class Budgets:
         return protected, others
 
     def refuse(self, pods: Iterable[QuotaPod]) -> list[QuotaPod]:
-        """Those of the pods that the Eviction API would refuse to evict if it were asked for all of them.
+        """Return the pods that the Eviction API would refuse to evict if all of them were requested.
 
         That is where a budget is used up, and of pods that several budgets are about, of which it evicts none. Who is
         ending already need not be evicted.
@@ -77,7 +77,7 @@ class Budgets:
         return refused
 
     def _about(self, pod: QuotaPod) -> Sequence[Budget]:
-        """The budgets that are about a pod; the labels of pods that are alike are one object, so it is remembered."""
+        """Return the budgets that select a pod; pods with equal labels share the object, so it is cached."""
         if not pod.labels or pod.namespace not in self._of:
             return ()
         known = self._known.get((pod.namespace, id(pod.labels)))
@@ -105,10 +105,10 @@ def importance(pod: QuotaPod) -> tuple[float, float, str, str]:
     return -pod.priority, _FOR_EVER if pod.started is None else pod.started, pod.namespace, pod.name
 
 
-class Freed:
-    """What the ledger would be relieved of by taking pods away, to be changed at will.
+class ReleasedUsage:
+    """The usage without some pods, changed in place.
 
-    Usage only ever falls below what it is now, so it is enough to know how far those amounts have to fall that are too
+    Usage only falls below the present one, so it is enough to know how far those amounts have to fall that are too
     high now.
     """
 
@@ -154,23 +154,23 @@ class PreemptionContext:
     pod: QuotaPod  # the pod
     cluster: QuotaCluster  # the cluster
     quota: Quota | None  # of the pod's namespace
-    own: Amounts  # what the pod asks for together with claims of its namespace (A)
+    own: Amounts  # the pod's requests together with claims of its namespace (A)
     beyond_min: bool
     """True if the pod's namespace would use more than is guaranteed to it: then it can only take from itself."""
     going: AbstractSet[str]
-    """Uids of pods that were evicted for others who have not come yet: their room is free already, and spoken for."""
+    """Uids of pods that were evicted for others which are not bound yet: their resources are reserved already."""
     used: Mapping[str, Amounts]
-    """What namespaces use without those that are going, and without the pod, where that makes a difference."""
+    """Usage of namespaces without the terminating victims, and without the pod, where that makes a difference."""
     lenders: Mapping[str, Amounts]
     """Namespaces other than the pod's that use more than is guaranteed to them, and how much more of what."""
     shortage: tuple[Amounts, Amounts]
-    """How much of what has to be freed: of the pod's namespace below its max, and of all below the sum of min."""
-    own_shortage: tuple[Amounts, Amounts]  # the same if nobody else had a claim
+    """The part that must be freed: of the pod's namespace below its max, and of all below the sum of min."""
+    own_shortage: tuple[Amounts, Amounts]  # the same without other claims
     budgets: Budgets  # PodDisruptionBudgets
 
     @classmethod
     def of(cls, pod: QuotaPod, cluster: QuotaCluster, now: float) -> "PreemptionContext":
-        """How things are."""
+        """The present state."""
         ledger = cluster.ledger
         quota, used, total = ledger.quota(pod.namespace), dict[str, Amounts](), ledger.total_used
         own, everything = demands(pod, ledger, cluster.nominations(now))
@@ -209,26 +209,28 @@ class PreemptionContext:
         )
 
     def used_by(self, namespace: str) -> Amounts:
-        """What a namespace uses, without those that are going."""
+        """Return the usage of a namespace, without terminating victims."""
         return self.used.get(namespace, self.cluster.ledger.used(namespace))
 
     @property
     def admitted(self) -> bool:
-        return Freed(self).suffices()
+        return ReleasedUsage(self).suffices()
 
     def possible(self, node: str) -> list[QuotaPod]:
-        """Who may leave a node while nobody has left, the least important first.
+        """Return the possible victims on a node, in ascending priority.
 
-        For a pod without a quota: pods of lower priority that have none either. For one that stays within what is
-        guaranteed to it: those of other namespaces that use more than is guaranteed to them. Else: pods of lower
-        priority of its own namespace. Static pods make no room by leaving.
+        For a pod without a quota: pods of lower priority without one. For one within its guaranteed amounts:
+        those of other namespaces that use more than their guaranteed amounts. Else: pods of lower
+        priority of its own namespace. Static pods cannot be victims.
         """
         pod, ledger, there = self.pod, self.cluster.ledger, self.cluster.on_node(node).values()
         if self.quota is None:
-            result = [each for each in there if each.priority < pod.priority and ledger.quota(each.namespace) is None]
+            result = [
+                other for other in there if other.priority < pod.priority and ledger.quota(other.namespace) is None
+            ]
         elif self.beyond_min:
             own = (each for each in there if each.namespace == pod.namespace and not each.static)
-            result = [each for each in own if each.priority < pod.priority]
+            result = [other for other in own if other.priority < pod.priority]
         else:
             result = [pod for pod in there if pod.namespace in self.lenders and not pod.static]
         if self.going:
@@ -237,13 +239,13 @@ class PreemptionContext:
             result.sort(key=importance, reverse=True)
         return result
 
-    def is_possible_victim(self, other: QuotaPod, freed: Freed) -> bool:
-        """Return whether one of these may still leave once others have: a namespace keeps what is guaranteed to it."""
+    def is_possible_victim(self, other: QuotaPod, freed: ReleasedUsage) -> bool:
+        """Return whether one of these may still be evicted after others: a namespace keeps its guaranteed amounts."""
         return self.quota is None or self.beyond_min or freed.is_over_min(other.namespace)
 
 
 def _going(pod: QuotaPod, cluster: QuotaCluster, now: float) -> list[str]:
-    """Who was evicted for others; a pod's own hold says nothing about what it needs now."""
+    """Return the pods evicted for others; a pod's own hold says nothing about its present needs."""
     holds = [holder.hold for holder in cluster.holding(now) if holder.hold is not None and holder.uid != pod.uid]
     uids = {uid for hold in holds for uid in hold.victims}
     return [uid for uid in uids if uid in cluster.pods and cluster.pods[uid].counted]

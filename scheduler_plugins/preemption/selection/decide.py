@@ -1,4 +1,4 @@
-"""Which pods have to leave for a pod that found no node: the node that loses least."""
+"""The victims for an unschedulable pod: on the node with the least loss."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,11 +26,11 @@ MIN_CANDIDATES_PERCENTAGE: Final = 10
 """kube-scheduler's default of `minCandidateNodesPercentage`. [%]"""
 
 Spared: TypeAlias = Callable[[Candidate], str | None]
-"""Why no pod is evicted from a node although it would help; None: pods may be evicted."""
+"""Return why no pod is evicted from a node although it would help; None: pods may be evicted."""
 
 
 @dataclass(slots=True)
-class Found:
+class SearchResult:
     """The result of a search."""
 
     best: Candidate | None = None  # the candidate that loses least
@@ -43,13 +43,13 @@ def candidates_needed(nodes: int) -> int:
     return min(max(nodes * MIN_CANDIDATES_PERCENTAGE // 100, MIN_CANDIDATES), nodes)
 
 
-def search(context: PreemptionContext, nodes: Sequence[str], misfit: Misfit, spared: Spared) -> Found:
+def search(context: PreemptionContext, nodes: Sequence[str], misfit: Misfit, spared: Spared) -> SearchResult:
     """The candidate that loses least among enough candidates, as kube-scheduler's DryRunPreemption finds them.
 
     Nodes are tried from an offset that depends on the pod alone, so that the same pod gets the same candidates. The
     search ends when there are enough candidates and one of them violates no PodDisruptionBudget.
     """
-    result, candidates = Found(), list[Candidate]()
+    result, candidates = SearchResult(), list[Candidate]()
     needed, offset = candidates_needed(len(nodes)), crc32(context.pod.uid.encode()) % max(len(nodes), 1)
     for node in (*nodes[offset:], *nodes[:offset]):
         found = select_victims(context, node, misfit)
@@ -65,17 +65,17 @@ def search(context: PreemptionContext, nodes: Sequence[str], misfit: Misfit, spa
     return result
 
 
-NOBODY: Final = "run no pod that may be evicted for it"  # how nodes are told of that nobody may be evicted from
+NO_VICTIMS: Final = "run no pod that may be evicted for it"  # the text about nodes without possible victims
 NOWHERE: Final[Mapping[str, str]] = MappingProxyType({})  # no node is refused
 _TOLD: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Who has to leave."""
+    """The victims."""
 
     node: str  # where the pod is to go
-    victims: tuple[QuotaPod, ...]  # who has to leave, the most important first
+    victims: tuple[QuotaPod, ...]  # the victims, by priority
     violations: int  # how many of them a PodDisruptionBudget protects [pods]
     arithmetic: str  # why they and not others: one sentence with the numbers
 
@@ -85,7 +85,7 @@ class Undecided:
     """Nobody is to leave."""
 
     reason: str  # why, one sentence for people
-    rejected: Mapping[str, str]  # why not, by node, where it was looked at
+    rejected: Mapping[str, str]  # the reasons, by evaluated node
 
 
 def decide(
@@ -99,10 +99,10 @@ def decide(
     nominated_status: str | None = None,
     refused: Mapping[str, str] = NOWHERE,
 ) -> Decision | Undecided:
-    """Who has to leave for a pod that found no node.
+    """Select the victims for an unschedulable pod.
 
-    Nobody leaves where the pod could go without that, or once those are gone who were evicted for others; nor where it
-    would be refused all the same for room that others have a claim to.
+    No pod is evicted where the pod fits without that, or once terminating victims have ended; nor where it
+    would still be refused because resources are reserved for others.
     """
     if (reason := ineligible(pod, cluster, now, nominated_status)) is not None:
         return Undecided(reason, {})
@@ -111,21 +111,21 @@ def decide(
     if context.admitted:
         roomy = next((name for name in names if misfit(name, context.going) is None), None)
         if roomy is not None:
-            return Undecided(f"node {roomy} has room for it without evicting anybody else", {})
+            return Undecided(f"node {roomy} has room for it without any eviction", {})
     result = search(context, names, misfit, lambda each: _spared(context, each, budgets_rule))
     best = result.best
     if best is None:
         rejected = {**result.rejected, **refused}
         return Undecided(_in_short(rejected), rejected)
-    # A node's count is that of the worst case, in which everybody who may leave would; where budgets hold it is none.
+    # A node's count is that of the worst case, with all possible victims evicted; none where budgets protect them.
     violations = 0 if budgets_rule is BudgetsRule.RESPECT else best.violations
     return Decision(best.node, best.victims, violations, arithmetic(context, best.victims))
 
 
 def _spared(context: PreemptionContext, candidate: Candidate, rule: BudgetsRule) -> str | None:
-    """Return why nobody is evicted from a node although it would help; None: they may be."""
+    """Return why no pod is evicted from a node although it would help; None: they may be."""
     if not candidate.admitted:
-        return "its quota would refuse it all the same: others have a claim to what is freed"
+        return "its quota would still refuse it: the freed resources are reserved for others"
     if rule is BudgetsRule.RESPECT and (protected := context.budgets.refuse(candidate.victims)):
         return f"PodDisruptionBudgets protect {', '.join(victim.key for victim in protected)}"
     return None
@@ -133,7 +133,7 @@ def _spared(context: PreemptionContext, candidate: Candidate, rule: BudgetsRule)
 
 def _in_short(rejected: Mapping[str, str]) -> str:
     """Return why no eviction helps, counted over the nodes."""
-    counts = Counter(NOBODY if reason.startswith("No victims found") else reason for reason in rejected.values())
+    counts = Counter(NO_VICTIMS if reason.startswith("No victims found") else reason for reason in rejected.values())
     texts = ", ".join(f"{count} {reason}" for reason, count in counts.most_common(_TOLD))
     more = f", and {len(counts) - _TOLD} other reasons" if len(counts) > _TOLD else ""
     return f"no eviction helps on any of {len(rejected)} nodes: {texts}{more}" if rejected else "there is no node"

@@ -1,4 +1,4 @@
-"""Which pods would have to leave one node so that a pod can go there, what that costs, and why, as a sentence."""
+"""The victims on one node, their cost, and the reason as a sentence."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from scheduler_plugins.preemption.selection.context import Freed, PreemptionContext, importance
+from scheduler_plugins.preemption.selection.context import PreemptionContext, ReleasedUsage, importance
 from scheduler_plugins.quota.amounts import over_min_with, quantity
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
@@ -20,12 +20,12 @@ QUOTA: Final = "global quota max exceeded"  # reason for refusing a node that ca
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node, and who has to leave it."""
+    """A node and its victims."""
 
     node: str  # its name
-    victims: tuple[QuotaPod, ...]  # who has to leave, the most important first
+    victims: tuple[QuotaPod, ...]  # by priority
     violations: int  # how many of them a PodDisruptionBudget protects [pods]
-    admitted: bool = True  # whether the pod will then be let through by its quota beside all claims of others
+    admitted: bool = True  # whether its quota then admits the pod beside all claims of others
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,15 @@ class Rejected:
 
     node: str  # its name
     reason: str  # why, in kube-scheduler's words
-    resolvable: bool  # whether eviction could ever help there; else the node has nobody who may be evicted
-    needless: bool = False  # whether the pod fits there as it is
+    resolvable: bool  # whether an eviction could help; otherwise the node has no possible victims
+    needless: bool = False  # whether the pod fits without an eviction
 
 
 def select_victims(context: PreemptionContext, node: str, misfit: Misfit) -> Candidate | Rejected:
-    """Who would have to leave a node, as upstream's CapacityScheduling chooses.
+    """Select the victims of a node, as upstream's CapacityScheduling does.
 
-    All who may go are taken away, the least important first. If the pod fits then, they are put back one by one, those
-    whom a PodDisruptionBudget protects first, then the most important first; who is in the way is a victim.
+    All possible victims are removed, in ascending priority. If the pod fits then, they are reprieved one by one, those
+    protected by a PodDisruptionBudget first, then by priority; a pod that does not fit back is a victim.
     """
     potential, freed = all_possible_victims(context, node)
     gone = {*context.going, *(pod.uid for pod in potential)}
@@ -56,26 +56,26 @@ def select_victims(context: PreemptionContext, node: str, misfit: Misfit) -> Can
     potential.reverse()
     protected, others = context.budgets.split(potential)
     victims: list[QuotaPod] = []
-    for each in (*protected, *others):
-        gone.remove(each.uid)
-        freed.give(each)
+    for victim in (*protected, *others):
+        gone.remove(victim.uid)
+        freed.give(victim)
         if not freed.suffices() or misfit(node, gone) is not None:
-            gone.add(each.uid)
-            freed.take(each)
-            victims.append(each)
+            gone.add(victim.uid)
+            freed.take(victim)
+            victims.append(victim)
     if not victims:
         return Rejected(node, f'expected at least one victim pod on node "{node}"', resolvable=True, needless=True)
     violations = len(_among(victims, protected))
     return Candidate(node, tuple(sorted(victims, key=importance)), violations, freed.suffices())
 
 
-def all_possible_victims(context: PreemptionContext, node: str) -> tuple[list[QuotaPod], Freed]:
-    """Everybody who may leave a node, the least important first, and what is freed when all do."""
-    freed, result = Freed(context), []
-    for each in context.possible(node):
-        if context.is_possible_victim(each, freed):
-            result.append(each)
-            freed.take(each)
+def all_possible_victims(context: PreemptionContext, node: str) -> tuple[list[QuotaPod], ReleasedUsage]:
+    """Return all possible victims of a node, in ascending priority, and their usage."""
+    freed, result = ReleasedUsage(context), []
+    for victim in context.possible(node):
+        if context.is_possible_victim(victim, freed):
+            result.append(victim)
+            freed.take(victim)
     return result, freed
 
 
@@ -93,7 +93,7 @@ Loss: TypeAlias = tuple[int, int, int, int, float, str]  # sorts candidates, the
 
 
 def loss(candidate: Candidate) -> Loss:
-    """What a candidate costs, as kube-scheduler compares.
+    """Return the cost of a candidate, as kube-scheduler compares.
 
     Fewest violated budgets, then the lowest priority of the most important victim, then the lowest sum of priorities
     (each lifted above zero), then fewest victims, then those that have run for the shortest time; names decide between
@@ -112,10 +112,10 @@ def pick(candidates: Iterable[Candidate]) -> Candidate:
 
 NEVER: Final = "not eligible due to preemptionPolicy=Never."  # the pod does not want to
 WAITING: Final = "not eligible due to a terminating pod on the nominated node."
-"""Somebody is leaving for it already, as far as can be told."""
+"""Return why the pod must wait for terminating victims."""
 LEAVING: Final = "not eligible due to pods that are leaving for it already."  # kube-scheduler has evicted them
 UNRESOLVABLE: Final = "UnschedulableAndUnresolvable"
-"""kube-scheduler's word for a node that the pod cannot go to, whoever leaves."""
+"""kube-scheduler's word for a node that no eviction makes available."""
 
 
 def ineligible(pod: QuotaPod, cluster: QuotaCluster, now: float, nominated_status: str | None = None) -> str | None:
@@ -127,16 +127,16 @@ def ineligible(pod: QuotaPod, cluster: QuotaCluster, now: float, nominated_statu
     if not pod.nominated or nominated_status == UNRESOLVABLE or pod.nominated not in cluster.nodes:
         return None
     ledger, context = cluster.ledger, PreemptionContext.of(pod, cluster, now)
-    for other in cluster.on_node(pod.nominated).values():
-        if not other.terminating:
+    for victim in cluster.on_node(pod.nominated).values():
+        if not victim.terminating:
             continue
-        less = other.priority < pod.priority
+        less = victim.priority < pod.priority
         if context.quota is None:
-            waiting = less and ledger.quota(other.namespace) is None
-        elif other.namespace == pod.namespace:
+            waiting = less and ledger.quota(victim.namespace) is None
+        elif victim.namespace == pod.namespace:
             waiting = less
         else:
-            waiting = not context.beyond_min and ledger.is_over_min(other.namespace)
+            waiting = not context.beyond_min and ledger.is_over_min(victim.namespace)
         if waiting:
             return WAITING
     return None
@@ -146,7 +146,7 @@ _TOLD: Final = 3
 
 
 def arithmetic(context: PreemptionContext, victims: Iterable[QuotaPod]) -> str:
-    """Return why they, and not others: whose quota uses more than is guaranteed, and who needs it.
+    """Return the reason for these victims: the quota that uses more than its min, and the one that needs it.
 
     "quota a/qa uses 6 of min 4 (nvidia.com/gpu), quota b/qb needs 3 of its min 6"
     """
@@ -169,7 +169,7 @@ def arithmetic(context: PreemptionContext, victims: Iterable[QuotaPod]) -> str:
 
 
 def _decisive(context: PreemptionContext, resources: Sequence[str]) -> str:
-    """The one of several resources that is spoken of: one that is short, else one that the pod asks for."""
+    """Return the resource for the sentence: one that is short, else one that the pod requests."""
     short = {**context.shortage[0], **context.shortage[1]}
     asked = (name for name in resources if context.pod.charge.get(name, 0) > 0)
     return next((name for name in resources if name in short), None) or next(asked, resources[0])
@@ -182,7 +182,7 @@ def _uses(context: PreemptionContext, quota: Quota, resource: str) -> str:
 
 
 def _needs(context: PreemptionContext, quota: Quota, resources: Sequence[str]) -> str:
-    """What the pod needs of what is guaranteed to its namespace: of these resources if it asks for any."""
+    """Return the pod's needs within its namespace's min: of these resources if it requests any."""
     charge = context.pod.charge
     asked = [name for name in (*resources, *charge) if charge.get(name, 0) > 0]
     if not asked:

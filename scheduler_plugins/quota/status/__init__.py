@@ -1,4 +1,4 @@
-"""The status of ElasticQuotas: what is in use, and what is wrong with them.
+"""The status of ElasticQuotas: usage and conditions.
 
 Writes to nothing but the status of ElasticQuotas, and Events. Decides nothing: admission never reads a status.
 """
@@ -20,7 +20,7 @@ COMPONENT: Final = "headroom-scheduler"  # the reporting controller of Events
 def status_tasks(
     cluster: QuotaCluster, api: ApiServer, leader: LeaseFollower, trusted: Callable[[], bool], metrics: QuotaMetrics
 ) -> Mapping[str, Callable[[], Coroutine[Any, Any, None]]]:
-    """What runs until the end, by name. The leader alone writes."""
+    """Return the background tasks by name. Only the leader writes."""
     guarded = api.guarded(leader.may_write_for)
     recorder = EventRecorder(guarded, COMPONENT, time.time)
     writer = Writer(cluster, guarded, recorder, lambda: leader.leads() and trusted(), metrics)

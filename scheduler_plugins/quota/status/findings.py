@@ -1,4 +1,4 @@
-"""What is to be said of a quota beside its usage. Pure."""
+"""Findings about a quota beside its usage. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,27 +29,27 @@ class Finding:
     good: bool  # whether all is well
     reason: str  # one CamelCase word for programs
     message: str  # a sentence for people, with the amounts
-    warns: bool = False  # whether an Event tells of it when it comes up
+    warns: bool = False  # whether an Event reports it when it appears
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all quotas are judged against."""
+    """The inputs of all quotas' findings."""
 
-    total_min: Amounts  # what is guaranteed, over all quotas in force. [milli-cores for cpu, else base units]
-    capacity: Amounts  # what the nodes have to give to pods, all together. [milli-cores for cpu, else base units]
+    total_min: Amounts  # the sum of min of all quotas in force. [milli-cores for cpu, else base units]
+    capacity: Amounts  # the allocatable of all nodes. [milli-cores for cpu, else base units]
 
 
 def findings(
     quota: Quota, of_namespace: Sequence[Quota], surroundings: Surroundings, bound_pods: Amounts
 ) -> list[Finding]:
-    """All that is to be said of a quota; of one that is not in force, only that and what is wrong in itself.
+    """Yield all findings of a quota; of one that is not in force, only that and its own faults.
 
     Args:
         quota: the quota.
         of_namespace: all quotas of its namespace, the one in force first.
         surroundings: what all quotas are judged against.
-        bound_pods: what the namespace is charged for bound pods. [milli-cores for cpu, else base units]
+        bound_pods: the namespace's charge for bound pods. [milli-cores for cpu, else base units]
     """
     result = [_in_force(quota, of_namespace), _min_within_max(quota)]
     if of_namespace[0].uid == quota.uid:
@@ -61,7 +61,7 @@ def findings(
 def _in_force(quota: Quota, of_namespace: Sequence[Quota]) -> Finding:
     if len(of_namespace) == 1:
         return Finding(IN_FORCE, True, "OnlyQuota", "It is the only one of its namespace.")
-    senior, others = of_namespace[0], [each.name for each in of_namespace[1:]]
+    senior, others = of_namespace[0], [quota.name for quota in of_namespace[1:]]
     if senior.uid == quota.uid:
         message = f"The namespace has {len(of_namespace)} ElasticQuotas, of which this one is in force, as the oldest"
         return Finding(IN_FORCE, True, "SeveralQuotas", f"{message}; not in force: {_listed(others)}.", warns=True)

@@ -1,4 +1,4 @@
-"""What quotas guarantee, allow and are charged, and how writing their status fares."""
+"""Metrics of quotas: min, max and charge, and the writes of their status."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -12,7 +12,7 @@ from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.quota import Quota
 
 LABELS: Final = ("quota_namespace", "quota", "resource")
-"""Of each metric. Not `namespace`: that is where Prometheus says in which namespace the extender runs."""
+"""The labels. Not `namespace`: Prometheus has the extender's namespace there."""
 FAMILIES: Final[Mapping[str, str]] = {
     "headroom_scheduler_quota_used": "What a quota's namespace is charged, pods on their way included [cores, bytes].",
     "headroom_scheduler_quota_min": "What the quota guarantees [cores, bytes].",
@@ -54,7 +54,7 @@ class QuotaLevels(Collector):
 
 
 def _levels(quota: Quota, used: Amounts) -> tuple[Amounts, Amounts, Amounts]:
-    """Used, min and max; without what neither the quota names nor a pod uses, which is 0 of everything else."""
+    """Used, min and max; without resources that neither the quota names nor a pod uses."""
     counted = [name for name in quota.named if name in quota.min or name in quota.max]
     return (
         {**dict.fromkeys(counted, 0), **{name: amount for name, amount in used.items() if amount}},

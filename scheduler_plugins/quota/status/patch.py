@@ -13,15 +13,15 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What is to be written, and told."""
+    """A patch, and the Events about it."""
 
     body: dict[str, Any]  # a merge patch of the status; it fits this very version of the object and no other
-    news: Sequence[Finding]  # what came up that people are warned of
+    news: Sequence[Finding]  # new findings with a warning
     words_alone: bool  # whether nothing but messages of conditions would change
 
 
 def update(quota: Json, used: Mapping[str, str] | None, found: Sequence[Finding], now: float) -> Update | None:
-    """What has to be written to a quota; None: it says all of it already."""
+    """Return the patch of a quota; None: it needs none."""
     metadata, status = quota.get("metadata") or {}, quota.get("status") or {}
     body: dict[str, Any] = {}
     usage = _usage(status.get("used"), used)
@@ -71,8 +71,8 @@ def _same(stored: Any, text: str) -> bool:  # noqa: ANN401 - text or a number
 
 
 def _differs(finding: Finding, former: Json | None) -> bool:
-    stands = "True" if finding.good else "False"
-    return former is None or (former.get("status"), former.get("reason")) != (stands, finding.reason)
+    status = "True" if finding.good else "False"
+    return former is None or (former.get("status"), former.get("reason")) != (status, finding.reason)
 
 
 def _condition(finding: Finding, former: Json | None, generation: int | None, now: float) -> dict[str, Any]:

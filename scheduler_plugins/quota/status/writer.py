@@ -1,4 +1,4 @@
-"""Keeps the status of ElasticQuotas up to date, and warns of what is wrong with them. One replica does: the leader."""
+"""Keeps the status of ElasticQuotas up to date, and records warnings. Only the leader writes."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ _FIRST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _FORBIDDEN: Final = 403
 _PRUNED: Final = (
-    f"The definition {PLURAL}.{GROUP} has no status.conditions, so what is wrong with quotas is told by Events "
+    f"The definition {PLURAL}.{GROUP} has no status.conditions, so faults of quotas are only reported by Events "
     "alone: apply the definition that comes with this release"
 )
 _LOG: Final = logging.getLogger(__name__)
@@ -43,25 +43,25 @@ Json = Mapping[str, Any]
 
 
 class Written(StrEnum):
-    """What became of a write."""
+    """The result of a write."""
 
     OK = "ok"  # the quota says it now
-    GONE = "gone"  # there is no such quota any more
-    CHANGED = "changed"  # it has changed meanwhile, and is looked at again
+    GONE = "gone"  # the quota is gone
+    CHANGED = "changed"  # it has changed meanwhile, and is evaluated again
     REFUSED = "refused"  # the API server refuses it
     UNAVAILABLE = "unavailable"  # the API server is away or overloaded, or another replica leads now
 
 
 @dataclass(slots=True)
 class _Known:
-    """What we did about a quota."""
+    """The last action on a quota."""
 
-    seen: str = ""  # the version of the object as the watch had it when we wrote
+    seen: str = ""  # the watch's version of the object at the write
     answer: Json | None = None  # the object as the API server answered, which the watch has yet to bring
     wrote_at: float = float("-inf")
     not_before: float = float("-inf")
     pruned: Sequence[Json] = ()  # the conditions that we wrote and the API server did not keep
-    settled: tuple[Any, ...] = ()  # what was looked at when there was nothing to write
+    settled: tuple[Any, ...] = ()  # the inputs when no write was needed
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Writer:
     cluster: QuotaCluster
     api: ApiServer  # the session, which writes for the leader alone
     recorder: EventRecorder
-    may_write: Callable[[], bool]  # whether this replica leads, and knows the cluster as it is
+    may_write: Callable[[], bool]  # whether this replica leads, and its cluster state is up to date
     metrics: QuotaMetrics
     clock: Callable[[], float] = time.time  # the present time [unix s]
     monotonic: Callable[[], float] = time.monotonic  # a clock that never jumps [s]
@@ -85,7 +85,7 @@ class Writer:
     _unreadable: Unreadable = field(default_factory=lambda: Unreadable("ElasticQuota", check_elastic_quota))
 
     async def run(self) -> None:
-        """Look, and write, for ever. What fails is told once, and tried again the next time."""
+        """Evaluate and write until cancelled. A failure is logged once and retried."""
         trouble = ""
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)
@@ -116,7 +116,7 @@ class Writer:
         return done
 
     async def _due(self, uids: Sequence[str]) -> list[tuple[Json, Update]]:
-        """What there is to write, as far as it may be written now. Requests are answered in between."""
+        """Return the pending writes that are allowed now. Requests are served in between."""
         refill, now = 1 / WRITES_PER_SECOND, self.monotonic()
         left = self._tokens.left(WRITE_BURST, refill, now)
         surroundings, result = self._surroundings(), list[tuple[Json, Update]]()
@@ -135,7 +135,7 @@ class Writer:
         return result
 
     def _attempt(self, uid: str, surroundings: Surroundings, now: float) -> tuple[Json, Update] | None:
-        """What there is to write to one quota; one that cannot be judged is named once and stops no other."""
+        """Return the pending write of a quota; a malformed one is logged once and stops no other."""
 
         def reconcile(quota: Json) -> tuple[Json, Update] | None:
             change = self._change(quota, surroundings, now)
@@ -152,7 +152,7 @@ class Writer:
         return Surroundings(self.cluster.ledger.total_min, capacity)
 
     def _stored(self, uid: str) -> Json | None:
-        """A quota as it is: as the watch brought it, or as our write left it while the watch has yet to bring that."""
+        """Return the present quota: from the watch, or from our write until the watch has it."""
         quota = self.cluster.quota_objects.get(uid)
         known = self._known.get(uid)
         if quota is None or known is None:
@@ -167,12 +167,12 @@ class Writer:
         return {**quota, "status": {**status, "conditions": known.pruned}}
 
     def _change(self, stored: Json, surroundings: Surroundings, now: float) -> Update | None:
-        """What there is to write to a quota now, if anything."""
+        """Return the pending write of a quota, if there is one."""
         metadata, ledger = stored["metadata"], self.cluster.ledger
         namespace = str(metadata.get("namespace") or "")
         senior = ledger.quota(namespace)
         all_of_it = [senior, *ledger.passed_over(namespace)] if senior is not None else []
-        quota = next((each for each in all_of_it if each.uid == metadata.get("uid")), None)
+        quota = next((candidate for candidate in all_of_it if candidate.uid == metadata.get("uid")), None)
         if quota is None:
             return None
         known = self._known.setdefault(quota.uid, _Known())

@@ -20,7 +20,7 @@ from scheduler_plugins.preemption.selection.victims import (
     pick,
     select_victims,
 )
-from scheduler_plugins.quota.admission import Over, refusal
+from scheduler_plugins.quota.admission import QuotaExceeded, refusal
 from scheduler_plugins.quota.amounts import amounts_of, minus
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
@@ -152,7 +152,7 @@ def _preempt(vector: Json) -> dict[str, Any]:
     }
 
 
-def _pre_filter(pod: QuotaPod, over: Over | None) -> dict[str, str]:
+def _pre_filter(pod: QuotaPod, over: QuotaExceeded | None) -> dict[str, str]:
     if over is None:
         return {"code": "Success", "message": ""}
     what = (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from scheduler_plugins.plugins.capacity_scheduling import sentence
-from scheduler_plugins.quota.admission import Over, demands, leaving, refusal
+from scheduler_plugins.quota.admission import QuotaExceeded, demands, leaving, refusal
 from scheduler_plugins.quota.amounts import Amounts, plus
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import LONGEST_SECONDS, Hold
@@ -35,7 +35,7 @@ def _cluster(*items: Json, max_missing: MaxMissing = MaxMissing.ZERO) -> QuotaCl
     return cluster
 
 
-def _over(cluster: QuotaCluster, item: Json, now: float = 0) -> Over | None:
+def _over(cluster: QuotaCluster, item: Json, now: float = 0) -> QuotaExceeded | None:
     return refusal(QuotaPod.from_json(item), cluster.ledger, cluster.nominations(NOW + now), cluster.unconfirmed)
 
 

@@ -5,7 +5,7 @@ import pytest
 from crds import names
 from headroom.kube import Changed, Relisted, paths
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, quota_cluster, sentence
-from scheduler_plugins.quota.admission import Over, refusal
+from scheduler_plugins.quota.admission import QuotaExceeded, refusal
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
@@ -103,7 +103,7 @@ def _restarted(waiting: int, used: int, most: int) -> QuotaCluster:
     return cluster
 
 
-def _over(cluster: QuotaCluster, item: Json) -> Over | None:
+def _over(cluster: QuotaCluster, item: Json) -> QuotaExceeded | None:
     return refusal(QuotaPod.from_json(item), cluster.ledger, cluster.nominations(NOW), cluster.unconfirmed)
 
 

@@ -1,1 +1,1 @@
-"""What a prediction policy would have done on recorded usage: the agent's own models, replayed through time."""
+"""The backtest of prediction policies on recorded usage: the agent's own models, replayed through time."""

@@ -40,11 +40,11 @@ class NamedPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to evaluate."""
+    """The parameters of an evaluation."""
 
     machines: int | None = None  # pack the series on so many machines; None for the placement in the trace
     seeds: tuple[int, ...] = (0, 1)
-    """Of the random packing, or of pods that come and go; each is a placement of its own."""
+    """Seeds of the random packing, or of pods that start and end; each is a separate placement."""
     horizons_seconds: tuple[int, ...] = (86_400,)  # how long a prediction has to hold [s]
     warm_up_seconds: float = 86_400.0  # steps before this are not counted [s]
     churn: Churn | None = None  # let pods come and go; None for series that stay where they are
@@ -117,7 +117,7 @@ def _evaluate(
 
 
 def predictions(machine: Machine, predictors: Sequence[BatchPredictor], start: int, end: int) -> list[FloatArray]:
-    """What each policy predicts for a machine at the steps start <= t < end, shape (N,) each. [cores or bytes]
+    """Return the predictions of each policy for a machine at the steps start <= t < end, shape (N,). [cores or bytes]
 
     It may be above the sum of the limits.
     """
@@ -141,10 +141,10 @@ def _first_counted(trace: Trace, plan: Plan, horizons: Mapping[int, int]) -> int
     if trace.steps - longest > start:
         return start
     length, step = trace.steps * trace.step_seconds, trace.step_seconds
-    room = trace.steps - 1 - start
+    rest = trace.steps - 1 - start
     way_out = "choose a shorter --warm-up and a shorter --horizon"
-    if room > 0:
-        way_out = f"choose a --horizon of at most {format_span(room * step)}"
+    if rest > 0:
+        way_out = f"choose a --horizon of at most {format_span(rest * step)}"
     elif trace.steps - 1 > longest:
         way_out = f"choose a --warm-up of at most {format_span((trace.steps - 1 - longest) * step)} with this horizon"
     raise TraceError(

@@ -32,7 +32,7 @@ class Segment:
     cold: float  # sum of the limits of the others [cores or bytes]
 
     def forget(self) -> None:
-        """Free what was computed of pods that leave with it."""
+        """Free the results of pods that end with it."""
         for pod in () if self.view is None else self.view.pods:
             if pod.end <= self.end:
                 pod.forget()
@@ -43,7 +43,7 @@ class Machine:
     """A machine of one placement."""
 
     name: str
-    trace: Trace  # whose series its pods are
+    trace: Trace  # the trace of its pods
     lifetimes: tuple[PodLifetime, ...]  # its pods, P of them
     pods: tuple[PodHistory, ...]
     columns: PodColumns
@@ -61,7 +61,7 @@ class Machine:
         return self.trace.limits[[lifetime.series for lifetime in self.lifetimes]]
 
     def limits(self, start: int, end: int) -> FloatArray:
-        """Sum of the limits of what is there at each step, shape (N,). [cores or bytes]"""
+        """Return the sum of the limits of the present pods at each step, shape (N,). [cores or bytes]"""
         result = np.zeros(end - start)
         for lifetime, limit in zip(self.lifetimes, self._pod_limits.tolist(), strict=True):
             result[max(lifetime.start - start, 0) : max(lifetime.end - start, 0)] += limit
@@ -131,7 +131,7 @@ def machines(
     """The machines of the placements, one after the other.
 
     Args:
-        trace: whose series their pods are.
+        trace: of their pods.
         placements: where those are.
         workload_history: whether a new pod inherits the history of its workload.
         learning: called now and then, while moments or histograms are learned, with the share that is done, 0..1.
@@ -150,7 +150,7 @@ def machines(
 
 
 class _Group:
-    """Machines whose pods learn side by side. A series that is on several of them, from and to the same step, once."""
+    """Machines whose pods learn together. A series on several of them, from and to the same step, counts once."""
 
     def __init__(self, trace: Trace, learning: Callable[[float], None], *, workload_history: bool) -> None:
         self.values = 0  # averages of all rows
@@ -244,7 +244,7 @@ class _HistoryChain:
         """Append the next pod."""
         self.last = place
         begin = lifetime.start - self._origin
-        self._values[begin:] = np.nan  # of one that lives on, only what was before counts
+        self._values[begin:] = np.nan  # of one that continues, only earlier values count
         self._values[begin : begin + len(values)] = values
         return PodHistory(self._values[: begin + len(values)], self._origin, lifetime.start)
 

@@ -1,4 +1,4 @@
-"""What an agent knows at each step of one pod, and the same of all pods of a machine as tables."""
+"""The agent's knowledge of one pod at each step, and of all pods of a machine as tables."""
 
 import heapq
 from collections.abc import Callable, Hashable, Sequence

@@ -15,7 +15,7 @@ _UPDATE_SECONDS: Final = 3600.0  # longest time between two updates of the serie
 def sources(
     lifetimes: Sequence[PodLifetime], observed: Callable[[int, int], int], step_seconds: float
 ) -> list[int | None]:
-    """For each pod lifetime on one machine, the one that it inherits from; None where it begins anew.
+    """Return for each pod lifetime on one machine the one that it inherits from; None where it starts a new history.
 
     Args:
         lifetimes: in order of their beginning.
@@ -29,7 +29,7 @@ def sources(
 
 
 class _HistoryInheritance:
-    """A series index fed with pod arrivals and departures; its rows stand for pod lifetimes."""
+    """A series index fed with pod arrivals and departures; its rows are pod lifetimes."""
 
     def __init__(
         self, lifetimes: Sequence[PodLifetime], observed: Callable[[int, int], int], step_seconds: float

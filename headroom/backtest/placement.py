@@ -19,7 +19,7 @@ class Churn:
     mean_life_seconds: float  # mean of the pods' exponential lives [s]
     slots_per_machine: int = 12  # how many pods a machine has at a time
     comes_back_percent: float = 0.0
-    """How many of those that end are followed by a pod of the same workload, which goes on with the same series. [%]"""
+    """The share of ended pods with a successor of the same workload, which continues the same series. [%]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Placement:
 
     lifetimes: tuple[PodLifetime, ...]  # in order of their beginning
     machines: tuple[str, ...]
-    seed: int | None  # what the random numbers began with; None for the real placement
+    seed: int | None  # of the random numbers; None for the real placement
 
 
 def random_packing(series: int, machines: int, seed: int) -> IntArray:
@@ -81,14 +81,14 @@ def check_churn(trace: Trace, machines: int, churn: Churn, seeds: int) -> None:
 def churned(trace: Trace, machines: int, churn: Churn, seed: int) -> Placement:
     """Random series in the slots of machines, one after another, for exponential lives of at least a step.
 
-    A pod that does not come back makes room for a random series under a name of its own: nothing of the machine's
+    A pod without a successor is replaced by a random series under another name: nothing of the machine's
     earlier pods is known of it. Raises TraceError where a series is not there all the time.
     """
     gaps = np.isnan(trace.usage).any(axis=0)
     if gaps.any():
         gone = trace.names[int(gaps.argmax())]
         raise TraceError(
-            f"{trace.title}: pods that come and go are made of series that are there all the time, "
+            f"{trace.title}: pods that start and end are made of series without gaps, "
             f"which {gone} is not; judge this trace without --churn-mean-life"
         )
     numbers = np.random.default_rng(seed)

@@ -144,7 +144,7 @@ def _target(axes: "Axes", violated: float, saved: float) -> None:
     axes.plot(*corner, color="tab:green", linewidth=1.0, linestyle=":", zorder=1)
     axes.set_xlim(left, right)
     axes.set_ylim(low, high)
-    text = f"what the default aims at: {violated:g} % at {saved:g} %"
+    text = f"target of the default: {violated:g} % at {saved:g} %"
     axes.annotate(text, (left, high), xytext=(3, -3), va="top", color="tab:green", **_NOTE)
 
 

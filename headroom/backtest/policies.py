@@ -2,8 +2,8 @@
 
     POLICY := MODEL [":" KEY "=" VALUE {"," KEY "=" VALUE}] | "default" [":" KEYS] | JSON of a nodePredictPolicy
 
-Keys are the parameters of the model, `margin` [percent] and `cold` (`coldStartPeriodSeconds`, such as 12h); what is
-left out is what the agent would take.
+Keys are the parameters of the model, `margin` [percent] and `cold` (`coldStartPeriodSeconds`, such as 12h); absent
+ones are as in the agent.
 """
 
 import difflib
@@ -34,13 +34,13 @@ class NamedPolicyError(ValueError):
 
 
 def names() -> tuple[str, ...]:
-    """What can be chosen by name: the default policy, the models, and the entry points of other distributions."""
+    """Return the names of policies: the default policy, the models, and the entry points of other distributions."""
     discovered = sorted(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP) if entry.name not in PREDICTORS)
     return (DEFAULT, *PREDICTORS, *discovered)
 
 
 def parse(texts: Sequence[str]) -> list[NamedPolicy]:
-    """The policies of a command line, each once, in the order given; "all" is every model that stands alone.
+    """Return the policies of a command line, each once, in the order given; "all" is every independent model.
 
     Raises:
         NamedPolicyError: one of them is no policy.
@@ -104,11 +104,11 @@ def _of_keys(text: str) -> NamedPolicy:
         key, equals, value = (part.strip() for part in pair.partition("="))
         why = ""
         if not key or not equals:
-            why = f"behind {model}: stand keys and values, such as windowDays=7"
+            why = f"behind {model}: write keys and values, such as windowDays=7"
         elif not value:
             why = f"{key} has no value"
         elif key in parameters:
-            why = f"{key} stands there twice"
+            why = f"{key} is there twice"
         if why:
             raise NamedPolicyError(f"{text[:_LONGEST]!r} is no policy: {why}")
         parameters[key] = _value(value)

@@ -27,8 +27,8 @@ class Row:
     """A learned series: one pod, or all pods of a machine together."""
 
     start: int
-    values: FloatArray  # what it learns at each step from the first on, NaN for nothing, shape (N,) [cores or bytes]
-    source: int | None = None  # row whose history it inherits, which begins earlier; None for none
+    values: FloatArray  # the learned values at each step from the first on, NaN for none, shape (N,) [cores or bytes]
+    source: int | None = None  # the row of the inherited history, which begins earlier; None for none
 
 
 class StatisticsReplay:
@@ -41,7 +41,7 @@ class StatisticsReplay:
         self._progress, self._resource, self._step_seconds, self._rows = progress, resource, step_seconds, rows
         lengths = np.array([len(row.values) for row in rows], dtype=np.intp)
         starts = np.array([row.start for row in rows], dtype=np.intp)
-        # The value of row r at step t stands at place _places[r] + t.
+        # The value of row r at step t is at place _places[r] + t.
         self._places = np.append(0, np.cumsum(lengths))[:-1].astype(np.intp) - starts
         self._values = np.concatenate([row.values for row in rows]) if rows else np.empty(0)
         self._moments = cache(

@@ -20,7 +20,7 @@ from headroom.backtest.trace import Resource, Trace
 KIND: Final = "Backtest"
 VERSION: Final = 1
 DEFINITIONS: Final[Mapping[str, str]] = {
-    "oracle": "the highest sum of what the series used that were on the machine at a step, from then to the end of the "
+    "oracle": "the highest sum of the usage of the series on the machine at a step, from then to the end of the "
     "horizon, at most their limits",
     "violationPercent": "share of the steps at which the predicted peak was below the oracle's; mean, median and 90th "
     "percentile over the machines of all seeds",
@@ -29,7 +29,7 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "margin": "figures include the policy's margin; a series observed for less than the policy's cold period counts "
     "at its limit",
 }
-"""What the figures are."""
+"""The meaning of the figures."""
 _DIGITS: Final = 6
 _SHOWN: Final = 3
 
@@ -50,7 +50,7 @@ class Report:
 
 
 def document(report: Report) -> dict[str, Any]:
-    """Everything for programs: `results` as in the contract, and what it takes to repeat them."""
+    """Return everything for programs: `results` as in the contract, and the inputs that repeat them."""
     plan, churn = report.plan, report.plan.churn
     return {
         "kind": KIND,
@@ -91,7 +91,7 @@ def ranked(results: Sequence[Result]) -> list[Result]:
 def dominating_policy(result: Result, others: Sequence[Result]) -> str:
     """The policy that dominates this one, of this resource and horizon; the one that saves most of several; else "".
 
-    It violates no more and saves no less, and one of both strictly. The oracle does not count.
+    It violates no more and saves no less, and is strictly better in one. The oracle does not count.
     """
     if result.policy == ORACLE:
         return ""

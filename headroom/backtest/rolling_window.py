@@ -24,7 +24,7 @@ def ahead_max(values: FloatArray, count: int) -> FloatArray:
 
 
 def trailing_percentiles(values: FloatArray, steps: int, percent: float) -> FloatArray:
-    """Of each value and the steps - 1 before it, the smallest that at least that share of them does not exceed.
+    """Return of each value and the steps - 1 before it the quantile at that share.
 
     A wavelet matrix (Claude, Navarro, Ordonez 2015) over the ranks of the values finds the k-th smallest of any window
     in as many steps as a rank has bits, for all windows at once. shape (T,); NaN counts for nothing, and is the answer

@@ -1,4 +1,4 @@
-"""How good predictions were: violation, severity, savings; machine by machine.
+"""Scores of predictions: violation, severity, savings; machine by machine.
 
 The definitions are those of Bashir et al., "Take it to the limit: peak prediction-driven resource overcommitment in
 datacenters", EuroSys 2021, and of its simulator. At each step that counts:
@@ -20,7 +20,7 @@ import numpy as np
 from agent.numerics.arrays import FloatArray
 from headroom.backtest.trace import Resource
 
-ROUNDING: Final = 1e-9  # a prediction that is below the oracle by no more than this share is no violation
+ROUNDING: Final = 1e-9  # a prediction below the oracle by at most this share is no violation
 
 
 class MachineScore(NamedTuple):
@@ -42,7 +42,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one policy did for one resource, by machine: those of the first seed, then those of the next, shape (N,)."""
+    """The scores of a policy for a resource, by machine: those of the first seed, then of the next, shape (N,)."""
 
     policy: str  # the policy's name; "oracle" for the one that knows the future
     resource: Resource
@@ -51,7 +51,7 @@ class Result:
     seeds: tuple[int, ...]  # seeds of the placements; none for the real one
     violation: FloatArray  # share of the steps at which the prediction was too low
     severity: FloatArray  # mean of how much too low it was, as a share of the oracle
-    savings: FloatArray  # what was saved of the machine's limits
+    savings: FloatArray  # the saved part of the machine's limits
     limits: FloatArray  # mean sum of the machine's limits [cores or bytes]
 
     @property
@@ -67,7 +67,7 @@ class Result:
 
     @property
     def savings_percent(self) -> float:
-        """What was saved of all limits together. [percent]"""
+        """Return the saved part of all limits together. [percent]"""
         return 100.0 * float((self.savings * self.limits).sum() / self.limits.sum())
 
 

@@ -1,4 +1,4 @@
-"""What was used over time: sources make it, placements divide it, the engine evaluates it."""
+"""Usage over time: sources make it, placements divide it, the engine evaluates it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,7 +22,7 @@ class PodLifetime:
     machine: int
     start: int
     end: int
-    workload: str | None = None  # what it is a pod of; None for the workload of its series
+    workload: str | None = None  # its workload; None for that of its series
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Trace:
     lifetimes: tuple[PodLifetime, ...] | None = None  # where each series really was; None when it has to be placed
     machines: tuple[str, ...] | None = None  # names of the machines of `lifetimes`
     source: str = ""  # where it comes from, in one line
-    notes: tuple[str, ...] = ()  # what was repaired, left out or assumed, one sentence each
+    notes: tuple[str, ...] = ()  # repaired, omitted or assumed data, one sentence each
 
     def __post_init__(self) -> None:
         if self.steps > 1 and not np.allclose(np.diff(self.times), self.step_seconds, rtol=0.0, atol=1e-3):

@@ -1,4 +1,4 @@
-"""What a model sees of one machine while the same pods are warm on it: every step at once.
+"""A model's view of one machine while the same pods are warm on it: every step at once.
 
 The values are those of the agent's own view (`agent.predictors.base.ClassView`) at each of the steps, computed for all
 of them together.
@@ -78,7 +78,7 @@ class SegmentView:
         return self._windows[window_days]
 
     def at(self, step: int) -> "SegmentView":
-        """One of the steps, 0 being the first: a batch of one, as in the agent."""
+        """A step, 0 being the first: a batch of one, as in the agent."""
         return replace(self, start=self.start + step, end=self.start + step + 1, _windows={})
 
     def each(self, name: Hashable, query: PodQuery) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Entry point of `kubectl-headroom`: one command, one exit code, never a traceback for what the user can mend."""
+"""Entry point of `kubectl-headroom`: one command, one exit code, no traceback for a user's error."""
 
 import argparse
 import errno
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Who closed a stream (`>&-`) does not want to read it: Python then has none, and what writes would fail."""
+    """Replace a closed stream (`>&-`), for which Python has none, so that prints do not fail."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for as long as it runs
@@ -74,7 +74,7 @@ def complete() -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    # Imported late: `version` and `--help` pay neither for the validator nor for the HTTP client.
+    # Imported late: `version` and `--help` need no validator and no HTTP client.
     if options.command == "version":
         _print_version(options.output)
         return 0

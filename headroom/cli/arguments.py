@@ -8,7 +8,7 @@ from headroom.cli.backtest import options as backtest
 from headroom.cli.parsers import Parser
 
 _EPILOG: Final = (
-    "exit codes: 0 done, 1 the cluster has not got what was asked for or something is wrong with it, "
+    "exit codes: 0 done, 1 the requested object is absent or has a fault, "
     "2 wrong command line or file, 3 no login or no API server, 130 interrupted"
 )
 
@@ -21,7 +21,7 @@ def parser() -> Parser:
     root = Parser(
         prog="kubectl headroom",
         parents=[parsers.login(root=True)],
-        description="What nodes and pods really use, what of the rest is published as Mid resources, and why.",
+        description="Shows the real usage of nodes and pods, their Mid resources, and the reasons.",
         epilog=_EPILOG,
     )
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -38,7 +38,7 @@ def parser() -> Parser:
 
 
 def _add_top(commands: _Commands, parents: list[Parser]) -> None:
-    about = "CPU and memory in use, predicted Prod peak, reclaimable and Mid resources, and what is wasted"
+    about = "CPU and memory in use, predicted Prod peak, reclaimable and Mid resources, and waste"
     top = commands.add_parser("top", help=about, description=f"{about}.", parents=parents)
     top.add_argument(
         "what", nargs="?", choices=("nodes", "node", "pods", "pod"), default="nodes", help="default: nodes"
@@ -98,14 +98,14 @@ def _add_simulate(commands: _Commands, parents: list[Parser]) -> None:
 
 
 def _add_quota(commands: _Commands, parents: list[Parser]) -> None:
-    about = "ElasticQuotas: what is guaranteed, used, borrowed, lent and waited for; whether the books are right"
+    about = "ElasticQuotas: min, used, borrowed, lent and pending amounts; checks of their status"
     quota = commands.add_parser("quota", help=about, description=f"{about}.", parents=parents)
     quota.add_argument(
         "what",
         nargs="?",
         choices=("list", "verify"),
         default="list",
-        help="list: a table; verify: what is wrong, exit code 1 if anything is (default: list)",
+        help="list: a table; verify: faults, exit code 1 with any (default: list)",
     )
     place = quota.add_mutually_exclusive_group()
     place.add_argument(
@@ -158,7 +158,7 @@ def _add_explain(commands: _Commands, parents: list[Parser]) -> None:
 
 
 def _add_config(commands: _Commands, login: Parser, output: Parser) -> None:
-    about = "check a colocation config, or see what it would change before it is stored"
+    about = "check a colocation config, or preview its changes"
     config = commands.add_parser("config", help=about, description=f"{about.capitalize()}.")
     actions = config.add_subparsers(dest="action", required=True, metavar="ACTION")
     about = "every error and warning, as the admission webhook and the manager say them; needs no cluster"
@@ -174,7 +174,7 @@ def _add_config(commands: _Commands, login: Parser, output: Parser) -> None:
 
 
 def _add_doctor(commands: _Commands, parents: list[Parser]) -> None:
-    about = "what is wrong with the installation, or in the way of one, and what mends it; exit code 1 with errors"
+    about = "faults of the installation, or obstacles to one, with fixes; exit code 1 with errors"
     doctor = commands.add_parser("doctor", help=about, description=f"{about.capitalize()}.", parents=parents)
     doctor.add_argument("--preflight", action="store_true", help="whether Headroom can be installed here")
     parsers.add_place(doctor)

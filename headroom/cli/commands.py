@@ -1,4 +1,4 @@
-"""The commands that ask the cluster: what is wrong on the command line is said first, then the cluster is asked."""
+"""The commands that read the cluster: arguments are checked first."""
 
 import argparse
 import asyncio
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headroom.cli.quota.reading import Place
 
 Ask: TypeAlias = Callable[[kube.ApiServer], Awaitable[int | None]]
-"""Asks the cluster, prints, and answers with the exit code; `None` is 0."""
+"""Reads the cluster, prints, and returns the exit code; `None` is 0."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -80,22 +80,22 @@ def _explain(options: argparse.Namespace) -> Ask:
 
 
 def _explain_by_plugins(options: argparse.Namespace) -> Ask:
-    """What the scheduler's own code explains: pods and quotas."""
+    """Explain pods and quotas, with the scheduler's own code."""
     if options.set or options.config:
         raise CommandError(
             f"--set and --config try what a node would publish, not a {options.what}: explain node.", USAGE
         )
     try:
-        from headroom.cli.pod import command as pod  # noqa: PLC0415 - only who asks for it pays for the plugins
+        from headroom.cli.pod import command as pod  # noqa: PLC0415 - imported late, for the plugins' cost
         from headroom.cli.quota import account_command as account  # noqa: PLC0415
 
         place = _place(options)
     except ModuleNotFoundError as error:
         raise CommandError(_missing(error)) from error
-    whose = {"namespace": options.namespace, "name": options.name, "output": options.output}
+    target = {"namespace": options.namespace, "name": options.name, "output": options.output}
     if options.what == "quota":
-        return partial(_with_libraries, ask=partial(account.quota, place=place, **whose))
-    return partial(_with_libraries, ask=partial(pod.pod, place=place, config_name=options.config_name, **whose))
+        return partial(_with_libraries, ask=partial(account.quota, place=place, **target))
+    return partial(_with_libraries, ask=partial(pod.pod, place=place, config_name=options.config_name, **target))
 
 
 def _place(options: argparse.Namespace) -> "Place":
@@ -145,8 +145,8 @@ def _simulate(options: argparse.Namespace) -> Ask:
         except argparse.ArgumentTypeError as error:
             raise CommandError(f"simulate pod: {error}.", USAGE) from error
     else:
-        given.pods(options.namespace or "")  # what is wrong with the file is said before the cluster is asked
-    asked = command.Asked(
+        given.pods(options.namespace or "")  # faults of the file are reported before any request
+    request = command.PodRequest(
         name=options.source,
         given=given,
         chosen=chosen,
@@ -157,7 +157,7 @@ def _simulate(options: argparse.Namespace) -> Ask:
         limit=options.limit,
         output=options.output,
     )
-    return partial(_with_libraries, ask=partial(command.pod, asked=asked))
+    return partial(_with_libraries, ask=partial(command.pod, request=request))
 
 
 def _quota(options: argparse.Namespace) -> Ask:
@@ -176,7 +176,7 @@ def _quota(options: argparse.Namespace) -> Ask:
 
 
 async def _with_libraries(api: kube.ApiServer, ask: Ask) -> int | None:
-    """Ask; a library that the cluster's profile needs and that is not here is told."""
+    """Run a request; report a missing library that the cluster's profile needs."""
     try:
         return await ask(api)
     except ModuleNotFoundError as error:
@@ -196,4 +196,4 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Ask]]] = {
     "quota": _quota,
     "doctor": _doctor,
 }
-"""Name of a command -> what it asks, once its options are judged."""
+"""Name of a command -> its request, after checks of its options."""

@@ -1,4 +1,4 @@
-"""`kubectl_complete-headroom`: the words that can follow on the command line, as kubectl asks its plugins."""
+"""`kubectl_complete-headroom`: completions of the command line, by kubectl's protocol for plugins."""
 
 import argparse
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Final
 from headroom.cli import arguments
 
 _FILES: Final = frozenset({"kubeconfig", "profile", "config", "file", "source", "trace", "db", "policy_file", "plot"})
-"""Arguments whose values are files, by the parser's names."""
+"""Options with files as values, by the parser's names."""
 _NO_FILES_TOO: Final = ":4"
 _FILES_TOO: Final = ":0"
 
@@ -42,7 +42,7 @@ def complete(words: Sequence[str]) -> list[str]:
 def _values(action: argparse.Action | None, current: str) -> list[str]:
     if action is None:
         return [_NO_FILES_TOO]
-    helps = {each.dest: each.help for each in getattr(action, "_choices_actions", ())}
+    helps = {choice.dest: choice.help for choice in getattr(action, "_choices_actions", ())}
     lines = [_line(str(name), helps.get(name)) for name in action.choices or () if str(name).startswith(current)]
     return [*lines, _FILES_TOO if action.dest in _FILES else _NO_FILES_TOO]
 

@@ -1,8 +1,8 @@
-"""What ends a command early: one sentence and an exit code."""
+"""An early end of a command: a sentence and an exit code."""
 
 from typing import Final
 
-FAILED: Final = 1  # exit code: the cluster answered, and what was asked for is not there or not allowed
+FAILED: Final = 1  # exit code: the requested object is absent or forbidden
 USAGE: Final = 2  # exit code: the command line is wrong (argparse uses the same)
 UNAVAILABLE: Final = 3  # exit code: there is no login, or the API server cannot be reached
 INTERRUPTED: Final = 130  # exit code: Ctrl-C

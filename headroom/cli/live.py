@@ -25,17 +25,17 @@ _UNAUTHORIZED: Final = 401
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Which cluster, as whom, and for how long to wait for it."""
+    """The cluster, the user, and the timeout."""
 
     kubeconfig: str | None = None  # a file, or None for what kubectl would take
     context: str | None = None  # a context in it, or None for its current one
-    user: str | None = None  # whom to act as; None: whom the login says
+    user: str | None = None  # the user to impersonate; None: the login's
     groups: tuple[str, ...] = ()  # groups that this user is in
     timeout_seconds: float = TIMEOUT_SECONDS  # how long one request may take [s]
 
 
 async def server_time(api: kube.ApiServer) -> Clock:
-    """The API server's clock, by which ages are judged: ours may be wrong. It is asked where it never answered yet."""
+    """Return the API server's clock for ages: the local one may be wrong. Sends a request if there was none yet."""
     if not api.server_time.is_known:
         with suppress(kube.ApiError):
             await api.get("/version")
@@ -98,7 +98,7 @@ async def objects(api: kube.ApiServer, path: str, **params: str) -> list[Json]:
 
 
 async def node_metrics(api: kube.ApiServer, keep: Callable[[Json], Any] | None = None) -> list[Any]:
-    """All NodeMetrics, or what is kept of each.
+    """Return all NodeMetrics, or their reduced forms.
 
     Raises:
         CommandError: the cluster does not know the kind.
@@ -148,10 +148,10 @@ async def node(api: kube.ApiServer, name: str) -> Json:
 
 
 def suggestion(name: str, names: Sequence[str], kind: str) -> str:
-    """What may have been meant: names that are close, else some that there are.
+    """Return a suggestion: similar names, else some existing ones.
 
     Args:
-        name: what was asked for.
+        name: the requested name.
         names: those that there are.
         kind: of what, in the plural.
     """

@@ -27,7 +27,7 @@ def document(data: Any, output: str) -> str:  # noqa: ANN401 - anything that JSO
     """
     if output != YAML:
         return printable_json(json.dumps(data, indent=2, ensure_ascii=False))
-    import yaml  # noqa: PLC0415 - only who asks for YAML pays for it
+    import yaml  # noqa: PLC0415 - imported for YAML output alone
 
     text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip("\n")
     if text.replace("\n", "").isprintable():
@@ -47,7 +47,7 @@ def show(data: Any, output: str) -> None:  # noqa: ANN401 - anything that JSON c
 
 
 def line(text: object = "", to: TextIO | None = None) -> None:
-    """Print one line for people; whatever stands in it cannot break it, or control the terminal.
+    """Print a line for people; escape text that would break the line or control the terminal.
 
     Args:
         text: the line.

@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
     """Complains in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """End with exit code 2, after one line that says what is wrong and where the help is.
+        """Exit with code 2, after one line with the fault and the help command.
 
         Raises:
             CommandError: the message is about something that was removed.
@@ -41,7 +41,7 @@ def login(*, root: bool = False) -> Parser:
     """Add the options for the cluster and the user.
 
     Args:
-        root: for what stands before the command, which must not be forgotten after it.
+        root: for options before the command, which must not be overwritten by defaults after it.
     """
     default = None if root else argparse.SUPPRESS
     parser = Parser(add_help=False)
@@ -60,7 +60,7 @@ def login(*, root: bool = False) -> Parser:
         metavar="GROUP",
         action="append",
         default=default,
-        help="act as somebody in this group; can be repeated",
+        help="act as a member of this group; can be repeated",
     )
     parser.add_argument(
         "--request-timeout",
@@ -117,7 +117,7 @@ def add_namespace(command: argparse.ArgumentParser) -> None:
 
 
 def add_config_name(command: argparse.ArgumentParser) -> None:
-    """How the colocation ConfigMap is called."""
+    """Add the option for the name of the colocation ConfigMap."""
     command.add_argument(
         "--config-name",
         metavar="NAME",

@@ -36,7 +36,7 @@ class Bars:
         """So much of something is done.
 
         Args:
-            name: what stands before the bar.
+            name: the text before the bar.
             done: how much.
             total: of how much; None: not known.
         """
@@ -76,7 +76,7 @@ def _bars(out: TextIO) -> "Progress":
 
 
 def drawn_on(out: TextIO, *columns: "ProgressColumn") -> "Progress":
-    """Bars with these columns that vanish at the end, and are drawn when somebody says so."""
+    """Return bars with these columns that vanish at the end, and are drawn on demand."""
     from rich.console import Console  # noqa: PLC0415 - only long work on a terminal pays for it
     from rich.progress import Progress  # noqa: PLC0415
 
@@ -92,10 +92,10 @@ def drawn_on(out: TextIO, *columns: "ProgressColumn") -> "Progress":
 
 @contextmanager
 def steps(name: str, total: int, bars: Bars | None = None) -> Iterator[Callable[[], None]]:
-    """A bar over a number of steps; what is yielded is called after each.
+    """Show a bar over a number of steps; the yielded function is called after each.
 
     Args:
-        name: what stands before the bar.
+        name: the text before the bar.
         total: how many steps there are.
         bars: where it is drawn; bars of its own by default.
     """

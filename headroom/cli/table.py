@@ -11,7 +11,7 @@ from headroom.runtime.sanitize import printable
 
 _GAP: Final = "   "
 _RIGHT: Final = ">"
-_WIDEST: Final = 10_000  # no line of a table is folded where nobody's screen ends [characters]
+_WIDEST: Final = 10_000  # the width of an output without a screen [characters]
 _NARROWEST: Final = 30
 """Sentences in a column narrower than this are harder to read than lines that the terminal breaks. [characters]"""
 
@@ -20,7 +20,7 @@ _NARROWEST: Final = 30
 class Column:
     """Title and alignment of a column."""
 
-    title: str  # what stands above it
+    title: str  # the heading
     align: str = "<"  # "<" for text, ">" for numbers
     wide: bool = False  # whether only `-o wide` shows it
 
@@ -29,7 +29,7 @@ class Column:
 class Cell:
     """A value of a row."""
 
-    text: str  # what is printed
+    text: str  # the printed text
     style: str = ""  # a rich style for terminals, such as "red"
 
 
@@ -61,7 +61,7 @@ def plain(columns: Sequence[Column], rows: Sequence[Row], *, wide: bool = False)
 
 
 def _chosen(columns: Sequence[Column], rows: Sequence[Row], *, wide: bool) -> tuple[Sequence[Column], Sequence[Row]]:
-    """Without what is for wide screens alone, unless this is one; each cell on one line."""
+    """Drop the columns for wide screens, unless this is one; each cell on one line."""
     chosen = [index for index, column in enumerate(columns) if wide or not column.wide]
     shown = [[Cell(printable(row[index].text), row[index].style) for index in chosen] for row in rows]
     return [columns[index] for index in chosen], shown
@@ -89,7 +89,7 @@ def _coloured(columns: Sequence[Column], rows: Sequence[Row], out: TextIO) -> No
 
 
 def _folded(columns: Sequence[Column], rows: Sequence[Row], out: TextIO) -> int | None:
-    """The column that is folded to fit the terminal: the last, where it holds text and the others leave it room.
+    """Return the column that is folded to fit the terminal: the last, if it has text and the others are narrow enough.
 
     Numbers and names are never folded: half a number on a line of its own is read as another number.
     """

@@ -1,4 +1,4 @@
-"""`--watch`: asks again and again; an answer replaces the last one on a terminal, and follows it elsewhere."""
+"""`--watch`: repeats a request; a result replaces the last one on a terminal, and follows it elsewhere."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ from headroom.cli.errors import CommandError
 from headroom.cli.output import YAML
 
 INTERVAL_SECONDS: Final = 10.0
-"""How long after an answer the next question is asked, by default. Agents report once a minute. [s]"""
+"""The default interval. Agents report once a minute. [s]"""
 _HOME_AND_CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 
 Ask = Callable[[kube.ApiServer], Awaitable[int | None]]
@@ -26,11 +26,11 @@ async def again_and_again(
     out: TextIO | None = None,
     pause: Pause = asyncio.sleep,
 ) -> None:
-    """Ask until somebody interrupts; what fails for now is said on standard error, and asked again.
+    """Repeat a request until an interrupt; temporary failures are printed on standard error.
 
     Args:
         api: the cluster.
-        ask: asks once, and prints.
+        ask: requests once, and prints.
         interval_seconds: between an answer and the next question. [s]
         output: table, wide, json or yaml: YAML documents are separated as such, JSON documents follow one another.
         out: where it prints; standard output by default.
@@ -47,6 +47,6 @@ async def again_and_again(
         try:
             await ask(api)
         except (CommandError, kube.ApiUnavailable) as error:
-            outputs.line(f"kubectl headroom: {error}; asking again in {interval_seconds:g} s", sys.stderr)
+            outputs.line(f"kubectl headroom: {error}; trying again in {interval_seconds:g} s", sys.stderr)
         shown.flush()
         await pause(interval_seconds)

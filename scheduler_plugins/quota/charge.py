@@ -41,7 +41,7 @@ def charge_of(pod: Mapping[str, Any]) -> dict[str, int]:
 
 
 def reserved_requests(pod: Mapping[str, Any]) -> dict[str, int]:
-    """Return the part of its node's allocatable that a pod takes, one in `pods` included; see `headroom.cluster.resize`.
+    """Return the part of the allocatable that a pod takes, one in `pods` included; see `headroom.cluster.resize`
 
     Returns:
         Amounts by resource name. [milli-cores for cpu, else base units]

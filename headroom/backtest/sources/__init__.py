@@ -16,7 +16,7 @@ SOURCES: Final[Mapping[str, str]] = {
 REQUESTS: Final = "requests"
 LIMITS: Final = "limits"
 BASES: Final = (REQUESTS, LIMITS)
-"""What a cluster's pods count with: what they request (else their limit), or their limit alone."""
+"""The basis of a cluster's pods: their requests (else their limits), or their limits alone."""
 
 QUERIES: Final[Mapping[str, str]] = {
     "cpu": 'sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{container!="",container!="POD"}[5m]))',
@@ -43,13 +43,13 @@ class SourceUnavailableError(TraceError):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is wanted of a source, and how to get at it. Raises OptionError if one of them cannot be used."""
+    """The options of a source. Raises OptionError for an invalid one."""
 
     resources: tuple[Resource, ...] = ("cpu", "memory")
     since: float | None = None  # where to begin; None: with the first sample [seconds since 1970]
     until: float | None = None  # before what to end; None: after the last sample [seconds since 1970]
-    last_seconds: float | None = None  # only the last so long of what there is [s]
-    basis: str = REQUESTS  # one of `BASES`; takes no part in traces of machines, whose requests are their limits
+    last_seconds: float | None = None  # only this much of the end [s]
+    basis: str = REQUESTS  # one of `BASES`; ignored for traces of machines, whose requests are their limits
     pods: tuple[str, ...] = ()
     """Files of pods with requests and limits, as `kubectl get pods --all-namespaces -o json` prints them."""
     queries: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +94,7 @@ def read(kind: str, places: Sequence[str], options: Options, progress: Progress)
 
 
 def _last(trace: Trace, seconds: float | None) -> Trace:
-    """The end of a trace; pods that were gone by then are left out."""
+    """The end of a trace; pods that ended before it are omitted."""
     first = 0 if seconds is None else max(trace.steps - max(round(seconds / trace.step_seconds), 1), 0)
     if first == 0:
         return trace

@@ -1,4 +1,4 @@
-"""What `headroom-agent db export --to DIR` wrote: a table per resource with a column per pod, and the pods."""
+"""The export of `headroom-agent db export --to DIR`: a table per resource with a column per pod, and the pods."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -24,9 +24,9 @@ from headroom.backtest.trace import TraceError
 
 Json = Mapping[str, Any]
 Lines = Iterator[tuple[int, list[str]]]
-ENDINGS: Final = ("", ".gz", ".xz")  # what a file's name may end in beside its own ending: it is unpacked as it is read
+ENDINGS: Final = ("", ".gz", ".xz")  # optional endings of file names: such files are unpacked on reading
 LARGEST: Final = 1 << 28  # most characters of one JSON document
-_PEEKED: Final = 200  # rows whose times decide the step
+_PEEKED: Final = 200  # rows that decide the step
 _LONGEST_NAME: Final = 253
 _MILLISECONDS: Final = 1e11  # a time above this (the year 5138) is in milliseconds
 
@@ -38,7 +38,7 @@ def find(folder: Path, name: str) -> Path | None:
 
 @contextmanager
 def open_text(path: Path) -> Iterator[TextIO]:
-    """The file as text, unpacked as it is read; raises TraceError if it cannot be read, here or while it is used."""
+    """Return the file as text, unpacked on reading; raises TraceError if it cannot be read, here or later."""
     try:
         with _opened(path) as stream:
             yield stream
@@ -84,7 +84,7 @@ def objects(path: Path, kind: str, command: str) -> Iterator[Json]:
 
 
 def read_table(path: Path, options: Options) -> Table:
-    """Read a table whose first column is ``ts``, in seconds since 1970.
+    """Read a table with the first column ``ts``, in seconds since 1970.
 
     An empty cell is a gap. Rows may be in any order, and closer together than five minutes. Raises TraceError if it is
     no such table; the message names row and column.

@@ -26,7 +26,7 @@ class Table:
     names: tuple[str, ...]
     times: FloatArray  # shape (T,) [seconds since 1970]
     values: FloatArray  # shape (T, V), NaN where nothing was measured
-    notes: tuple[str, ...]  # what was repaired
+    notes: tuple[str, ...]  # repaired data
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Steps:
         return self._origin + STEP_SECONDS * np.arange(first, last + 1, dtype=np.float64), values
 
     def notes(self) -> list[str]:
-        """What was repaired."""
+        """Return the repaired data."""
         result = []
         if self._out_of_order:
             result.append(f"{self.where}: {counted(self._out_of_order, 'row')} out of order, put in order.")

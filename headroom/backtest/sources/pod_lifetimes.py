@@ -28,15 +28,15 @@ class Measured:
     """Samples of one resource, added piece by piece."""
 
     def __init__(self, resource: Resource, options: Options, where: str) -> None:
-        """Of a resource, those in the time that the options want; `where` begins messages."""
+        """The pods of a resource, within the time of the options; `where` begins messages."""
         self.resource, self.options, self.where = resource, options, where
-        self.notes: list[str] = []  # what the source repaired
+        self.notes: list[str] = []  # repaired data of the source
         self._steps: defaultdict[Key, array[int]] = defaultdict(lambda: array("i"))
         self._values: defaultdict[Key, array[float]] = defaultdict(lambda: array("d"))
         self._count = 0
 
     def add(self, key: Key, times: FloatArray, values: FloatArray) -> None:
-        """Take samples, any number per step, in any order; what is no amount is left out. TraceError for too many.
+        """Add samples, any number per step, in any order; skip invalid amounts. TraceError for too many.
 
         Times are in seconds since 1970 and values in cores or bytes, shape (N,).
         """
@@ -78,8 +78,8 @@ def traces_of(measured: Iterable[Measured], pod_of: Callable[[Key], Pod | None],
     requests of other pods have to make up for.
 
     Args:
-        measured: what was used, by resource.
-        pod_of: what is known of a pod; None for nothing.
+        measured: usage, by resource.
+        pod_of: returns the properties of a pod; None for an unknown one.
         source: where it is from.
 
     Raises:

@@ -27,11 +27,11 @@ class Pod:
     node: str = ""  # empty where it is not known
     workload: str | None = None  # its workload, "namespace/Kind/name"
     prod: bool = True  # whether it counts as Prod: other bands have no prediction, and their requests are not reclaimed
-    requests: Mapping[Resource, float] = field(default_factory=dict)  # what it requests [cores, bytes]
-    limits: Mapping[Resource, float] = field(default_factory=dict)  # what it may use at most [cores, bytes]
+    requests: Mapping[Resource, float] = field(default_factory=dict)  # [cores, bytes]
+    limits: Mapping[Resource, float] = field(default_factory=dict)  # [cores, bytes]
 
     def amount(self, resource: Resource, basis: str) -> float:
-        """What it counts with: its request, else its limit; with basis `LIMITS` its limit alone; 0 for nothing."""
+        """Return its basis: its request, else its limit; with basis `LIMITS` its limit alone; 0 for none."""
         limit = self.limits.get(resource, 0.0)
         return limit if basis == LIMITS else self.requests.get(resource, 0.0) or limit
 

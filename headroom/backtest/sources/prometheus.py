@@ -13,9 +13,9 @@ from headroom.backtest.sources.pods import RESOURCES, Pod, merge_pod, read_pods
 from headroom.backtest.sources.prometheus_api import Api, Labels
 from headroom.backtest.trace import Resource, Trace, TraceError
 
-WINDOW_SECONDS: Final = 14 * 86400.0  # how far back the queries go by default [s]
+WINDOW_SECONDS: Final = 14 * 86400.0  # the default range of the queries [s]
 PIECE_SECONDS: Final = 86400.0
-"""A query covers at most a day: 288 points per series, of the 11,000 that Prometheus answers with. [s]"""
+"""A query covers at most a day: 288 points per series, of Prometheus' limit of 11,000. [s]"""
 _BELOW_PROD: Final = frozenset({"koord-mid", "koord-batch", "koord-free"})  # PriorityClasses of pods that are not Prod
 _TEMPLATE_HASH: Final = re.compile(r"(.+)-[bcdfghjklmnpqrstvwxz2456789]{1,10}")
 _CRON_JOB_RUN: Final = re.compile(r"(.+)-[0-9]{8}")
@@ -87,7 +87,7 @@ class _Cluster:
 
     def query(self, start: float, end: float) -> None:
         """Take what one time range has."""
-        for name in (f"{each.resource}-{what}" for each in self.measured for what in ("requests", "limits")):
+        for name in (f"{query.resource}-{what}" for query in self.measured for what in ("requests", "limits")):
             amounts = self._amounts.setdefault(name, {})
             for labels, value in self._api.highest(self.queries[name], start, end):
                 amounts[self._name(labels, self.queries[name])] = value
@@ -102,7 +102,7 @@ class _Cluster:
                 each.add(Key(node, pod), series.times - STEP_SECONDS, series.values)
 
     def pod(self, key: Key) -> Pod:
-        """What is known of a pod."""
+        """The properties of a pod."""
         labels = self._homes.get(key.pod, {})
 
         def of(what: str) -> dict[Resource, float]:

@@ -1,4 +1,4 @@
-"""A bar on standard error, where that is a terminal, with what is being done before it; it vanishes at the end."""
+"""A bar on standard error, where that is a terminal, after a text about the present work; it vanishes at the end."""
 
 import sys
 import time

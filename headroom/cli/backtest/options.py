@@ -117,7 +117,7 @@ _GROUPS: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
     "more about the source": {
         "--from": _of_type(moment, "TIME", "begin here: 2026-01-31, 2026-01-31T12:00:00Z, 14d (ago)", dest="since"),
         "--until": _of_type(moment, "TIME", "end before this, likewise"),
-        "--last": _of_type(span, "TIME", "only the last so long of what there is (of Prometheus: 14d)"),
+        "--last": _of_type(span, "TIME", "only this much of the end (of Prometheus: 14d)"),
         "--pods": _repeated("FILE", "what kubectl get pods -A -o json printed, for sources that know no requests"),
         "--basis": {
             "choices": BASES,
@@ -145,7 +145,7 @@ _GROUPS: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
             "a model with its parameters, such as diversity:windowDays=7,lambdaMin=0.4,margin=0,cold=12h; or default; "
             "or JSON of nodePredictPolicy",
         ),
-        "--policies": {"choices": ("all",), "help": "every model as it is by default, and the default policy"},
+        "--policies": {"choices": ("all",), "help": "every model with its defaults, and the default policy"},
         "--policy-file": _repeated("FILE", "JSON of nodePredictPolicy, or a colocation config with one"),
     },
     "machines (default: where the series were; else a random packing)": {
@@ -172,7 +172,7 @@ _GROUPS: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
             "help": "a series of a known workload begins without that workload's history, unlike in the agent",
         },
     },
-    "what is evaluated": {
+    "evaluation": {
         "--horizon": _of_type(
             spans,
             "TIME[,TIME…]",

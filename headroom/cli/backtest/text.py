@@ -1,4 +1,4 @@
-"""A backtest's results for people: what was evaluated, a row for each policy, and what the columns mean."""
+"""A backtest's results for people: the inputs, a row for each policy, and the legend."""
 
 from collections.abc import Sequence
 from typing import Final

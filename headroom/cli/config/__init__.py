@@ -1,1 +1,1 @@
-"""`kubectl headroom config`: judges a colocation config, and compares it with what is in force."""
+"""`kubectl headroom config`: checks a colocation config, and compares it with the one in force."""

@@ -1,4 +1,4 @@
-"""`kubectl headroom config check`: what the admission webhook and the manager would say about a colocation config."""
+"""`kubectl headroom config check`: the findings of the admission webhook and the manager about a colocation config."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -17,7 +17,7 @@ _STYLES: Final = {"error": "red", "warning": "yellow"}
 
 
 def run(source: str, output: str) -> int:
-    """Print every error and warning; no cluster is asked.
+    """Print every error and warning; no cluster is read.
 
     Args:
         source: path of a file, or "-" for standard input, see `headroom.cli.config.file.read`.
@@ -39,7 +39,7 @@ def run(source: str, output: str) -> int:
 
 
 def show(file: ConfigFile, found: Review) -> None:
-    """Print the findings as a table, and below what they come to."""
+    """Print the findings as a table, and a summary."""
     rows = [
         [Cell(level, _STYLES[level]), Cell(each.path or "(whole text)"), Cell(each.message)]
         for level, each in _findings(found)
@@ -55,7 +55,7 @@ def verdict(found: Review) -> str:
     errors = len(found.refusals())
     if not errors:
         return f"accepted, with {warnings}" if warnings else "accepted"
-    counts = " and ".join(each for each in (_count(errors, "error"), warnings) if each)
+    counts = " and ".join(filter(None, (_count(errors, "error"), warnings)))
     if not found.errors:
         return f"refused: {counts}; without the webhook the manager would disable these entries of nodeConfigs alone"
     return f"refused: {counts}; without the webhook the manager would keep the last good config in force"

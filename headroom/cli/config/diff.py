@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 async def run(api: kube.ApiServer, file: ConfigFile, namespace: str, config_name: str, output: str) -> int:
-    """Compare a file with what is in force in the cluster.
+    """Compare a file with the config in force in the cluster.
 
     Args:
         api: the cluster.

@@ -10,12 +10,12 @@ from typing import Any, Final
 from crds.names import CONFIG_MAP_KEY
 from headroom.cli.errors import USAGE, CommandError
 
-STDIN: Final = "-"  # stands for standard input
+STDIN: Final = "-"  # standard input
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """What a file says."""
+    """The content of a file."""
 
     place: str  # how messages call it
     text: str | None
@@ -45,7 +45,7 @@ def read(source: str) -> ConfigFile:
 
 
 def parse(text: str, place: str) -> ConfigFile:
-    """What a text says; one that is no manifest is taken for the config itself, to be judged as such.
+    """Decode a text; one that is no manifest counts as the config itself, to be checked as such.
 
     Raises:
         CommandError: it holds several such ConfigMaps, or only objects of other kinds.
@@ -54,7 +54,7 @@ def parse(text: str, place: str) -> ConfigFile:
     if not result:
         return ConfigFile(place, text)
     maps = [document for document in result if document.get("kind") == "ConfigMap"]
-    holding = [each for each in maps if CONFIG_MAP_KEY in _data(each)] or maps
+    holding = [item for item in maps if CONFIG_MAP_KEY in _data(item)] or maps
     if not holding:
         kinds = ", ".join(sorted({str(document["kind"]) for document in result}))
         raise CommandError(f"{place} holds no ConfigMap, but {kinds}.", USAGE)
@@ -85,11 +85,11 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _documents(text: str) -> list[Any]:
-    """What a text holds as JSON or YAML; nothing when it is neither."""
+    """Return a text's content as JSON or YAML; none when it is neither."""
     try:
         return [json.loads(text)]
     except (ValueError, RecursionError):
-        if text.lstrip().startswith(("{", "[")):  # meant as JSON: the validator says what is wrong with it
+        if text.lstrip().startswith(("{", "[")):  # meant as JSON: the validator reports its faults
             return []
     import yaml  # noqa: PLC0415 - only who reads YAML pays for it
 

@@ -1,1 +1,1 @@
-"""`kubectl headroom doctor`: what is wrong with an installation, or in the way of one, and what mends it."""
+"""`kubectl headroom doctor`: faults of an installation, or obstacles to one, with fixes."""

@@ -36,7 +36,7 @@ class UnknownKind(Exception):  # noqa: N818 - it is an answer
 
 
 class Cluster:
-    """What was read of a cluster, and the namespace of Headroom in it.
+    """The objects of a cluster, and the namespace of Headroom in it.
 
     Args:
         api: the session.
@@ -94,7 +94,7 @@ class Cluster:
         except kube.ApiError as failure:
             self._answers[key] = failure
 
-    def _answer(self, key: tuple[Permission | None, str]) -> Any:  # noqa: ANN401 - what the key stands for
+    def _answer(self, key: tuple[Permission | None, str]) -> Any:  # noqa: ANN401 - the result of the key
         answer = self._answers[key]
         if isinstance(answer, kube.ApiError) and answer.status == _FORBIDDEN:
             raise Forbidden(key[0]) from answer
@@ -112,7 +112,7 @@ class Cluster:
         return str(self._answer((None, "")).get("gitVersion", ""))
 
     def list(self, permission: Permission) -> Sequence[Any]:
-        """All objects of a kind; of Pods and NodeMetrics what is kept of each.
+        """Return all objects of a kind; Pods and NodeMetrics in their reduced forms.
 
         Raises:
             Forbidden: this login may not.

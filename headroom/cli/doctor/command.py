@@ -17,7 +17,7 @@ from headroom.cli.doctor.registry import CHECKS, WORKLOADS, Check, Stage
 from headroom.cli.errors import FAILED
 from headroom.cli.table import Cell, Column, Row
 
-Result = tuple[str, Finding]  # name of the check, and what it found
+Result = tuple[str, Finding]  # name of the check, and a finding
 
 _COLUMNS: Final = (Column("SEVERITY"), Column("CHECK"), Column("FINDING"))
 _STYLES: Final = {
@@ -29,7 +29,7 @@ _STYLES: Final = {
 
 
 async def run(api: kube.ApiServer, *, namespace: str, config_name: str, preflight: bool, output: str) -> int:
-    """Print what is wrong with the installation, or in the way of one.
+    """Print the faults of the installation, or obstacles to one.
 
     Args:
         api: the cluster.
@@ -42,7 +42,7 @@ async def run(api: kube.ApiServer, *, namespace: str, config_name: str, prefligh
         The exit code: 1 with errors, 0 with warnings or less.
     """
     cluster = Cluster(api, namespace, config_name, lambda: time.time() - api.ahead_seconds, preflight=preflight)
-    results = [each async for each in examine(cluster)]
+    results = [result async for result in examine(cluster)]
     if forms.is_for_people(output):
         table.write(_COLUMNS, [row for result in results for row in _rows(*result, wide=output == forms.WIDE)])
         forms.line(verdict(results))
@@ -52,7 +52,7 @@ async def run(api: kube.ApiServer, *, namespace: str, config_name: str, prefligh
 
 
 async def examine(cluster: Cluster) -> AsyncIterator[Result]:
-    """What all checks find, in their order; one thing alone where nothing of ours is there."""
+    """Yield the findings of all checks, in their order; a single one where nothing of ours is installed."""
     if not cluster.preflight:
         await cluster.read([NAMESPACES, *WORKLOADS])
         if (nothing := not_installed(cluster)) is not None:
@@ -67,7 +67,7 @@ async def examine(cluster: Cluster) -> AsyncIterator[Result]:
 
 
 async def _guarded(check: Check, cluster: Cluster) -> AsyncIterator[Finding]:
-    """What one check finds; what it may not read, and an API server that fails at it, is a finding, too."""
+    """Yield the findings of a check; a missing right and a failing API server are findings, too."""
     try:
         findings = check.load()(cluster)
         if isinstance(findings, Iterator):
@@ -79,15 +79,15 @@ async def _guarded(check: Check, cluster: Cluster) -> AsyncIterator[Finding]:
     except Forbidden as forbidden:
         (permission,) = forbidden.args
         where = f" in namespace {cluster.namespace}" if permission.namespaced else ""
-        message = f"Not looked at: this login lacks the right to {permission}{where}."
+        message = f"Not checked: this login lacks the right to {permission}{where}."
         fix = "ask for that right, or run this with another --context"
         yield info(message, fix, docs="kubectl.md#doctor", is_unreadable=True)
     except UnknownKind as unknown:
-        yield info(f"Not looked at: this cluster does not know {unknown.args[0].resource}.")
+        yield info(f"Not checked: this cluster does not know {unknown.args[0].resource}.")
     except kube.ApiUnavailable as failure:
         if failure.status is None:
             raise
-        yield error(f"Not looked at: {failure}.", "kubectl get --raw /readyz?verbose", docs="")
+        yield error(f"Not checked: {failure}.", "kubectl get --raw /readyz?verbose", docs="")
 
 
 def _rows(check: str, found: Finding, *, wide: bool) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""What a check reports: one sentence, how bad it is, and what corrects it."""
+"""The finding of a check: a sentence, a severity, and a fix."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _MOST_NAMES: Final = 5
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     OK = "ok"  # all is well
     INFO = "info"  # worth knowing, or could not be read
@@ -23,7 +23,7 @@ class Finding:
     """A result of a check."""
 
     severity: Severity  # how bad it is
-    message: str  # what was found, in a sentence or two
+    message: str  # a sentence or two
     fix: str = ""  # what corrects it, one command where there is one; empty where nothing has to be done
     objects: Sequence[str] = ()  # the names of all that it is about, where the message names only the first
     docs: str | None = None  # the page below docs/ that says more; None: the check's, for warnings and errors

@@ -1,4 +1,4 @@
-"""How Headroom is installed, read from its workloads; all raise as `Cluster.list` and `Cluster.get` do."""
+"""The installation of Headroom, read from its workloads; all functions raise as `Cluster.list` and `Cluster.get` do."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ def installed_elsewhere(cluster: Cluster, message: str) -> Finding:
 
 
 def not_installed(cluster: Cluster) -> Finding | None:
-    """The one finding of a cluster that has neither our namespace nor a workload of ours in any other.
+    """Return the finding of a cluster without our namespace and without our workloads elsewhere.
 
     Returns:
         None where there is something, or where this login may not know.
@@ -71,7 +71,7 @@ def upgrade(cluster: Cluster, *settings: str, force: bool = False) -> str:
     Args:
         cluster: the cluster.
         settings: values that are to be others, such as "priorityClasses.create=true".
-        force: whether it is to undo what somebody changed past helm, which helm 4 refuses otherwise.
+        force: whether to overwrite changes of other clients, which helm 4 refuses otherwise.
     """
     command = f"helm upgrade headroom charts/headroom -n {cluster.namespace} --reset-then-reuse-values"
     return " ".join([command, *(["--force-conflicts"] if force else []), *(f"--set {setting}" for setting in settings)])
@@ -99,7 +99,7 @@ def scheduler_names(config: Json) -> tuple[str, ...]:
 
 
 def mappings(config: Json, key: str) -> list[Json]:
-    """The mappings of a list in a configuration; what is neither is left out."""
+    """Return the mappings of a list in a configuration; other items are skipped."""
     listed = config.get(key)
     return [item for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
 
@@ -110,7 +110,7 @@ def scheduler_lease(config: Json) -> str:
 
 
 def degrade_seconds(cluster: Cluster) -> float:
-    """How old a report may be before nothing is published any more, by the cluster's strategy. [s]"""
+    """Return the age from which a report no longer counts, by the cluster's strategy. [s]"""
     reviewed = review(config_data(cluster, cluster.config_name, CONFIG_MAP_KEY))
     own = reviewed.config.degrade_time_minutes if reviewed.config else None
     return 60.0 * float(own if own is not None else DEFAULTS.degrade_time_minutes or 0)

@@ -1,4 +1,4 @@
-"""What doctor keeps of a NodeMetric: when it was reported, by whose clock and by which writers. Pure."""
+"""The part of a NodeMetric that doctor reads: the time of the report, the clock and the writers. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class NodeMetricSummary:
 
     @classmethod
     def of(cls, obj: Json) -> "NodeMetricSummary":
-        """What is kept of a NodeMetric."""
+        """The reduced NodeMetric."""
         status = obj.get("status") or {}
         policy = (obj.get("spec") or {}).get("metricCollectPolicy") or {}
         entries = [field for field in obj["metadata"].get("managedFields") or () if _is_report(field)]
@@ -43,7 +43,7 @@ class NodeMetricSummary:
 
         Both were read at the same moment: by the agent when it made the report, by the API server when it took it.
         """
-        last = max((each for each in (self.updated, self.predicted) if each is not None), default=None)
+        last = max((time for time in (self.updated, self.predicted) if time is not None), default=None)
         return None if last is None or self.written is None else last - self.written
 
     def age(self, now: float) -> float | None:

@@ -1,4 +1,4 @@
-"""What the checks read out of objects: names, ages, replicas, and why a pod is not ready. Pure."""
+"""The properties of objects for the checks: names, ages, replicas, and why a pod is not ready. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def pod_template(workload: Json) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """How a container is."""
+    """The state of a container."""
 
     name: str  # its name
     ready: bool  # whether it answers; of an init container, whether it has completed
@@ -70,13 +70,13 @@ def _reason(current: Json | None, last: Json) -> str:
     """Return why a container does not work, with the message of its last run where there is one."""
     if current is None:
         return ""
-    messages = [str(each["message"]).strip() for each in (current, last) if each.get("message")]
+    messages = [str(state["message"]).strip() for state in (current, last) if state.get("message")]
     return ", ".join(dict.fromkeys([str(current.get("reason") or "waiting"), *messages]))
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What is kept of a pod of ours: of 5,000 nobody needs the JSON."""
+    """The reduced form of a pod of ours: the JSON of 5,000 is not needed."""
 
     name: str  # its name
     component: str  # which component it is of
@@ -89,7 +89,7 @@ class Pod:
 
     @classmethod
     def of(cls, obj: Json) -> "Pod":
-        """What is kept of it."""
+        """Reduce a pod."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
         scheduled = conditions.get("PodScheduled") or {}

@@ -13,10 +13,10 @@ class Permission:
 
     verb: str  # get or list
     group: str  # API group; empty for the core
-    version: str  # version that is asked for; it is no part of a rule
+    version: str  # of the requests; it is no part of a rule
     resource: str  # plural name of the kind
-    namespaced: bool = False  # whether it is asked for in Headroom's namespace alone
-    names: tuple[str, ...] = ()  # the only objects that are asked for; none: any
+    namespaced: bool = False  # whether only Headroom's namespace is read
+    names: tuple[str, ...] = ()  # the only objects; none: any
 
     def path(self, namespace: str) -> str:
         """Path of the collection; the namespace is Headroom's."""

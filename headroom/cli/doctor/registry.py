@@ -30,7 +30,7 @@ class Check:
     name: str  # what users see
     where: str  # "module:function" in `headroom.cli.doctor.checks`
     docs: str  # the page below docs/ of its warnings and errors
-    reads: tuple[Permission, ...] = ()  # all that it may read, in this order; what is not listed here is not there
+    reads: tuple[Permission, ...] = ()  # all that it may read, in this order
     stage: Stage = Stage.INSTALLED  # when it runs
 
     def load(self) -> CheckFunction:

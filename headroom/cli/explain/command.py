@@ -21,7 +21,7 @@ from manager.mid.node_filter import NodeFilter
 
 
 def trial(settings: Sequence[str], config: str | None) -> WhatIf | None:
-    """What `--set` and `--config` ask for, judged before anything is read from the cluster.
+    """Check `--set` and `--config` before any request.
 
     Raises:
         CommandError: a setting or the file is refused.
@@ -71,7 +71,7 @@ async def node(
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for every node."""
+    """The settings of every node."""
 
     config: ConfigState  # the colocation config in force
     lease: Lease | None  # of the manager that writes
@@ -79,7 +79,7 @@ class Settings:
 
 
 async def read_settings(api: kube.ApiServer, namespace: str, config_name: str, clock: live.Clock) -> Settings:
-    """Read what holds for every node.
+    """Read the settings of every node.
 
     Args:
         api: the cluster.

@@ -73,7 +73,7 @@ def _answer(explanation: Explanation) -> Section:
 
 
 def _why_desired(explanation: Explanation) -> str:
-    """What the Node should have, in words."""
+    """Return the desired amounts of the Node, in words."""
     result, wanted = explanation.result, explanation.desired
     if all(number is None for number in wanted.values()):
         return "no such resources"
@@ -83,7 +83,7 @@ def _why_desired(explanation: Explanation) -> str:
 
 
 def _comparison(explanation: Explanation) -> Section:
-    """How it is beside how it would be."""
+    """Yield the present and the tried values."""
     now, words = explanation.before, explanation.what_if.words if explanation.what_if else ""
     heading = f"Node {explanation.node}, what if {words}: nothing in the cluster is changed"
     if now is None:
@@ -129,8 +129,8 @@ def _plain(found: Sequence[Sequence[str]]) -> Sequence[Row]:
 
 def _sources(explanation: Explanation) -> Sequence[Row]:
     facts, report, config = explanation.facts, explanation.report, explanation.config
-    every = f"asked for every {report.interval_seconds}s, " if report.interval_seconds else ""
-    counts = f"{every}counts until it is {amounts.age(facts.strategy.degrade_seconds)} old (degradeTimeMinutes)"
+    interval = f"requested every {report.interval_seconds}s, " if report.interval_seconds else ""
+    counts = f"{interval}counts until it is {amounts.age(facts.strategy.degrade_seconds)} old (degradeTimeMinutes)"
     ready = report.prediction == "ready"
     state = (
         f"{report.prediction}: {explanation.ready_message}"
@@ -156,7 +156,7 @@ def _sources(explanation: Explanation) -> Sequence[Row]:
     rows.append((Cell("config"), Cell(amounts.age(config.age_seconds)), Cell(text)))
     lease = explanation.seen.lease
     if lease is not None:
-        who = lease.holder or "nobody"
+        who = lease.holder or "no holder"
         rows.append((Cell("manager"), Cell(amounts.age(lease.renewed_ago)), Cell(f"{who} holds its Lease")))
     return rows
 

@@ -1,4 +1,4 @@
-"""What `--set` and `--config` ask for."""
+"""The settings of `--set` and `--config`."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _NONE: Final = f"{_UNKNOWN}: docs/configuration.md lists the fields"
 
 
 def what_if(settings: Sequence[str], config: ConfigFile | None) -> WhatIf | None:
-    """What `--set` and `--config` ask for; None when they ask for nothing.
+    """Return the settings of `--set` and `--config`; None without any.
 
     Raises:
         CommandError: a setting or the config is refused by the manager's own validator; every fault is named.
@@ -27,7 +27,7 @@ def what_if(settings: Sequence[str], config: ConfigFile | None) -> WhatIf | None
     if not settings:
         return None if tried is None else WhatIf(config=tried)
     judged = parse_strategy(json.dumps(_nested(settings)))
-    # In a file that other programs read too an unknown name is odd; here nobody else could be meant.
+    # In a file for several programs an unknown name may belong to another one; here it is an error.
     unknown = [
         ConfigFinding(warning.path, _NONE) for warning in judged.warnings if warning.message.startswith(_UNKNOWN)
     ]

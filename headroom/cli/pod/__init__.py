@@ -1,1 +1,1 @@
-"""`kubectl headroom explain pod`: where a pod is and why, or why nowhere; what it uses and who is charged for it."""
+"""`kubectl headroom explain pod`: a pod's node or the reason for none, its usage, and its quota."""

@@ -103,7 +103,7 @@ async def read(
     quota = gathered.quota()
     simulation = gathered.simulation()
     blind = without_readings(chosen.profile)
-    texts = [f"{plugin} works from a provider of its own, which is not asked here." for plugin in blind]
+    texts = [f"{plugin} reads a metrics provider, which is not polled here." for plugin in blind]
     texts += gathered.quotas.notes
     if quota is not None and quota.quota is not None and not quota.pod.node:
         texts.append(_NOT_SEEN)
@@ -130,12 +130,12 @@ class _Gathered:
         self.mid_nodes = MidNodes()
 
     async def read(self, api: kube.ApiServer) -> list[str]:
-        """Read it, each list once; what the cluster does not know, one sentence each."""
+        """Read it, each list once; return a sentence for each unknown kind."""
         sources = [
             _if_known(api, source.path, partial(self.quotas.take, source.kind.removesuffix("s"), source.put))
             for source in self.quotas.cluster.sources()
         ]
-        # Each object becomes numbers as its page arrives: of 150,000 pods nobody can hold the JSON.
+        # Each object becomes numbers as its page arrives: the JSON of 150,000 pods does not fit into memory.
         absent, *_ = await live.together(
             read_kept(api, self.world),
             api.list(kube.paths.NODES, keep=self._put_node),
@@ -165,7 +165,7 @@ class _Gathered:
             self.beside.append(pod)
 
     def quota(self) -> QuotaExplanation | None:
-        """What quotas say of the pod; None: it has gone meanwhile."""
+        """Return the quotas' decision about the pod; None: it has gone meanwhile."""
         result = self.quotas.cluster.pods.get(str(self.pod["metadata"].get("uid") or ""))
         return None if result is None else explain_quota(self.quotas, result)
 

@@ -1,4 +1,4 @@
-"""A pod and everything that decides about it, gathered; what follows from that is in `headroom.cli.pod.text`."""
+"""The inputs of `explain pod`: the pod and all objects that decide about it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,18 +22,18 @@ Json = Mapping[str, Any]
 
 
 class State(StrEnum):
-    """How a pod stands."""
+    """The state of a pod."""
 
     WAITS = "waits"  # no node was found for it yet
-    GATED = "gated"  # nobody looks for a node: scheduling gates hold it back
+    GATED = "gated"  # scheduling gates block it
     STARTS = "starts"  # it has a node, and does not run yet
     RUNS = "runs"  # it runs
-    LEAVES = "leaves"  # it was told to end
+    TERMINATING = "terminating"  # it is being deleted
     ENDED = "ended"  # it has ended
 
 
 class History(StrEnum):
-    """What a pod counts with in its node's prediction."""
+    """The basis of a pod in its node's prediction."""
 
     WARM = "warm"  # what its history says
     COLD = "cold"  # its request: it was not watched for long enough
@@ -46,8 +46,8 @@ class MidNodes:
 
     nodes: int = 0  # all nodes
     publishing: int = 0  # those that have any
-    told: dict[str, list[str]] = field(default_factory=dict)
-    """What the manager says of a node, in one word (reason of the condition MidPublished) -> these nodes."""
+    reasons: dict[str, list[str]] = field(default_factory=dict)
+    """Reason of the condition MidPublished -> the nodes with it."""
     messages: dict[str, str] = field(default_factory=dict)  # the same word -> the sentence of the first of these nodes
 
     def put_node(self, node: Json) -> None:
@@ -57,17 +57,17 @@ class MidNodes:
         self.publishing += any(value(allocatable.get(name, 0)) > 0 for name in (MID_CPU, MID_MEMORY))
 
     def put_node_metric(self, metric: Json) -> None:
-        """Take what the manager says of a node."""
+        """Record a node's condition MidPublished."""
         condition = published(metric)
         if condition.get("reason"):
             reason = str(condition["reason"])
-            self.told.setdefault(reason, []).append(str(metric["metadata"]["name"]))
+            self.reasons.setdefault(reason, []).append(str(metric["metadata"]["name"]))
             self.messages.setdefault(reason, str(condition.get("message") or ""))
 
     @property
     def commonest(self) -> str:
         """The word that is said of most nodes; empty where the manager has said nothing."""
-        return max(self.told, key=lambda reason: len(self.told[reason]), default="")
+        return max(self.reasons, key=lambda reason: len(self.reasons[reason]), default="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class PodSeen:
     quota: QuotaExplanation | None = None  # what quotas say of it; None of a pod that has ended
     quotas: QuotaSeen | None = None  # what that was judged by
     simulation: Simulation | None = None
-    """What the scheduler's plugins say of it now, as if it were pending; None of a pod that has ended."""
+    """The plugins' results now, as if it were pending; None of a pod that has ended."""
     chosen: Chosen | None = None  # the profile of these plugins
     mid_nodes: MidNodes | None = None  # which nodes have Mid resources; None of a pod that has ended
     notes: tuple[str, ...] = field(default=())  # what could not be read
@@ -108,7 +108,7 @@ class PodSeen:
         if is_terminal(self.pod):
             return State.ENDED
         if (self.pod.get("metadata") or {}).get("deletionTimestamp"):
-            return State.LEAVES
+            return State.TERMINATING
         if not self.node_name:
             return State.GATED if self.spec.get("schedulingGates") else State.WAITS
         return State.RUNS if self.status.get("phase") == "Running" else State.STARTS
@@ -134,7 +134,7 @@ class PodSeen:
 
     @property
     def requested(self) -> Amount:
-        """What it requests; of a Mid pod its Mid resources."""
+        """Its requests; of a Mid pod its Mid resources."""
         requests = self._requests()
         if self.is_mid:
             return Amount(value(requests.get(MID_CPU, 0)), value(requests.get(MID_MEMORY, 0)))
@@ -142,7 +142,7 @@ class PodSeen:
 
     @property
     def limits(self) -> Amount:
-        """What it may use at most; None where nothing limits it."""
+        """Its limits; None without one."""
         try:
             result = pod_limits(self.pod)
         except QuantityError:  # the API server admits no such pod
@@ -195,10 +195,10 @@ class PodSeen:
     @property
     def outcome(self) -> Outcome | None:
         outcomes = self.simulation.outcomes if self.simulation is not None else ()
-        return next((each for each in outcomes if each.node == self.node_name), None)
+        return next((outcome for outcome in outcomes if outcome.node == self.node_name), None)
 
     def condition(self, kind: str) -> Json:
-        """One of its conditions; empty where it has none of that kind."""
+        """Return a condition of the pod; empty without one of that kind."""
         for each in self.status.get("conditions") or ():
             if each.get("type") == kind:
                 return dict(each)

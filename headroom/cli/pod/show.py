@@ -4,12 +4,12 @@ kind, version   "PodExplanation", 1
 pod             {"namespace", "name", "node": null while it has none, "state", "band", "priority", "workload",
                 "scheduler"}
 requested, limits, used     {"cpuMilli", "memoryBytes"}; null is not known, or not limited; Mid resources of a Mid pod
-history         "warm", "cold" or "unknown": what it counts with in its node's prediction
+history         "warm", "cold" or "unknown": its basis in its node's prediction
 node            null, or {"name", "reportAgeSeconds", "prediction", "midDeficit": {"cpuMilli", "memoryBytes"},
                 "evictsThisPod"}
 quota           null, or the document of headroom/cli/quota/explain_document.py
 placement       null, or {"profile", "nodes", "passing", "rank", "total", "best": {"node", "total"}, "refusals":
-                {node: {plugin: reason}}}: what the scheduler's plugins say now, as if it were pending
+                {node: {plugin: reason}}}: the plugins' results now, as if it were pending
 sentences       why, the most important first
 notes           what could not be read
 """

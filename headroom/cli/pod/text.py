@@ -1,4 +1,4 @@
-"""Why a pod is where it is, or nowhere, in sentences: the most important first."""
+"""Sentences of `explain pod`: the pod's node, or the reason for none, the most important first."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from manager.mid.explanation.node_metric import Amount, age
 
 _MOST: Final = 3
 _STARTING: Final = {"ContainerCreating", "PodInitializing"}
-"""What kubelet says of a container that waits for nothing odd."""
+"""kubelet's normal reasons of a waiting container."""
 _BANDS: Final = {
     PriorityBand.PROD: "Prod",
     PriorityBand.MID: "Mid",
@@ -23,14 +23,14 @@ _BANDS: Final = {
 
 
 def title(seen: PodSeen) -> str:
-    """A line that says which pod it is, and how it stands."""
+    """Return the pod and its state in a line."""
     where = f" on node {seen.node_name}" if seen.node_name else ""
     state = {
         State.WAITS: "waits for a node",
         State.GATED: "is held back by scheduling gates",
         State.STARTS: f"has a place{where}, and does not run yet",
         State.RUNS: f"runs{where}",
-        State.LEAVES: f"was told to end{where}",
+        State.TERMINATING: f"is being deleted{where}",
         State.ENDED: f"has ended{where}: {seen.status.get('phase')}",
     }[seen.state]
     since = _since(seen)
@@ -88,21 +88,21 @@ def _nowhere(seen: PodSeen) -> Iterator[str]:
 
 
 def _mid_nodes(mid_nodes: MidNodes) -> str:
-    """Return how many nodes have what a Mid pod asks for; where none does, why, and what says more."""
+    """Return the number of nodes with Mid resources; without any, the reason and the next command."""
     if mid_nodes.publishing:
         return (
             f"{mid_nodes.publishing} of {mid_nodes.nodes} nodes have Mid resources: `kubectl headroom top nodes` shows "
             "how much, and how much of that is taken."
         )
-    nobody = f"No node of {mid_nodes.nodes} has Mid resources"
+    none = f"No node of {mid_nodes.nodes} has Mid resources"
     reason = mid_nodes.commonest
     if not reason:
-        return f"{nobody}, and the manager has said nothing of any: `kubectl headroom doctor` looks why."
-    of = mid_nodes.told[reason]
+        return f"{none}, and none has the condition MidPublished: run `kubectl headroom doctor`."
+    of = mid_nodes.reasons[reason]
     message = mid_nodes.messages[reason]
     because = f"{reason}: {message.rstrip('.')}" if message else reason
     return (
-        f"{nobody}. The commonest reason ({len(of)} of {mid_nodes.nodes}) is {because}. `kubectl headroom explain node "
+        f"{none}. The commonest reason ({len(of)} of {mid_nodes.nodes}) is {because}. `kubectl headroom explain node "
         f"{min(of)}` says more."
     )
 
@@ -122,7 +122,7 @@ def _what(seen: PodSeen) -> str:
 
 
 def _other_scheduler(seen: PodSeen) -> str | None:
-    """Our scheduler's name, where the pod asks for another."""
+    """Return our scheduler's name, where the pod has another."""
     if seen.simulation is None or seen.chosen is None or seen.simulation.scheduler_name in seen.chosen.scheduler_names:
         return None
     return seen.chosen.scheduler_names[0]
@@ -131,10 +131,10 @@ def _other_scheduler(seen: PodSeen) -> str | None:
 def _scheduler(seen: PodSeen) -> Iterator[str]:
     if seen.simulation is None or seen.chosen is None:
         return
-    asked, ours = seen.simulation.scheduler_name, seen.chosen.scheduler_names
-    if asked not in ours:
+    scheduler, ours = seen.simulation.scheduler_name, seen.chosen.scheduler_names
+    if scheduler not in ours:
         yield (
-            f"It asks for scheduler {asked}, which knows nothing of load and quotas; {', '.join(ours)} does: set "
+            f"Its scheduler {scheduler} knows neither load nor quotas; {', '.join(ours)} does: set "
             f"spec.schedulerName: {ours[0]} in its template."
         )
 
@@ -162,7 +162,7 @@ def _use(seen: PodSeen) -> Iterator[str]:
             f"(coldStartPeriodSeconds), it counts at its request, and nothing of that is reclaimed{started}."
         )
     elif seen.history is History.WARM:
-        yield "Its history is long enough: what it requests and is not predicted to use may be published as Mid."
+        yield "Its history is long enough: the part of its requests beyond its prediction may be published as Mid."
 
 
 def _node(seen: PodSeen) -> Iterator[str]:
@@ -210,7 +210,7 @@ def _plugins(seen: PodSeen) -> Iterator[str]:
         yield f"{now}, its node would have rank {mine.rank} with {mine.total:.1f} of 100{better}."
     elif mine is not None and mine.refusals:
         why = next(iter(mine.refusals.values()))
-        yield f"{now}, its node (whose report counts what it uses already) would be refused: {why}."
+        yield f"{now}, its node (with its own usage in the report) would be refused: {why}."
 
 
 def _next(seen: PodSeen) -> Iterator[str]:

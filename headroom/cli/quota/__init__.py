@@ -1,1 +1,1 @@
-"""`kubectl headroom quota`: who uses what of whose share, why a pod waits, and whether the books are right."""
+"""`kubectl headroom quota`: the usage of quotas, borrowing and lending, and checks of their status."""

@@ -1,4 +1,4 @@
-"""A quota: who uses what of it, who waits and why, what is wrong; the extender's own code on live objects."""
+"""A quota: its usage, waiting pods with reasons, and faults; by the extender's own code on live objects."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,13 +32,13 @@ class Account:
     quota: Quota  # the quota
     older: Quota | None  # the one that is in force in its namespace in its place; None: it is in force itself
     enforced: bool  # whether the scheduler's profile enforces quotas at all
-    shares: QuotaShares | None  # what is used of it, by resource; None where it is not in force
+    shares: QuotaShares | None  # its usage, by resource; None where it is not in force
     left: Mapping[str, int | None]
-    """How much more its namespace may take now, by resource; None: no limit. [milli-cores for cpu, else base units]"""
+    """The amount that its namespace may still take, by resource; None: no limit. [milli-cores, else base units]"""
     charged: tuple[QuotaPod, ...]  # the pods it is charged for, the largest first
     waiting: tuple[Waiting, ...]  # those that wait, the first in line first: by priority, then by age
     conditions: tuple[Json, ...]  # conditions of the object
-    findings: tuple[Finding, ...]  # what is wrong with it, or with all quotas together
+    findings: tuple[Finding, ...]  # about it, or about all quotas together
 
 
 def account(seen: Seen, namespace: str, name: str) -> Account:
@@ -75,7 +75,7 @@ def account(seen: Seen, namespace: str, name: str) -> Account:
         tuple(charged),
         tuple(Waiting(pod, explain(seen, pod).refusal) for pod in line),
         tuple(status.get("conditions") or ()),
-        tuple(each for each in check(seen.cluster) if each.quota == quota.key or "/" not in each.quota),
+        tuple(finding for finding in check(seen.cluster) if finding.quota == quota.key or "/" not in finding.quota),
     )
 
 
@@ -83,13 +83,13 @@ def _missing(seen: Seen, here: Sequence[Quota], namespace: str, name: str) -> st
     if here:
         hint = suggestion(name, [quota.name for quota in here], "quotas")
         return f"There is no ElasticQuota {name!r} in namespace {namespace}. {hint}"
-    elsewhere = sorted(each.key for each in seen.cluster.ledger.in_force)
+    elsewhere = sorted(quota.key for quota in seen.cluster.ledger.in_force)
     hint = suggestion(f"{namespace}/{name}", elsewhere, "quotas in the cluster")
     return f"Namespace {namespace} has no ElasticQuota: name another with -n. {hint}"
 
 
 def sentences(found: Account) -> Iterator[str]:
-    """What there is to know, the most important first."""
+    """Yield the facts, the most important first."""
     if found.older is not None:
         yield (
             f"It is not in force: {found.older.key} is older, and a namespace has one quota. Delete one of the two: "
@@ -117,7 +117,7 @@ def _queue(waiting: Sequence[Waiting]) -> str:
         return "No pod of it waits."
     pods = f"{_count(len(waiting), 'pod')} of it wait{'s' if len(waiting) == 1 else ''}"
     if not refused:
-        return f"{pods}, and no quota is in the way: kubectl headroom explain pod says what is."
+        return f"{pods}, and quotas admit them: kubectl headroom explain pod shows the reason."
     part = "" if len(refused) == len(waiting) else f" {len(refused)} of them"
     return f"{pods},{part} because of quotas; the first in line: {refused[0].why}."
 

@@ -36,7 +36,7 @@ async def quota(
     output: str,
     clock: live.Clock | None = None,
 ) -> None:
-    """Print who uses what of a quota, who waits and why, and what is wrong.
+    """Print the usage of a quota, waiting pods with reasons, and faults.
 
     Args:
         api: the cluster.
@@ -83,12 +83,12 @@ def _tables(found: Account, now: float, *, wide: bool) -> None:
         outputs.line(f"Pods that wait, the first in line first{_more(len(found.waiting), most)}")
         rows = [
             [
-                Cell(each.pod.name, "bold"),
-                Cell(str(each.pod.priority)),
-                Cell(_list(each.pod.charge)),
-                Cell(each.why or "not because of quotas", "yellow" if each.why else ""),
+                Cell(pod.pod.name, "bold"),
+                Cell(str(pod.pod.priority)),
+                Cell(_list(pod.pod.charge)),
+                Cell(pod.why or "not because of quotas", "yellow" if pod.why else ""),
             ]
-            for each in found.waiting[:most]
+            for pod in found.waiting[:most]
         ]
         table.write(_WAITING, rows)
     if found.conditions:
@@ -132,12 +132,12 @@ def as_json(seen: Seen, found: Account) -> dict[str, Any]:
         ],
         "waiting": [
             {
-                "pod": each.pod.key,
-                "priority": each.pod.priority,
-                "requests": _quantities(each.pod.charge),
-                "why": each.why or None,
+                "pod": pod.pod.key,
+                "priority": pod.pod.priority,
+                "requests": _quantities(pod.pod.charge),
+                "why": pod.why or None,
             }
-            for each in found.waiting
+            for pod in found.waiting
         ],
         "conditions": [dict(condition) for condition in found.conditions],
         "findings": [

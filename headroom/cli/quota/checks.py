@@ -1,4 +1,4 @@
-"""Whether the books are right, and whether quotas can keep what they promise: what `quota verify` finds."""
+"""Checks of `quota verify`."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _ALL: Final = "all quotas"
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """The severity."""
 
     WRONG = "wrong"  # something is not as it should be: the command ends with 1
     NOTE = "note"  # it may well be wanted
@@ -27,8 +27,8 @@ class Finding:
 
     level: Level  # how bad it is
     check: str  # which check found it: status, capacity, bounds, several, over-max, unbounded or unguaranteed
-    quota: str  # `namespace/name`, or what it is about otherwise
-    text: str  # what is the matter, with the numbers, and what to do
+    quota: str  # `namespace/name`, or another subject
+    text: str  # the fault with its numbers, and the way out
 
 
 def check(cluster: QuotaCluster) -> list[Finding]:
@@ -57,7 +57,7 @@ def _said(cluster: QuotaCluster, quota: Quota) -> Mapping[str, Any]:
 
 
 def _status(cluster: QuotaCluster, quota: Quota, status: Mapping[str, Any]) -> Iterator[Finding]:
-    """`status.used` against what the pods of the namespace come to."""
+    """Compare `status.used` with the pods of the namespace."""
     given = status.get("used")
     if given is None:
         yield Finding(
@@ -81,7 +81,7 @@ def _status(cluster: QuotaCluster, quota: Quota, status: Mapping[str, Any]) -> I
 
 
 def _over_capacity(cluster: QuotaCluster) -> Iterator[Finding]:
-    """The sum of all min against what the nodes have."""
+    """Compare the sum of all min with the nodes' allocatable."""
     has: Amounts = NOTHING
     for node in cluster.nodes.values():
         has = plus(has, node.allocatable)
@@ -93,24 +93,24 @@ def _over_capacity(cluster: QuotaCluster) -> Iterator[Finding]:
                 Level.WRONG,
                 "capacity",
                 _ALL,
-                f"{texts}: not everybody can get what is guaranteed; lower min, or add nodes",
+                f"{texts}: the sum of min exceeds the cluster's capacity; lower min, or add nodes",
             )
 
 
 def _unguaranteed(cluster: QuotaCluster) -> Iterator[Finding]:
-    """Resources that pods of quota namespaces ask for and that no min names: nobody gets any of them."""
-    asked: Amounts = NOTHING
+    """Report resources that pods of quota namespaces request and no min names: their limit is 0."""
+    requested: Amounts = NOTHING
     for pod in cluster.pods.values():
         if waits(pod) and cluster.ledger.quota(pod.namespace) is not None:
-            asked = plus(asked, pod.charge)
+            requested = plus(requested, pod.charge)
     least = cluster.ledger.total_min
-    for name in _in_order(asked):
-        if asked[name] and not least.get(name, 0):
+    for name in _in_order(requested):
+        if requested[name] and not least.get(name, 0):
             yield Finding(
                 Level.WRONG,
                 "unguaranteed",
                 _ALL,
-                f"pods wait for {_text(name, asked)} of {name}, which no min names: all quotas together may use the "
+                f"pods wait for {_text(name, requested)} of {name}, in no min: all quotas together may use the "
                 f"sum of min, which is 0; name {name} in min",
             )
 
@@ -119,7 +119,7 @@ def _bounds(quota: Quota) -> Iterator[Finding]:
     for name in _in_order(quota.min):
         if quota.min[name] > quota.max.get(name, UNLIMITED):
             texts = f"min of {name}, {_text(name, quota.min)}, is more than max, {_text(name, quota.max)}"
-            yield Finding(Level.WRONG, "bounds", quota.key, f"{texts}: what is guaranteed can never be used")
+            yield Finding(Level.WRONG, "bounds", quota.key, f"{texts}: min can never be used")
     for name in quota.named:
         if not is_counted(name):
             yield Finding(
@@ -132,7 +132,7 @@ def _over_max(cluster: QuotaCluster, quota: Quota) -> Iterator[Finding]:
     for name in _in_order(used):
         if used[name] > quota.max.get(name, UNLIMITED):
             texts = f"uses {_text(name, used)} of {name}, and max is {_text(name, quota.max)}"
-            yield Finding(Level.NOTE, "over-max", quota.key, f"{texts}: nobody is evicted for that, new pods wait")
+            yield Finding(Level.NOTE, "over-max", quota.key, f"{texts}: no pod is evicted for that, new pods wait")
 
 
 def _names(quota: Quota, *amounts: Amounts) -> list[str]:

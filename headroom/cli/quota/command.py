@@ -19,7 +19,7 @@ NONE: Final = (
     "to guarantee a namespace a share and to limit it."
 )
 """When there is nothing to show."""
-PATIENCE_SECONDS: Final = 4.0  # how long the extender may take to write into a quota's status what has just changed [s]
+PATIENCE_SECONDS: Final = 4.0  # time for the extender to update a quota's status after a change [s]
 _VERIFIED: Final = (Column("LEVEL"), Column("CHECK"), Column("QUOTA"), Column("WHAT"))
 Pause = Callable[[float], Awaitable[None]]
 
@@ -27,7 +27,7 @@ Pause = Callable[[float], Awaitable[None]]
 async def quotas(
     api: kube.ApiServer, place: Place, namespace: str | None, output: str, clock: live.Clock | None = None
 ) -> None:
-    """Print who uses what of whose share.
+    """Print the usage of quotas.
 
     Args:
         api: the cluster.
@@ -58,7 +58,7 @@ async def verify(
     clock: live.Clock | None = None,
     pause: Pause = asyncio.sleep,
 ) -> int:
-    """Print what is wrong with quotas, and with what they say of themselves.
+    """Print faults of quotas and of their status.
 
     Args:
         api: the cluster.
@@ -94,7 +94,7 @@ async def verify(
 
 
 def _claimed(finding: Finding) -> tuple[str, str]:
-    """What a status claims: the quota, and the sentence without what the pods come to."""
+    """Return a status' claim: the quota, and the sentence without the sum of the pods."""
     return finding.quota, finding.text.partition(", and ")[0]
 
 

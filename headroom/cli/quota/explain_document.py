@@ -8,10 +8,10 @@ refusal             why admission refuses it, as its events say; null: it does n
 admission           per resource {"resource", "requested", "used", "claimed", "max": null where nothing limits,
                     "allUsed", "allClaimed", "sumOfMin", "exceeded": "max", "sum of min" or null}
 claims              of other pods: {"pod", "priority", "node", "requests", "heldUntil": null: nominated only}
-nodes               {"fits": names, "misfits": {node: reason}, "unmodelled": what of the pod cannot be judged}, by the
+nodes               {"fits": names, "misfits": {node: reason}, "unmodelled": constraints outside of the model}, by the
                     model of kube-scheduler's filters; null for a pod that is bound
 eviction            null for a pod that is bound, else {"node", "victims": [{"pod", "uid", "priority", "node",
-                    "charged"}], "budgetViolations", "arithmetic"}, or where nobody would be evicted
+                    "charged"}], "budgetViolations", "arithmetic"}, or without victims
                     {"reason", "rejected": {node: reason}}; and "obstacles": why the extender would not act now
 overMin             whether the namespace uses more than is guaranteed to it
 notes               sentences

@@ -28,7 +28,7 @@ def sentences(explanation: Explanation) -> Iterator[str]:
     elif explanation.quota is None:
         yield "Its namespace has no ElasticQuota: nothing limits it, and nothing is guaranteed to it."
     else:
-        yield "Neither max of its quota nor the sum of all min is exceeded with it."
+        yield "The max of its quota and the sum of all min admit it."
     yield from _of_nodes(explanation)
     yield from _of_reclaim(explanation)
 
@@ -36,7 +36,7 @@ def sentences(explanation: Explanation) -> Iterator[str]:
 def _of_bound(explanation: Explanation) -> Iterator[str]:
     pod, quota = explanation.pod, explanation.quota
     if quota is None:
-        yield "Its namespace has no ElasticQuota: nobody is charged for it, and quotas never evict it."
+        yield "Its namespace has no ElasticQuota: no quota is charged for it, and quotas never evict it."
         return
     charge = ", ".join(f"{name} {text(name, amount)}" for name, amount in pod.charge.items()) or "nothing"
     yield f"Its quota is charged {charge} for it."
@@ -52,7 +52,7 @@ def _of_bound(explanation: Explanation) -> Iterator[str]:
             "within its own min, whatever their priorities."
         )
     else:
-        yield "Its namespace uses no more than is guaranteed to it: no other namespace can have it evicted."
+        yield "Its namespace uses at most its min: no other namespace can preempt it."
 
 
 def _of_nodes(explanation: Explanation) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _of_reclaim(explanation: Explanation) -> Iterator[str]:
         pods = "1 pod" if len(decision.victims) == 1 else f"{len(decision.victims)} pods"
         yield f"The rules would have {pods} evicted for it to go to node {decision.node}: {decision.arithmetic}."
         if explanation.obstacles:
-            yield f"But nobody is evicted now: {'; '.join(explanation.obstacles)}."
+            yield f"But no pod is evicted now: {'; '.join(explanation.obstacles)}."
     elif decision is not None:
         yield f"Nobody would be evicted for it: {decision.reason.rstrip('.')}."
 

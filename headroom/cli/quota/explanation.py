@@ -1,4 +1,4 @@
-"""Why a pod waits, as far as quotas go, and who would have to leave for it: the extender's own code on live objects."""
+"""The decision of quotas about a pod, and its victims: the extender's own code on live objects."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,23 +20,23 @@ class Line:
     """A resource of a pod's admission. [milli-cores for cpu, else base units]"""
 
     resource: str  # its name
-    requested: int  # what the pod is charged, or would be
+    requested: int  # the pod's charge
     used: int  # what its namespace is charged already
     claimed: int  # what further pods of the namespace have a claim to, of no less priority
-    max: int | None  # what these may come to; None: it is not limited
+    max: int | None  # the limit of these; None: unlimited
     all_used: int  # what all namespaces with a quota are charged
     all_claimed: int  # what further pods have a claim to, of all of them
-    all_min: int  # what these may come to: the sum of min
+    all_min: int  # the limit of these: the sum of min
     over: str  # which is exceeded: "max", "sum of min" or ""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """A pending pod with a claim to room."""
+    """A pending pod with a claim."""
 
     nomination: Nomination  # its claim
     pod: str  # `namespace/name`
-    held_until: float | None  # until when room is held for it; None: it is nominated only [unix s]
+    held_until: float | None  # the end of its reservation; None: it is nominated only [unix s]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class Explanation:
     quota: Quota | None  # that of its namespace
     refusal: str  # why its quota, or all together, refuse it: what its events say; empty: they do not
     lines: tuple[Line, ...]  # the arithmetic behind it, by resource; none without a quota
-    claimants: tuple[Claimant, ...]  # who else has a claim to room
+    claimants: tuple[Claimant, ...]  # other pods with a claim
     fits: tuple[str, ...]
     """Nodes that it fits as they are, by the model of kube-scheduler's filters; none for a pod that is bound."""
     misfits: Mapping[str, str]  # why not the others, by node
-    unmodelled: tuple[str, ...]  # what of it the model cannot judge
-    decision: Decision | Undecided | None  # who would have to leave for it; None: it is bound
-    obstacles: tuple[str, ...]  # why the extender would not evict anybody for it now all the same, one sentence each
+    unmodelled: tuple[str, ...]  # constraints that the model does not cover
+    decision: Decision | Undecided | None  # the victims; None: it is bound
+    obstacles: tuple[str, ...]  # why the extender would still not evict them now, one sentence each
     over_min: bool  # whether its namespace uses more than is guaranteed to it
 
 
@@ -104,7 +104,7 @@ def _lines(seen: Seen, pod: QuotaPod, quota: Quota | None) -> tuple[Line, ...]:
     ledger = seen.cluster.ledger
     own, everything = demands(pod, ledger, seen.cluster.nominations(seen.now))
     # A bound pod is charged already.
-    asked: Amounts = NOTHING if ledger.charge_of(pod.uid) is not None else pod.charge
+    request: Amounts = NOTHING if ledger.charge_of(pod.uid) is not None else pod.charge
     own, everything = minus(own, pod.charge), minus(everything, pod.charge)
     used, all_used, all_min = ledger.used(pod.namespace), ledger.total_used, ledger.total_min
     names = {*pod.charge, *own, *everything, *(name for name in quota.named if is_counted(name)), *all_used}
@@ -113,8 +113,8 @@ def _lines(seen: Seen, pod: QuotaPod, quota: Quota | None) -> tuple[Line, ...]:
         most = quota.max.get(name, UNLIMITED)
         # As admission compares: a scalar that the pod does not name is not held against it by max.
         looked_at = name in CORE or name in pod.charge or name in own
-        over_max = looked_at and used.get(name, 0) + asked.get(name, 0) + own.get(name, 0) > most
-        total = all_used.get(name, 0) + asked.get(name, 0) + everything.get(name, 0)
+        over_max = looked_at and used.get(name, 0) + request.get(name, 0) + own.get(name, 0) > most
+        total = all_used.get(name, 0) + request.get(name, 0) + everything.get(name, 0)
         over_min = total > all_min.get(name, 0)
         result.append(
             Line(
@@ -133,7 +133,7 @@ def _lines(seen: Seen, pod: QuotaPod, quota: Quota | None) -> tuple[Line, ...]:
 
 
 def _obstacles(seen: Seen, pod: QuotaPod) -> Sequence[str]:
-    """What keeps the extender from evicting for a pod, whatever the rules select."""
+    """Return the reasons why the extender does not evict for a pod, with any victims."""
     settings, given = seen.plugin.reclaim, pod.json or {}
     scheduler = str((given.get("spec") or {}).get("schedulerName") or "default-scheduler")
     result = []
@@ -142,9 +142,9 @@ def _obstacles(seen: Seen, pod: QuotaPod) -> Sequence[str]:
     if not settings.enabled:
         result.append("reclaim.enabled is false")
     if settings.dry_run:
-        result.append("reclaim.dryRun is true: it only tells, in Events")
+        result.append("reclaim.dryRun is true: it only records Events")
     if not pod.gated and scheduler not in (names := settings.scheduler_names or seen.scheduler_names):
-        result.append(f"the pod asks for scheduler {scheduler}, and room is made for pods of {', '.join(names)}")
+        result.append(f"the pod has scheduler {scheduler}, and reclaiming is for pods of {', '.join(names)}")
     if pod.terminating:
         result.append("the pod is being deleted")
     if pod.gated:
@@ -152,7 +152,7 @@ def _obstacles(seen: Seen, pod: QuotaPod) -> Sequence[str]:
     elif not _unschedulable(given):
         result.append("kube-scheduler has not said yet that it found no node for the pod (PodScheduled=False)")
     if pod.hold is not None and pod.hold.lasts(seen.now):
-        result.append(f"room is held for the pod on node {pod.hold.node} already")
+        result.append(f"resources are reserved for the pod on node {pod.hold.node} already")
     if seen.cluster.ledger.quota(pod.namespace) is None:
         result.append("the pod's namespace has no quota: kube-scheduler's own preemption serves it")
     return result

@@ -1,4 +1,4 @@
-"""What quotas are about, read from the cluster into the very account that the extender's admission keeps."""
+"""Reads quotas, pods and nodes of the cluster into the ledger of the extender's admission."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class Place:
 class Seen:
     """The cluster at one moment."""
 
-    cluster: QuotaCluster  # quotas, what is charged to them, pods, nodes, disruption budgets
+    cluster: QuotaCluster  # quotas with their charges, pods, nodes, disruption budgets
     plugin: CapacityScheduling  # how the profile enforces them
     origin: str  # where the profile comes from
     enforced: bool  # whether the profile enforces them at all
@@ -96,7 +96,7 @@ async def read(api: kube.ApiServer, place: Place, clock: live.Clock | None) -> S
 
     requests = [
         api.list(kube.paths.NODES, keep=partial(seen.take, "Node", cluster.put_node)),
-        # Each pod becomes numbers as its page arrives: of 150,000 nobody can hold the JSON.
+        # Each pod becomes numbers as its page arrives: the JSON of 150,000 does not fit into memory.
         api.list(
             kube.paths.PODS,
             {"fieldSelector": LIVE_PODS},

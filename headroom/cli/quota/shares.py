@@ -17,16 +17,16 @@ class Share:
     min: int  # guaranteed
     used: int  # what admission charges for pods that are bound
     max: int | None  # never exceeded; None: not limited
-    borrowed: int  # used beyond what is guaranteed
+    borrowed: int  # used beyond min
     lent: int
-    """Of what is guaranteed and not used: what others have borrowed. Several lenders lend in proportion to that."""
+    """The part of the unused min that others have borrowed. Several lenders lend in proportion to that."""
     pending: int  # what its pods ask for that are not bound
 
     def left(self, spare: Mapping[str, int]) -> int | None:
         """Return how much more the namespace may take now: the least of its max and the sum of min; None: no limit.
 
         Args:
-            spare: by resource what all quotas together may still use: the sum of min without what is in use.
+            spare: by resource the rest of all quotas together: the sum of min without the usage.
         """
         limits = [] if self.max is None else [self.max - self.used]
         limits += [spare[self.resource]] if self.resource in spare else []
@@ -53,7 +53,7 @@ def all_shares(cluster: QuotaCluster) -> tuple[list[QuotaShares], list[Share]]:
     used = {quota.namespace: ledger.used(quota.namespace) for quota in quotas}
     pending = {quota.namespace: _sum(pod.charge for pod in waiting.get(quota.namespace, ())) for quota in quotas}
     names = {quota.namespace: _names(quota, used[quota.namespace], pending[quota.namespace]) for quota in quotas}
-    everything = _in_order({name for each in names.values() for name in each})
+    everything = _in_order({name for resources in names.values() for name in resources})
     lent = {name: lending(name, quotas, used) for name in everything}
     result = []
     for quota in quotas:
@@ -66,14 +66,14 @@ def all_shares(cluster: QuotaCluster) -> tuple[list[QuotaShares], list[Share]]:
 
 
 def waits(pod: QuotaPod) -> bool:
-    """Return whether a pod waits for a node: it is not bound, nobody has deleted it, and nothing gates it."""
+    """Return whether a pod waits for a node: it is not bound, not being deleted, and not gated."""
     return pod.live and not pod.node and not pod.terminating and not pod.gated
 
 
 def lending(resource: str, quotas: Iterable[Quota], used: Mapping[str, Amounts]) -> dict[str, int]:
-    """What each namespace lends of a resource, by namespace; together no more than is borrowed or to spare.
+    """Return what each namespace lends of a resource; together at most the borrowed and the spare amount.
 
-    Nobody can say whose spare part it is that somebody has borrowed, so each lends in proportion to its own.
+    A borrowed amount has no single lender, so each lends in proportion to its spare amount.
 
     Args:
         resource: its name.

@@ -7,7 +7,7 @@ quotas              per quota in force, by namespace:
  pendingPods        how many pods of the namespace are not bound
  resources          [{"resource", "min", "used", "max", "borrowed", "lent", "pending"}]; amounts are Kubernetes
                     quantities ("500m", "3Gi", "2"), max is null where nothing limits
-total               the same list over all quotas that are in force, whichever namespace was asked for; its min is the
+total               the same list over all quotas that are in force, for any requested namespace; its min is the
                     most that all of them may use together
 notes               sentences
 """
@@ -23,7 +23,7 @@ from scheduler_plugins.quota.amounts import quantity
 
 KIND: Final = "QuotaReport"
 VERSION: Final = 1
-ALL: Final = "(all)"  # stands where rows are about all quotas together
+ALL: Final = "(all)"  # in rows about all quotas together
 
 COLUMNS: Final = (
     Column("NAMESPACE"),

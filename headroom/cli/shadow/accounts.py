@@ -34,14 +34,14 @@ class Account:
     age_seconds: float | None  # how long ago that is [s]
     written_seconds: float | None  # how long ago it was written [s]
     observed: int  # for how long reports could judge [s]
-    offered: Amount  # what would be published now; None where the Node would not have the resources
+    offered: Amount  # the amounts to publish now; None where the Node would not have the resources
     mean: Amount  # mean of what would have been published in the observed time
     too_much: Amount  # for how much of that time it was too much: seconds, in place of amounts [s]
     worst: Amount  # by how much at worst
 
 
 def accounts(config_maps: Iterable[Any], nodes: Mapping[str, str], now: float) -> list[Account]:
-    """The accounts that there are, by name of the node; one that somebody else wrote and cannot be read is left out.
+    """Return the accounts, by name of the node; malformed ones are omitted.
 
     Args:
         config_maps: the ConfigMaps that hold accounts as JSON; `None` for one that is not there.
@@ -58,7 +58,7 @@ def of(name: str, stored: ShadowAccount, now: float) -> Account:
 
     Args:
         name: name of the node.
-        stored: what is kept.
+        stored: the stored account.
         now: the time to measure ages from. [unix s]
     """
     too_much = stored.too_much_seconds or {}
@@ -131,7 +131,7 @@ def _pair(amount: Amount) -> Cell:
 
 
 def as_json(account: Account) -> dict[str, Any]:
-    """The account for programs; units stand in the names, null is not known."""
+    """Return the account for programs; names contain the units, null is unknown."""
     too_much = {"cpu": account.too_much.cpu_milli, "memory": account.too_much.memory_bytes}
     return {
         "node": account.name,

@@ -21,15 +21,15 @@ PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"  # path o
 _MOST_UNREADABLE: Final = 5
 _NOT_SIMULATED: Final = (
     "Not simulated: kube-scheduler's own filters and scores (requests that fit, taints, affinity, volumes), and pods "
-    "that the running extender has answered for but whose binding nobody has seen yet."
+    "that the running extender has admitted and kube-scheduler has not bound yet."
 )
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the command line asks for."""
+class PodRequest:
+    """The arguments of the command."""
 
     name: str  # name of the pod, where `given` is None
     given: PodFile | None  # the file with the pods
@@ -42,22 +42,22 @@ class Asked:
     output: str  # table, wide, json or yaml
 
 
-async def pod(api: kube.ApiServer, asked: Asked, clock: live.Clock | None = None) -> None:
+async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None = None) -> None:
     """Print what our plugins say of pods.
 
     Args:
         api: the cluster.
-        asked: what to simulate.
+        request: the arguments.
         clock: the present time, by which ages are judged; None: the API server's.
 
     Raises:
-        CommandError: something that was asked for is not there, or cannot be understood.
+        CommandError: a requested object is absent or malformed.
     """
-    chosen = asked.chosen or await profiles.of_cluster(api, asked.headroom_namespace, asked.scheduler_name)
-    namespace = live.namespace_of(api, asked.namespace)
-    given = asked.given.pods(namespace) if asked.given else [await _live_pod(api, namespace, asked.name)]
+    chosen = request.chosen or await profiles.of_cluster(api, request.headroom_namespace, request.scheduler_name)
+    namespace = live.namespace_of(api, request.namespace)
+    given = request.given.pods(namespace) if request.given else [await _live_pod(api, namespace, request.name)]
     world = World.empty(chosen.profile, (clock or await live.server_time(api))())
-    # Each object becomes numbers as its page arrives: of 150,000 pods nobody can hold the JSON.
+    # Each object becomes numbers as its page arrives: the JSON of 150,000 pods does not fit into memory.
     *_, classes, absent = await live.together(
         api.list(kube.paths.NODES, keep=world.put_node),
         live.node_metrics(api, world.put_node_metric),
@@ -65,18 +65,18 @@ async def pod(api: kube.ApiServer, asked: Asked, clock: live.Clock | None = None
         _priority_classes(api),
         read_kept(api, world),
     )
-    if asked.node is not None:
-        await live.node(api, asked.node)
-    priorities = [note for each in given for note in _settle_priority(each, classes)]
-    simulations = [simulate(world, each) for each in given]
+    if request.node is not None:
+        await live.node(api, request.node)
+    priorities = [note for item in given for note in _settle_priority(item, classes)]
+    simulations = [simulate(world, item) for item in given]
     notes = [_NOT_SIMULATED, *priorities, *_bound(given)]
     notes += [_no_readings(plugin) for plugin in without_readings(chosen.profile)]
     notes += [*chosen.profile.notes, *absent, *_shortened(world.unreadable)]
-    if outputs.is_for_people(asked.output):
-        limit = 0 if asked.output == outputs.WIDE else asked.limit
-        show(chosen, simulations, notes, limit, asked.node)
+    if outputs.is_for_people(request.output):
+        limit = 0 if request.output == outputs.WIDE else request.limit
+        show(chosen, simulations, notes, limit, request.node)
     else:
-        print(document.text(chosen, _only(simulations, asked.node), notes, asked.output))
+        print(document.text(chosen, _only(simulations, request.node), notes, request.output))
 
 
 def show(
@@ -130,7 +130,7 @@ async def _priority_classes(api: kube.ApiServer) -> dict[str, Json] | None:
 
 
 def _settle_priority(given: GivenPod, classes: dict[str, Json] | None) -> list[str]:
-    """Give a pod of a file the priority that the API server would, and say where that cannot be told."""
+    """Give a pod of a file the priority that the API server would, and report where that is unknown."""
     spec = given.pod["spec"]
     if spec.get("priority") is not None:
         return []
@@ -148,7 +148,7 @@ def _settle_priority(given: GivenPod, classes: dict[str, Json] | None) -> list[s
 
 def _bound(given: Sequence[GivenPod]) -> list[str]:
     return [
-        f"{each.title} runs on {node} already: it is judged as if it were pending, but what it uses is part of what "
+        f"{each.title} runs on {node} already: it is evaluated as if it were pending, but its usage is part of what "
         "that node reports."
         for each in given
         if (node := each.pod["spec"].get("nodeName"))
@@ -157,8 +157,8 @@ def _bound(given: Sequence[GivenPod]) -> list[str]:
 
 def _no_readings(plugin: str) -> str:
     return (
-        f"{plugin} works from a provider of its own, which only the running extender asks: here it judges every node "
-        "as one without metrics. GET /debug/nodes/NAME of the extender shows what it knows."
+        f"{plugin} reads a metrics provider, which only the running extender polls: here it evaluates every node "
+        "as one without metrics. GET /debug/nodes/NAME of the extender shows its readings."
     )
 
 

@@ -2,11 +2,11 @@
 
 kind, version       "PodSimulation", 1
 profile             {"origin", "mode", "shortlistSize", "plugins": [{"name", "weight"}]}
-notes               sentences: what is not simulated, and what could not be read
+notes               sentences: unmodelled parts, and unreadable objects
 pods                per pod:
   pod               "Deployment default/web"
   band, priority, schedulerName
-  estimate          {resource: what the pod is expected to use}; cpu in milli-cores, the rest in base units
+  estimate          {resource: estimated usage of the pod}; cpu in milli-cores, the rest in base units
   nodes             per node, those that pass first and the best of them first:
     node
     passes          whether every filter lets it pass
@@ -16,7 +16,7 @@ pods                per pod:
     total           0..100, the weighted mean that ranks the node; null: refused
     score           the total as the extender sends it, rounded; null: refused
     plugins         {plugin: {"raw": 0..100, "weight", "weighted": its part of the total}}
-    numbers         {plugin: {...}}: what the plugin compares and scores; units stand in the names
+    numbers         {plugin: {...}}: the numbers behind its verdict and score; names contain the units
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Pods in a file: manifests of pods, and of what makes pods from a template."""
+"""Pods in a file: manifests of pods, and of workloads with a template."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ import yaml
 
 from headroom.cli.errors import USAGE, CommandError
 
-STDIN: Final = "-"  # stands for standard input
+STDIN: Final = "-"  # standard input
 TEMPLATE_AT: Final[Mapping[str, tuple[str, ...]]] = {
     "Deployment": ("spec", "template"),
     "ReplicaSet": ("spec", "template"),
@@ -48,7 +48,7 @@ class PodFile:
     """Objects of a file."""
 
     place: str  # how messages call it
-    objects: tuple[Json, ...]  # what is in it
+    objects: tuple[Json, ...]  # the decoded objects
 
     def pods(self, namespace: str) -> list[GivenPod]:
         """The pods, in order; objects of other kinds beside them are passed over.

@@ -21,9 +21,9 @@ SCHEDULERS: Final = ("headroom-scheduler",)  # the schedulers of the chart, by d
 class Chosen:
     """A profile, and where it comes from."""
 
-    profile: Profile  # what it says
+    profile: Profile  # the decoded profile
     origin: str  # how the output calls it
-    scheduler_names: tuple[str, ...] = SCHEDULERS  # whose pods kube-scheduler asks it about
+    scheduler_names: tuple[str, ...] = SCHEDULERS  # the schedulers that call the extender
 
 
 def of_file(path: str, scheduler_name: str | None) -> Chosen:
@@ -77,12 +77,12 @@ def _parsed(text: object) -> Mapping[str, Any]:
 
 
 def _mode(given: Mapping[str, Any]) -> str | None:
-    """The mode that kube-scheduler's configuration is for: it asks for scores in `weighted` alone."""
+    """Return the mode of kube-scheduler's configuration: it requests scores in `weighted` alone."""
     extenders = given.get("extenders")
     if not isinstance(extenders, list):
         return None
-    asks: list[Any] = [extender.get("prioritizeVerb") for extender in extenders if isinstance(extender, Mapping)]
-    return "weighted" if any(asks) else "shortlist"
+    verbs: list[Any] = [extender.get("prioritizeVerb") for extender in extenders if isinstance(extender, Mapping)]
+    return "weighted" if any(verbs) else "shortlist"
 
 
 def _names(given: Mapping[str, Any]) -> tuple[str, ...]:

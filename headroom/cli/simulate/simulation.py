@@ -66,7 +66,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class PluginScore:
-    """What a plugin gives a node."""
+    """The result of a plugin for a node."""
 
     raw: float  # 0 to 100
     weight: float  # how much it counts beside the others'
@@ -93,17 +93,17 @@ class Simulation:
 
     title: str  # how the output calls it
     request: PodRequest  # the pod as the plugins see it
-    estimate: Mapping[str, int]  # what it is expected to use [milli-cores for cpu, else base units]
+    estimate: Mapping[str, int]  # its estimated usage [milli-cores for cpu, else base units]
     outcomes: Sequence[Outcome]  # every node: those that pass, best first, then those that are refused, by name
     plugins: Sequence[str]  # the plugins that score, in order
-    scheduler_name: str  # which scheduler the pod asks for
+    scheduler_name: str  # of the pod
 
     def only(self, node: str) -> "Simulation":
         return replace(self, outcomes=[outcome for outcome in self.outcomes if outcome.node == node])
 
 
 def simulate(world: World, given: GivenPod) -> Simulation:
-    """What the plugins say of a pod.
+    """Return the plugins' results for a pod.
 
     Raises:
         CommandError: the pod cannot be understood, or a plugin fails.
@@ -132,7 +132,7 @@ def simulate(world: World, given: GivenPod) -> Simulation:
 
 
 def _as_pending(pod: Json) -> Json:
-    """The pod as it would be asked about: plugins may want to know more of pods that have no node yet."""
+    """Return the pod as in a filter request: plugins read more of pods without a node."""
     return {**pod, "spec": {name: value for name, value in pod["spec"].items() if name != "nodeName"}}
 
 
@@ -174,7 +174,7 @@ def without_readings(profile: Profile) -> list[str]:
 
 
 def _refusals(cycle: Cycle, pod: PodRequest, nodes: Nodes) -> list[dict[str, str]]:
-    """Per node the plugins that refuse it, and why; all of them, not only the first that the extender would tell."""
+    """Return per node the plugins that refuse it, and why; all of them, not only the first as in the extender."""
     result: list[dict[str, str]] = [{} for _ in range(len(nodes))]
     for plugin, verdict in cycle.verdicts(pod, nodes):
         for row in np.flatnonzero(~verdict.passes).tolist():

@@ -12,11 +12,11 @@ from headroom.cli.table import Cell, Column, Row
 from manager.mid.explanation import amounts
 from scheduler_plugins.extender.service import Mode
 
-Table = tuple[str, Sequence[Column], Sequence[Row]]  # heading, columns, rows; without columns the heading stands alone
+Table = tuple[str, Sequence[Column], Sequence[Row]]  # heading, columns, rows; without columns only the heading
 
 
 def tables(chosen: Chosen, simulation: Simulation, most: int, node: str | None) -> Iterator[Table]:
-    """What is printed of a pod.
+    """The printed parts of a pod.
 
     Args:
         chosen: the profile.

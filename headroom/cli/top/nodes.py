@@ -1,4 +1,4 @@
-"""`kubectl headroom top nodes`: what each node uses, what Prod will need, and what of the rest is published."""
+"""`kubectl headroom top nodes`: usage, predicted Prod peak, and Mid resources of each node."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,7 +56,7 @@ class NodeRow:
 
     @property
     def waste(self) -> Amount:
-        """What Prod pods requested, are not predicted to need, and is not published; None before that is predicted."""
+        """The part of the Prod requests that is neither needed nor published; None before there is a prediction."""
         peak = self.report.prod_peak if self.report.prediction == READY else Amount()
         return Amount(
             _wasted(self.prod_requested.cpu_milli, peak.cpu_milli, self.mid.cpu_milli),
@@ -70,7 +70,7 @@ def _wasted(requested: int | None, peak: int | None, published: int | None) -> i
 
 
 def unused(whole: Amount, used: Amount) -> Amount:
-    """What is left of an amount, no less than nothing; None where either is not known."""
+    """Return the rest of an amount, at least 0; None where either is unknown."""
     return Amount(_left(whole.cpu_milli, used.cpu_milli), _left(whole.memory_bytes, used.memory_bytes))
 
 
@@ -108,7 +108,7 @@ def node_rows(nodes: Iterable[Any], node_metrics: Iterable[Any], pods: Iterable[
 
 
 def _counted(metric: Mapping[str, Any], now: float) -> Report:
-    """A NodeMetric's report; what was predicted is left out of one that is too old, as the manager leaves it out.
+    """Return a NodeMetric's report; without its prediction where that is too old, as in the manager.
 
     How old it may be (`degradeTimeMinutes`) is not on the object; whether the manager counts it is.
     """
@@ -120,7 +120,7 @@ def _counted(metric: Mapping[str, Any], now: float) -> Report:
 
 
 def published(metric: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A NodeMetric's condition MidPublished; empty before the manager has set it, and where what is there is none."""
+    """Return a NodeMetric's condition MidPublished; empty without one."""
     status = metric.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     for condition in conditions if isinstance(conditions, list) else ():
@@ -172,7 +172,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 def total(rows: Sequence[NodeRow]) -> Row:
-    """A row of sums over all nodes, of what is known of each."""
+    """Return a row of sums over all nodes with known amounts."""
     allocatable, used = _all(row.allocatable for row in rows), _all(row.report.usage for row in rows)
     ready = sum(row.report.prediction == READY for row in rows)
     cpu_share, memory_share = (_share(rows, which) for which in ("cpu_milli", "memory_bytes"))
@@ -218,7 +218,7 @@ ORDERS: Final[Mapping[str, Callable[[NodeRow], float]]] = {
         (row.waste.memory_bytes or 0) / (row.allocatable.memory_bytes or 1),
     ),
 }
-"""What `--sort-by` sorts by, largest first; rows that are equal stay in the order of their names."""
+"""Return the key of `--sort-by`, largest first; equal rows stay in the order of their names."""
 
 
 def cells(row: NodeRow) -> Row:
@@ -264,7 +264,7 @@ def late(report: Report) -> bool:
 
 
 def as_json(rows: Sequence[NodeRow]) -> list[dict[str, Any]]:
-    """The rows for programs; units stand in the names, null is not known."""
+    """Return the rows for programs; names contain the units, null is unknown."""
     return [
         {
             "node": row.name,

@@ -1,4 +1,4 @@
-"""`kubectl headroom top pods`: what each pod uses beside what it requests."""
+"""`kubectl headroom top pods`: the usage of each pod and its requests."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class PodRow:
     band: PriorityBand  # its tier in every sum
     usage: Amount  # mean over the reporting window; None before its node has reported it
     requested: Amount  # native requests; those of a Mid pod are its Mid resources
-    workload: str  # what made it, such as "Deployment cart"; empty: nobody
+    workload: str  # its controller, such as "Deployment cart"; empty: none
     priority: int  # its priority
 
     @property
@@ -90,7 +90,7 @@ def _requested(pod: Any) -> Amount:  # noqa: ANN401 - a Pod as JSON
 
 
 def workload(pod: Any) -> str:  # noqa: ANN401 - a Pod as JSON
-    """What made a pod: "StatefulSet db"; of a ReplicaSet's pod its Deployment, as far as the names tell; or nothing."""
+    """Return a pod's controller: "StatefulSet db"; for a ReplicaSet its Deployment, as far as the names show it."""
     return " ".join(owner(pod) or ())
 
 
@@ -102,7 +102,7 @@ ORDERS: Final[Mapping[str, Callable[[PodRow], float]]] = {
         (row.waste.memory_bytes or 0) / (row.requested.memory_bytes or 1),
     ),
 }
-"""What `--sort-by` sorts by, largest first; rows that are equal stay in the order of their names."""
+"""Return the key of `--sort-by`, largest first; equal rows stay in the order of their names."""
 
 
 def cells(row: PodRow) -> Row:
@@ -128,7 +128,7 @@ def cells(row: PodRow) -> Row:
 
 
 def as_json(rows: Sequence[PodRow]) -> list[dict[str, Any]]:
-    """The rows for programs; units stand in the names, null is not known."""
+    """Return the rows for programs; names contain the units, null is unknown."""
     return [
         {
             "namespace": row.namespace,

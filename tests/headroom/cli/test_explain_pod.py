@@ -253,7 +253,7 @@ async def test_unknown_pod() -> None:
         ({"status": {"phase": "Pending"}, "spec": {"nodeName": "n"}}, State.STARTS),
         ({"status": {"phase": "Succeeded"}, "spec": {"nodeName": "n"}}, State.ENDED),
         ({"status": {"phase": "Pending"}, "spec": {}}, State.WAITS),
-        ({"metadata": {"deletionTimestamp": at(0)}, "spec": {"nodeName": "n"}}, State.LEAVES),
+        ({"metadata": {"deletionTimestamp": at(0)}, "spec": {"nodeName": "n"}}, State.TERMINATING),
     ],
 )
 def test_states(changes: Json, state: State) -> None:

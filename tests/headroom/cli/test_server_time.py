@@ -65,9 +65,9 @@ def _shadowed() -> Dated:
     return api
 
 
-def _simulated() -> simulate.Asked:
+def _simulated() -> simulate.PodRequest:
     chosen = profile.of_file(str(DEFAULT_PROFILE), None)
-    return simulate.Asked("search", None, chosen, "shop", NS, None, None, 10, "json")
+    return simulate.PodRequest("search", None, chosen, "shop", NS, None, None, 10, "json")
 
 
 COMMANDS: Final[dict[str, tuple[Callable[[], Dated], Run]]] = {

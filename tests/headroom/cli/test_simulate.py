@@ -37,7 +37,7 @@ def _cluster(text: str | None = PROFILE, *pods: Json) -> FakeApi:
 async def _run(api: FakeApi, *flags: str) -> None:
     options = arguments.parser().parse_args(["simulate", "pod", *flags])
     source = options.source
-    asked = command.Asked(
+    asked = command.PodRequest(
         name=source,
         given=pod_file.load(source) if pod_file.is_file(source) else None,
         chosen=profile.of_file(options.profile, options.scheduler_name) if options.profile else None,

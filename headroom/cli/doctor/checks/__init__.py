@@ -1,1 +1,1 @@
-"""A file a group of checks. Each returns what it finds in a cluster; none prints, writes or changes anything."""
+"""A file a group of checks. Each returns its findings about a cluster; none prints, writes or changes anything."""

@@ -29,7 +29,7 @@ _CLUSTER_SCOPED: Final = (
 
 async def install(cluster: Cluster) -> AsyncIterator[Finding]:
     """Return whether this login may create what `helm install` creates."""
-    kinds = [*((cluster.namespace, *each) for each in _NAMESPACED), *(("", *each) for each in _CLUSTER_SCOPED)]
+    kinds = [*((cluster.namespace, *kind) for kind in _NAMESPACED), *(("", *kind) for kind in _CLUSTER_SCOPED)]
     requests = [
         {"verb": "create", "group": group, "resource": resource, "namespace": namespace}
         for namespace, group, resource in kinds

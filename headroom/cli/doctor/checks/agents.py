@@ -52,7 +52,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _left_out(cluster: Cluster, names: Sequence[str], wanted: Sequence[Json]) -> Iterator[Finding]:
-    """Nodes that the DaemonSet is kept away from: somebody will have meant that, unless it is all of them."""
+    """Report nodes without the DaemonSet: that is intended, unless it is all of them."""
     message = "agent.nodeSelector or a taint keeps agents away from {count}, which publish nothing: {names}."
     if wanted:
         yield from about(Severity.INFO, names, message, docs="install.md")
@@ -74,7 +74,7 @@ def _is_scheduled_to(daemon_set: Json, node: Json) -> bool:
 
 
 def _repels(taint: Json) -> bool:
-    """Return whether a taint keeps pods away; those of nodes in trouble are tolerated by every DaemonSet."""
+    """Return whether a taint keeps pods away; every DaemonSet tolerates those of nodes with problems."""
     by_kubernetes = str(taint.get("key")).startswith("node.kubernetes.io/")
     return taint.get("effect") in {"NoSchedule", "NoExecute"} and not by_kubernetes
 

@@ -12,7 +12,7 @@ _TOLERATED_SECONDS: Final = 30.0
 
 
 def check(cluster: Cluster) -> Iterator[Finding]:
-    """Nodes whose clocks are wrong: each report has the node's time, and the API server notes when it takes it."""
+    """Report nodes with wrong clocks: each report has the node's time, and the API server records its own."""
     reports = [metric for metric in cluster.list(NODE_METRICS) if metric.updated is not None]
     known = {
         report.node: report.ahead for report in sorted(reports, key=lambda one: one.node) if report.ahead is not None

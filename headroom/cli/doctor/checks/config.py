@@ -1,4 +1,4 @@
-"""The colocation config: whether it is in force, what is wrong with it, and whether it publishes anything."""
+"""The colocation config: whether it is in force, its faults, and whether it publishes anything."""
 
 from collections.abc import Iterator
 
@@ -30,11 +30,11 @@ def check(cluster: Cluster) -> Iterator[Finding]:
     reviewed = review(config_data(cluster, called, CONFIG_MAP_KEY))
     if reviewed.errors:
         message = f"{place} is not in force: {sentences(reviewed.errors)}. {_in_force_instead(cluster)}"
-        yield error(message, edit, [str(each) for each in reviewed.errors])
+        yield error(message, edit, list(map(str, reviewed.errors)))
         return
     if reviewed.entry_errors:
         message = f"{place}: entries are disabled: {sentences(reviewed.entry_errors)}."
-        yield error(message, edit, [str(each) for each in reviewed.entry_errors])
+        yield error(message, edit, list(map(str, reviewed.entry_errors)))
     for each in reviewed.warnings:
         yield warning(f"{place}: {each}.", edit)
     config = reviewed.config or ColocationConfig()
@@ -49,7 +49,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _in_force_instead(cluster: Cluster) -> str:
-    """What applies in the place of a wrong config."""
+    """Return the config in place of a wrong one."""
     last_good = cluster.get(CONFIG_MAPS, LAST_GOOD_NAME)
     if last_good is None:
         return "The defaults apply, and nothing is published."

@@ -27,7 +27,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
         elif faults := list(_faults(name, result, shipped(name))):
             yield from faults
         elif cluster.preflight:
-            message = f"CRD {name} is there already and knows every field; helm leaves it as it is."
+            message = f"CRD {name} exists and knows every field; helm does not change it."
             yield info(message, docs="upgrade.md")
         else:
             yield ok(f"CRD {name} knows every field that Headroom writes.")
@@ -43,7 +43,7 @@ def shipped(name: str) -> Json:
 
 
 def _faults(name: str, found: Json, own: Json) -> Iterator[Finding]:
-    """What is wrong with a CRD of the cluster, compared with that of this version."""
+    """Return the faults of a CRD of the cluster, compared with that of this version."""
     conditions = {condition["type"]: condition for condition in (found.get("status") or {}).get("conditions") or ()}
     wanted = next(version for version in own["spec"]["versions"] if version.get("storage"))
     version = next((version for version in found["spec"]["versions"] if version["name"] == wanted["name"]), None)

@@ -1,4 +1,4 @@
-"""A live Koordinator in the same cluster: what of it does the same work as a component of ours."""
+"""A live Koordinator in the same cluster, and its parts that do the work of our components."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -38,7 +38,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
             if cluster.workload(ours) is None:
                 yield info(f"Koordinator's {place} {work} as our {ours} would.", docs=_PAGE)
             else:
-                message = f"{place} is alive and {work} as our {ours}: whoever writes last wins. Run one of the two."
+                message = f"{place} is alive and {work} as our {ours}: the last writer wins. Run one of the two."
                 yield warning(f"Koordinator's {message}", f"kubectl -n {namespaces[theirs]} {stop}", [place])
     others = sorted(f"{namespaces[each]}/{each}" for each in _OTHERS if each in namespaces)
     yield from about(Severity.INFO, others, "Koordinator's {names} runs beside Headroom, and may.", docs=_PAGE)
@@ -58,7 +58,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _other_writers(cluster: Cluster) -> list[str]:
-    """Who else writes reports, by the API server's account; none where that may not be read."""
+    """Return the other writers of reports, by `managedFields`; none where that may not be read."""
     try:
         writers = {writer for metric in cluster.list(may.NODE_METRICS) for writer in metric.writers}
     except (Forbidden, UnknownKind):

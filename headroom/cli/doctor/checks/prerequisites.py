@@ -1,4 +1,4 @@
-"""What Headroom needs of a cluster: API server, Nodes, namespace and PriorityClasses."""
+"""The requirements of Headroom: API server, Nodes, namespace and PriorityClasses."""
 
 import re
 from collections import Counter
@@ -37,7 +37,7 @@ def kubernetes(cluster: Cluster) -> Iterator[Finding]:
     if abs(ahead) > _CLOCK_SECONDS:
         yield info(
             f"The clock of this machine is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the API "
-            "server's, by which ages are told here.",
+            "server's, which all ages here are based on.",
             "sudo timedatectl set-ntp true",
         )
 
@@ -76,7 +76,7 @@ def _kubelets(linux: Mapping[str, Mapping[str, str]], server: tuple[int, int] | 
     versions = {node: minor(machine.get("kubeletVersion", "")) for node, machine in linux.items()}
     known = {node: version for node, version in versions.items() if version is not None}
     if old := [node for node, version in known.items() if version < _OLDEST]:
-        message = "{count} have a kubelet older than 1.30, which nobody tests with Headroom: {names}."
+        message = "{count} have a kubelet older than 1.30, which Headroom does not support: {names}."
         yield from about(Severity.WARNING, old, message, "upgrade their kubelets")
     elif server is not None:
         yield from about(
@@ -136,7 +136,7 @@ def priority_classes(cluster: Cluster) -> Iterator[Finding]:
     if wrong:
         return
     if cluster.preflight:
-        yield ok("No PriorityClass stands in the way of those of the manager.")
+        yield ok("PriorityClasses do not conflict with the manager's.")
     else:
         yield ok(f"PriorityClasses {named([str(band) for band in VALUES])} have the values of their bands.")
 
@@ -146,14 +146,14 @@ def _wrong_classes(found: Mapping[str, Json], create: str) -> Iterator[Finding]:
 
     Args:
         found: the classes by their names.
-        create: what makes a class anew once it is deleted, to follow that command.
+        create: the command that recreates a deleted class, to follow that command.
     """
     for band, (low, high) in VALUES.items():
         value = int(found[band].get("value") or 0) if band in found else None
         if value is not None and band_of_value(value) != band:
             yield error(
                 f"PriorityClass {band} has value {value}, which is not of its band ({low} to {high}), so that its pods "
-                "count as others. The value of a class cannot be changed, so it has to be made anew.",
+                "count as others. The value of a class cannot be changed, so it must be recreated.",
                 f"kubectl delete priorityclass {band}{create}",
             )
     lower = [str(band) for band in VALUES if band != PriorityBand.PROD and band in found]
@@ -161,8 +161,8 @@ def _wrong_classes(found: Mapping[str, Json], create: str) -> Iterator[Finding]:
     yield from about(
         Severity.WARNING,
         preempting,
-        "Pods of PriorityClass {names} have others evicted, those without a class among them, and whoever may make "
-        "pods may name a class. preemptionPolicy cannot be changed, so it has to be made anew; pods that run keep what "
+        "Pods of PriorityClass {names} preempt others, also those without a class, and any user who may create "
+        "pods may name a class. preemptionPolicy cannot be changed, so recreate the class; running pods keep what "
         "they have.",
         f"kubectl delete priorityclass {' '.join(preempting)}{create}",
         "security.md",

@@ -81,7 +81,7 @@ def manager(cluster: Cluster) -> Iterator[Finding]:
     lease = lease_of(next((lease for lease in cluster.list(LEASES) if name(lease) == MANAGER), None), cluster.now())
     if lease is None or not lease.held:
         where = f"{cluster.namespace}/{MANAGER}"
-        message = f"No replica of the manager leads: nobody holds the Lease {where}, so nothing is written."
+        message = f"No replica of the manager leads: the Lease {where} has no holder, so nothing is written."
         yield _no_leader(cluster, MANAGER, pods, message)
     elif ready >= wanted:
         yield ok(f"{ready} of {wanted} replicas of the manager are ready; {lease.holder} leads.")
@@ -91,7 +91,7 @@ def scheduler(cluster: Cluster) -> Iterator[Finding]:
     """Return whether pods that ask for our scheduler get one, and only one."""
     deployment = cluster.workload(SCHEDULER)
     if deployment is None:
-        message = "The scheduler is not installed: pods are placed as before, without a look at the load."
+        message = "The scheduler is not installed: pods are placed as before, regardless of load."
         yield info(message, docs=_SCHEDULER_PAGE)
         return
     config = scheduler_config(cluster)
@@ -108,7 +108,7 @@ def scheduler(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _profile(cluster: Cluster) -> Iterator[Finding]:
-    """What is wrong with the extender's profile."""
+    """Report faults of the extender's profile."""
     place = f"ConfigMap {cluster.namespace}/{SCHEDULER}"
     if cluster.get(CONFIG_MAPS, SCHEDULER) is None:
         yield error(f"There is no {place}, without which no scheduler starts.", upgrade(cluster))
@@ -145,7 +145,7 @@ def _rivals(cluster: Cluster, names: tuple[str, ...]) -> Iterator[Finding]:
             for word in (*(container.get("command") or ()), *(container.get("args") or ()))
         ]
         command = " ".join(map(str, words))
-        same = [one for one in names if any(f"{flag}={one}" in command for flag in flags)]
+        same = [called for called in names if any(f"{flag}={called}" in command for flag in flags)]
         if same and (namespace, called) != (cluster.namespace, SCHEDULER):
             yield warning(
                 f"Deployment {namespace}/{called} runs a scheduler of the same name, {named(same)}: both place the "
@@ -160,7 +160,7 @@ def _scheduler_leader(cluster: Cluster, called: str) -> Iterator[Finding]:
     where = f"{cluster.namespace}/{called}"
     pods = cluster.pods(SCHEDULER)
     if lease is None or not lease.held:
-        message = f"No scheduler leads: nobody holds the Lease {where}, so pods that ask for it stay pending."
+        message = f"No scheduler leads: the Lease {where} has no holder, so pods that ask for it stay pending."
         yield _no_leader(cluster, SCHEDULER, pods, message, " -c kube-scheduler")
     elif not any(lease.holder.startswith(pod.name) for pod in pods):
         yield warning(
@@ -171,7 +171,7 @@ def _scheduler_leader(cluster: Cluster, called: str) -> Iterator[Finding]:
 
 
 def extender(cluster: Cluster) -> Iterator[Finding]:
-    """Return whether kube-scheduler can reach the extender beside it, which is what its readiness probe asks."""
+    """Report whether kube-scheduler can reach the extender in its pod, by the extender's readiness probe."""
     if cluster.workload(SCHEDULER) is None:
         yield info("The scheduler is not installed, so there is no extender.", docs=_SCHEDULER_PAGE)
         return

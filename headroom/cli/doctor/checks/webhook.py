@@ -27,7 +27,7 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
     """Return whether an edit of the config is judged before it is stored."""
     if manager_state.flag(cluster.workload(MANAGER), "--webhook-listen") is None:
         yield info(
-            "The admission webhook is off: a wrong colocation config is stored, and then told about in events.",
+            "The admission webhook is off: a wrong colocation config is stored, and reported in events.",
             docs="configuration.md",
         )
         return
@@ -76,23 +76,23 @@ def _scope(cluster: Cluster, webhook: Json) -> Iterator[Finding]:
     config = cluster.config_name
     conditions = " ".join(str(condition.get("expression")) for condition in webhook.get("matchConditions") or ())
     if conditions and f'"{config}"' not in conditions:
-        message = f"The webhook is not asked about ConfigMap {cluster.namespace}/{config}, which the manager reads."
+        message = f"The webhook is not called for ConfigMap {cluster.namespace}/{config}, which the manager reads."
         yield warning(message, upgrade(cluster, f"configMap.name={config}", force=True), docs="configuration.md")
 
 
 def _endpoints(cluster: Cluster) -> Iterator[Finding]:
     """Return whether a manager is behind its Service."""
-    slices = [each for each in cluster.list(ENDPOINT_SLICES) if labels(each).get(_SERVICE_LABEL) == _SERVICE]
-    endpoints = [endpoint for each in slices for endpoint in each.get("endpoints") or ()]
+    slices = [item for item in cluster.list(ENDPOINT_SLICES) if labels(item).get(_SERVICE_LABEL) == _SERVICE]
+    endpoints = [endpoint for item in slices for endpoint in item.get("endpoints") or ()]
     if not any((endpoint.get("conditions") or {}).get("ready", True) for endpoint in endpoints):
         yield warning(
-            f"No manager stands behind Service {cluster.namespace}/{_SERVICE}, so edits pass unjudged.",
+            f"No manager is ready behind Service {cluster.namespace}/{_SERVICE}, so edits are not checked.",
             f"kubectl -n {cluster.namespace} get endpointslices -l {_SERVICE_LABEL}={_SERVICE}",
         )
 
 
 async def _tried(cluster: Cluster, config: str) -> Finding:
-    """What the API server answers to a wrong edit that is a dry run, where this login may edit at all."""
+    """Return the API server's response to a wrong edit as a dry run, where this login may edit at all."""
     own = cluster.namespace
     patch = {"verb": "patch", "group": "", "resource": "configmaps", "namespace": own, "name": config}
     (allowed,) = await cluster.i_may([patch])

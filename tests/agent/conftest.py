@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.recorded import RecordedMachine, unpack
+from tests.agent.recorded import Make, RecordedMachine, unpack
 
 
 @pytest.fixture(scope="session")
@@ -20,12 +20,16 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def recorded(unpacked: Callable[[str], Path], tmp_path: Path) -> Callable[[str], RecordedMachine]:
-    """A recorded machine of a kind, at its first instant."""
-
+def recorded(unpacked: Callable[[str], Path], tmp_path: Path) -> Make:
     def make(kind: str) -> RecordedMachine:
         machine = RecordedMachine(unpacked(kind), tmp_path / kind)
         machine.advance("t000")
         return machine
 
     return make
+
+
+@pytest.fixture
+def machine(recorded: Make) -> RecordedMachine:
+    """One with ten pods."""
+    return recorded("v2-systemd")

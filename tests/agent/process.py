@@ -88,4 +88,5 @@ def get(url: str) -> tuple[int, str]:
         with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - of an agent that the test runs
             return int(answer.status), answer.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
+        with error:
+            return error.code, error.read().decode()

@@ -3,6 +3,7 @@
 import json
 import shutil
 import tarfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,10 @@ class RecordedMachine:
     def machine(self) -> Machine:
         paths = HostPaths.under(self.live)
         return Machine(paths, CgroupTree(detect(paths.cgroup)), lambda: self.now, 100.0)
+
+
+Make = Callable[[str], RecordedMachine]
+"""Makes a recorded machine of a kind, at its first instant."""
 
 
 def _mirror(source: Path, target: Path) -> None:

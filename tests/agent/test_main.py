@@ -4,7 +4,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from agent.tsdb.tsdb import Tsdb
 from crds.codec import from_json
 from crds.node_metric import NodeMetric
 from tests.agent.process import AGENT, QUICK, clean_environment, get, running
-from tests.agent.recorded import RecordedMachine
+from tests.agent.recorded import Make
 from tests.support.waiting import eventually
 
 
@@ -29,7 +29,7 @@ def _run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_standalone_reports_once(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:
+def test_standalone_reports_once(recorded: Make, tmp_path: Path) -> None:
     machine, data = recorded("v2-systemd"), tmp_path / "data"
     where = (f"--host-root={machine.live}", f"--data-dir={data}", "--node-name=worker")
     done = _run("--standalone", "--once", "--output=yaml", *where, *QUICK)
@@ -49,7 +49,7 @@ def test_standalone_reports_once(recorded: Callable[[str], RecordedMachine], tmp
     assert (known.node, len(known.pods)) == ("worker", 10)
 
 
-def test_stops_cleanly(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:
+def test_stops_cleanly(recorded: Make, tmp_path: Path) -> None:
     """SIGTERM saves what was learned, closes the database and ends with 0; health and the NodeMetric are served."""
     machine, data = recorded("v1-cgroupfs"), tmp_path / "data"
     with running("--standalone", f"--host-root={machine.live}", f"--data-dir={data}", *QUICK) as agent:
@@ -111,9 +111,7 @@ def test_command_decides_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert capsys.readouterr().err == "headroom-agent: there is no database at /x\n"
 
 
-def test_what_keeps_it_from_starting_is_one_line_with_the_way_out(
-    tmp_path: Path, recorded: Callable[[str], RecordedMachine]
-) -> None:
+def test_what_keeps_it_from_starting_is_one_line_with_the_way_out(tmp_path: Path, recorded: Make) -> None:
     """A root without /proc, then without cgroups, a port in use, and no login to a cluster."""
     live, none = recorded("v2-cgroupfs").live, tmp_path / "none"
     (tmp_path / "half/proc").mkdir(parents=True)

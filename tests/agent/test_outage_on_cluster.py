@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 import yaml
 
 from tests.agent.metric_text import value_of
+from tests.agent.process import get
 from tests.manager.stage import login, rendered
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster, ClusterSpec, CommandError
@@ -61,8 +61,7 @@ class Stage:
         return self.log.read_text() if self.log.exists() else ""
 
     def metric(self, name: str) -> float:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as answer:
-            return value_of(answer.read().decode(), f"headroom_agent_{name}")
+        return value_of(get(f"http://127.0.0.1:{self.port}/metrics")[1], f"headroom_agent_{name}")
 
     def status(self) -> dict[str, Any]:
         """The NodeMetric's status; empty when there is none, or the API server is not ready."""

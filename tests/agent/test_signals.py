@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +15,10 @@ from agent.process import on_signals
 from agent.samples import MEMORY, NODE
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.process import QUICK, ROOT, get, running
-from tests.agent.recorded import RecordedMachine
+from tests.agent.recorded import Make
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.alone
-
-Make = Callable[[str], RecordedMachine]
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 import asyncio
 import errno
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,11 +23,6 @@ NO_SERVER: Any = None  # no request is sent in these tests
 def _pod(uid: str, phase: str = "Running") -> dict[str, Any]:
     metadata = {"uid": uid, "namespace": "n", "name": uid}
     return {"metadata": metadata, "spec": {"containers": []}, "status": {"phase": phase}}
-
-
-@pytest.fixture
-def machine(recorded: Callable[[str], RecordedMachine]) -> RecordedMachine:
-    return recorded("v2-systemd")
 
 
 @pytest.fixture

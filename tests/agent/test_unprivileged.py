@@ -7,7 +7,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +15,12 @@ import pytest
 from agent.samples import MEMORY, NODE
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.process import QUICK, ROOT, clean_environment, get, running
-from tests.agent.recorded import RecordedMachine
+from tests.agent.recorded import Make
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.alone
 
 USER = 65532
-Make = Callable[[str], RecordedMachine]
 
 # In a mount namespace of its own: python, the libraries and the source where anybody may read them, everything
 # read-only but the data, and no way to any right.

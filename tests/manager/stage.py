@@ -8,8 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.agent.process import get
 from tests.audited import audited
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
@@ -64,12 +63,9 @@ class Manager:
         return self.page("/readyz")[0] == 200
 
     def page(self, path: str) -> tuple[int, str]:
+        """Its status and text; 0 while there is no answer."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
-                return int(answer.status), answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
+            return get(f"http://127.0.0.1:{self.port}{path}")
         except OSError:
             return 0, ""
 

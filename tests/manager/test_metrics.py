@@ -1,5 +1,3 @@
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +6,7 @@ from manager.calculators.mid import calculate
 from manager.health import Progress
 from manager.http import ListenError, parse_address
 from manager.metrics import ManagerMetrics, MetricsServer
+from tests.agent.process import get
 from tests.support.objects import mid_pod, node, node_inputs, report
 
 
@@ -30,12 +29,7 @@ def server(metrics: ManagerMetrics, progress: Progress) -> Iterator[MetricsServe
 
 
 def _get(server: MetricsServer, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=60) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
+    return get(f"http://127.0.0.1:{server.port}{path}")
 
 
 def test_metrics_of_a_node_come_and_go_with_it(server: MetricsServer, metrics: ManagerMetrics) -> None:

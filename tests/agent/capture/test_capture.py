@@ -12,9 +12,7 @@ from agent.capture import capture, replay
 from agent.capture.capture import CannotCapture, plan
 from agent.host.procfs import HostPaths
 from headroom.runtime.options import WrongSetting
-from tests.agent.recorded import KINDS, RecordedMachine
-
-Make = Callable[[str], RecordedMachine]
+from tests.agent.recorded import KINDS, Make, RecordedMachine
 
 
 def _take(machine: RecordedMachine, folder: Path, between: Callable[[], object] = lambda: None) -> Path:

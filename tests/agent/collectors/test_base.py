@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,9 +7,7 @@ from agent.collectors import COLLECTORS
 from agent.collectors.base import Tick, resolve
 from agent.host.rates import Gap
 from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, REASONS, Missing
-from tests.agent.recorded import RecordedMachine
-
-Make = Callable[[str], RecordedMachine]
+from tests.agent.recorded import Make
 
 
 def test_collectors_come_in_order_of_their_names_and_unknown_one_lists_the_known(recorded: Make) -> None:

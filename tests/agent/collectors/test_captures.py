@@ -1,7 +1,5 @@
 """Collectors against recorded machines of every kind, with figures that were computed apart from them."""
 
-from collections.abc import Callable
-
 import pytest
 
 from agent import derived
@@ -23,9 +21,8 @@ from agent.samples import (
     Missing,
 )
 from crds.priority import PriorityBand, QoS
-from tests.agent.recorded import KINDS, WITH_MEMORY, RecordedMachine
+from tests.agent.recorded import KINDS, WITH_MEMORY, Make, RecordedMachine
 
-Make = Callable[[str], RecordedMachine]
 PODS = ("g", "b1", "b2", "b3", "b6", "s1", "e1")
 
 

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import strategies as st
 from agent.host import cgroup_names as names
 from agent.host.cgroup import CgroupTree, Kubepods, NoCgroups, detect
 from agent.host.reopening_files import Unreadable
-from tests.agent.recorded import RecordedMachine
+from tests.agent.recorded import Make
 
 UID = "0a1b2c3d-0001-4000-8000-0000000000b1"
 
@@ -34,9 +33,7 @@ def _make(root: Path, *files: str) -> Path:
         ("v2-systemd", "cgroup v2", Kubepods("kubepods.slice", "systemd")),
     ],
 )
-def test_machines_are_recognised(
-    kind: str, description: str, folder: Kubepods, recorded: Callable[[str], RecordedMachine]
-) -> None:
+def test_machines_are_recognised(kind: str, description: str, folder: Kubepods, recorded: Make) -> None:
     machine = recorded(kind)
     tree = CgroupTree(detect(machine.live / "sys/fs/cgroup"))
     assert tree.locate()

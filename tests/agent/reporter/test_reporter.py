@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -33,11 +33,6 @@ class Parts(NamedTuple):
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"headroom_agent_{name}", labels)
-
-
-@pytest.fixture
-def machine(recorded: Callable[[str], RecordedMachine]) -> RecordedMachine:
-    return recorded("v2-systemd")
 
 
 @pytest.fixture

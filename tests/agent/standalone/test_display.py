@@ -1,6 +1,6 @@
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,6 @@ class Output(io.StringIO):
         if self.getvalue().count("\n") >= self.lines:
             raise CLOSED
         return done
-
-
-@pytest.fixture
-def machine(recorded: Callable[[str], RecordedMachine]) -> RecordedMachine:
-    return recorded("v2-systemd")
 
 
 @pytest.fixture

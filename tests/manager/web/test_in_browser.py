@@ -2,8 +2,6 @@
 
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 
 from crds.names import MID_CPU, MID_MEMORY
+from tests.agent.process import get
 from tests.manager.stage import METRICS, Manager, Stage, prepared
 from tests.manager.web.browser import Tab, running, tab_of
 from tests.manager.web.made_cluster import metric, prediction_ready
@@ -34,12 +33,8 @@ class Page:
         return f"http://localhost:{self.port}/ui{path}"
 
     def data(self, path: str) -> Any:  # noqa: ANN401 - any JSON
-        try:
-            with urllib.request.urlopen(f"http://localhost:{self.port}/ui/api/{path}", timeout=60) as answer:
-                return json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            error.close()
-            return None
+        status, text = get(f"http://localhost:{self.port}/ui/api/{path}")
+        return json.loads(text) if status == 200 else None
 
     def report(self, name: str, **more: Any) -> None:  # noqa: ANN401 - arguments of `metric`
         status = metric(name, now=time.time(), **more)["status"]

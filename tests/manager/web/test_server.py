@@ -1,7 +1,5 @@
 import asyncio
 import socket
-import urllib.error
-import urllib.request
 from typing import Any
 
 import pytest
@@ -11,6 +9,7 @@ from manager.http import ListenError
 from manager.settings import load
 from manager.web.explanation import NodeMetrics, NotRead
 from manager.web.server import UiServer, is_loopback
+from tests.agent.process import get
 from tests.manager.web.made_cluster import typical
 from tests.support.objects import Json
 
@@ -26,12 +25,7 @@ class _Api(ApiServer):
 
 
 def _get(port: int, path: str) -> int:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code
+    return get(f"http://127.0.0.1:{port}{path}")[0]
 
 
 def test_it_listens() -> None:

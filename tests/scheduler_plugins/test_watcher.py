@@ -95,25 +95,26 @@ async def test_document_has_upstreams_names() -> None:
     }  # fmt: skip
 
 
-async def test_average_and_deviation_are_served() -> None:
-    assert await metrics(served(node("n"), node_metric("n", aggregated=WINDOWS))) == [
-        ("CPU", "AVG", "10m", 25.0),
-        ("Memory", "AVG", "10m", 50.0),
-        ("CPU", "STD", "10m", 5.0),
-        ("Memory", "STD", "10m", 1.0),
-    ]
+WINDOW = [
+    ("CPU", "AVG", "10m", 25.0),
+    ("Memory", "AVG", "10m", 50.0),
+    ("CPU", "STD", "10m", 5.0),
+    ("Memory", "STD", "10m", 1.0),
+]
 
 
-async def test_plain_usage_stands_in() -> None:
-    assert await metrics(served(node("n"), node_metric("n", "50", "10Gi"))) == [
-        ("CPU", "Latest", "", 50.0),
-        ("Memory", "Latest", "", 10.0),
-    ]
-
-
-async def test_unmeasured_memory_is_left_out() -> None:
-    """No node runs without memory: zero means that nothing was measured, and an idle CPU is no such sign."""
-    assert await metrics(served(node("n"), node_metric("n", "0", "0"))) == [("CPU", "Latest", "", 0.0)]
+@pytest.mark.parametrize(
+    ("metric", "served_as"),
+    [
+        # Average and deviation of the window that load-watcher would take, in percent of what the node can allocate.
+        (node_metric("n", aggregated=WINDOWS), WINDOW),
+        (node_metric("n", "50", "10Gi"), [("CPU", "Latest", "", 50.0), ("Memory", "Latest", "", 10.0)]),
+        # No node runs without memory: zero means that nothing was measured, and an idle CPU is no such sign.
+        (node_metric("n", "0", "0"), [("CPU", "Latest", "", 0.0)]),
+    ],
+)
+async def test_metrics_are_served(metric: Json, served_as: list[Any]) -> None:
+    assert await metrics(served(node("n"), metric)) == served_as
 
 
 async def test_old_reports_are_left_out() -> None:

@@ -33,33 +33,6 @@ def test_defaults_are_upstreams() -> None:
     assert encode(decode(LoadAware, {}, "args").defaulted()) == DEFAULTS
 
 
-@pytest.mark.parametrize(
-    ("given", "name", "effective"),
-    [
-        ({"usageThresholds": {}}, "usageThresholds", {"cpu": 65, "memory": 95}),  # empty is not given
-        ({"usageThresholds": {"cpu": 0}}, "usageThresholds", {"cpu": 0}),  # maps are not merged
-        ({"dominantResourceWeight": 5}, "resourceWeights", None),  # replaces the default weights
-        ({"dominantResourceWeight": 5, "resourceWeights": {"cpu": 1}}, "resourceWeights", {"cpu": 1}),
-        ({"estimatedScalingFactors": {"cpu": 50}}, "estimatedScalingFactors", {"cpu": 50, "memory": 70}),  # but this is
-        ({"filterExpiredNodeMetrics": False}, "filterExpiredNodeMetrics", False),
-    ],
-)
-def test_defaults_fill_gaps(given: dict[str, object], name: str, effective: object) -> None:
-    assert encode(decode(LoadAware, given, "args").defaulted())[name] == effective
-
-
-def test_every_map_names_resources() -> None:
-    plugin = LoadAware(
-        usage_thresholds={"b": 1},
-        prod_usage_thresholds={"a": 1},
-        resource_weights={"d": 1},
-        estimated_scaling_factors={"c": 1},
-        aggregated=Aggregated({"e": 1}),
-        supported_resources=("f", "Z"),
-    )
-    assert plugin.resources == ("Z", "a", "b", "c", "cpu", "d", "e", "f", "memory")
-
-
 INVALID, UNSUPPORTED, NOT_FOUND = ProblemKind.INVALID, ProblemKind.NOT_SUPPORTED, ProblemKind.NOT_FOUND
 FACTORS = {"cpu": 85, "memory": 70}
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from crds import names
 from scheduler_plugins.plugins.load_aware_arguments import Aggregated
 from tests.scheduler_plugins.objects import NOW, Json, World, load_aware, node, node_metric, pod, pod_metric
 
@@ -59,11 +58,6 @@ P95 = {"5m0s": {"p95": {"cpu": "70"}}}
 )
 def test_what_is_scored(arguments: Json, metric: Json, score: int) -> None:
     assert _scores(World(load_aware(**arguments)).put(node(), metric)) == [score]
-
-
-def test_thresholds_do_not_score() -> None:
-    annotated = node(annotations={names.ANNOTATION_USAGE_THRESHOLDS: '{"usageThresholds": {"cpu": 1}}'})
-    assert _scores(World().put(annotated, node_metric(cpu="60"))) == [65]
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,20 @@ async def test_only_its_own_host_counts(kubernetes: Kubernetes) -> None:
     assert short.description == "stands by: ab_5d7 leads"
 
 
+async def test_expired_lease_changes_hands_at_once(kubernetes: Kubernetes) -> None:
+    """Whoever saw the Lease stay as it was for its duration knows that the former leader writes no more."""
+    old, new = replica(kubernetes, "old"), replica(kubernetes, "new")
+    kubernetes.acquired("old", transitions=0)
+    await live(kubernetes, 10, old, new)
+    assert old.leads()
+    await live(kubernetes, 16, old, new, renew=False)
+    assert not old.leads()
+    kubernetes.acquired("new")
+    await live(kubernetes, 2, old, new)
+    assert new.leads()
+    assert not old.leads()
+
+
 async def test_stolen_lease_ends_the_right(kubernetes: Kubernetes) -> None:
     """A leader that reads that another holds the Lease writes no more, though its own time has not run out."""
     old = replica(kubernetes, "old")

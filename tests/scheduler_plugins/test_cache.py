@@ -62,13 +62,6 @@ def test_ledger_lives_while_needed() -> None:
     assert world.cache.ledger("n") is None
 
 
-def test_order_of_events_is_irrelevant() -> None:
-    things = [node(), node_metric(cpu="60"), pod("p", {"cpu": "6"}, node="n", scheduled=0)]
-    for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
-        world = World().put(*(things[index] for index in order))
-        assert world.reasons(pod("incoming")) == ["node(s) cpu usage exceed threshold"]
-
-
 def test_snapshot_does_not_change() -> None:
     world = World().put(node(), node_metric(cpu="50"))
     before = world.cache.freeze(NOW)

@@ -27,14 +27,14 @@ WINDOWS = {
 }
 
 
-def served(*objects: Json, healthy: bool = True, now: float = 0) -> Pages:
+def served(*objects: Json, now: float = 0) -> Pages:
     cache = ClusterCache(LoadRules())
     for item in objects:
         if "allocatable" in item["status"]:
             cache.put_node(item)
         else:
             cache.put_node_metric(item)
-    return WatcherPages(cache, lambda: NOW + now, lambda: healthy).pages()
+    return WatcherPages(cache, lambda: NOW + now, lambda: True).pages()
 
 
 async def ask(asked: Pages, path: str = "/watcher", **query: str) -> Reply:
@@ -124,26 +124,9 @@ async def test_old_reports_are_left_out() -> None:
     assert (await ask(served(*objects, now=200))).status == 500
 
 
-async def test_one_node_is_served() -> None:
-    asked = served(node("n"), node("m"), node_metric("n"), node_metric("m"))
-    assert set(json.loads((await ask(asked, host="m")).body)["data"]["NodeMetricsMap"]) == {"m"}
-    reply = await ask(asked, host="x")
-    assert (reply.status, reply.body) == (404, b"No metrics found for host x")
-
-
 async def test_reports_without_nodes_are_left_out() -> None:
     nodes = json.loads((await ask(served(node("n"), node("m"), node_metric("n"), node_metric("x")))).body)
     assert set(nodes["data"]["NodeMetricsMap"]) == {"n"}
-
-
-async def test_nothing_yet_is_an_error() -> None:
-    reply = await ask(served(node("n")))
-    assert (reply.status, reply.body) == (500, b"")
-
-
-@pytest.mark.parametrize(("healthy", "status"), [(True, 200), (False, 503)])
-async def test_health_is_served(healthy: bool, status: int) -> None:  # noqa: FBT001
-    assert (await ask(served(healthy=healthy), "/watcher/health")).status == status
 
 
 async def test_changes_are_served() -> None:

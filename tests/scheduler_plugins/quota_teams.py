@@ -30,14 +30,7 @@ class Team:
 
     @classmethod
     def make(cls, stage: Stage, name: str, least: int, most: int) -> "Team":
-        """Make the namespace and its quota, and wait until every running extender knows: pods may come before.
-
-        Args:
-            stage: where.
-            name: unique in the cluster.
-            least: its min. [GPUs]
-            most: its max. [GPUs]
-        """
+        """Make the namespace and its quota, in GPUs, and wait until every extender knows: pods may come before."""
         stage.cluster.create_namespace(name)
         team = cls(stage, name)
         quota = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": name}}
@@ -99,12 +92,7 @@ def give_gpus(stage: Stage, gpus: int) -> None:
 
 @contextmanager
 def teams(stage: Stage, quotas: Mapping[str, tuple[int, int]]) -> Iterator[dict[str, Team]]:
-    """Namespaces with quotas, by name, until the end.
-
-    Args:
-        stage: where.
-        quotas: min and max by name. [GPUs]
-    """
+    """Namespaces with quotas, by name, until the end; min and max are in GPUs."""
     made: dict[str, Team] = {}
     # What other quotas guarantee would count for these, too; namespaces of earlier tests may still be going.
     until(lambda: not stage.cluster.api.get(f"{QUOTAS}/elasticquotas")["items"], "the quotas of others being gone")

@@ -131,13 +131,7 @@ class Stage:
         since: float = 0,
         pods: Mapping[str, Mapping[str, Usage]] | None = None,
     ) -> None:
-        """Write NodeMetrics.
-
-        Args:
-            used: by node.
-            since: how long ago it was measured. [s]
-            pods: what pods of this namespace use of it, by node and name.
-        """
+        """Write NodeMetrics by node, measured so long ago [s], and what pods of this namespace use by node and name."""
         when = (datetime.now(UTC) - timedelta(seconds=since)).strftime("%Y-%m-%dT%H:%M:%SZ")
         for node, usage in used.items():
             of_pods = [
@@ -153,13 +147,7 @@ class Stage:
         otherwise: float = 2.0,
         **more: Any,  # noqa: ANN401 - as `report` takes it
     ) -> None:
-        """Report for all nodes, and wait until every extender has seen that and all pods as they are now.
-
-        Args:
-            used: by node, plain numbers are cores.
-            otherwise: what the nodes use that are not named. [cores]
-            more: as for `report`.
-        """
+        """Report for all nodes, in cores, and wait until every extender has seen that and all pods as they are now."""
         named = {name: usage if isinstance(usage, Usage) else Usage(usage) for name, usage in (used or {}).items()}
         self.report({**dict.fromkeys(self.nodes, Usage(otherwise)), **named}, **more)
         self.seen()

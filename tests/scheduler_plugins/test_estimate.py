@@ -21,7 +21,7 @@ from scheduler_plugins.snapshot.estimate import (
 )
 from scheduler_plugins.snapshot.units import LARGEST, round_half_away, units
 from tests.fuzz.strength import fuzz
-from tests.scheduler_plugins.objects import NOW, Json, condition, node, pod
+from tests.scheduler_plugins.objects import NOW, Json, node, pod
 
 DEFAULTS = LoadRules()
 CUSTOM = LoadRules(allow_customize=True)
@@ -100,33 +100,6 @@ def test_annotation_may_name_further_resources() -> None:
 
 
 SCHEDULED = NOW - 60
-INITIALIZED = condition("Initialized", -10)
-
-
-@pytest.mark.parametrize(
-    ("rules", "conditions", "expected"),
-    [
-        ({}, [], None),
-        ({"seconds_after_scheduled": 0}, [], None),  # 0 is off
-        ({"seconds_after_scheduled": 180}, [], SCHEDULED + 180),
-        ({"seconds_after_initialized": 30}, [INITIALIZED], NOW + 20),
-        ({"seconds_after_scheduled": 180, "seconds_after_initialized": 30}, [INITIALIZED], NOW + 20),  # replaces it
-        (
-            {"seconds_after_scheduled": 180, "seconds_after_initialized": 30},
-            [condition("Initialized", -10, "False")],  # not initialized yet
-            SCHEDULED + 180,
-        ),
-        (
-            {"seconds_after_scheduled": 180, "seconds_after_initialized": 30},
-            [condition("Initialized", None)],  # says no time
-            SCHEDULED + 180,
-        ),
-    ],
-)
-def test_window_ends_as_ruled(rules: dict[str, int], conditions: list[Json], expected: float | None) -> None:
-    item = pod()
-    item["status"]["conditions"] = conditions
-    assert estimation_window(item, LoadRules(**rules)).end(SCHEDULED) == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

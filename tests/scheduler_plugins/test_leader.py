@@ -152,20 +152,6 @@ async def test_stolen_lease_ends_the_right(kubernetes: Kubernetes) -> None:
     assert not old.leads()
 
 
-async def test_returned_lease_is_taken_over_late(kubernetes: Kubernetes) -> None:
-    """After a Lease was given back the former leader may not have noticed: nobody begins before its right ends."""
-    old, new = replica(kubernetes, "old"), replica(kubernetes, "new")
-    kubernetes.acquired("old", transitions=0)
-    await live(kubernetes, 10, old, new)
-    kubernetes.released()
-    kubernetes.acquired("new")  # within a moment, and `old` cannot read it
-    until = kubernetes.now + old.may_write_for()
-    while kubernetes.now < until + 20:
-        await live(kubernetes, 2, new)
-        assert not (old.leads() and new.leads())
-    assert new.leads()
-
-
 async def test_one_leads_whatever_happens(kubernetes: Kubernetes) -> None:
     leaders = [replica(kubernetes, name) for name in ("a", "b")]
     kubernetes.acquired("a", transitions=0)

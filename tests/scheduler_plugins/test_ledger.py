@@ -99,42 +99,8 @@ def test_prod_needs_both(pod_priority: int, reported: str, usage: int, delta: in
     assert (ledger.prod_usage[0], ledger.sums.prod_delta[0]) == (usage, delta)
 
 
-def test_system_usage_can_count() -> None:
-    rules = LoadRules(factors=RULES.factors, prod_includes_system=True)
-    assert _ledger(_report(system={"cpu": "3"}), rules=rules).prod_usage == (3000, 0)
-
-
 def test_unknown_prod_usage_is_left_out() -> None:
     assert _ledger(_report(pods=[pod_metric("elsewhere")])).prod_usage == (0, 0)
-
-
-AGGREGATED = {
-    "5m0s": {"p95": {"cpu": "60", "memory": "1Gi"}, "avg": {"cpu": "40"}},
-    "15m0s": {"p95": {"cpu": "70", "memory": "2Gi"}, "avg": {}},
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "duration", "cpu"),
-    [
-        ("p95", 300, 70_000),
-        ("p95", 0, 80_000),  # the longest
-        ("avg", 0, 50_000),  # the longest that has data
-        ("p50", 0, 60_000),  # none reported: the plain usage
-        ("p50", 300, 10_000),  # asked for by name and not there: the estimates alone
-        ("p95", 600, 10_000),
-    ],
-)
-def test_aggregation_is_looked_up(kind: str, duration: float, cpu: int) -> None:
-    """Aggregated usage is matched exactly, or by the longest window; otherwise the sum of estimates stands in."""
-    ledger = _ledger(_report(aggregated=AGGREGATED), _pod(scheduled=0))
-    assert ledger.load((kind, duration))[0] == cpu
-
-
-def test_report_without_time_keeps_last() -> None:
-    ledger = _ledger(_report(updated=0, pods=[pod_metric()]), _pod(scheduled=-3600))
-    ledger.receive(_report(updated=None, pods=[pod_metric()]))
-    assert (ledger.update_time, ledger.sums.node_delta[0]) == (NOW, 0)
 
 
 def test_nothing_measured_counts_estimates() -> None:

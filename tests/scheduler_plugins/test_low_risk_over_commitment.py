@@ -181,42 +181,32 @@ def test_reports_of_a_provider_do_not_mix() -> None:
 # NodeMetric
 
 
-def test_longest_window_is_read() -> None:
-    world = Overcommitted().put(burstable("a", ("2", "9")))
-    world.cache.put_node_metric(
-        reported(
-            m5={"avg": {"cpu": "1", "memory": "0"}, "stdev": {"cpu": "1m", "memory": "0"}},
-            m30={"avg": {"cpu": "2", "memory": "0"}, "stdev": {"cpu": "400m", "memory": "0"}},
-        )
-    )
-    told = world.explain()
-    assert (told["cpu"]["averagePercent"], told["cpu"]["stdevPercent"]) == (50, 10)
-    assert told["cpu"]["loadRisk"] == pytest.approx(0.5, abs=1e-9)
+def _cores(cpu: str) -> Json:
+    return {"cpu": cpu, "memory": "0"}
 
 
-def test_window_can_be_chosen() -> None:
-    world = Overcommitted(node_metric_aggregated_duration=300.0)
-    world.cache.put_node_metric(reported(m5={"avg": {"cpu": "1", "memory": "0"}}, m30={"avg": {"cpu": "3"}}))
-    assert world.explain()["cpu"]["averagePercent"] == 25
-    other = Overcommitted(node_metric_aggregated_duration=60.0)
-    other.cache.put_node_metric(reported(m5={"avg": {"cpu": "1", "memory": "0"}}))
-    assert other.explain()["metrics"] == "missing"
-
-
-@pytest.mark.parametrize(("of_average", "of_deviation"), [("m30", "m5"), ("m5", "m30")])
-def test_deviation_of_another_window_does_not_count(of_average: str, of_deviation: str) -> None:
-    world = Overcommitted()
-    amounts = {"cpu": "2", "memory": "0"}
-    windows: Json = {of_average: {"avg": amounts}, of_deviation: {"stdev": amounts}}
+@pytest.mark.parametrize(
+    ("duration", "windows", "percent"),
+    [
+        # The longest, with its own deviation.
+        (
+            0,
+            {"m5": {"avg": _cores("1"), "stdev": _cores("1m")}, "m30": {"avg": _cores("2"), "stdev": _cores("400m")}},
+            (50, 10),
+        ),
+        (300, {"m5": {"avg": _cores("1")}, "m30": {"avg": _cores("3")}}, (25, 0)),  # that of the arguments
+        (60, {"m5": {"avg": _cores("1")}}, None),
+        (0, {"m30": {"avg": _cores("2")}, "m5": {"stdev": _cores("2")}}, (50, 0)),
+        (0, {"m5": {"avg": _cores("2")}, "m30": {"stdev": _cores("2")}}, (50, 0)),
+        (0, {}, (25, 0)),  # the plain usage
+    ],
+)
+def test_which_window_is_read(duration: float, windows: Json, percent: tuple[float, float] | None) -> None:
+    world = Overcommitted(node_metric_aggregated_duration=float(duration))
     world.cache.put_node_metric(reported(**windows))
     told = world.explain()
-    assert (told["cpu"]["averagePercent"], told["cpu"]["stdevPercent"]) == (50, 0)
-
-
-def test_plain_usage_stands_in() -> None:
-    world = Overcommitted()
-    world.cache.put_node_metric(reported())
-    assert world.explain()["cpu"]["averagePercent"] == 25
+    assert told["metrics"] == ("missing" if percent is None else "fresh")
+    assert (told["cpu"]["averagePercent"], told["cpu"]["stdevPercent"]) == (percent or (None, None))
 
 
 def test_node_metric_without_time_is_stale() -> None:

@@ -54,13 +54,6 @@ def _plain(arguments: Any, *amounts: Mapping[str, str]) -> list[int]:  # noqa: A
 # Worked examples
 
 
-@pytest.mark.parametrize(("mode", "scores"), [("Least", [100, 0]), ("Most", [0, 100])])
-def test_worked_examples(mode: str, scores: list[int]) -> None:
-    arguments = {"mode": mode, "resources": [{"name": "memory", "weight": 1}]}
-    assert _plain(arguments, {"memory": "10"}, {"memory": "200"}) == scores
-    assert _plain(arguments, {"memory": "20"}, {"memory": "100"}) == scores
-
-
 def test_default_weighs_cores_and_memory() -> None:
     small, large = {"cpu": "8", "memory": "16Gi"}, {"cpu": "16", "memory": "32Gi"}
     found = _scores({}, _node("small", small), _node("large", large))
@@ -80,12 +73,6 @@ def test_means_truncate_toward_zero() -> None:
         for name, memory, piece in (("a", "74", "74"), ("b", "75", "76"), ("c", "76", "76"))
     ]
     assert [(each["raw"], each["score"]) for each in _scores(arguments, *nodes)] == [(-74, 100), (-75, 50), (-76, 0)]
-
-
-def test_pods_do_not_matter() -> None:
-    nodes = (_node("a", {"cpu": "4", "memory": "8Gi"}), _node("b", {"cpu": "8", "memory": "8Gi"}))
-    busy = pod("x", {"cpu": "4", "memory": "8Gi"}, node="a")
-    assert _scores({}, *nodes) == _scores({}, *nodes, pods=(busy,))
 
 
 @pytest.mark.parametrize("amounts", [[{"cpu": "4"}], [{"cpu": "4"}, {"cpu": "4"}], [{}, {}]])
@@ -138,11 +125,6 @@ def test_which_resources_count(resource: str, known: bool) -> None:  # noqa: FBT
     raw = _scores(arguments, _node("a", {resource: "8", "memory": "8"}))[0]["raw"]
     full = 8000 * 3 + 8 if resource == "cpu" else 8 if resource == "memory" else 32
     assert raw == (full // (1 if resource == "memory" else 4) if known else 2)
-
-
-def test_last_of_a_name_counts() -> None:
-    twice = [{"name": "cpu", "weight": 1}, {"name": "cpu", "weight": 5}, {"name": "memory", "weight": 1}]
-    assert _plugin({"resources": twice}).weights == {"cpu": 5, "memory": 1}
 
 
 def test_nothing_overflows() -> None:

@@ -22,7 +22,7 @@ from scheduler_plugins.providers.provider import Answer, ProviderError
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
 from tests.agent import process as agent
 from tests.agent.metric_text import value_of
-from tests.scheduler_plugins.providers.test_making import NOWHERE
+from tests.scheduler_plugins.providers.test_web import NOWHERE
 from tools.devcluster.certs import Pki
 from tools.devcluster.component import free_port
 from tools.devcluster.packages import Prometheus as Programs

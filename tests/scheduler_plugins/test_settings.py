@@ -13,6 +13,7 @@ from headroom.kube.lease import LeaseName
 from headroom.runtime.options import WrongSetting
 from scheduler_plugins.__main__ import main
 from scheduler_plugins.extender.service import Answering, Mode
+from scheduler_plugins.plugins.load_aware_arguments import Aggregated, LoadAwareArguments
 from scheduler_plugins.profile import DEFAULT_PROFILE
 from scheduler_plugins.settings import load
 from scheduler_plugins.snapshot.estimate import LoadRules
@@ -60,7 +61,7 @@ def test_bad_flag_is_named(flags: list[str], says: str) -> None:
         load(flags, {})
 
 
-@pytest.mark.parametrize("kind", [Answering, LoadRules])
+@pytest.mark.parametrize("kind", [Answering, LoadRules, LoadAwareArguments, Aggregated])
 def test_every_setting_is_documented(kind: type) -> None:
     source = inspect.getsource(kind)
     for field in dataclasses.fields(kind):

@@ -27,14 +27,14 @@ WINDOWS = {
 }
 
 
-def served(*objects: Json, healthy: bool = True, now: float = 0) -> Pages:
+def served(*objects: Json, now: float = 0) -> Pages:
     cache = ClusterCache(LoadRules())
     for item in objects:
         if "allocatable" in item["status"]:
             cache.put_node(item)
         else:
             cache.put_node_metric(item)
-    return WatcherPages(cache, lambda: NOW + now, lambda: healthy).pages()
+    return WatcherPages(cache, lambda: NOW + now, lambda: True).pages()
 
 
 async def ask(asked: Pages, path: str = "/watcher", **query: str) -> Reply:
@@ -95,25 +95,26 @@ async def test_document_has_upstreams_names() -> None:
     }  # fmt: skip
 
 
-async def test_average_and_deviation_are_served() -> None:
-    assert await metrics(served(node("n"), node_metric("n", aggregated=WINDOWS))) == [
-        ("CPU", "AVG", "10m", 25.0),
-        ("Memory", "AVG", "10m", 50.0),
-        ("CPU", "STD", "10m", 5.0),
-        ("Memory", "STD", "10m", 1.0),
-    ]
+WINDOW = [
+    ("CPU", "AVG", "10m", 25.0),
+    ("Memory", "AVG", "10m", 50.0),
+    ("CPU", "STD", "10m", 5.0),
+    ("Memory", "STD", "10m", 1.0),
+]
 
 
-async def test_plain_usage_stands_in() -> None:
-    assert await metrics(served(node("n"), node_metric("n", "50", "10Gi"))) == [
-        ("CPU", "Latest", "", 50.0),
-        ("Memory", "Latest", "", 10.0),
-    ]
-
-
-async def test_unmeasured_memory_is_left_out() -> None:
-    """No node runs without memory: zero means that nothing was measured, and an idle CPU is no such sign."""
-    assert await metrics(served(node("n"), node_metric("n", "0", "0"))) == [("CPU", "Latest", "", 0.0)]
+@pytest.mark.parametrize(
+    ("metric", "served_as"),
+    [
+        # Average and deviation of the window that load-watcher would take, in percent of what the node can allocate.
+        (node_metric("n", aggregated=WINDOWS), WINDOW),
+        (node_metric("n", "50", "10Gi"), [("CPU", "Latest", "", 50.0), ("Memory", "Latest", "", 10.0)]),
+        # No node runs without memory: zero means that nothing was measured, and an idle CPU is no such sign.
+        (node_metric("n", "0", "0"), [("CPU", "Latest", "", 0.0)]),
+    ],
+)
+async def test_metrics_are_served(metric: Json, served_as: list[Any]) -> None:
+    assert await metrics(served(node("n"), metric)) == served_as
 
 
 async def test_old_reports_are_left_out() -> None:
@@ -123,26 +124,9 @@ async def test_old_reports_are_left_out() -> None:
     assert (await ask(served(*objects, now=200))).status == 500
 
 
-async def test_one_node_is_served() -> None:
-    asked = served(node("n"), node("m"), node_metric("n"), node_metric("m"))
-    assert set(json.loads((await ask(asked, host="m")).body)["data"]["NodeMetricsMap"]) == {"m"}
-    reply = await ask(asked, host="x")
-    assert (reply.status, reply.body) == (404, b"No metrics found for host x")
-
-
 async def test_reports_without_nodes_are_left_out() -> None:
     nodes = json.loads((await ask(served(node("n"), node("m"), node_metric("n"), node_metric("x")))).body)
     assert set(nodes["data"]["NodeMetricsMap"]) == {"n"}
-
-
-async def test_nothing_yet_is_an_error() -> None:
-    reply = await ask(served(node("n")))
-    assert (reply.status, reply.body) == (500, b"")
-
-
-@pytest.mark.parametrize(("healthy", "status"), [(True, 200), (False, 503)])
-async def test_health_is_served(healthy: bool, status: int) -> None:  # noqa: FBT001
-    assert (await ask(served(healthy=healthy), "/watcher/health")).status == status
 
 
 async def test_changes_are_served() -> None:

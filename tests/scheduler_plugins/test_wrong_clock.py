@@ -20,11 +20,7 @@ def _reported(seconds_ago: float) -> Json:
 
 
 class Site:
-    """An extender with one node.
-
-    Args:
-        ahead: how far this machine's clock is ahead of the API server's. [s]
-    """
+    """An extender with one node; this machine's clock is ahead of the API server's. [s]"""
 
     def __init__(self, ahead: float, monkeypatch: pytest.MonkeyPatch) -> None:
         api = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, shares, used, widened
+from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, widened
 
 AMOUNTS = st.integers(0, 3000)
 
@@ -64,10 +64,3 @@ def test_deviation_is_capped() -> None:
     assert widened(0.5, 0.1, 4) == pytest.approx(0.2)
     assert widened(0.5, 0.3, 5) == pytest.approx(np.sqrt(0.25 * 0.99))
     assert widened(1.0, 0.3, 5) == 0.0
-
-
-def test_shares_stay_shares() -> None:
-    assert shares(used(150, 4000), used(250, 4000), 4000) == (1.0, 1.0)
-    assert shares(-5.0, -1.0, 4000) == (0.0, 0.0)
-    assert shares(5.0, 1.0, 0) == (0.0, 0.0)
-    assert shares(400.0, 360.0, 1000, 100) == (0.5, 0.36)

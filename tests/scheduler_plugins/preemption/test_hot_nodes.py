@@ -25,14 +25,7 @@ CORES = 10
 
 
 class Site:
-    """Nodes of ten cores, full of pods of a that borrow, at some share of what they request.
-
-    Args:
-        share: what each borrower uses of the core that it requests.
-        nodes: names of the nodes.
-        beside: what else is used on each node. [cores]
-        arguments: of LoadAwareScheduling.
-    """
+    """Nodes of ten cores, full of pods of `a` that use a share of the core that they request, and cores beside."""
 
     def __init__(self, share: float, *nodes: str, beside: float = 0.0, **arguments: object) -> None:
         self.load = LoadAware(**arguments).defaulted()  # type: ignore[arg-type]

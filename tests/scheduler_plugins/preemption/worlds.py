@@ -22,12 +22,7 @@ Json = dict[str, Any]
 
 
 class World:
-    """A cluster that is put together step by step.
-
-    Args:
-        nodes: GPUs of each node.
-        quotas: min and max of each namespace. [GPUs]
-    """
+    """A cluster that is put together step by step; nodes have GPUs, quotas their min and max. [GPUs]"""
 
     def __init__(self, nodes: Mapping[str, int], quotas: Mapping[str, tuple[int, int]]) -> None:
         self.cluster = QuotaCluster(NAME, MaxMissing.INFINITE)

@@ -12,7 +12,7 @@ from scheduler_plugins.quota.amounts import Amounts, plus
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import LONGEST_SECONDS, Hold
 from scheduler_plugins.quota.ledger import QuotaLedger
-from scheduler_plugins.quota.nominations import Nomination, Nominations
+from scheduler_plugins.quota.nominations import Nomination
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.quota.unconfirmed import UnconfirmedReservations
@@ -307,14 +307,3 @@ def test_sums_are_what_claims_come_to(seed: int) -> None:
             cluster.delete_pod(asked.uid)
         if lot.random() < 0.3:
             cluster.unreserve(asked.uid)
-
-
-def test_claims_are_kept_until_they_change() -> None:
-    cluster = _cluster(A, pod("c", "a", nominated="n1", hold=Hold("n1", NOW + 60)))
-    known = cluster.nominations(NOW)
-    cluster.put_pod(pod("x", "a", node="n1"))
-    cluster.put_pod(pod("c", "a", nominated="n1", hold=Hold("n1", NOW + 60)))
-    assert cluster.nominations(NOW + 59) is known
-    assert known.uids == {"uid-a-c"}
-    cluster.delete_node("n1")
-    assert list(cluster.nominations(NOW)) == list(Nominations(()))

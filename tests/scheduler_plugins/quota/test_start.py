@@ -11,7 +11,7 @@ from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, SETTLED_SECONDS, Reservations
+from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, SETTLED_SECONDS
 from tests.scheduler_plugins.following import Change, follow
 from tests.scheduler_plugins.objects import NOW, Json, at, condition
 from tests.scheduler_plugins.quota.things import pod, quota
@@ -54,39 +54,6 @@ async def test_first_list_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_doubt_ends(monkeypatch: pytest.MonkeyPatch, change: Relisted | Changed) -> None:
     cluster = await _followed(monkeypatch, Relisted([pod("pending")]), change)
     assert not cluster.unconfirmed
-
-
-def test_only_who_wants_to_know_is_told() -> None:
-    class Reserving:
-        def __init__(self) -> None:
-            self.told: list[str] = []
-
-        def reserve(self, *_: object) -> None:
-            self.told.append("reserve")
-
-        def unreserve(self, _uid: str) -> None:
-            self.told.append("unreserve")
-
-    class ReservesUnconfirmed(Reserving):
-        def reserve_unconfirmed(self, *_: object) -> None:
-            self.told.append("doubt")
-
-    plain, doubting = Reserving(), ReservesUnconfirmed()
-    reservations = Reservations([plain, doubting])
-    cache = ClusterCache(LoadRules())
-    first, second = cache.read(pod("first")), cache.read(pod("second"))
-    reservations.reserve_unconfirmed(first, NOW)
-    reservations.reserve_unconfirmed(first, NOW)
-    assert doubting.told == ["doubt"]
-    reservations.unreserve(first.uid)
-    reservations.unreserve(first.uid)
-    assert doubting.told == ["doubt", "unreserve"]
-    assert plain.told == []
-    reservations.reserve(second, ["n1"], NOW)
-    reservations.reserve_unconfirmed(second, NOW)
-    reservations.unreserve(second.uid)
-    assert plain.told == ["reserve", "unreserve"]
-    assert doubting.told == ["doubt", "unreserve", "reserve", "unreserve"]
 
 
 def _restarted(waiting: int, used: int, most: int) -> QuotaCluster:

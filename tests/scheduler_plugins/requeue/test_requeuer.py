@@ -8,7 +8,6 @@ import pytest
 from crds.names import ANNOTATION_SCHEDULING_RETRY
 from headroom.kube import ApiError
 from scheduler_plugins.framework.verdict import Verdict
-from scheduler_plugins.requeue import requeuer
 from scheduler_plugins.requeue.requeuer import MISSING_RIGHT
 from scheduler_plugins.requeue.settings import RequeueSettings
 from scheduler_plugins.snapshot.arrays import Nodes
@@ -125,18 +124,6 @@ async def test_time_alone_is_enough() -> None:
     site.room(a=site.now + 7)
     site.refuse("p")
     assert [await site.reconcile() for _ in range(7)] == [[]] * 6 + [["p"]]
-
-
-async def test_groups_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requeuer, "_ROUND_SECONDS", 0.0)
-    site = Site.refusing()
-    for number in range(5):
-        site.refuse(f"p{number}", nodeSelector={"n": str(number)})
-    for _ in range(7):
-        assert await site.reconcile() == []
-    site.room(a=100_000)
-    requeued = [await site.reconcile() for _ in range(5)]
-    assert sorted(requeued) == [[f"p{number}"] for number in range(5)]
 
 
 @pytest.mark.parametrize("part", ["filter", "fitting"])

@@ -85,25 +85,11 @@ async def test_failed_patch_is_no_take_over() -> None:
     assert _names(site) == {"p"}
 
 
-def test_earlier_annotation_is_no_news() -> None:
-    site = Site.refusing()
-    item = _watched("p", retry="2020-01-01T00:00:00Z")
-    assert not site.ask(item)
-    site.unschedulable.put_pod(item)
-    assert len(site.unschedulable.pods) == 1
-
-
 def test_memory_is_bounded() -> None:
     site = Site(RequeueSettings(most_pods=3))
     site.room(a=0)
     site.refuse(*(f"p{number}" for number in range(5)))
     assert (len(site.unschedulable.pods), site.unschedulable.overflowed) == (3, 2)
-    wide = Site()
-    wide.room(**{f"n{number}": 0 for number in range(5000)})
-    wide.refuse("p")
-    (group,) = wide.unschedulable.groups.values()
-    assert group.nodes is not None
-    assert (len(group.nodes), group.nodes.bits.nbytes) == (5000, 625)
 
 
 def test_nodes_that_come_and_go_stay_apart() -> None:

@@ -3,7 +3,6 @@
 import pytest
 
 from headroom.kube import ApiError, ApiUnavailable
-from scheduler_plugins.quota.status import writer
 from tests.scheduler_plugins.objects import at, node
 from tests.scheduler_plugins.quota.status.site import Site, bound, quota
 
@@ -203,15 +202,6 @@ async def test_missing_right_is_told_once(caplog: pytest.LogCaptureFixture) -> N
     (record,) = caplog.records
     assert "resources: [elasticquotas/status], verbs: [patch]" in record.message
     assert await site.reconcile(after=60) == ["a/q", "b/q"]
-
-
-async def test_many_quotas_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "WRITE_BURST", 20)
-    names = [f"n{number:03d}" for number in range(70)]
-    site = Site(*(quota(namespace=name, minimum={"cpu": "1m"}) for name in names))
-    written = [await site.reconcile() for _ in range(6)]
-    assert len(written[0]) == 20
-    assert sorted(key for keys in written for key in keys) == [f"{name}/q" for name in names]
 
 
 async def test_used_above_max() -> None:

@@ -66,9 +66,7 @@ class RemoteNodeMetric:
 
     def has_conditions(self, wanted: Sequence[Mapping[str, Any]]) -> bool:
         stored = self.status.get("conditions")
-        return (
-            isinstance(stored, list) and len(stored) == len(wanted) and all(condition in stored for condition in wanted)
-        )
+        return isinstance(stored, list) and len(stored) == len(wanted) and all(item in stored for item in wanted)
 
 
 @dataclass(slots=True)

@@ -157,7 +157,7 @@ def test_training_begins_anew_after_a_bad_checkpoint(
     with Tsdb.open(tmp_path / "t.db") as store:
         store.save_checkpoints({"training/roster": b"garbage"}, START)
     pipeline = make()
-    assert caplog.text.count("learning begins anew") == 1
+    assert caplog.text.count("training restarts from scratch") == 1
     pipeline.run_once(START)
 
 
@@ -192,4 +192,4 @@ def test_damaged_store_is_replaced(tmp_path: Path, make: Make, caplog: pytest.Lo
     assert pipeline.training.trainer is learned
     assert len(pipeline.store.window(CPU, NODE, START - 1, START + 44)) == 45
     assert list(tmp_path.glob("t.db.damaged-*"))
-    assert "history begins anew" in caplog.text
+    assert "starting with an empty database" in caplog.text

@@ -240,7 +240,7 @@ def test_windows_are_bounded(durations: object, message: str) -> None:
     [
         ('{"enable": true,}', ": remove the comma before it"),
         ("{'enable': true}", ": write \" in place of '"),
-        ("{enable: true}", ': names stand in "quotes"'),
+        ("{enable: true}", ': names need "quotes"'),
         ('{"enable": True}', ": write true, false or null"),
         ('{"enable": true // on\n}', ": JSON has no comments"),
         ('{"enable": true', ": the text ends too early: a quote or bracket is not closed"),

@@ -108,7 +108,7 @@ def test_failing_record_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
         nodes = cache.select(["a", "b"], NOW)[0]
     assert nodes.tables["Frail"]["cpu"].tolist() == [1000, 3000]
     assert nodes.tables["LoadAwareScheduling"]["allocatable"][:, 0].tolist() == [3000, 3000]
-    assert cache.failures == {"a": "Frail goes by its former record: LookupError: no such thing"}
+    assert cache.failures == {"a": "Frail keeps its former record: LookupError: no such thing"}
     assert len(caplog.records) == 1
     bad.clear()
     cache.put_node(node("a", cpu="4"))

@@ -153,7 +153,7 @@ def test_explanation_without_quota() -> None:
         {
             "quota": None,
             "roomHeldFor": ["a/h"],
-            "binding": "room is held for a/h, beside which it does not fit",
+            "binding": "it does not fit beside resources reserved for a/h",
         },
         {"quota": None, "roomHeldFor": []},
     ]

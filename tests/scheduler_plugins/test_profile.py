@@ -162,7 +162,7 @@ def test_arguments_go_over_listed_ones(tmp_path: Path) -> None:
             f"plugins: [{', '.join(ALLOCATABLE % mode for mode in ('Least', 'Most'))}]",
             "plugins: NodeResourcesAllocatable is listed twice with mode Least and Most",
         ),
-        ("plugins: [{name: LoadAwareScheduling, name: MidResources}]", "line 3: 'name' stands twice in one object"),
+        ("plugins: [{name: LoadAwareScheduling, name: MidResources}]", "line 3: 'name' is a duplicate key"),
         ("inFlightSeconds: true", "inFlightSeconds: True: must be a number"),
         ("plugins: [{name: LoadAwareScheduling, weight: -1}]", "plugins[0].weight: -1: must be a number from 0 to 100"),
         ("plugins: [{name: LoadAwareScheduling}, {name: LoadAwareScheduling}]", "LoadAwareScheduling is listed twice"),
@@ -265,7 +265,7 @@ def test_wrong_value_is_told_alone(given: object, mistakes: list[str]) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("a: 1\nb: {c: 1, c: 2}", "line 2: 'c' stands twice in one object"),
+        ("a: 1\nb: {c: 1, c: 2}", "line 2: 'c' is a duplicate key"),
         ("a: &x {b: *x}", "an anchor contains itself"),
         ("[" * 100_000, "line 1: objects are nested deeper than 32"),
         ("{a: " * 40 + "}" * 40, "nested deeper than 32"),

@@ -159,7 +159,7 @@ def test_profile_is_chosen_by_name() -> None:
     assert [part.name for part in _parsed(text, "a").enabled] == ["NodeResourcesAllocatable"]
     other = _parsed(text, "default-scheduler")
     assert [part.name for part in other.enabled] == ["LoadAwareScheduling"]
-    assert other.notes == ("profiles a: passed over; --scheduler-name is default-scheduler",)
+    assert other.notes == ("profiles a: ignored; --scheduler-name is default-scheduler",)
     assert _refused(text)[1] == "profiles: there are 2 (a, default-scheduler): choose one by --scheduler-name"
     assert _refused(text, "b")[1].startswith('profiles: none with schedulerName "b"')
 

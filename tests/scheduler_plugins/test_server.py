@@ -170,8 +170,8 @@ def test_broken_check_is_a_complaint() -> None:
         raise KeyError("x")
 
     health = Health({}, {"odd": broken}, {"state": broken})
-    assert health.complaints() == ["odd cannot be told: KeyError: 'x'"]
-    assert "[i]state: state cannot be told" in health.verbose()
+    assert health.complaints() == ["odd failed: KeyError: 'x'"]
+    assert "[i]state: state failed" in health.verbose()
 
 
 def test_stale_still_answers(site: Site, ask: Ask) -> None:

@@ -38,8 +38,14 @@ def install_as_processes(story: Story) -> None:
     # All programs of a cluster share this machine: an extender that is slow for that is not to be passed by.
     configuration["extenders"][0] |= {"urlPrefix": f"http://{address}", "httpTimeout": "30s"}
     login = f"--kubeconfig={story.cluster.kubeconfig}"
-    _start(story, "manager", "manager", login, f"--namespace={NAMESPACE}", "--listen=127.0.0.1:0", "--leader-elect")
+    led = ("--listen=127.0.0.1:0", "--leader-elect", "--create-priority-classes")
+    _start(story, "manager", "manager", login, f"--namespace={NAMESPACE}", *led)
     _start(story, "extender", "scheduler_plugins", login, f"--listen={address}")
+    story.narrator.wait_until(
+        "the manager has created the PriorityClasses",
+        lambda: "koord-prod" if "koord-prod" in story.ask("get", "priorityclasses", "-o", "name") else None,
+        seconds=120,
+    )
     story.narrator.wait_until("the extender knows the cluster", partial(_healthy, address), seconds=120)
     story.cluster.control_plane.add_scheduler("headroom-scheduler", configuration)
 

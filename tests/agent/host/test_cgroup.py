@@ -25,7 +25,7 @@ def _make(root: Path, *files: str) -> Path:
         ("v1-cgroupfs", "cgroup v1 (cpu and cpuacct apart, memory v1)", Kubepods("kubepods", "cgroupfs")),
         (
             "v1vm-systemd",
-            "cgroup v1 (cpu and cpuacct joined, memory v1, version 2 beside it)",
+            "cgroup v1 (cpu and cpuacct joined, memory v1, with version 2 as well)",
             Kubepods("kubepods.slice", "systemd"),
         ),
         ("v2-cgroupfs", "cgroup v2", Kubepods("kubepods", "cgroupfs")),
@@ -71,14 +71,14 @@ def test_pods_of_all_kubelets_are_listed_and_one_inside_a_pod_is_not(tmp_path: P
 
 V1_FILES = ["cpuacct/cpuacct.usage", "cpu/cpu.shares", "unified/cgroup.controllers"]
 V2_FILES = ["unified/cgroup.controllers", "memory/memory.usage_in_bytes"]
-BESIDE_V1 = "cgroup v1 (cpu and cpuacct apart, memory v2, version 2 beside it)"
+BESIDE_V1 = "cgroup v1 (cpu and cpuacct apart, memory v2, with version 2 as well)"
 
 
 @pytest.mark.parametrize(
     ("files", "kind", "description", "cpu", "memory"),
     [
         (V1_FILES, "hybrid", BESIDE_V1, (1, "cpuacct"), (2, "unified")),
-        (V2_FILES, "hybrid", "cgroup v2, version 1 beside it", (2, "unified"), (1, "memory")),
+        (V2_FILES, "hybrid", "cgroup v2, with version 1 as well", (2, "unified"), (1, "memory")),
         (["cpu.stat", f"kubepods/pod{UID}/cpu.stat"], "v2", "cgroup v2", (2, ""), (2, "")),  # cgroups tell of memory
     ],
 )

@@ -87,10 +87,10 @@ TWELVE = [pod(f"p{number:02}") for number in range(12)]
                 [FULL_DISK, f"keeps {held} in memory only", "when it restarts", "Free space"],
             )
             for step, held in (
-                ("store", "new samples and what it learns"),
-                ("database", "new samples and what it learns"),
-                ("save", "what it learns"),
-                ("maintain", "what it learns"),
+                ("store", "new samples and histories"),
+                ("database", "new samples and histories"),
+                ("save", "histories"),
+                ("maintain", "histories"),
             )
         ),
     ],

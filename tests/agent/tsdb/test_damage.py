@@ -98,7 +98,7 @@ def test_unusable_is_set_aside(tmp_path: Path, what: str, caplog: pytest.LogCapt
     (message,) = (record.getMessage() for record in caplog.records)
     assert str(path) in message
     assert aside.name in message
-    assert "history begins anew" in message
+    assert "starting with an empty database" in message
     with Tsdb.open(path, SMALL) as store:
         assert len(store.window(CPU, "a", 0, START + 9)) == 3
         assert store.size().set_aside == 0
@@ -175,7 +175,7 @@ def test_garbage_under_way_is_noticed(tmp_path: Path, pages: str, caplog: pytest
         assert store.problem == ""
         assert store.size().set_aside == 1
         assert len(store.window(CPU, "a", now - recent, now + 3)) == recent + 3
-    assert caplog.text.count("history begins anew") == 1
+    assert caplog.text.count("starting with an empty database") == 1
     with Tsdb.open(path, SMALL) as store:
         assert len(store.window(CPU, "a", now - recent, now + 3)) == recent + 3
 

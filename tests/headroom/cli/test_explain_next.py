@@ -112,7 +112,7 @@ def test_no_manager_is_said() -> None:
     """Where nobody holds the Lease, nothing of this reaches the Node, and that comes first."""
     late, free = Lease("m-1", 95.0, 15.0), Lease("", 3.0, 1.0)
     assert "no manager writes now (its Lease was renewed 1m35s ago)" in findings(explained("web-1", lease=late))[0]
-    assert "no manager writes now (nobody holds its Lease)" in findings(explained("web-1", lease=free))[0]
+    assert "no manager writes now (its Lease has no holder)" in findings(explained("web-1", lease=free))[0]
     assert not any("no manager" in note for note in findings(explained("web-1", lease=Lease("m-1", 2.0, 15.0))))
 
 

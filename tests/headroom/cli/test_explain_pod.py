@@ -47,7 +47,7 @@ async def test_pod_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "- It uses 2000m of 3000m CPU and 7.7Gi of 8Gi memory that it requests (reported 1m ago)." in out
     assert "kubectl headroom explain node web-1" in out
     assert "this pod is here; LoadAwareScheduling: node(s) cpu usage exceed threshold" in out
-    assert "It asks for scheduler default-scheduler, which knows nothing of load and quotas; headroom-scheduler" in out
+    assert "Its scheduler default-scheduler knows neither load nor quotas; headroom-scheduler" in out
 
 
 async def test_pod_of_another_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,10 +101,7 @@ DISABLED = "Colocation is disabled for this node: set enable to true to publish 
         ),
         (
             {},
-            (
-                "No node of 3 has Mid resources, and the manager has said nothing of any: `kubectl headroom doctor` "
-                "looks why."
-            ),
+            ("No node of 3 has Mid resources, and none has the condition MidPublished: run `kubectl headroom doctor`."),
         ),
     ],
 )
@@ -207,7 +204,7 @@ async def test_pod_that_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
 async def test_without_quotas(capsys: pytest.CaptureFixture[str]) -> None:
     """In a namespace without a quota nothing limits a pod, and the text says so."""
     await explain_pod(cluster(machine("n1", 4), gpus("free", "p", 1, "n1")), "free", "p")
-    assert "- Its namespace has no ElasticQuota: nobody is charged for it" in capsys.readouterr().out
+    assert "- Its namespace has no ElasticQuota: no quota is charged for it" in capsys.readouterr().out
 
 
 async def test_document(capsys: pytest.CaptureFixture[str]) -> None:

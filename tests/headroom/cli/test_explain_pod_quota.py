@@ -78,7 +78,7 @@ async def test_room_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     """A pod that quotas admit and that fits somewhere needs nobody to go."""
     await explain_pod(cluster(*story(), machine("n2", 4), quota("c", {GPU: 4})), "b", "b2")
     text = "\n".join(_lines(capsys))
-    assert "Neither max of its quota nor the sum of all min is exceeded with it." in text
+    assert "The max of its quota and the sum of all min admit it." in text
     assert "it fits 1 of 2 nodes: n2." in text
     assert "Nobody would be evicted for it: node n2 has room" in text
 
@@ -93,7 +93,7 @@ async def test_bound_pod_of_borrower(capsys: pytest.CaptureFixture[str]) -> None
     data = json.loads(capsys.readouterr().out)["quota"]
     assert (data["overMin"], data["nodes"], data["eviction"]) == (False, None, None)
     await explain_pod(cluster(*story()), "b", "b1")
-    assert "no other namespace can have it evicted" in capsys.readouterr().out
+    assert "no other namespace can preempt it" in capsys.readouterr().out
 
 
 def _waiting(**changes: object) -> Json:
@@ -106,7 +106,7 @@ def _waiting(**changes: object) -> Json:
 @pytest.mark.parametrize(
     ("pod", "says"),
     [
-        (_waiting(spec={"schedulerName": "default-scheduler"}), "the pod asks for scheduler default-scheduler"),
+        (_waiting(spec={"schedulerName": "default-scheduler"}), "the pod has scheduler default-scheduler"),
         (_waiting(spec={"schedulingGates": [{"name": "x"}]}), "scheduling gates hold the pod back"),
         (_waiting(status={"conditions": []}), "kube-scheduler has not said yet"),
         (
@@ -120,7 +120,7 @@ def _waiting(**changes: object) -> Json:
 async def test_obstacles_are_told(pod: Json, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Where the rules would evict but the extender will not, it says why."""
     await explain_pod(cluster(*story()[:-1], pod), "b", "b2")
-    (line,) = [line for line in _lines(capsys) if line.startswith("- But nobody is evicted now: ")]
+    (line,) = [line for line in _lines(capsys) if line.startswith("- But no pod is evicted now: ")]
     assert says in line
 
 
@@ -130,7 +130,7 @@ async def test_settings_are_obstacles(capsys: pytest.CaptureFixture[str]) -> Non
     given = "{name: CapacityScheduling, args: {reclaim: {enabled: false, dryRun: true, schedulerNames: [other]}}}"
     await explain_pod(cluster(*story(), text=f"{head}plugins: [{given}]\n"), "b", "b2")
     text = capsys.readouterr().out
-    for part in ("reclaim.enabled is false", "reclaim.dryRun is true", "room is made for pods of other"):
+    for part in ("reclaim.enabled is false", "reclaim.dryRun is true", "reclaiming is for pods of other"):
         assert part in text
     await explain_pod(cluster(*story(), text=f"{head}plugins: [{{name: MidResources}}]\n"), "b", "b2")
     assert "the scheduler's profile does not list CapacityScheduling" in capsys.readouterr().out

@@ -59,7 +59,7 @@ async def test_waiting_for_something_else(capsys: pytest.CaptureFixture[str]) ->
     api = cluster(machine("n1", 1), quota("a", {GPU: 4}), gpus("a", "p1", 1, "n1"), gpus("a", "p2", 1))
     await _explain(api, "a", "qa")
     out = capsys.readouterr().out
-    assert "- 1 pod of it waits, and no quota is in the way: kubectl headroom explain pod says what is." in out
+    assert "- 1 pod of it waits, and quotas admit them: kubectl headroom explain pod shows the reason." in out
     assert "not because of quotas" in out
 
 

@@ -73,7 +73,7 @@ async def test_status_may_lag(capsys: pytest.CaptureFixture[str]) -> None:
         (
             [quota("a", {GPU: 7}, used={GPU: "0"}), quota("b", {GPU: 4}, used={GPU: "0"})],
             "wrong capacity all quotas",
-            "of nvidia.com/gpu all min together are 11, and the nodes have 10: not everybody can get what is",
+            "of nvidia.com/gpu all min together are 11, and the nodes have 10: the sum of min exceeds",
         ),
         (
             [quota("a", {GPU: 3}, {GPU: 2}, used={GPU: "0"})],
@@ -88,7 +88,7 @@ async def test_status_may_lag(capsys: pytest.CaptureFixture[str]) -> None:
         (
             [quota("a", {GPU: 4}, {GPU: 4}, used={GPU: "5"}), gpus("a", "a1", 5, "n1")],
             "note over-max a/qa",
-            "uses 5 of nvidia.com/gpu, and max is 4: nobody is evicted for that, new pods wait",
+            "uses 5 of nvidia.com/gpu, and max is 4: no pod is evicted for that, new pods wait",
         ),
         (
             [quota("a", {"requests.cpu": 1}, used={"requests.cpu": "0"})],
@@ -98,7 +98,7 @@ async def test_status_may_lag(capsys: pytest.CaptureFixture[str]) -> None:
         (
             [quota("a", {"cpu": 1}, used={"cpu": "0"}), gpus("a", "a1", 2)],
             "wrong unguaranteed all quotas",
-            "pods wait for 2 of nvidia.com/gpu, which no min names",
+            "pods wait for 2 of nvidia.com/gpu, in no min",
         ),
     ],
 )

@@ -174,7 +174,7 @@ async def test_provider_is_told(written: str, tmp_path: Path, capsys: pytest.Cap
     arguments_ = "{metricProvider: {type: Prometheus, address: 'http://p:9090'}}"
     path.write_text(f"{HEAD}plugins: [{{name: LowRiskOverCommitment, args: {arguments_}}}]\n")
     await _run(_cluster(), written, "--profile", str(path))
-    assert "LowRiskOverCommitment works from a provider of its own" in capsys.readouterr().out
+    assert "LowRiskOverCommitment reads a metrics provider" in capsys.readouterr().out
 
 
 async def test_priority_comes_from_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,6 +176,6 @@ async def test_failures_do_not_end_a_watch(capsys: pytest.CaptureFixture[str]) -
     assert out.getvalue().strip() == "a"
     said = capsys.readouterr().err.splitlines()
     assert said == [
-        "kubectl headroom: The API server is away; asking again in 7 s",
-        "kubectl headroom: There is no pod; asking again in 7 s",
+        "kubectl headroom: The API server is away; trying again in 7 s",
+        "kubectl headroom: There is no pod; trying again in 7 s",
     ]

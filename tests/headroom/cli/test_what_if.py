@@ -159,7 +159,7 @@ def test_agent_must_follow() -> None:
         "predictPolicy.model",
     ]
     notes = [note for note in findings(found) if note.startswith("what if: ")]
-    assert "which cannot be told from here" in notes[0]
+    assert "which this command cannot calculate" in notes[0]
     assert "reportIntervalSeconds" in notes[1]
 
 

@@ -123,7 +123,7 @@ async def test_outage_is_found_out_once(caplog: pytest.LogCaptureFixture) -> Non
 
 async def test_write_without_leadership_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     crowd = Crowd(["a"])
-    crowd.api.fails["PATCH"] = NotLeading("this replica does not lead any more")
+    crowd.api.fails["PATCH"] = NotLeading("this replica no longer leads")
     await crowd.work()
     assert crowd.run.context.node_state("a").failures == 0
     assert not [line for line in caplog.records if "a write failed" in line.message]

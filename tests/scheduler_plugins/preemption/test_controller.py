@@ -215,7 +215,7 @@ async def test_leader_changes_in_between() -> None:
 
 async def test_right_ends_in_a_write() -> None:
     play = Play()
-    play.server.fail("EVICT", NotLeading("this replica does not lead any more"))
+    play.server.fail("EVICT", NotLeading("this replica no longer leads"))
     await play.hold()
     with pytest.raises(NotLeading):
         await play.controller.reconcile()

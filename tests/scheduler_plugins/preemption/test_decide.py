@@ -117,7 +117,7 @@ def test_room_elsewhere_spares_all() -> None:
     world.run("a/a1", "full", 2)
     pod = world.wait("b/b1", 2)
 
-    assert world.why_not(pod) == "node empty has room for it without evicting anybody else"
+    assert world.why_not(pod) == "node empty has room for it without any eviction"
     assert world.victims(pod, nodes=["full"]) == {"a/a1"}
 
 
@@ -192,7 +192,7 @@ def test_no_eviction_in_vain() -> None:
     world = claimed()
     pod = world.wait("b/b2", 2)
 
-    assert "would refuse it all the same: others have a claim" in world.why_not(pod)
+    assert "would still refuse it: the freed resources are reserved for others" in world.why_not(pod)
 
 
 def protected(allowed: int) -> World:

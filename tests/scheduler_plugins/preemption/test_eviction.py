@@ -16,7 +16,7 @@ from scheduler_plugins.quota.over_max import over_max_usage
 from tests.scheduler_plugins.preemption.plays import Play
 from tests.scheduler_plugins.preemption.worlds import GPU, NOW
 
-LOST = [ApiUnavailable("the answer did not come in time"), NotLeading("this replica does not lead any more")]
+LOST = [ApiUnavailable("the answer did not come in time"), NotLeading("this replica no longer leads")]
 Json = dict[str, Any]
 
 

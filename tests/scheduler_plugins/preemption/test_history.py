@@ -47,7 +47,7 @@ class Run:
         if what < 0.1:
             raise ApiUnavailable("away")
         if what < 0.12:
-            raise NotLeading("this replica does not lead any more")
+            raise NotLeading("this replica no longer leads")
 
     def happens(self) -> None:
         leaving = [pod for pod in self.server.pods.values() if "deletionTimestamp" in pod["metadata"]]

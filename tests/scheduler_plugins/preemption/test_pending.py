@@ -98,7 +98,7 @@ def test_holds_of_others_are_theirs(pending: Pending) -> None:
         ("1 Insufficient cpu", True),
         ("1 Insufficient cpu, 2 Insufficient nvidia.com/gpu, 1 Too many pods", True),
         ("1 ElasticQuota a/q: cpu used 6 + requested 1 > max 6 (min 4, sum of min 10), 2 Insufficient cpu", True),
-        ("1 node(s) had untolerated taint {a: b, c}, 1 node(s) room held for a pod that others were evicted for", True),
+        ("1 node(s) had untolerated taint {a: b, c}, 1 node(s) resources reserved for a preempting pod", True),
         ("1 node(s) had volume node affinity conflict, 2 Insufficient cpu", False),
         ("3 node(s) didn't find available persistent volumes to bind", False),
         ("pod has unbound immediate PersistentVolumeClaims", False),

@@ -85,8 +85,8 @@ def test_namespace_with_a_backlog_waits_for_itself() -> None:
     over = _over(cluster, pod("new", "a"))
     assert over is not None
     assert (over.doubtful, over.waits_for) == (40_000, ("a",))
-    assert "perhaps on their way since before a restart 40" in sentence(over)
-    assert "waits until pods of a that were pending at the extender's start are bound or asked about, 30 s" in sentence(
+    assert "possibly admitted before a restart 40" in sentence(over)
+    assert "waits until pods of a that were pending at the extender's start are bound or requested, 30 s" in sentence(
         over
     )
 

@@ -52,11 +52,11 @@ def _authority(cluster: Cluster, webhook: Json) -> Iterator[Finding]:
     logs = f"kubectl -n {cluster.namespace} logs -l {COMPONENT}={MANAGER} --tail=-1 | grep -i certificate"
     if not bundle:
         text = "has no authority to trust (caBundle): the manager, or cert-manager, has not written it yet"
-        yield warning(f"The webhook {text}, so edits pass unjudged.", logs)
+        yield warning(f"The webhook {text}, so edits are not checked.", logs)
     elif days is None:
-        yield warning("The webhook's authority (caBundle) is no certificate, so edits pass unjudged.", logs)
+        yield warning("The webhook's authority (caBundle) is no certificate, so edits are not checked.", logs)
     elif days < 0:
-        message = f"The webhook's authority ended {-days:.0f} days ago, so edits pass unjudged."
+        message = f"The webhook's authority ended {-days:.0f} days ago, so edits are not checked."
         yield warning(message, logs, docs="security.md")
 
 

@@ -72,13 +72,13 @@ async def test_nothing_readable() -> None:
 async def test_unknown_kind() -> None:
     """Where NodeMetrics are not defined, checks of reports say so."""
     (found,) = await findings("clocks", attributes(undefined={"nodemetrics"}))
-    assert found.message == "Not looked at: this cluster does not know nodemetrics."
+    assert found.message == "Not checked: this cluster does not know nodemetrics."
 
 
 async def test_failing_server() -> None:
     """An API server that fails at one thing is an error of that check alone; one that is gone ends the command."""
     (failed,) = await findings("nodes", attributes(failing={"nodes": 500}))
-    assert (failed.severity, failed.message) == (ERROR, "Not looked at: The API server answers 500: oh.")
+    assert (failed.severity, failed.message) == (ERROR, "Not checked: The API server answers 500: oh.")
     with pytest.raises(kube.ApiUnavailable):
         await results(attributes(failing={"nodes": None}))
 

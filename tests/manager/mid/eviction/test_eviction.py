@@ -110,7 +110,7 @@ async def test_unproven_deficit_is_explained() -> None:
         await under.reconcile()
         under.later(AFTER_SECONDS)
     assert under.evicted() == []
-    begins = "No Mid pod is evicted for a deficit of 6000m CPU, as it follows from what is not known: "
+    begins = "No Mid pod is evicted for a deficit of 6000m CPU, because it follows from unknown inputs: "
     reasons = (
         "the prediction is not ready (condition PredictionReady)",
         "the agent reports that it does not measure this node (condition Collecting)",

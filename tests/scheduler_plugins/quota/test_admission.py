@@ -250,8 +250,8 @@ def test_doubts_count_beside_what_is_used() -> None:
     assert _over(cluster, pod("p", "a", _gpus(1))) is None
     assert _told(cluster, pod("p", "a", _gpus(2))) == (
         f"ElasticQuota a/q: {GPU} used 3 + possibly admitted before a restart 2 + requested 2 > max 6 "
-        "(min 4, sum of min 10; waits until pods of a that were pending at the extender's start are bound or asked"
-        " about, 30 s at most)"
+        "(min 4, sum of min 10; waits until pods of a that were pending at the extender's start are bound or requested,"
+        " 30 s at most)"
     )
     cluster.ledger.admit(doubted[0])
     assert _over(cluster, pod("p", "a", _gpus(1))) is None

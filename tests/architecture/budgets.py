@@ -17,13 +17,13 @@ FILE: Final = Path(__file__).with_suffix(".json")
 CODE: Final = (".py", ".js", ".html", ".css")
 TEXT: Final = (".py", ".md", ".yaml", ".tpl", ".txt")
 PARTS: Final = {
-    "product": ("agent", "manager", "scheduler_plugins", "crds", "headroom", "charts"),
+    "product": ("agent", "manager", "scheduler_plugins", "crds", "headroom", "kubectl_headroom", "charts"),
     "docs": ("docs", "README.md", "CHANGELOG.md"),
     "tests": ("tests",),
     "tools": ("tools",),
 }
 UNREAD: Final = ("tests/architecture/budgets.py", "docs/performance.md")  # the patterns below, and a generated page
-SPLIT: Final = ("agent", "manager", "scheduler_plugins", "headroom", "tests")
+SPLIT: Final = ("agent", "manager", "scheduler_plugins", "headroom", "kubectl_headroom", "tests")
 """Folders whose subfolders have budgets of their own."""
 WORDING: Final = {
     "persons as actors": r"\b(nobody|somebody|anybody|everybody|whoever|whom|whose)\b",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ("agent", "manager", "scheduler_plugins")
-SHIPPED = (*SERVICES, "crds", "headroom")
+SHIPPED = (*SERVICES, "crds", "headroom", "kubectl_headroom")
 PACKAGES = (*SHIPPED, "tools")
 
 

@@ -22,7 +22,7 @@ BUDGETS = {
     "agent.__main__": (1100, 70),
     "manager.__main__": (1500, 110),
     "scheduler_plugins.__main__": (1100, 70),
-    "headroom.cli.__main__": (600, 45),
+    "kubectl_headroom.__main__": (600, 45),
 }
 
 

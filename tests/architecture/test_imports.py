@@ -1,39 +1,19 @@
 """Who may import whom: read the table before the code."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.architecture.sources import PACKAGES, ROOT, imported, modules
 
-# The packages of the services that do no I/O: what the CLI and the backtest may import of them.
-PURE = (
-    "agent.numerics",
-    "agent.pods",
-    "agent.prediction.policy",
-    "agent.predictors",
-    "agent.samples",
-    "agent.series_index",
-    "manager.calculators",
-    "manager.config",
-    "manager.inputs",
-    "manager.mid",
-    "manager.node_metric",
-    "scheduler_plugins.extender.service",
-    "scheduler_plugins.framework",
-    "scheduler_plugins.plugins",
-    "scheduler_plugins.preemption.fit",
-    "scheduler_plugins.preemption.selection",
-    "scheduler_plugins.profile",
-    "scheduler_plugins.quota",
-    "scheduler_plugins.snapshot",
-)
+API = ("agent.api", "manager.api", "scheduler_plugins.api")
+"""The modules of the services that kubectl_headroom may import. No module behind them does I/O."""
+API_LINES = 150
 IO = ("aiohttp", "asyncio", "kubernetes", "socket", "sqlite3", "subprocess", "threading", "headroom.kube")
 IO_OF_OBJECTS = ("headroom.kube.paths", "headroom.kube.time_slices", "headroom.kube.unreadable_objects")
-"""What a pure package may take of the client: names of paths, slices of work, and how bad objects are named."""
-NOT_PURE = {
-    "scheduler_plugins.snapshot.source": "what is watched, and where it goes",
-    "scheduler_plugins.snapshot.watch": "keeps the snapshot up to date",
-    "scheduler_plugins.quota.status": "writes the status of ElasticQuotas",
-}
+"""Modules of the client without I/O: names of paths, slices of work, and names of bad objects."""
+DO_IO = ("scheduler_plugins.snapshot.source", "scheduler_plugins.snapshot.watch")
+"""Modules behind the API that do I/O: the list of what the extender watches, and its watches."""
 
 # The longest prefix of a module's name decides. A name allows itself and everything below it.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -43,21 +23,19 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "tools.devcluster": ("tools.devcluster",),
     "tools.release": ("tools.release",),
     "headroom.cluster": ("headroom.cluster", "crds"),
-    "tools": ("tools", "headroom", "agent", "manager", "scheduler_plugins", "crds", "headroom.cluster", "tests"),
-    "tools.demo": ("tools.demo", "tools.devcluster"),
-    # The agent's own code, stepped through recorded usage.
-    "headroom.backtest": (
-        "headroom.backtest",
-        "headroom.cluster",
-        "headroom.runtime.removed",
-        "headroom.runtime.sanitize",
+    "tools": (
+        "tools",
+        "headroom",
+        "kubectl_headroom",
+        "agent",
+        "manager",
+        "scheduler_plugins",
         "crds",
-        *(name for name in PURE if name.startswith("agent.")),
+        "tests",
     ),
-    # What the services calculate, calculated from objects just read; lists are kept in the extender's own snapshot.
-    "headroom.cli": (
-        "headroom.cli",
-        "headroom.backtest",
+    "tools.demo": ("tools.demo", "tools.devcluster"),
+    "kubectl_headroom": (
+        "kubectl_headroom",
         "headroom.cluster",
         "headroom.kube",
         "headroom.runtime.options",
@@ -65,8 +43,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "headroom.runtime.sanitize",
         "headroom.runtime.text",
         "crds",
-        *PURE,
-        "scheduler_plugins.snapshot.watch",
+        *API,
     ),
     # agent: collect -> store -> predict -> report
     "agent": ("agent", "crds", "headroom.cluster", "headroom.kube", "headroom.runtime"),
@@ -283,14 +260,14 @@ FORBIDDEN: dict[str, dict[str, str]] = {
         "kopf": "belongs to the manager",
         "subprocess": "the agent reads files, it starts nothing",
     },
-    "headroom.backtest": {
+    "kubectl_headroom.backtest": {
         "scipy": "the plugin and the manager's image have no use for it",
         "subprocess": "reads files alone",
     },
     "crds": {"numpy": "the API is plain data", "kubernetes": "the API does no I/O", "aiohttp": "the API does no I/O"},
     "headroom.kube": {"kopf": "belongs to the manager"},
     "headroom.runtime": {**OWN_SERVERS, "kopf": "belongs to the manager", "numpy": "has no use for it"},
-    "headroom.cli": {"kopf": "belongs to the manager", "subprocess": "reads live objects only"},
+    "kubectl_headroom": {"kopf": "belongs to the manager", "subprocess": "reads live objects only"},
     "manager": {**OWN_SERVERS, "subprocess": "starts nothing", "scipy": "has no use for it"},
     "scheduler_plugins": {
         **OWN_SERVERS,
@@ -334,7 +311,7 @@ def test_imports_follow_the_table(package: str) -> None:
 def test_services_stay_apart(package: str) -> None:
     """No service imports another, not even where it is wired; what is shipped imports neither tests nor tools."""
     services = {"agent", "manager", "scheduler_plugins"}
-    others = {"tests", "tools"} if package == "headroom" else services | {"tests", "tools"}
+    others = {"tests", "tools"} if package == "kubectl_headroom" else services | {"tests", "tools"}
     others -= {package}
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
@@ -346,7 +323,7 @@ def test_services_stay_apart(package: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", [*ALLOWED, *PURE, *NOT_PURE])
+@pytest.mark.parametrize("name", [*ALLOWED, *API, *DO_IO])
 def test_table_names_what_there_is(name: str) -> None:
     """Each name of the tables is a module or a package: a rule about nothing holds whatever is written."""
     path = ROOT / name.replace(".", "/")
@@ -366,18 +343,38 @@ def test_forbidden_libraries_stay_out(package: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("package", PURE)
-def test_pure_packages_do_no_io(package: str) -> None:
-    """What the CLI and the backtest share with the services opens no file, connection or thread."""
+@pytest.mark.parametrize("name", API)
+def test_api_does_no_io(name: str) -> None:
+    """A module that kubectl_headroom imports through an API opens no file, connection or thread."""
     wrong = [
-        f"{path.relative_to(ROOT)}:{line} imports {name}"
-        for module, path in modules(package.split(".", maxsplit=1)[0])
-        if _within(module, package) and not any(_within(module, known) for known in NOT_PURE)
-        for name, line in imported(path, module=module)
-        if any(_within(name, one) for one in IO)
-        and not any(_within(name, one) or _within(one, name) for one in IO_OF_OBJECTS)
+        f"{path.relative_to(ROOT)}:{line} imports {dependency}"
+        for module, path in _behind(name).items()
+        if module not in DO_IO
+        for dependency, line in imported(path, module=module)
+        if any(_within(dependency, one) for one in IO)
+        and not any(_within(dependency, one) or _within(one, dependency) for one in IO_OF_OBJECTS)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def _behind(name: str) -> dict[str, Path]:
+    """Find the modules of a service that one of its modules imports, directly or through others."""
+    files, waiting = dict(modules(name.partition(".")[0])), [name]
+    found = dict[str, Path]()
+    while waiting:
+        module = waiting.pop()
+        if module in files and module not in found:
+            found[module] = files[module]
+            if module not in DO_IO:
+                waiting += [dependency for dependency, _ in imported(files[module], module=module)]
+    return found
+
+
+@pytest.mark.parametrize("name", API)
+def test_api_is_small(name: str) -> None:
+    """A reader sees at once what of a service runs on a user's machine."""
+    text = (ROOT / name.replace(".", "/")).with_suffix(".py").read_text()
+    assert text.count("\n") <= API_LINES
 
 
 def test_kopf_stays_at_the_edge() -> None:

@@ -16,7 +16,7 @@ def test_every_package_has_its_line() -> None:
         if path.name == "__init__.py"
     }
     named = set(re.findall(r"^\| `([\w/]+)/` \|", PAGE, re.MULTILINE))
-    inside = {name for name in packages if name.startswith(("headroom/cli/", "headroom/runtime/"))}
+    inside = {name for name in packages if name.startswith(("kubectl_headroom/", "headroom/runtime/"))}
     assert packages - inside - {"headroom"} <= named
     assert {name for name in named if not (ROOT / name).is_dir()} == set()
 

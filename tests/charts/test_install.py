@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from crds.names import CONFIG_MAP_NAME
-from headroom.cli import arguments
+from kubectl_headroom import arguments
 from tests.charts.rendered import CHART, ROOT
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from agent.pods import pod_ref
 from crds.names import LABEL_PRIORITY_CLASS, MID_CPU, MID_MEMORY
 from crds.priority import PriorityBand
-from headroom.cli.pod.inputs import PodSeen
-from headroom.cli.top.pods import pod_rows
+from kubectl_headroom.pod.inputs import PodSeen
+from kubectl_headroom.top.pods import pod_rows
 from manager.inputs import PodInputs
 from manager.mid.explanation.node_metric import Amount
 from scheduler_plugins.plugins.mid_resources import holds_mid

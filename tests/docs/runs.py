@@ -12,7 +12,7 @@ ELSEWHERE: Final = {
     "docs/store.md": "tests/docs/test_pages_on_machine.py",
     "docs/capture.md": "tests/docs/test_pages_on_machine.py",
     "docs/contributing.md": "tests/docs/test_pages_on_machine.py",
-    "docs/backtest.md": "tests/headroom/backtest/test_page.py",
+    "docs/backtest.md": "tests/kubectl_headroom/backtest/test_page.py",
 }
 """Page -> the test that follows it, where that is not `tests/docs/test_pages_on_node.py`."""
 

@@ -14,8 +14,8 @@ import yaml
 from agent import __main__ as agent_main
 from agent.database import _parser as database_parser
 from agent.settings import AgentSettings
-from headroom.cli.arguments import parser
 from headroom.runtime.options import Setting, flags_of, stages
+from kubectl_headroom.arguments import parser
 from tests.docs.commands import commands, quoted, spans
 from tests.docs.pages import PAGES, ROOT, text_of
 

@@ -101,7 +101,7 @@ class Life:
 
     def headroom(self, *words: str, code: int = 0) -> str:
         environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "COLUMNS": "150"}
-        command = [sys.executable, "-m", "headroom.cli", *words]
+        command = [sys.executable, "-m", "kubectl_headroom", *words]
         done = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=180
         )

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from headroom.backtest.sources import Options, read
-from headroom.backtest.trace import Trace, TraceError
+from kubectl_headroom.backtest.sources import Options, read
+from kubectl_headroom.backtest.trace import Trace, TraceError
 from tests.fuzz.inputs import damaged
 from tests.fuzz.originals import SOUND
 from tests.fuzz.strength import answer_or_refusal, are_lines, fuzz

@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from headroom.backtest import policies, sources
-from headroom.backtest.engine import ORACLE, NamedPolicy, Plan, run
-from headroom.backtest.score import Result
-from headroom.backtest.trace import Trace
+from kubectl_headroom.backtest import policies, sources
+from kubectl_headroom.backtest.engine import ORACLE, NamedPolicy, Plan, run
+from kubectl_headroom.backtest.score import Result
+from kubectl_headroom.backtest.trace import Trace
 from tools.bench import data
 from tools.bench.rows import NONE, Item, Row, Table
 

@@ -23,8 +23,8 @@ from agent.samples import CPU
 from crds.colocation import ColocationStrategy
 from crds.predict_policy import PredictPolicy, ResourceOverride
 from crds.priority import PriorityBand, QoS
-from headroom.backtest import sources
-from headroom.backtest.trace import Trace
+from kubectl_headroom.backtest import sources
+from kubectl_headroom.backtest.trace import Trace
 from tools.bench.data import BITBRAINS
 from tools.bench.replay_node import STEP_SECONDS, TICKS, UNITS, Agent, Node, Policy, Publisher
 from tools.bench.rows import Table

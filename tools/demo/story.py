@@ -109,7 +109,7 @@ class Story:
     def show_headroom(self, *words: str) -> str:
         """Tell a `kubectl headroom` command and what it answers."""
         self.narrator.command("kubectl", "headroom", *words)
-        command = [sys.executable, "-m", "headroom.cli", *words]
+        command = [sys.executable, "-m", "kubectl_headroom", *words]
         environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "COLUMNS": "150"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
         if done.returncode:

@@ -66,6 +66,7 @@ class Recipe:
 
 BACKTEST_INPUTS = (
     "agent/__init__.py",
+    "agent/api.py",
     "agent/host",
     "agent/numerics",
     "agent/pods.py",
@@ -83,13 +84,13 @@ RECIPES = (
         (
             "requirements/agent.txt",
             "agent",
-            *(f"headroom/{name}" for name in ("__init__.py", "cluster", "kube", "runtime")),
+            "headroom",
         ),
     ),
     Recipe(
         "headroom-manager",
         "Dockerfile.manager",
-        ("requirements/manager.txt", "headroom", "manager", "scheduler_plugins", *BACKTEST_INPUTS),
+        ("requirements/manager.txt", "headroom", "kubectl_headroom", "manager", "scheduler_plugins", *BACKTEST_INPUTS),
     ),
 )
 

@@ -38,7 +38,7 @@ _LAUNCHER: Final = """\
 self=$(readlink -f "$0" 2>/dev/null) || self=$0
 here=$(dirname "$self")
 case "${0##*/}" in kubectl_complete-headroom) call=complete ;; *) call=main ;; esac
-start="import sys; sys.path.insert(0, sys.argv.pop(1)); from headroom.cli.__main__ import $call; sys.exit($call())"
+start="import sys; sys.path.insert(0, sys.argv.pop(1)); from kubectl_headroom.__main__ import $call; sys.exit($call())"
 for candidate in python3 python3.13 python3.12 python3.11; do
   command -v "$candidate" >/dev/null 2>&1 || continue
   version=$("$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue

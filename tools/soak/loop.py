@@ -130,7 +130,7 @@ class Loop:
 
     def explained(self, node: str) -> bool:
         """Whether `kubectl headroom explain`, which calculates anew, finds nothing to be changed on the node."""
-        command = [sys.executable, "-m", "headroom.cli", "explain", "node", node, "-n", NAMESPACE, "-o", "json"]
+        command = [sys.executable, "-m", "kubectl_headroom", "explain", "node", node, "-n", NAMESPACE, "-o", "json"]
         try:
             done = subprocess.run(
                 command,

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from headroom.cli.__main__ import main
-from headroom.cli.errors import USAGE
 from headroom.runtime.option_types import TEXT
 from headroom.runtime.options import WrongSetting, load, misspelled, setting
 from headroom.runtime.removed import REMOVED
 from headroom.runtime.text import joined
+from kubectl_headroom.__main__ import main
+from kubectl_headroom.errors import USAGE
 
 
 @dataclass(frozen=True)

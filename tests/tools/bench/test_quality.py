@@ -1,4 +1,4 @@
-from tests.headroom.backtest.results import result
+from tests.kubectl_headroom.backtest.results import result
 from tools.bench.quality import _pooled
 
 

@@ -86,7 +86,7 @@ def _devcluster(*words: str) -> subprocess.CompletedProcess[str]:
 def test_command_line_runs_clusters(runtime: Path) -> None:
     """`up --detach`, `status`, `kubeconfig`, `node` and `down` do what they say, and errors are one line."""
     up = _devcluster("up", "cli", "--kwok-nodes", "1", "--detach")
-    kubeconfig = runtime / "headroom/cli/kubeconfig"
+    kubeconfig = runtime / "kubectl_headroom/kubeconfig"
     assert up.stdout.splitlines()[-1] == f"export KUBECONFIG={kubeconfig}", up.stderr
     status = _devcluster("status").stdout.splitlines()[1].split()
     assert (status[:2], status[3:]) == (["cli", "ready"], ["-", "1", str(kubeconfig)])

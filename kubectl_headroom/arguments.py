@@ -1,0 +1,189 @@
+"""The command line: what can be typed, with help."""
+
+import argparse
+from typing import Final, TypeAlias
+
+from kubectl_headroom import parsers
+from kubectl_headroom.backtest import options as backtest
+from kubectl_headroom.parsers import Parser
+
+_EPILOG: Final = (
+    "exit codes: 0 done, 1 the requested object is absent or has a fault, "
+    "2 wrong command line or file, 3 no login or no API server, 130 interrupted"
+)
+
+_Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - its only name
+
+
+def parser() -> Parser:
+    """The parser of the whole command line."""
+    login, output = parsers.login(), parsers.output()
+    root = Parser(
+        prog="kubectl headroom",
+        parents=[parsers.login(root=True)],
+        description="Shows the real usage of nodes and pods, their Mid resources, and the reasons.",
+        epilog=_EPILOG,
+    )
+    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_top(commands, [login, output, parsers.watch()])
+    _add_explain(commands, [login, output, parsers.watch()])
+    _add_config(commands, login, output)
+    _add_shadow(commands, [login, output])
+    _add_simulate(commands, [login, output])
+    _add_quota(commands, [login, output, parsers.watch()])
+    _add_backtest(commands, [output])
+    _add_doctor(commands, [login, output])
+    commands.add_parser("version", help="print the version of this command", parents=[output])
+    return root
+
+
+def _add_top(commands: _Commands, parents: list[Parser]) -> None:
+    about = "CPU and memory in use, predicted Prod peak, reclaimable and Mid resources, and waste"
+    top = commands.add_parser("top", help=about, description=f"{about}.", parents=parents)
+    top.add_argument(
+        "what", nargs="?", choices=("nodes", "node", "pods", "pod"), default="nodes", help="default: nodes"
+    )
+    place = top.add_mutually_exclusive_group()
+    place.add_argument(
+        *("-n", "--namespace"),
+        metavar="NAME",
+        type=parsers.name,
+        help="pods: of this namespace (default: the context's; all with --node)",
+    )
+    place.add_argument("-A", "--all-namespaces", action="store_true", help="pods: of all namespaces")
+    which = top.add_mutually_exclusive_group()
+    which.add_argument("--node", metavar="NAME", type=parsers.name, help="only this node, or pods on it")
+    which.add_argument(
+        "-l", "--selector", metavar="SELECTOR", help="only nodes, or pods, with these labels, as of kubectl"
+    )
+    top.add_argument(
+        "--sort-by",
+        choices=("name", "cpu", "memory", "waste"),
+        default="name",
+        help="largest first; waste by its larger share of the whole (default: name)",
+    )
+
+
+def _add_shadow(commands: _Commands, parents: list[Parser]) -> None:
+    about = "what nodes in shadow mode would have published, and how often that would have been too much"
+    shadow = commands.add_parser("shadow", help=about, description=f"{about.capitalize()}.", parents=parents)
+    shadow.add_argument("-l", "--selector", metavar="SELECTOR", help="only nodes with these labels, as of kubectl")
+    parsers.add_namespace(shadow)
+
+
+def _add_simulate(commands: _Commands, parents: list[Parser]) -> None:
+    about = (
+        "what our scheduler plugins would say of a pod: each node's verdict, scores, rank and the numbers behind them"
+    )
+    simulate = commands.add_parser("simulate", help=about, description=f"{about.capitalize()}.", parents=parents)
+    simulate.add_argument("what", choices=("pod",), help="the kind of object")
+    simulate.add_argument(
+        "source",
+        metavar="FILE|NAME",
+        help="manifest of pods, Deployments, StatefulSets, DaemonSets, Jobs or CronJobs, - reads standard input; "
+        "or the name of a pod of the cluster",
+    )
+    simulate.add_argument(
+        "-n", "--namespace", metavar="NAME", type=parsers.name, help="of the pod (default: the context's)"
+    )
+    parsers.add_profile(simulate)
+    simulate.add_argument("--node", metavar="NAME", type=parsers.name, help="only this node, with every number")
+    simulate.add_argument(
+        "--limit",
+        metavar="N",
+        type=parsers.count,
+        default=20,
+        help="list so many nodes; 0 lists all, as -o wide does (default: 20)",
+    )
+
+
+def _add_quota(commands: _Commands, parents: list[Parser]) -> None:
+    about = "ElasticQuotas: min, used, borrowed, lent and pending amounts; checks of their status"
+    quota = commands.add_parser("quota", help=about, description=f"{about}.", parents=parents)
+    quota.add_argument(
+        "what",
+        nargs="?",
+        choices=("list", "verify"),
+        default="list",
+        help="list: a table; verify: faults, exit code 1 with any (default: list)",
+    )
+    place = quota.add_mutually_exclusive_group()
+    place.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        type=parsers.name,
+        help="list: only of this namespace",
+    )
+    place.add_argument(
+        "-A",
+        "--all-namespaces",
+        action="store_true",
+        help="list: of all namespaces, which is the default: quotas borrow from one another",
+    )
+    parsers.add_profile(quota)
+
+
+def _add_explain(commands: _Commands, parents: list[Parser]) -> None:
+    about = (
+        "why a node has the Mid resources it has; why a pod is where it is, or nowhere; who uses what of a quota, and "
+        "who waits for it"
+    )
+    explain = commands.add_parser("explain", help=about, description=f"{about.capitalize()}.", parents=parents)
+    explain.add_argument("what", choices=("node", "pod", "quota"), help="the kind of object")
+    explain.add_argument("name", type=parsers.name, help="its name")
+    explain.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        type=parsers.name,
+        help="of the pod or quota (default: the context's); for a node that of Headroom, as --headroom-namespace",
+    )
+    parsers.add_profile(explain)
+    parsers.add_config_name(explain)
+    explain.add_argument(
+        "--set",
+        metavar="SETTING=VALUE",
+        action="append",
+        default=[],
+        help="node: what if this setting were different here, such as midUnallocatedPercent=20 or midEviction.mode=on; "
+        "can be repeated; nothing is written",
+    )
+    explain.add_argument(
+        "--config",
+        metavar="FILE",
+        help="node: what if this were the colocation config: its JSON, or a ConfigMap's manifest; - reads standard "
+        "input",
+    )
+
+
+def _add_config(commands: _Commands, login: Parser, output: Parser) -> None:
+    about = "check a colocation config, or preview its changes"
+    config = commands.add_parser("config", help=about, description=f"{about.capitalize()}.")
+    actions = config.add_subparsers(dest="action", required=True, metavar="ACTION")
+    about = "every error and warning, as the admission webhook and the manager say them; needs no cluster"
+    check = actions.add_parser("check", help=about, description=f"{about.capitalize()}.", parents=[output])
+    about = "which nodes of the cluster would change, and how their strategy differs"
+    parents = [login, output]
+    diff = actions.add_parser("diff", help=about, description=f"{about.capitalize()}.", parents=parents)
+    parsers.add_place(diff)
+    for action in (check, diff):
+        action.add_argument(
+            "file", metavar="FILE", help="JSON of colocation-config, or a ConfigMap's manifest; - reads standard input"
+        )
+
+
+def _add_doctor(commands: _Commands, parents: list[Parser]) -> None:
+    about = "faults of the installation, or obstacles to one, with fixes; exit code 1 with errors"
+    doctor = commands.add_parser("doctor", help=about, description=f"{about.capitalize()}.", parents=parents)
+    doctor.add_argument("--preflight", action="store_true", help="whether Headroom can be installed here")
+    parsers.add_place(doctor)
+
+
+def _add_backtest(commands: _Commands, parents: list[Parser]) -> None:
+    about = "what a prediction policy would have saved on recorded usage, and how often it would have been wrong"
+    described = (
+        f"{about.capitalize()}. Runs the agent's own models, stepped through time; needs no cluster. The oracle, which "
+        "knows the future, is always shown beside them."
+    )
+    backtest.add(commands.add_parser("backtest", help=about, description=described, parents=parents))

@@ -1,0 +1,196 @@
+"""The parts of the command line that several commands share: login, output, places, profiles, watching."""
+
+import argparse
+import re
+from typing import Final, NoReturn
+
+from crds.duration import DurationError, parse_duration
+from headroom.runtime.removed import removed
+from headroom.runtime.sanitize import printable
+from kubectl_headroom.errors import USAGE, CommandError
+from kubectl_headroom.output import FORMATS, TABLE
+
+NAMESPACE: Final = "headroom-system"  # namespace of Headroom, by convention
+CONFIG_NAME: Final = "slo-controller-config"  # name of the colocation ConfigMap
+
+_INVALID_CHOICE: Final = re.compile(r"argument (\S+): invalid choice: '([^']*)'")  # as argparse words it
+_MOST_DIGITS: Final = 9
+_NOT_IN_NAMES: Final = frozenset("/%?# ")
+_SHORTEST_INTERVAL_SECONDS: Final = 1.0
+_LONGEST_SECONDS: Final = 86_400.0
+
+
+class Parser(argparse.ArgumentParser):
+    """Complains in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with code 2, after one line with the fault and the help command.
+
+        Raises:
+            CommandError: the message is about something that was removed.
+        """
+        if choice := _INVALID_CHOICE.match(message):
+            argument, word = choice.groups()
+            option = [argument.partition("/")[0]] if argument.startswith("-") else []
+            if sentence := removed("command", " ".join([*self.prog.split()[2:], *option, word])):
+                raise CommandError(sentence, USAGE)
+        self.exit(USAGE, f"kubectl headroom: {printable(message)}; see {self.prog} --help\n")
+
+
+def login(*, root: bool = False) -> Parser:
+    """Add the options for the cluster and the user.
+
+    Args:
+        root: for options before the command, which must not be overwritten by defaults after it.
+    """
+    default = None if root else argparse.SUPPRESS
+    parser = Parser(add_help=False)
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", default=default, help="kubeconfig file (default: as kubectl does)"
+    )
+    parser.add_argument(
+        "--context", metavar="NAME", default=default, help="context of the kubeconfig (default: its current one)"
+    )
+    parser.add_argument(
+        "--as", dest="acts_as", metavar="USER", default=default, help="act as this user or service account"
+    )
+    parser.add_argument(
+        "--as-group",
+        dest="acts_as_groups",
+        metavar="GROUP",
+        action="append",
+        default=default,
+        help="act as a member of this group; can be repeated",
+    )
+    parser.add_argument(
+        "--request-timeout",
+        metavar="TIME",
+        type=seconds,
+        default=default,
+        help="give up a request after this time, such as 5s; 0: never (default: 30s)",
+    )
+    return parser
+
+
+def output() -> Parser:
+    """The form of the answer."""
+    parser = Parser(add_help=False)
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=FORMATS,
+        default=TABLE,
+        help="wide: more columns, nothing shortened; json and yaml have the same content (default: table)",
+    )
+    return parser
+
+
+def watch() -> Parser:
+    """Asking again and again."""
+    parser = Parser(add_help=False)
+    parser.add_argument("-w", "--watch", action="store_true", help="ask again and again, until Ctrl-C")
+    parser.add_argument(
+        "--interval",
+        metavar="TIME",
+        type=interval,
+        default=None,
+        help="with --watch: time between an answer and the next question, such as 30s (default: 10s)",
+    )
+    return parser
+
+
+def add_place(command: argparse.ArgumentParser) -> None:
+    add_namespace(command)
+    add_config_name(command)
+
+
+def add_namespace(command: argparse.ArgumentParser) -> None:
+    """Add the option for Headroom's namespace."""
+    command.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        type=name,
+        default=NAMESPACE,
+        help=f"namespace of Headroom, where its ConfigMap is (default: {NAMESPACE})",
+    )
+
+
+def add_config_name(command: argparse.ArgumentParser) -> None:
+    """Add the option for the name of the colocation ConfigMap."""
+    command.add_argument(
+        "--config-name",
+        metavar="NAME",
+        type=name,
+        default=CONFIG_NAME,
+        help=f"name of that ConfigMap (default: {CONFIG_NAME})",
+    )
+
+
+def add_profile(command: argparse.ArgumentParser) -> None:
+    """Add the options for the profile of the scheduler's plugins."""
+    command.add_argument(
+        "--profile",
+        metavar="FILE",
+        help="profile to try (default: that of ConfigMap headroom-scheduler, else the one that ships)",
+    )
+    command.add_argument(
+        "--scheduler-name", metavar="NAME", help="which of several profiles of a KubeSchedulerConfiguration"
+    )
+    command.add_argument(
+        "--headroom-namespace",
+        metavar="NAME",
+        type=name,
+        default=NAMESPACE,
+        help=f"namespace of Headroom, where that ConfigMap is (default: {NAMESPACE})",
+    )
+
+
+def name(text: str) -> str:
+    """The name of an object, which becomes a part of a path: it must not lead to another one.
+
+    Raises:
+        ArgumentTypeError: no object can be called so.
+    """
+    if text in {"", ".", ".."} or not text.isprintable() or not _NOT_IN_NAMES.isdisjoint(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name that an object can have")
+    return text
+
+
+def count(text: str) -> int:
+    """A number of nodes.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    if not (text.isascii() and text.isdecimal()) or len(text) > _MOST_DIGITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A time as kubectl takes it: "30s", "1m30s", or a plain number of seconds. [s]
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    plain = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    try:
+        result = float(text) if plain else parse_duration(text)
+    except DurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if not 0 <= result <= _LONGEST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time between 0s and 24h")
+    return result
+
+
+def interval(text: str) -> float:
+    """A time between two questions. [s]
+
+    Raises:
+        ArgumentTypeError: it is none, or shorter than a second, which no API server deserves.
+    """
+    result = seconds(text)
+    if result < _SHORTEST_INTERVAL_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is shorter than a second")
+    return result

@@ -1,0 +1,125 @@
+"""`kubectl headroom quota` and `quota verify`: read, judge, print."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from headroom import kube
+from kubectl_headroom import live, table
+from kubectl_headroom import output as outputs
+from kubectl_headroom.errors import FAILED, CommandError
+from kubectl_headroom.quota import show
+from kubectl_headroom.quota.checks import Finding, Level, check
+from kubectl_headroom.quota.reading import Place, Seen, read
+from kubectl_headroom.quota.shares import all_shares
+from kubectl_headroom.table import Cell, Column
+
+NONE: Final = (
+    "There is no ElasticQuota{where}: kubectl create one (kind ElasticQuota, apiVersion scheduling.x-k8s.io/v1alpha1) "
+    "to guarantee a namespace a share and to limit it."
+)
+"""When there is nothing to show."""
+PATIENCE_SECONDS: Final = 4.0  # time for the extender to update a quota's status after a change [s]
+_VERIFIED: Final = (Column("LEVEL"), Column("CHECK"), Column("QUOTA"), Column("WHAT"))
+Pause = Callable[[float], Awaitable[None]]
+
+
+async def quotas(
+    api: kube.ApiServer, place: Place, namespace: str | None, output: str, clock: live.Clock | None = None
+) -> None:
+    """Print the usage of quotas.
+
+    Args:
+        api: the cluster.
+        place: where the profile is.
+        namespace: only the quota of this one; None: all.
+        output: table, wide, json or yaml.
+        clock: the present time; None: the API server's.
+
+    Raises:
+        CommandError: there is no quota to show.
+    """
+    seen = await read(api, place, clock)
+    result, total = all_shares(seen.cluster)
+    shown = [share for share in result if namespace is None or share.quota.namespace == namespace]
+    if not outputs.is_for_people(output):
+        outputs.show(show.as_json(seen, shown, total), output)
+    elif not shown:
+        raise CommandError(NONE.format(where=f" in namespace {namespace}" if namespace else ""))
+    else:
+        table.write(show.COLUMNS, show.rows(shown, total if len(result) > 1 else []), wide=output == outputs.WIDE)
+        _print_notes(seen.notes)
+
+
+async def verify(
+    api: kube.ApiServer,
+    place: Place,
+    output: str,
+    clock: live.Clock | None = None,
+    pause: Pause = asyncio.sleep,
+) -> int:
+    """Print faults of quotas and of their status.
+
+    Args:
+        api: the cluster.
+        place: where the profile is.
+        output: table, wide, json or yaml.
+        clock: the present time; None: the API server's.
+        pause: waits a number of seconds.
+
+    Returns:
+        The exit code: 1 when something is wrong.
+    """
+    seen = await read(api, place, clock)
+    findings = check(seen.cluster)
+    if any(finding.check == "status" for finding in findings):
+        # A pod may have been bound just now: only what a status still says a moment later is wrong.
+        await pause(PATIENCE_SECONDS)
+        first = {_claimed(finding) for finding in findings}
+        seen = await read(api, place, clock)
+        again = check(seen.cluster)
+        findings = [finding for finding in again if finding.check != "status" or _claimed(finding) in first]
+    wrong = [finding for finding in findings if finding.level is Level.WRONG]
+    if not outputs.is_for_people(output):
+        outputs.show(_verified(seen, findings), output)
+    else:
+        if findings:
+            table.write(_VERIFIED, [_row(finding) for finding in findings])
+        count = len(seen.cluster.ledger.in_force)
+        quotas = "1 quota" if count == 1 else f"{count} quotas"
+        things = "1 thing is wrong" if len(wrong) == 1 else f"{len(wrong)} things are wrong"
+        outputs.line(f"{quotas}: {things if wrong else 'all is well'}.")
+        _print_notes(seen.notes)
+    return FAILED if wrong else 0
+
+
+def _claimed(finding: Finding) -> tuple[str, str]:
+    """Return a status' claim: the quota, and the sentence without the sum of the pods."""
+    return finding.quota, finding.text.partition(", and ")[0]
+
+
+def _row(finding: Finding) -> tuple[Cell, ...]:
+    style = "red" if finding.level is Level.WRONG else "yellow"
+    return Cell(finding.level, style), Cell(finding.check), Cell(finding.quota, "bold"), Cell(finding.text)
+
+
+def _verified(seen: Seen, findings: Iterable[Finding]) -> dict[str, Any]:
+    """The findings for programs: kind QuotaVerification, version 1; fields are added, never renamed or removed."""
+    return {
+        "kind": "QuotaVerification",
+        "version": 1,
+        "quotas": len(seen.cluster.ledger.in_force),
+        "findings": [
+            {"level": finding.level.value, "check": finding.check, "quota": finding.quota, "text": finding.text}
+            for finding in findings
+        ],
+        "notes": seen.notes,
+    }
+
+
+def _print_notes(notes: Iterable[str]) -> None:
+    listed = list(notes)
+    if listed:
+        outputs.line()
+    for note in listed:
+        outputs.line(f"- {note}")

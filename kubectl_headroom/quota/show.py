@@ -1,0 +1,109 @@
+"""Shares as a table, or for programs. The shape of the latter is stable: fields are added, never renamed or removed.
+
+kind, version       "QuotaReport", 1
+profile             {"origin", "enforced", "maxMissing"}: how the scheduler enforces quotas
+quotas              per quota in force, by namespace:
+ namespace, name
+ pendingPods        how many pods of the namespace are not bound
+ resources          [{"resource", "min", "used", "max", "borrowed", "lent", "pending"}]; amounts are Kubernetes
+                    quantities ("500m", "3Gi", "2"), max is null where nothing limits
+total               the same list over all quotas that are in force, for any requested namespace; its min is the
+                    most that all of them may use together
+notes               sentences
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from kubectl_headroom.quota.reading import Seen
+from kubectl_headroom.quota.shares import QuotaShares, Share
+from kubectl_headroom.table import Cell, Column, Row
+from manager.api import amounts
+from scheduler_plugins.api import quantity
+
+KIND: Final = "QuotaReport"
+VERSION: Final = 1
+ALL: Final = "(all)"  # in rows about all quotas together
+
+COLUMNS: Final = (
+    Column("NAMESPACE"),
+    Column("NAME"),
+    Column("RESOURCE"),
+    Column("MIN", ">"),
+    Column("USED", ">"),
+    Column("MAX", ">"),
+    Column("BORROWED", ">"),
+    Column("LENT", ">"),
+    Column("PENDING", ">"),
+    Column("MAY STILL TAKE", ">", wide=True),
+    Column("PODS WAITING", ">", wide=True),
+)
+_LONGEST_EXACT: Final = 7
+
+
+def rows(quotas: Iterable[QuotaShares], total: Sequence[Share]) -> list[Row]:
+    """A row per quota and resource, then one per resource of all quotas together where there are several."""
+    listed = list(quotas)
+    spare = {share.resource: share.min - share.used for share in total}
+    result = [
+        _row(item.quota.namespace, item.quota.name, share, share.left(spare), item.pending_pods)
+        for item in listed
+        for share in item.shares
+    ]
+    waiting = sum(item.pending_pods for item in listed)
+    return [*result, *(_row(ALL, ALL, share, max(0, spare[share.resource]), waiting) for share in total)]
+
+
+def _row(namespace: str, name: str, share: Share, left: int | None, waiting: int) -> Row:
+    over = share.max is not None and share.used > share.max
+    return (
+        Cell(namespace),
+        Cell(name, "bold"),
+        Cell(share.resource),
+        Cell(text(share.resource, share.min)),
+        Cell(text(share.resource, share.used), "red" if over else ""),
+        Cell(amounts.NOTHING if share.max is None else text(share.resource, share.max)),
+        Cell(text(share.resource, share.borrowed), "yellow" if share.borrowed else ""),
+        Cell(text(share.resource, share.lent), "yellow" if share.lent else ""),
+        Cell(text(share.resource, share.pending), "yellow" if share.pending else ""),
+        Cell(amounts.NOTHING if left is None else text(share.resource, left)),
+        Cell(str(waiting)),
+    )
+
+
+def text(resource: str, amount: int) -> str:
+    """An amount as people read it: exact where that is short, else rounded as memory is elsewhere."""
+    exact = quantity(resource, amount)
+    in_bytes = resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
+    return amounts.memory(amount) if in_bytes and len(exact) > _LONGEST_EXACT else exact
+
+
+def as_json(seen: Seen, quotas: Iterable[QuotaShares], total: Sequence[Share]) -> dict[str, Any]:
+    """The report for programs."""
+    return {
+        "kind": KIND,
+        "version": VERSION,
+        "profile": profile(seen),
+        "quotas": [
+            {
+                "namespace": quota.quota.namespace,
+                "name": quota.quota.name,
+                "pendingPods": quota.pending_pods,
+                "resources": [share_as_json(share) for share in quota.shares],
+            }
+            for quota in quotas
+        ],
+        "total": [share_as_json(share) for share in total],
+        "notes": seen.notes,
+    }
+
+
+def profile(seen: Seen) -> dict[str, Any]:
+    return {"origin": seen.origin, "enforced": seen.enforced, "maxMissing": seen.plugin.max_missing.value}
+
+
+def share_as_json(share: Share) -> dict[str, Any]:
+    """A resource of a quota for programs."""
+    numbers = {name: getattr(share, name) for name in ("min", "used", "max", "borrowed", "lent", "pending")}
+    texts = {name: None if amount is None else quantity(share.resource, amount) for name, amount in numbers.items()}
+    return {"resource": share.resource, **texts}

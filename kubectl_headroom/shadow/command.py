@@ -1,0 +1,49 @@
+"""`kubectl headroom shadow`: what nodes in shadow mode would have published."""
+
+from typing import Any, Final
+
+from crds import shadow_accounts
+from headroom import kube
+from kubectl_headroom import live, table
+from kubectl_headroom import output as outputs
+from kubectl_headroom.errors import CommandError
+from kubectl_headroom.shadow.accounts import COLUMNS, accounts, as_json, cells, total
+
+NOBODY: Final = (
+    'No node{which} is in shadow mode, as namespace {namespace} says. Write "enable": true, "mode": "shadow" into '
+    "colocation-config (for some nodes: into an entry of nodeConfigs), and look again in two minutes; where Headroom "
+    "is elsewhere, name its namespace with -n."
+)
+"""When there is nothing to show."""
+
+
+async def nodes(api: kube.ApiServer, namespace: str, selector: str | None, output: str) -> None:
+    """Print the accounts, and their total.
+
+    Args:
+        api: the cluster.
+        namespace: where Headroom is: the accounts are in ConfigMaps there.
+        selector: label selector of the nodes; `None` for all.
+        output: table, wide, json or yaml.
+
+    Raises:
+        CommandError: no node is in shadow mode.
+    """
+    wanted = {} if selector is None else {"labelSelector": selector}
+    (listed, _), *config_maps = await live.together(
+        api.list(kube.paths.NODES, wanted, _name_and_uid),
+        *(live.config_map(api, namespace, name) for name in shadow_accounts.NAMES),
+    )
+    result = accounts(config_maps, dict(listed), api.server_time())
+    if not outputs.is_for_people(output):
+        whole = as_json(total(result)) if result else None
+        outputs.show({"nodes": [as_json(account) for account in result], "total": whole}, output)
+        return
+    if not result:
+        raise CommandError(NOBODY.format(which=f" with {selector}" if selector else "", namespace=namespace))
+    rows = [*result, *([total(result)] if len(result) > 1 else [])]
+    table.write(COLUMNS, [cells(row) for row in rows], wide=output == outputs.WIDE)
+
+
+def _name_and_uid(node: dict[str, Any]) -> tuple[str, str]:
+    return str(node["metadata"]["name"]), str(node["metadata"].get("uid", ""))

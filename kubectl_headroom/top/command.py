@@ -1,0 +1,130 @@
+"""`kubectl headroom top`: reads, then prints a table or JSON."""
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from headroom import kube
+from kubectl_headroom import live, table
+from kubectl_headroom import output as outputs
+from kubectl_headroom.errors import CommandError
+from kubectl_headroom.live import Json
+from kubectl_headroom.top import nodes as top_nodes
+from kubectl_headroom.top import pods as top_pods
+
+_NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Pods of which namespace."""
+
+    namespace: str | None = None  # of this one; None: of that of the login's context
+    everywhere: bool = False  # of all
+
+    def chosen(self, api: kube.ApiServer) -> str | None:
+        """The namespace; None: all."""
+        return None if self.everywhere else live.namespace_of(api, self.namespace)
+
+
+async def nodes(
+    api: kube.ApiServer, only: str | None, output: str, order: str = "name", labels: str | None = None
+) -> None:
+    """Print what nodes use and publish.
+
+    Args:
+        api: the cluster.
+        only: name of one node, or None for all.
+        output: table, wide, json or yaml.
+        order: name, or one of `top.nodes.ORDERS`.
+        labels: label selector of the nodes; None for all.
+
+    Raises:
+        CommandError: there is no such node, or the cluster does not know NodeMetrics.
+    """
+    if only is None:
+        requests = (
+            live.objects(api, kube.paths.NODES, **_having(labels)),
+            live.node_metrics(api),
+            _pods(api, None, None),
+        )
+        result, metrics, bound = await live.together(*requests)
+    else:
+        one, metric, bound = await live.together(
+            live.node(api, only), live.node_metric(api, only), _pods(api, None, only)
+        )
+        result, metrics = [one], [metric] if metric else []
+    rows = top_nodes.node_rows(result, metrics, bound, api.server_time())
+    if not rows:
+        raise CommandError(f"No node has the labels {labels}." if labels else "The cluster has no nodes.")
+    _print_problems(row.report.problem for row in rows)
+    rows = _sorted(rows, top_nodes.ORDERS.get(order))
+    if not outputs.is_for_people(output):
+        outputs.show(top_nodes.as_json(rows), output)
+        return
+    shown = [top_nodes.cells(row) for row in rows]
+    shown += [top_nodes.total(rows)] if len(rows) > 1 else []
+    table.write(top_nodes.COLUMNS, shown, wide=output == outputs.WIDE)
+
+
+async def pods(
+    api: kube.ApiServer,
+    place: Place,
+    node: str | None,
+    output: str,
+    order: str = "name",
+    labels: str | None = None,
+) -> None:
+    """Print what pods use and request.
+
+    Args:
+        api: the cluster.
+        place: of which namespace.
+        node: only pods on this node, or None for all.
+        output: table, wide, json or yaml.
+        order: name, or one of `top.pods.ORDERS`.
+        labels: label selector of the pods; None for all.
+
+    Raises:
+        CommandError: there is no such node or no such pod, or the cluster does not know NodeMetrics.
+    """
+    namespace = place.chosen(api)
+    if node is None:
+        result, metrics = await live.together(_pods(api, namespace, None, labels), live.node_metrics(api))
+    else:
+        requests = (_pods(api, namespace, node), live.node_metric(api, node), live.node(api, node))
+        result, metric, _ = await live.together(*requests)
+        metrics = [metric] if metric else []
+    rows = _sorted(top_pods.pod_rows(result, metrics, api.server_time()), top_pods.ORDERS.get(order))
+    if not outputs.is_for_people(output):
+        outputs.show(top_pods.as_json(rows), output)
+    elif rows:
+        table.write(top_pods.COLUMNS, [top_pods.cells(row) for row in rows], wide=output == outputs.WIDE)
+    else:
+        where = f"{f' with {labels}' if labels else ''}{f' in namespace {namespace}' if namespace else ''}"
+        more = "; -A shows those of all namespaces" if namespace and not place.namespace else ""
+        raise CommandError(f"No pod runs{where}{f' on node {node}' if node else ''}{more}.")
+
+
+async def _pods(api: kube.ApiServer, namespace: str | None, node: str | None, labels: str | None = None) -> list[Json]:
+    selector = f"{_NOT_ENDED},spec.nodeName={node}" if node else _NOT_ENDED
+    path = kube.paths.pods(namespace) if namespace else kube.paths.PODS
+    return await live.objects(api, path, fieldSelector=selector, **_having(labels))
+
+
+def _having(labels: str | None) -> dict[str, str]:
+    return {"labelSelector": labels} if labels else {}
+
+
+def _sorted(rows: list[Row], key: Callable[[Row], float] | None) -> list[Row]:
+    return rows if key is None else sorted(rows, key=key, reverse=True)
+
+
+def _print_problems(problems: Iterable[str | None]) -> None:
+    for problem in problems:
+        if problem:
+            outputs.line(f"kubectl headroom: {problem}", sys.stderr)

@@ -1,0 +1,65 @@
+"""The functions and types of the manager that `kubectl headroom` may import. None of them does I/O."""
+
+from manager.calculators.base import EXPIRED
+from manager.config.changes import Change, NodeMetadata, compare, node_metadata
+from manager.config.findings import ConfigFinding
+from manager.config.in_force import InForce, Origin, at_start
+from manager.config.merge import DEFAULT as DEFAULT_STRATEGY
+from manager.config.overlaps import Overlap, on_nodes
+from manager.config.overlaps import named as overlap_names
+from manager.config.parse import Review, parse_config, parse_strategy, review
+from manager.config.state import sentences as config_sentences
+from manager.inputs import Resource
+from manager.mid.explanation import amounts, document, tables, terms
+from manager.mid.explanation.explanation import ConfigState, Explanation, Seen, config_state, explain
+from manager.mid.explanation.findings import findings
+from manager.mid.explanation.lease import Lease, lease_of
+from manager.mid.explanation.node_metric import Amount, Report, age
+from manager.mid.explanation.node_metric import read as read_node_metric
+from manager.mid.explanation.waste import waste
+from manager.mid.explanation.what_if import SOURCE as WHAT_IF_SOURCE
+from manager.mid.explanation.what_if import TriedConfig, WhatIf
+from manager.mid.node_filter import NodeFilter
+
+__all__ = [
+    "DEFAULT_STRATEGY",
+    "EXPIRED",
+    "WHAT_IF_SOURCE",
+    "Amount",
+    "Change",
+    "ConfigFinding",
+    "ConfigState",
+    "Explanation",
+    "InForce",
+    "Lease",
+    "NodeFilter",
+    "NodeMetadata",
+    "Origin",
+    "Overlap",
+    "Report",
+    "Resource",
+    "Review",
+    "Seen",
+    "TriedConfig",
+    "WhatIf",
+    "age",
+    "amounts",
+    "at_start",
+    "compare",
+    "config_sentences",
+    "config_state",
+    "document",
+    "explain",
+    "findings",
+    "lease_of",
+    "node_metadata",
+    "on_nodes",
+    "overlap_names",
+    "parse_config",
+    "parse_strategy",
+    "read_node_metric",
+    "review",
+    "tables",
+    "terms",
+    "waste",
+]

@@ -1,0 +1,254 @@
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crds.models import COMBINING, MODELS
+from kubectl_headroom.__main__ import main
+from kubectl_headroom.backtest import command
+from kubectl_headroom.backtest.bar import Bar
+from kubectl_headroom.backtest.report import Report
+from kubectl_headroom.errors import UNAVAILABLE, USAGE
+from tests.kubectl_headroom.backtest.trace_files import START, STEP, machines, steady, write
+from tests.kubectl_headroom.test_terminal import Terminal
+
+DAYS = 4
+SERIES = 6
+COMBINED = '{"model": "max", "of": [{"model": "sum-max"}, {"model": "nsigma-v1", "parameters": {"n": 1}}]}'
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six machines over four days, CPU alone: a daily rhythm, and noise."""
+    numbers = np.random.default_rng(7)
+    steps = np.arange(DAYS * 288)
+    rhythm = 500 + 300 * np.sin(2 * np.pi * steps[:, None] / 288 + np.arange(SERIES))
+    usage = np.clip(rhythm + numbers.normal(0, 60, rhythm.shape), 0, None).round().astype(int)
+    names = [f"vm{number}" for number in range(SERIES)]
+    rows = [f"{START + STEP * step},{','.join(map(str, usage[step]))}" for step in steps]
+    place = tmp_path_factory.mktemp("trace") / "small"
+    return machines(place, [f"ts,{','.join(names)}", *rows], dict.fromkeys(map(str, range(SERIES)), "2,4096,1.0"))
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
+    assert main(["backtest", *map(str, words)]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    return said.out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = USAGE) -> str:
+    try:
+        ended = main(["backtest", *map(str, words)])
+    except SystemExit as error:
+        ended = int(error.code or 0)
+    said = capsys.readouterr()
+    assert (ended, said.out) == (code, "")
+    assert said.err.startswith("kubectl headroom: ")
+    assert said.err.count("\n") == 1, said.err
+    return said.err
+
+
+def test_table_has_the_oracle_beside(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """People read what was judged, a row for the default policy and one for the oracle, and what they mean."""
+    out = told(capsys, "--trace", folder, "--machines", "2", "--seed", "3")
+    rows = [line.split() for line in out.splitlines() if line.startswith("cpu")]
+    assert [(row[0], row[1], row[2], row[4]) for row in rows] == [
+        ("cpu", "24h", "oracle", "0.00%"),
+        ("cpu", "24h", "default", rows[1][4]),
+    ]
+    assert "cpu of 6 series, 2013-07-31 22:00 UTC to 2013-08-04 21:55 UTC, every 5m" in out
+    assert "Packed at random on 2 machines, seed 3. The first 24h are not counted." in out
+    assert "\ndefault is " in out
+    assert "BEATEN BY" not in out
+
+
+def test_wide_table_tells_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """-o wide has more columns, and what each policy is."""
+    out = told(
+        capsys, "--trace", folder, "--policy", "sum-max:margin=0", "--policy", "recent-max:margin=50", "-o", "wide"
+    )
+    assert "BEATEN BY" in out
+    assert "sum-max:margin=0 is sum-max windowDays 7, margin 0 %; cold for 24h" in out
+    assert "packed on 1 machine (--machines)" in out
+
+
+@pytest.mark.parametrize("output", ["table", "wide", "json", "yaml"])
+def test_names_control_no_terminal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], output: str
+) -> None:
+    """What a trace is called, and what its files and Prometheus's labels say, is escaped in every form."""
+    hostile = "\x1b[2J\r\nFORGED\u202e\x9b31m"
+    shown = command._show
+
+    def spoilt(found: Report, form: str) -> None:
+        notes = (f"a note{hostile}",)
+        traces = tuple(replace(each, source=f"{each.source}{hostile}", notes=notes) for each in found.traces)
+        results = tuple(replace(each, policy=f"{each.policy}{hostile}") for each in found.results)
+        shown(replace(found, traces=traces, results=results), form)
+
+    monkeypatch.setattr(command, "_show", spoilt)
+    out = told(capsys, "--trace", folder, "--machines", "2", "-o", output)
+    assert not {each for each in out if not each.isprintable() and each != "\n"}
+    assert not [each for each in out.split("\n") if each.lstrip(" -").startswith("FORGED")]
+
+
+def test_json_has_every_result(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs get the figures: for each horizon the oracle and each policy, in the order given."""
+    words = ["--machines", "2", "--policy", "sum-max", "--policy", "default", "--horizon", "6h,1h,6h", "-o", "json"]
+    document = json.loads(told(capsys, "--trace", folder, *words))
+    found = [(each["horizonSeconds"], each["policy"], each["machines"], each["seed"]) for each in document["results"]]
+    assert found == [(hours * 3600, name, 2, [0, 1]) for hours in (1, 6) for name in ("oracle", "sum-max", "default")]
+    savings = [each["savingsPercent"] for each in document["results"]]
+    assert savings[0] > savings[1] > 0
+    assert savings[0] > savings[3]  # what lies further ahead leaves less
+
+
+def test_all_policies_are_judged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--policies all has every model that stands alone, and the default; more can be added."""
+    words: list[str | Path] = ["--policies", "all", "--policy", COMBINED, "-o", "json"]
+    document = json.loads(told(capsys, "--trace", folder, *words))
+    names = {each["policy"] for each in document["results"]}
+    assert names == {"oracle", "default", COMBINED, *MODELS} - COMBINING
+    assert all(0 <= each["violationPercent"]["mean"] <= 100 for each in document["results"])
+
+
+def test_policy_of_a_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file is judged by its name, and does as the same policy on the command line."""
+    file = tmp_path / "bold.json"
+    file.write_text('{"model": "recent-max", "parameters": {"windowDays": 2}, "safetyMarginPercent": 0}')
+    words: list[str | Path] = ["--policy-file", file, "--policy", "recent-max:windowDays=2,margin=0", "-o", "json"]
+    document = json.loads(told(capsys, "--trace", folder, *words))
+    _, first, second = document["results"]
+    assert (first.pop("policy"), second.pop("policy")) == ("bold", "recent-max:windowDays=2,margin=0")
+    assert first == second
+    assert document["policies"]["bold"]["parameters"] == {"windowDays": 2}
+
+
+def test_part_of_a_trace(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words: list[str | Path] = ["--trace", folder, "--horizon", "1h", "--warm-up", "2h", "-o", "json"]
+    cut = json.loads(told(capsys, *words, "--from", "2013-08-01", "--until", "2013-08-02"))
+    assert (cut["traces"][0]["from"], cut["traces"][0]["until"]) == ("2013-08-01 00:00 UTC", "2013-08-01 23:55 UTC")
+    last = json.loads(told(capsys, *words, "--last", "12h"))
+    assert (last["traces"][0]["steps"], last["plan"]["warmUpSeconds"]) == (144, 7200)
+
+
+def test_series_come_and_go(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With churn, series that live shorter than the cold period save nothing; those that come back are warm."""
+    churn = ["--machines", "2", "--seed", "0", "--churn-mean-life", "2h", "--slots", "3"]
+    words: list[str | Path] = ["--trace", folder, *churn, "--policy", "sum-max:margin=0,cold=12h"]
+
+    def savings(*more: str) -> float:
+        document = json.loads(told(capsys, *words, *more, "-o", "json"))
+        back = 100.0 if more else 0.0
+        assert document["plan"]["churn"] == {"meanLifeSeconds": 7200.0, "slotsPerMachine": 3, "comesBackPercent": back}
+        return float(document["results"][1]["savingsPercent"])
+
+    alone, back = savings(), savings("--come-back", "100")
+    assert back > alone + 10
+    assert savings("--come-back", "100", "--no-workload-history") < back - 10
+    assert "Series come and go on 2 machines (mean life 2h, 3 slots each, seed 0)." in told(capsys, *words)
+
+
+def test_pods_are_judged_where_they_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pods of an export are judged on their own nodes: no seed; --machines packs them at random."""
+    columns = "uid,node,pod,workload,class,cpu_request_millicores,cpu_limit_millicores,mem_request_mib,mem_limit_mib\n"
+    for node, pods in (("n1", {"a": 200, "b": 100}), ("n2", {"c": 500})):
+        write(tmp_path / node / "cpu_millicores.csv", "\n".join([f"ts,{','.join(pods)}", *steady(48, *pods.values())]))
+        write(tmp_path / node / "pods.csv", columns + "".join(f"{one},{node},{one},,prod,1000,,,\n" for one in pods))
+    words: list[str | Path] = ["--trace", tmp_path, "--horizon", "30m", "--warm-up", "1h"]
+    words += ["--resource", "cpu", "--policy", "recent-max:margin=10,cold=10m"]
+    document = json.loads(told(capsys, *words, "-o", "json"))
+    oracle, found = document["results"]
+    assert (found["machines"], found["seed"]) == (2, None)
+    assert oracle["savingsPercent"] == pytest.approx(100 * (3 - 0.8) / 3, abs=0.01)
+    assert found["savingsPercent"] == pytest.approx(100 * (3 - 0.88) / 3, abs=0.01)
+    assert "Where they really were: 2 machines." in told(capsys, *words)
+    packed = json.loads(told(capsys, *words, "--machines", "1", "--seed", "4", "-o", "json"))
+    assert (packed["results"][1]["machines"], packed["results"][1]["seed"]) == (1, 4)
+    said = refused(capsys, *words, "--seed", "4")
+    assert "--seed is for packing series on --machines N; these have places of their own." in said
+
+
+def test_long_work_shows_a_bar() -> None:
+    """A terminal sees a bar, and what is being done, once that takes long; a pipe sees none."""
+    screen, pipe, now = Terminal(), io.StringIO(), [0.0]
+    for out in (screen, pipe):
+        now[0] = 0.0
+        with Bar(out, lambda: now[0]) as bar:
+            bar.update(0.1, "reading [x]")
+            assert out.getvalue() == ""
+            now[0] = 2.0
+            bar.update(0.5, "machine-3 [x]")
+            assert ("machine-3 [x]" in out.getvalue()) == (out is screen)
+    assert "50%" in screen.getvalue()
+    assert pipe.getvalue() == ""
+
+
+def test_picture_is_drawn_beside(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "plot.svg"
+    assert "default" in told(capsys, "--trace", folder, "--plot", file)
+    assert file.read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "one of the arguments --trace --prometheus is required"),
+        (["--trace", "a", "--prometheus", "b"], "argument --prometheus: not allowed with argument --trace"),
+        (["--trace", "nowhere"], "nowhere: "),
+        (["--trace", ".", "-o", "csv"], "-o csv was removed: -o json has the same figures"),
+        (["--trace", ".", "--policy", "divrsity"], "did you mean diversity?"),
+        (["--trace", ".", "--policies", "some"], "argument --policies: invalid choice: 'some'"),
+        (["--trace", ".", "--policy-file", "nowhere.json"], "--policy-file: nowhere.json cannot be read: No such file"),
+        (["--trace", ".", "--plot", "plot.pdf"], "--plot: plot.pdf must end in .png or .svg."),
+        (["--trace", ".", "--horizon", "1h,soon"], "argument --horizon: 'soon' is not a time such as 90m, 24h or 7d"),
+        (["--trace", ".", "--horizon", "0h"], "argument --horizon: '0h' is not a time of at least a second"),
+        (["--trace", ".", "--machines", "0"], "argument --machines: '0' is not a number from 1 to 100000"),
+        (["--trace", ".", "--seed", "0,x"], "argument --seed: '0,x' is not a list of seeds such as 0,1"),
+        (["--trace", ".", "--from", "soon"], "argument --from: 'soon' is no moment: write 2026-01-31"),
+        (["--trace", ".", "--from", "2013-08-02", "--until", "2013-08-01"], "--from must be before --until."),
+        (["--trace", ".", "--slots", "3"], "--slots describes how series come and go: give --churn-mean-life, too."),
+        (["--trace", ".", "--come-back", "101"], "argument --come-back: '101' is not a number from 0 to 100"),
+        (["--trace", ".", "--token-file", "t"], "--token-file is for --prometheus."),
+        (["--prometheus", "http://x", "--query", "cpu"], "--query must be NAME=PROMQL, got 'cpu'."),
+        (["--prometheus", "http://x", "--query", "gpu=up"], "there is no query 'gpu'; there are: cpu, memory"),
+    ],
+)
+def test_wrong_words_are_explained(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each wrong flag is named with the way out, before anything long is done; exit code 2."""
+    assert said in refused(capsys, *words)
+
+
+def test_two_files_of_one_name(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for place in ("a", "b"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "p.json").write_text('{"model": "sum-max"}')
+    words: list[str | Path] = ["--policy-file", tmp_path / "a" / "p.json", "--policy-file", tmp_path / "b" / "p.json"]
+    assert "Two policies are called p: give a file another name." in refused(capsys, "--trace", folder, *words)
+
+
+def test_trace_that_is_too_short_to_be_warm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whose savings are 0 because nothing was ever warm is told so, with the way out."""
+    words: list[str | Path] = ["--trace", folder, "--last", "24h", "--horizon", "1h,2h", "--warm-up", "3h"]
+    out = told(capsys, *words, "--policy", "default", "--policy", "sum-max:cold=2h")
+    assert (
+        "- Everything counts at its limit with default: the trace is too short for a cold period of 24h. "
+        "A shorter one is written cold=2h." in out
+    )
+    assert "Everything counts" not in told(capsys, *words, "--policy", "sum-max:cold=2h")
+
+
+def test_no_prometheus_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """A Prometheus that does not answer ends with 3, as an API server would."""
+    said = refused(capsys, "--prometheus", "http://127.0.0.1:9", "--timeout", "5s", code=UNAVAILABLE)
+    assert "127.0.0.1:9" in said

@@ -1,0 +1,280 @@
+"""`kubectl headroom explain pod NAME`."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+import yaml
+
+from crds.names import MID_CPU, MID_MEMORY
+from kubectl_headroom import live
+from kubectl_headroom.errors import CommandError
+from kubectl_headroom.pod.inputs import History, PodSeen, State
+from tests.kubectl_headroom import recording
+from tests.kubectl_headroom.quota_site import GPU, cluster, explain_pod, gpus, machine, put, quota, story
+from tests.scheduler_plugins.objects import NOW, Json, at, pod
+from tests.support.api import FakeApi
+
+CONFIG = "/api/v1/namespaces/headroom-system/configmaps/slo-controller-config"
+
+
+def _recorded() -> FakeApi:
+    """The recorded nodes, their reports, pods and config."""
+    api = cluster()
+    recording.put_recorded(api)
+    return api
+
+
+async def test_pod_that_its_quota_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pending pod: what kube-scheduler says, the quota's sentence, who would be evicted, and what to run next."""
+    await explain_pod(cluster(*story()), "b", "b2")
+    out = capsys.readouterr().out
+    assert out.startswith("Pod b/b2 waits for a node")
+    assert "- kube-scheduler says: Unschedulable." in out
+    assert "- ElasticQuota b/qb: nvidia.com/gpu used by all quotas 9 + requested 3 > sum of min 10" in out
+    assert "- The rules would have 1 pod evicted for it" in out
+    assert "let it go to 0 of 1 nodes; refused by CapacityScheduling: ElasticQuota b/qb" in out
+    assert "kubectl headroom explain quota qb -n b" in out
+    assert "Who would be evicted" in out
+
+
+async def test_pod_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """A running pod: what it uses of its request, what it counts with, and where it would be put now."""
+    await explain_pod(_recorded(), "shop", "search", now=recording.NOW)
+    out = capsys.readouterr().out
+    assert out.startswith("Pod shop/search runs on node web-1")
+    assert "- It uses 2000m of 3000m CPU and 7.7Gi of 8Gi memory that it requests (reported 1m ago)." in out
+    assert "kubectl headroom explain node web-1" in out
+    assert "this pod is here; LoadAwareScheduling: node(s) cpu usage exceed threshold" in out
+    assert "Its scheduler default-scheduler knows neither load nor quotas; headroom-scheduler" in out
+
+
+async def test_pod_of_another_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
+    """What our plugins say of a pod that another scheduler places begins with what would have to be."""
+    await explain_pod(_recorded(), "shop", "search", now=recording.NOW)
+    out = capsys.readouterr().out
+    assert "- If headroom-scheduler placed it, its plugins would let it go to " in out
+    assert "- If headroom-scheduler placed it now, its node" in out
+    assert "The scheduler's plugins let it" not in out
+    await explain_pod(cluster(*story()), "b", "b2")
+    out = capsys.readouterr().out
+    assert "- The scheduler's plugins let it go to 0 of 1 nodes" in out
+    assert "placed it" not in out
+
+
+def _waiting_mid(**conditions: tuple[str, str]) -> FakeApi:
+    """A Mid pod that waits; nodes without Mid resources of which the manager says (reason, message)."""
+    api = cluster(*(machine(name, 4) for name in ("n1", "n2", "n3")))
+    for name, (reason, message) in conditions.items():
+        told = {"type": "MidPublished", "status": "False", "reason": reason, "message": message}
+        odd = {"type": "PredictionReady", "status": "False", "reason": "ColdStart"}
+        metric = {"metadata": {"name": name}, "spec": {}, "status": {"conditions": [odd, told]}}
+        api.put(f"{live.NODE_METRICS}/{name}", metric)
+    waits = pod("m", {MID_CPU: "1000", MID_MEMORY: "1Gi"}, schedulerName="headroom-scheduler")
+    message = "0/3 nodes are available: 3 Insufficient kubernetes.io/mid-cpu."
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    put(api, waits | {"status": {"phase": "Pending", "conditions": [refused]}})
+    return api
+
+
+DISABLED = "Colocation is disabled for this node: set enable to true to publish Mid resources."
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        (
+            {"n1": ("NoReport", ""), "n3": ("ColocationDisabled", DISABLED), "n2": ("ColocationDisabled", DISABLED)},
+            (
+                "No node of 3 has Mid resources. The commonest reason (2 of 3) is ColocationDisabled: Colocation is "
+                "disabled for this node: set enable to true to publish Mid resources. `kubectl headroom explain "
+                "node n2` says more."
+            ),
+        ),
+        (
+            {"n1": ("NoReport", "")},
+            (
+                "No node of 3 has Mid resources. The commonest reason (1 of 3) is NoReport. `kubectl headroom "
+                "explain node n1` says more."
+            ),
+        ),
+        (
+            {},
+            ("No node of 3 has Mid resources, and none has the condition MidPublished: run `kubectl headroom doctor`."),
+        ),
+    ],
+)
+async def test_mid_pod_that_no_node_has_room_for(
+    capsys: pytest.CaptureFixture[str], conditions: dict[str, tuple[str, str]], expected: str
+) -> None:
+    """A Mid pod that waits where no node offers any says why, right after kube-scheduler's own words."""
+    await explain_pod(_waiting_mid(**conditions), "default", "m")
+    out = capsys.readouterr().out.splitlines()
+    assert out[1] == "- kube-scheduler says: 0/3 nodes are available: 3 Insufficient kubernetes.io/mid-cpu."
+    assert out[2] == f"- {expected}"
+
+
+async def test_mid_pod_that_waits_for_room(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where nodes do offer Mid resources, a Mid pod that waits says how many, and where their amounts are shown."""
+    api = _waiting_mid(n1=("ColocationDisabled", DISABLED))
+    for name, offered in (("n4", "500"), ("n5", "0")):
+        made = machine(name, 4)
+        made["status"]["allocatable"] |= {MID_CPU: offered, MID_MEMORY: "0"}
+        put(api, made)
+    await explain_pod(api, "default", "m")
+    out = capsys.readouterr().out
+    assert "- 1 of 5 nodes have Mid resources: `kubectl headroom top nodes` shows how much" in out
+    assert "ColocationDisabled" not in out
+
+
+async def test_pod_whose_container_cannot_start(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pod that has a node and does not run: what kubelet says of the container that holds it up, and of no other."""
+    api = _recorded()
+    stuck = recording.named("pods", "search")
+    waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image shop/search:2"}
+    stuck["status"] |= {
+        "phase": "Pending",
+        "initContainerStatuses": [{"name": "first", "state": {"waiting": {"reason": "PodInitializing"}}}],
+        "containerStatuses": [{"name": "app", "state": {"waiting": waiting}}],
+    }
+    put(api, stuck)
+    await explain_pod(api, "shop", "search", now=recording.NOW)
+    out = capsys.readouterr().out.splitlines()
+    assert "and does not run yet" in out[0]
+    assert out[1] == "- Container app does not start, ImagePullBackOff: Back-off pulling image shop/search:2."
+    assert "Container first" not in "\n".join(out)
+
+
+async def test_mid_pod(capsys: pytest.CaptureFixture[str]) -> None:
+    """A Mid pod's amounts are its Mid resources, and it says whether its node still has what it published."""
+    await explain_pod(_recorded(), "shop", "nightly-report", now=recording.NOW)
+    out = capsys.readouterr().out
+    assert "- It is a Mid pod (it requests Mid resources)" in out
+    assert "- Node web-1 has what its Mid pods requested." in out
+    assert ["mid-cpu", "3000m", "3000m", "2000m", "67%"] in [line.split() for line in out.splitlines()]
+
+
+async def test_mid_pod_in_a_deficit(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where its node has published too much, a Mid pod says whether it would go."""
+    api = _recorded()
+    metric = recording.named("nodeMetrics", "web-1")
+    metric["status"]["prodReclaimableMetric"] = {"resource": {"resources": {"cpu": "0", "memory": "0"}}}
+    api.put(f"{live.NODE_METRICS}/web-1", metric)
+    config = recording.recorded("configMap")
+    config["data"]["colocation-config"] = json.dumps(
+        {"enable": True, "midUnallocatedPercent": 0, "midEviction": {"mode": "on"}}
+    )
+    api.put(CONFIG, config)
+    await explain_pod(api, "shop", "nightly-report", now=recording.NOW)
+    out = capsys.readouterr().out
+    assert "more than may be published now: " in out
+    await explain_pod(api, "shop", "nightly-report", "json", now=recording.NOW)
+    assert json.loads(capsys.readouterr().out)["node"]["midDeficit"]["cpuMilli"] == 3000
+
+
+async def test_gated_pod(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pod with scheduling gates says which."""
+    gated = gpus("b", "b3", 1, schedulingGates=[{"name": "example.com/wait"}])
+    await explain_pod(cluster(*story(), gated), "b", "b3")
+    out = capsys.readouterr().out
+    assert out.startswith("Pod b/b3 is held back by scheduling gates")
+    assert "- Nobody looks for a node until example.com/wait (spec.schedulingGates) is taken away." in out
+
+
+async def test_pod_that_nobody_has_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pending pod without a word from its scheduler asks whether that runs."""
+    silent = gpus("b", "b3", 1)
+    silent["status"] = {"phase": "Pending"}
+    await explain_pod(cluster(*story(), silent), "b", "b3")
+    assert "- Scheduler headroom-scheduler has not said anything of it yet: does it run?" in capsys.readouterr().out
+
+
+async def test_pod_that_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pod that has ended says how, and nothing is read of a scheduler for it."""
+    ended = gpus("b", "b3", 1, "n1")
+    ended["status"] |= {"phase": "Failed", "reason": "Evicted", "message": "Mid resources were sold out."}
+    api = cluster(*story(), ended)
+    await explain_pod(api, "b", "b3")
+    out = capsys.readouterr().out
+    assert out.startswith("Pod b/b3 has ended on node n1: Failed\n- Evicted: Mid resources were sold out.\n")
+    assert not any(path == live.NODE_METRICS for _, path, _ in api.calls)
+
+
+async def test_without_quotas(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a namespace without a quota nothing limits a pod, and the text says so."""
+    await explain_pod(cluster(machine("n1", 4), gpus("free", "p", 1, "n1")), "free", "p")
+    assert "- Its namespace has no ElasticQuota: no quota is charged for it" in capsys.readouterr().out
+
+
+async def test_document(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON has every part, with units in the names; YAML the same; wide the same sentences as the table."""
+    await explain_pod(cluster(*story()), "b", "b2", "json")
+    found: Any = json.loads(capsys.readouterr().out)
+    assert (found["kind"], found["version"]) == ("PodExplanation", 1)
+    assert found["pod"]["state"] == "waits"
+    assert found["pod"]["node"] is None
+    assert found["quota"]["quota"] == "b/qb"
+    assert found["placement"]["nodes"] == 1
+    assert found["placement"]["passing"] == 0
+    assert list(found["placement"]["refusals"]) == ["n1"]
+    assert found["node"] is None
+    await explain_pod(cluster(*story()), "b", "b2", "yaml")
+    assert yaml.safe_load(capsys.readouterr().out) == found
+    await explain_pod(cluster(*story()), "b", "b2", "wide")
+    told = [line[2:] for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
+    assert told[: len(found["sentences"])] == found["sentences"]
+
+
+async def test_best_nodes_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of many nodes the best five are listed and the pod's own; -o wide lists all."""
+    nodes = [machine(f"n{number}", 4) for number in range(9)]
+    api = cluster(*nodes, quota("a", {GPU: 9}), gpus("a", "p", 1, "n8"))
+    await explain_pod(api, "a", "p")
+    assert "judge them now (3 more with -o wide)" in capsys.readouterr().out
+    await explain_pod(api, "a", "p", "wide")
+    shown = capsys.readouterr().out.partition("Nodes, as")[2]
+    assert {line.split()[1] for line in shown.splitlines()[2:]} == {f"n{number}" for number in range(9)}
+
+
+async def test_unknown_pod() -> None:
+    """A pod that does not exist is answered with names that are close."""
+    with pytest.raises(CommandError, match=r"There is no pod 'b22' in namespace b. Did you mean b2"):
+        await explain_pod(cluster(*story()), "b", "b22")
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({"status": {"phase": "Running"}, "spec": {"nodeName": "n"}}, State.RUNS),
+        ({"status": {"phase": "Pending"}, "spec": {"nodeName": "n"}}, State.STARTS),
+        ({"status": {"phase": "Succeeded"}, "spec": {"nodeName": "n"}}, State.ENDED),
+        ({"status": {"phase": "Pending"}, "spec": {}}, State.WAITS),
+        ({"metadata": {"deletionTimestamp": at(0)}, "spec": {"nodeName": "n"}}, State.TERMINATING),
+    ],
+)
+def test_states(changes: Json, state: State) -> None:
+    """How a pod stands follows from its node, its phase, and whether it was told to end."""
+    assert PodSeen(changes, NOW).state is state
+
+
+def test_history_as_far_as_told() -> None:
+    """Ten cold pods are named at most: of a pod that is not among them nothing is known unless all are named."""
+    search = recording.named("pods", "search")
+    metric = recording.named("nodeMetrics", "web-1")
+
+    def history(**pods: Any) -> History:  # noqa: ANN401 - `status.prediction.pods`
+        metric["status"]["prediction"]["pods"] = pods
+        node = recording.explained("web-1", node_metric=metric)
+        return PodSeen(search, recording.NOW, node).history
+
+    assert history(warm=1, cold=1, coldNames=["shop/search"]) is History.COLD
+    assert history(warm=1, cold=1, coldNames=["shop/cart"]) is History.WARM
+    assert history(warm=1, cold=11, coldNames=["shop/cart"]) is History.UNKNOWN
+
+
+def test_mid_amounts() -> None:
+    """What a Mid pod requests are its Mid resources."""
+    made = pod("m", {MID_CPU: "3000", MID_MEMORY: "4Gi"}, node="n")
+    seen = PodSeen(made, datetime.now().astimezone().timestamp())
+    assert (seen.is_mid, seen.requested.cpu_milli, seen.requested.memory_bytes) == (True, 3000, 4 * 2**30)

@@ -1,0 +1,116 @@
+"""`kubectl headroom quota verify`: whether the books are right, and quotas can keep what they promise."""
+
+import json
+
+import pytest
+
+from kubectl_headroom.errors import FAILED
+from tests.kubectl_headroom.quota_site import GPU, cluster, gpus, machine, put, quota, run, story
+from tests.scheduler_plugins.objects import Json
+from tests.support.api import FakeApi
+
+
+async def _no_pause(_seconds: float) -> None:
+    pass
+
+
+async def _verified(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
+    """The exit code, and what each check says of what."""
+    code = await run(api, "verify", "-o", "json", pause=_no_pause)
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    return code, {f"{each['level']} {each['check']} {each['quota']}": each["text"] for each in findings}
+
+
+async def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the status is what the pods come to, and min fits the nodes, it ends with 0."""
+    assert await run(cluster(*story()), "verify", pause=_no_pause) == 0
+    assert capsys.readouterr().out == "2 quotas: all is well.\n"
+
+
+async def test_wrong_status(capsys: pytest.CaptureFixture[str]) -> None:
+    """A status that differs from the pod list is wrong: more, less, of what no pod uses, or not there at all."""
+    there = [
+        machine("n1", 10),
+        quota("a", {GPU: 4, "cpu": 3}, used={GPU: "1", "cpu": "2"}),
+        quota("b", {GPU: 1}),
+        gpus("a", "a1", 2, "n1"),
+    ]
+    code, found = await _verified(cluster(*there), capsys)
+    assert code == FAILED
+    assert found["wrong status a/qa"] == "status.used says nvidia.com/gpu 1, and the pods of the namespace come to 2"
+    assert found["wrong status b/qb"].startswith("has no status.used: the extender that leads writes it")
+    assert await run(cluster(*there), "verify", pause=_no_pause) == FAILED
+    out = capsys.readouterr().out
+    assert "status.used says cpu 2, and the pods of the namespace come to 0" in out
+    assert out.endswith("2 quotas: 3 things are wrong.\n")
+
+
+async def test_status_may_lag(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is only not written yet is not wrong: the status has a moment to follow."""
+    api = cluster(machine("n1", 10), quota("a", {GPU: 4}, used={GPU: "0"}), gpus("a", "a1", 2, "n1"))
+    waited: list[float] = []
+
+    async def written(seconds: float) -> None:
+        waited.append(seconds)
+        put(api, quota("a", {GPU: 4}, used={GPU: "2"}))
+
+    assert await run(api, "verify", pause=written) == 0
+    assert len(waited) == 1
+
+    async def moved_on(_seconds: float) -> None:
+        put(api, quota("a", {GPU: 4}, used={GPU: "4"}))
+        put(api, gpus("a", "a2", 2, "n1"))
+        put(api, gpus("a", "a3", 1, "n1"))
+
+    put(api, quota("a", {GPU: 4}, used={GPU: "0"}))
+    capsys.readouterr()
+    assert await run(api, "verify", pause=moved_on) == 0, "it wrote meanwhile, and lags behind the next change"
+
+
+@pytest.mark.parametrize(
+    ("objects", "finding", "text"),
+    [
+        (
+            [quota("a", {GPU: 7}, used={GPU: "0"}), quota("b", {GPU: 4}, used={GPU: "0"})],
+            "wrong capacity all quotas",
+            "of nvidia.com/gpu all min together are 11, and the nodes have 10: the sum of min exceeds",
+        ),
+        (
+            [quota("a", {GPU: 3}, {GPU: 2}, used={GPU: "0"})],
+            "wrong bounds a/qa",
+            "min of nvidia.com/gpu, 3, is more than max, 2",
+        ),
+        (
+            [quota("a", {GPU: 1}, name="old", created=-200, used={GPU: "0"}), quota("a", {GPU: 2}, name="new")],
+            "wrong several a/new",
+            "is not in force, because a/old is older and a namespace has one quota",
+        ),
+        (
+            [quota("a", {GPU: 4}, {GPU: 4}, used={GPU: "5"}), gpus("a", "a1", 5, "n1")],
+            "note over-max a/qa",
+            "uses 5 of nvidia.com/gpu, and max is 4: no pod is evicted for that, new pods wait",
+        ),
+        (
+            [quota("a", {"requests.cpu": 1}, used={"requests.cpu": "0"})],
+            "note unbounded a/qa",
+            "names requests.cpu, which pods do not request",
+        ),
+        (
+            [quota("a", {"cpu": 1}, used={"cpu": "0"}), gpus("a", "a1", 2)],
+            "wrong unguaranteed all quotas",
+            "pods wait for 2 of nvidia.com/gpu, in no min",
+        ),
+    ],
+)
+async def test_each_check(objects: list[Json], finding: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each check finds what it is for, and nothing else is found; a note alone does not fail."""
+    code, found = await _verified(cluster(machine("n1", 10), *objects), capsys)
+    assert list(found) == [finding]
+    assert found[finding].startswith(text)
+    assert code == (FAILED if finding.startswith("wrong") else 0)
+
+
+async def test_odd_status_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A status that is no amount is wrong, not a crash."""
+    _, found = await _verified(cluster(machine("n1", 10), quota("a", {GPU: 1}, used={GPU: "lots"})), capsys)
+    assert found["wrong status a/qa"].startswith("status.used cannot be read: ")

@@ -1,0 +1,185 @@
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from headroom.kube import ApiServer
+from kubectl_headroom import arguments
+from kubectl_headroom.errors import CommandError
+from kubectl_headroom.table import plain
+from kubectl_headroom.top import command
+from kubectl_headroom.top import nodes as top_nodes
+from kubectl_headroom.top import pods as top_pods
+from manager.mid.explanation.node_metric import Amount, Report
+from manager.mid.explanation.waste import waste
+from tests.kubectl_headroom.recording import NOW, golden, named, recorded
+
+
+def rows() -> list[top_nodes.NodeRow]:
+    return top_nodes.node_rows(recorded("nodes"), recorded("nodeMetrics"), recorded("pods"), NOW)
+
+
+def test_top_nodes_text() -> None:
+    """The table of nodes: one of ours, one with another agent's old report, one that has not reported."""
+    assert plain(top_nodes.COLUMNS, [top_nodes.cells(row) for row in rows()]) == golden("top_nodes.txt")
+
+
+def test_top_pods_text() -> None:
+    """The table of pods: bound and not ended; a Mid pod's request is its Mid resources."""
+    found = top_pods.pod_rows(recorded("pods"), recorded("nodeMetrics"), NOW)
+    assert plain(top_pods.COLUMNS, [top_pods.cells(row) for row in found]) == golden("top_pods.txt")
+
+
+def test_ended_pods_request_nothing() -> None:
+    pods = recorded("pods")
+    for pod in pods:
+        pod["status"]["phase"] = "Failed"
+    found = top_nodes.node_rows(recorded("nodes"), [], pods, NOW)
+    assert {row.mid_requested for row in found} == {Amount(0, 0)}
+
+
+def _web_1(reason: str | None, status: str, late: float) -> top_nodes.NodeRow:
+    """The row of web-1, so much later, with this condition MidPublished or none."""
+    metric = named("nodeMetrics", "web-1")
+    others = [each for each in metric["status"].get("conditions") or () if each["type"] != "MidPublished"]
+    told = [{"type": "MidPublished", "status": status, "reason": reason, "message": "Why."}] if reason else []
+    metric["status"]["conditions"] = [*others, *told]
+    return top_nodes.node_rows([named("nodes", "web-1")], [metric], recorded("pods"), NOW + late)[0]
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "late", "prediction"),
+    [
+        (None, "", 0, "ready"),
+        (None, "", 839, "ready"),
+        (None, "", 841, "expired"),  # the report was a minute old before
+        ("ReportExpired", "False", 300, "expired"),  # degradeTimeMinutes is less than by default
+        ("PredictionExpired", "False", 0, "expired"),
+        ("Published", "True", 1200, "ready"),  # degradeTimeMinutes is more than by default
+        ("ColocationDisabled", "False", 1200, "expired"),
+        ("ColocationDisabled", "False", 0, "ready"),
+    ],
+)
+def test_report_that_no_longer_counts(reason: str | None, status: str, late: float, prediction: str) -> None:
+    """A report that is too old for the manager is called expired, and nothing that was predicted is shown of it."""
+    row = _web_1(reason, status, late)
+    shown = dict(zip([each.title for each in top_nodes.COLUMNS], top_nodes.cells(row), strict=True))
+    told = {name: shown[name].text for name in ("PROD PEAK", "RECLAIMABLE", "WASTE")}
+    assert shown["PREDICTION"].text == prediction
+    assert {text == "-" for text in told.values()} == {prediction == "expired"}
+    assert shown["CPU"].text == "6000m"
+    assert row.mid.cpu_milli == 6500
+
+
+@pytest.mark.parametrize("status", [{"conditions": "none"}, {"conditions": ["odd"]}, ["odd"], None])
+def test_odd_conditions(status: Any) -> None:  # noqa: ANN401 - whatever somebody wrote
+    metric = {"metadata": {"name": "web-1"}, "spec": {}, "status": status}
+    (row,) = top_nodes.node_rows([named("nodes", "web-1")], [metric], [], NOW)
+    assert row.report.prediction in {"unreadable", "no report"}
+
+
+def test_three_missing_reports_are_late() -> None:
+    by_name = {row.name: row for row in rows()}
+    assert not top_nodes.late(by_name["web-1"].report)
+    assert top_nodes.late(by_name["web-2"].report)
+    assert not top_nodes.late(by_name["web-3"].report)
+
+
+def test_hot_node_is_marked() -> None:
+    styles = {row.name: top_nodes.cells(row)[2].style for row in rows()}
+    assert styles == {"web-1": "", "web-2": "red", "web-3": ""}
+
+
+def test_json_has_units() -> None:
+    """JSON carries plain numbers with their units in the names, and null for what is not known."""
+    first, _, last = top_nodes.as_json(rows())
+    assert first["mid"] == {"cpuMilli": 6500, "memoryBytes": 20 * 2**30}
+    assert first["midRequested"] == {"cpuMilli": 3000, "memoryBytes": 4 * 2**30}
+    assert last["usage"] == {"cpuMilli": None, "memoryBytes": None}
+    pod = top_pods.as_json(top_pods.pod_rows([named("pods", "cart")], recorded("nodeMetrics"), NOW))[0]
+    assert pod["usage"]["cpuMilli"] == 1200
+    assert pod["band"] == "koord-prod"
+
+
+class Cluster:
+    """An API server with the recorded objects, which judges `pool=web` alone."""
+
+    server_time = staticmethod(time.time)
+
+    async def list(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[Any], str]:
+        kind = {"nodes": "nodes", "nodemetrics": "nodeMetrics", "pods": "pods"}[path.rpartition("/")[2]]
+        wanted = (params or {}).get("labelSelector")
+        assert wanted in {None, "pool=web", "pool=none"}
+        found = [each for each in recorded(kind) if wanted is None or each["metadata"]["name"] == "web-1"]
+        return ([] if wanted == "pool=none" else found), "1"
+
+
+async def test_selector_chooses_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a label selector the API server says which nodes are shown; none is an error that repeats it."""
+    api = cast("ApiServer", Cluster())
+    await command.nodes(api, None, "json", labels="pool=web")
+    shown = [each["node"] for each in json.loads(capsys.readouterr().out)]
+    assert shown == ["web-1"]
+    await command.nodes(api, None, "json")
+    assert len(json.loads(capsys.readouterr().out)) == 3
+    with pytest.raises(CommandError, match=r"No node has the labels pool=none\."):
+        await command.nodes(api, None, "table", labels="pool=none")
+
+
+async def test_selector_chooses_pods() -> None:
+    with pytest.raises(CommandError, match="No pod runs with pool=none in namespace shop"):
+        await command.pods(cast("ApiServer", Cluster()), command.Place("shop"), None, "table", labels="pool=none")
+
+
+def test_node_or_selector() -> None:
+    assert arguments.parser().parse_args(["top", "nodes", "-l", "a in (b),!c"]).selector == "a in (b),!c"
+    with pytest.raises(SystemExit):
+        arguments.parser().parse_args(["top", "nodes", "-l", "a=b", "--node", "n"])
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "name"),
+    [
+        ("ReplicaSet/cart-7f9", {"pod-template-hash": "7f9"}, "Deployment cart"),
+        ("ReplicaSet/cart-7f9", {"rollouts-pod-template-hash": "7f9"}, "Rollout cart"),
+        ("CloneSet/cart-7f9", {"pod-template-hash": "7f9"}, "CloneSet cart"),
+        ("ReplicationController/cart-3", {"deploymentconfig": "cart"}, "DeploymentConfig cart"),
+        ("StatefulSet/db", {}, "StatefulSet db"),
+        ("Job/backup-29384756", {}, "Job backup-29384756"),
+    ],
+)
+def test_workload_is_what_rolls_out(owner: str, labels: Mapping[str, str], name: str) -> None:
+    """A pod is shown with what a person made, whoever rolls it out."""
+    kind, _, of = owner.partition("/")
+    owners = [{"kind": kind, "name": of, "controller": True}]
+    assert top_pods.workload({"metadata": {"labels": labels, "ownerReferences": owners}}) == name
+    assert top_pods.workload({"metadata": {}}) == ""
+
+
+@pytest.mark.parametrize(
+    ("requested", "peak", "offered", "wasted"),
+    [
+        (10, 4, 5, 1),
+        (10, 4, None, 6),  # nothing is offered
+        (10, 4, 7, 0),  # more is offered, of what nobody requested
+        (3, 4, 0, 0),  # they are predicted to need more than they request
+        (None, 4, 0, None),
+        (10, None, 0, None),
+    ],
+)
+def test_waste(requested: int | None, peak: int | None, offered: int | None, wasted: int | None) -> None:
+    """Waste is what is requested, not predicted to be needed, and offered to nobody."""
+    assert waste(requested, peak, offered) == wasted
+
+
+def test_waste_of_a_node() -> None:
+    """A node's waste is told for each resource, and not at all before its prediction is ready."""
+    report = Report(prod_peak=Amount(4000, 2**30), prediction="ready")
+    row = top_nodes.NodeRow(
+        "n", Amount(16_000, 2**35), report, Amount(5000, None), Amount(0, 0), Amount(), Amount(10_000, 2**31)
+    )
+    assert row.waste == Amount(1000, 2**30)
+    assert replace(row, report=replace(report, prediction="warming")).waste == Amount()
